@@ -1,0 +1,18 @@
+//! The words of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
+//! few values that every layer speaks of. No I/O and no clock of its own.
+
+mod address;
+mod clock;
+mod cpu;
+mod id;
+mod quality;
+mod scope;
+mod secret;
+
+pub use address::{FileAddress, LoadAddress, RelativeAddress, Slide};
+pub use clock::{Clock, FixedClock, SystemClock};
+pub use cpu::{CpuFamily, CpuType};
+pub use id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
+pub use quality::Quality;
+pub use scope::Scope;
+pub use secret::Secret;

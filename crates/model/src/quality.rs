@@ -1,0 +1,67 @@
+//! What an object offers, as an order: the better of two objects with one debug id answers.
+
+use serde::{Deserialize, Serialize};
+
+/// What names and lines an object can give. A larger value is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(i16)]
+pub enum Quality {
+    /// Nothing that names code.
+    None = 0,
+    /// Exported names only.
+    Exports = 1,
+    /// A symbol table.
+    Symtab = 2,
+    /// DWARF without a symbol table.
+    Dwarf = 3,
+    /// DWARF and a symbol table.
+    DwarfSymtab = 4,
+}
+
+impl Quality {
+    /// From what an object has.
+    #[must_use]
+    pub fn of(dwarf: bool, symtab: bool, exports: bool) -> Quality {
+        match (dwarf, symtab, exports) {
+            (true, true, _) => Quality::DwarfSymtab,
+            (true, false, _) => Quality::Dwarf,
+            (false, true, _) => Quality::Symtab,
+            (false, false, true) => Quality::Exports,
+            (false, false, false) => Quality::None,
+        }
+    }
+
+    /// The number that is stored and sent.
+    #[must_use]
+    pub fn rank(self) -> i16 {
+        self as i16
+    }
+
+    /// The quality of a stored number; `None` for a number without one.
+    #[must_use]
+    pub fn from_rank(rank: i16) -> Option<Quality> {
+        [Quality::None, Quality::Exports, Quality::Symtab, Quality::Dwarf, Quality::DwarfSymtab]
+            .into_iter()
+            .find(|q| q.rank() == rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dwarf_with_names_is_best_and_ranks_survive() {
+        let all = [
+            Quality::of(false, false, false),
+            Quality::of(false, false, true),
+            Quality::of(false, true, true),
+            Quality::of(true, false, true),
+            Quality::of(true, true, false),
+        ];
+        assert!(all.is_sorted_by(|a, b| a < b));
+        assert!(all.into_iter().all(|q| Quality::from_rank(q.rank()) == Some(q)));
+        assert_eq!(Quality::from_rank(9), None);
+    }
+}

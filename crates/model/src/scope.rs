@@ -1,0 +1,70 @@
+//! What an API key may do.
+
+use crate::IdError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A permission of an API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Scope {
+    /// Upload and delete symbols.
+    #[serde(rename = "symbols:write")]
+    SymbolsWrite,
+    /// See which symbols there are.
+    #[serde(rename = "symbols:read")]
+    SymbolsRead,
+    /// Send reports.
+    #[serde(rename = "reports:write")]
+    ReportsWrite,
+    /// Query reports.
+    #[serde(rename = "reports:read")]
+    ReportsRead,
+    /// Manage the tenant's own keys and settings.
+    #[serde(rename = "tenant:admin")]
+    TenantAdmin,
+    /// Manage every tenant.
+    #[serde(rename = "operator")]
+    Operator,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Scope; 6] = [
+        Scope::SymbolsWrite,
+        Scope::SymbolsRead,
+        Scope::ReportsWrite,
+        Scope::ReportsRead,
+        Scope::TenantAdmin,
+        Scope::Operator,
+    ];
+
+    /// The scope's name, such as `symbols:write`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::SymbolsWrite => "symbols:write",
+            Scope::SymbolsRead => "symbols:read",
+            Scope::ReportsWrite => "reports:write",
+            Scope::ReportsRead => "reports:read",
+            Scope::TenantAdmin => "tenant:admin",
+            Scope::Operator => "operator",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = IdError;
+    fn from_str(s: &str) -> Result<Scope, IdError> {
+        Scope::ALL
+            .into_iter()
+            .find(|scope| scope.as_str() == s)
+            .ok_or_else(|| IdError::Scope(Scope::ALL.map(Scope::as_str).join(", ")))
+    }
+}

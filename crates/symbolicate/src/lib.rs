@@ -1,0 +1,1 @@
+//! unslide symbolicate.

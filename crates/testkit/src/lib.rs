@@ -1,0 +1,3 @@
+//! What tests share: where the real servers are, and generated input.
+
+pub mod servers;

@@ -1,0 +1,2 @@
+//! The unslide binary.
+fn main() {}
