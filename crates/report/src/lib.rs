@@ -1,1 +1,19 @@
-//! unslide report.
+//! KSCrash reports, read without changing a byte of them.
+//!
+//! One pass over the bytes checks the grammar of JSON within fixed bounds and notes where the
+//! frames are and what they and the images say. Nothing else of a report is looked at, nothing is
+//! copied, and what is written later is spliced into the input as it came.
+
+mod error;
+mod number;
+mod ours;
+mod report;
+mod string;
+mod warning;
+
+pub use error::{ReadError, ReadLimits};
+pub use number::Number;
+pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
+pub use report::{Backtrace, ErrorKind, Frame, Image, Invalid, Origin, Part, Report, ThreadFacts};
+pub use string::Text;
+pub use warning::{Warning, WarningKind};

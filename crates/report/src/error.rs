@@ -1,0 +1,78 @@
+//! Why a record is not read, and how much of one is read at all.
+
+/// The bounds of one report, checked while it is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadLimits {
+    /// The most bytes that a record may have.
+    pub max_bytes: usize,
+    /// The most containers that may lie in each other. Values over 1024 count as 1024.
+    pub max_depth: usize,
+}
+
+impl Default for ReadLimits {
+    /// 20 MiB and 256 levels.
+    fn default() -> ReadLimits {
+        ReadLimits { max_bytes: 20 << 20, max_depth: 256 }
+    }
+}
+
+/// Why a record is not a report. Nothing is repaired: such a record goes to the dead letters with
+/// [`ReadError::reason`], its bytes untouched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The record has more bytes than [`ReadLimits::max_bytes`].
+    #[error("the record has {bytes} bytes and may have {limit}")]
+    TooLarge {
+        /// The record's size.
+        bytes: usize,
+        /// The size that is allowed.
+        limit: usize,
+    },
+    /// Containers lie deeper in each other than [`ReadLimits::max_depth`].
+    #[error("at byte {offset}: containers nest deeper than {limit} levels")]
+    TooDeep {
+        /// The offset of the container that is one too many.
+        offset: usize,
+        /// The depth that is allowed.
+        limit: usize,
+    },
+    /// The grammar of JSON is broken.
+    #[error("at byte {offset}: {expected} expected")]
+    NotJson {
+        /// The offset of the first byte that does not fit.
+        offset: usize,
+        /// What the grammar wants there.
+        expected: &'static str,
+    },
+    /// The record is the beginning of a JSON text and ends too early.
+    #[error("the record ends at byte {offset} where {expected} is expected")]
+    Truncated {
+        /// Where the text ends (NULs and white space behind it not counted).
+        offset: usize,
+        /// What the grammar wants there.
+        expected: &'static str,
+    },
+    /// Valid JSON, but no object.
+    #[error("at byte {offset}: a report is an object, this is {found}")]
+    NotAReport {
+        /// The offset of the value.
+        offset: usize,
+        /// The value's JSON type, with its article.
+        found: &'static str,
+    },
+}
+
+impl ReadError {
+    /// The reason in one word, as dead letters carry it: `too_large`, `too_deep`, `not_json`,
+    /// `truncated` or `not_a_report`.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ReadError::TooLarge { .. } => "too_large",
+            ReadError::TooDeep { .. } => "too_deep",
+            ReadError::NotJson { .. } => "not_json",
+            ReadError::Truncated { .. } => "truncated",
+            ReadError::NotAReport { .. } => "not_a_report",
+        }
+    }
+}

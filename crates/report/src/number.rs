@@ -1,0 +1,53 @@
+//! Numbers as a report writes them.
+
+/// A number of the report, not yet cleaned: addresses occur as unsigned integers over the whole
+/// 64 bits, as negative ones (two's complement, from old writers) and as floats (imprecise).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An integer whose magnitude fits 64 bits.
+    Int {
+        /// The digits without their sign.
+        magnitude: u64,
+        /// True with a minus sign.
+        negative: bool,
+    },
+    /// A number with a fraction or an exponent, or an integer beyond 64 bits. May be infinite.
+    Float(f64),
+}
+
+impl Number {
+    /// An unsigned integer.
+    #[must_use]
+    pub fn unsigned(magnitude: u64) -> Number {
+        Number::Int { magnitude, negative: false }
+    }
+
+    /// The 64-bit pattern of this number: negative integers as two's complement, floats rounded.
+    /// `None` for what does not fit 64 bits either way.
+    #[must_use]
+    pub fn to_bits(self) -> Option<u64> {
+        match self {
+            Number::Int { magnitude, negative: false } => Some(magnitude),
+            Number::Int { magnitude, negative: true } => {
+                (magnitude <= 1 << 63).then(|| magnitude.wrapping_neg())
+            }
+            Number::Float(float) => {
+                let rounded = float.round();
+                // 2^64 itself is what the largest address becomes in a double.
+                if (0.0..=18_446_744_073_709_551_616.0).contains(&rounded) {
+                    Some(rounded as u64)
+                } else if (-9_223_372_036_854_775_808.0..0.0).contains(&rounded) {
+                    Some((rounded as i64).cast_unsigned())
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    /// True where digits were lost on the way: the number was written as a float.
+    #[must_use]
+    pub fn is_imprecise(self) -> bool {
+        matches!(self, Number::Float(_))
+    }
+}
