@@ -1,0 +1,107 @@
+//! The admin port: liveness, readiness and metrics. For operators, not for tenants.
+
+use crate::Host;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// The section `admin` of a configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Where the admin server listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { listen: SocketAddr::from(([0, 0, 0, 0], 9464)) }
+    }
+}
+
+/// Why there is no admin server.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be had.
+    #[error("the admin server cannot listen on {0}")]
+    Bind(SocketAddr, #[source] std::io::Error),
+}
+
+/// Opens the admin port and serves it in the background until the process ends: it still answers
+/// while the services drain. Returns the address that was taken.
+///
+/// # Errors
+/// [`Error::Bind`].
+pub async fn start(settings: &Settings, host: &Host) -> Result<SocketAddr, Error> {
+    let bind = |error| Error::Bind(settings.listen, error);
+    let listener = TcpListener::bind(settings.listen).await.map_err(bind)?;
+    let address = listener.local_addr().map_err(bind)?;
+    let router = router(host.clone());
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "the admin server has ended");
+        }
+    });
+    Ok(address)
+}
+
+/// The admin server's routes: `/livez`, `/readyz` and `/metrics`.
+pub fn router(host: Host) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(host)
+}
+
+async fn readyz(State(host): State<Host>) -> Response {
+    let answer = host.health.check().await;
+    let status = if answer.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, axum::Json(answer)).into_response()
+}
+
+async fn metrics(State(host): State<Host>) -> Response {
+    match host.process_metrics().page() {
+        Ok(page) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], page).into_response(),
+        Err(error) => {
+            tracing::error!(error = &error as &dyn std::error::Error, "the metrics cannot be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn get(address: SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn it_says_what_is_not_ready_and_counts_jobs() {
+        let host = Host::local().unwrap();
+        let settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let address = start(&settings, &host).await.unwrap();
+        host.health.scoped("api").register("database", || async { Err("refused".to_owned()) });
+        assert!(get(address, "/livez").await.starts_with("HTTP/1.1 200"));
+        let answer = get(address, "/readyz").await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.contains("\"api.database\":{\"ok\":false"), "{answer}");
+        assert!(answer.contains("\"reason\":\"refused\""), "{answer}");
+        host.cpu.run(|| ()).await.unwrap();
+        let page = get(address, "/metrics").await;
+        assert!(page.contains("unslide_cpu_jobs_total"), "{page}");
+    }
+}

@@ -1,0 +1,437 @@
+//! Configuration: defaults, then a TOML file, then the environment (`UNSLIDE_SECTION__KEY`).
+//! Everything that is wrong is collected, with where it came from, before anyone gives up.
+
+use figment::providers::{Format, Toml};
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What the variables' names begin with.
+const PREFIX: &str = "UNSLIDE_";
+/// What separates the parts of a key in a variable's name. Variables without it are not
+/// configuration (`UNSLIDE_CONFIG`, `UNSLIDE_CACHE`).
+const SEPARATOR: &str = "__";
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The key with dots, such as `kafka.bootstrap`; empty where no single key is to blame.
+    pub key: String,
+    /// What is wrong, as a phrase that follows the key.
+    pub message: String,
+    /// The file or variable that the value came from; `None` for a default.
+    pub origin: Option<String>,
+}
+
+impl Problem {
+    /// A problem with a key; where the value came from is added by [`Reader`].
+    #[must_use]
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem { key: key.into(), message: message.into(), origin: None }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.origin {
+            Some(origin) => write!(f, " (from {origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "the configuration is wrong: {one}"),
+            many => {
+                write!(f, "{} things are wrong with the configuration:", many.len())?;
+                many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
+
+/// A variable of the environment as a figment source, so that its value knows its name.
+struct Variable {
+    name: String,
+    value: String,
+}
+
+impl Variable {
+    fn key(&self) -> String {
+        self.name.trim_start_matches(PREFIX).to_lowercase().replace(SEPARATOR, ".")
+    }
+}
+
+impl Provider for Variable {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(format!("the variable {}", self.name))
+    }
+
+    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
+        // Numbers, booleans and `[lists]` are recognised; the text never fails to parse.
+        let value = self.value.parse::<Value>().unwrap_or_else(|never| match never {});
+        let nested = figment::util::nest(&self.key(), value).into_dict().unwrap_or_default();
+        Ok(Profile::Default.collect(nested))
+    }
+}
+
+/// Where a configuration comes from.
+pub struct Sources {
+    file: Option<PathBuf>,
+    variables: Vec<Variable>,
+}
+
+impl Sources {
+    /// From a file and the process's environment.
+    #[must_use]
+    pub fn process(file: Option<&Path>) -> Sources {
+        Sources::new(
+            file,
+            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
+        )
+    }
+
+    /// From a file and the given variables.
+    #[must_use]
+    pub fn new(file: Option<&Path>, variables: impl IntoIterator<Item = (String, String)>) -> Sources {
+        let mut variables: Vec<Variable> = variables
+            .into_iter()
+            .filter(|(name, _)| name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(SEPARATOR)))
+            .map(|(name, value)| Variable { name, value })
+            .collect();
+        variables.sort_by(|a, b| a.name.cmp(&b.name));
+        Sources { file: file.map(Path::to_path_buf), variables }
+    }
+
+    /// Reads the file and begins.
+    #[must_use]
+    pub fn read(self) -> Reader {
+        let mut problems = Vec::new();
+        let mut figment = Figment::new();
+        if let Some(file) = &self.file {
+            // Read here and not by figment, which takes a missing file for an empty one.
+            match std::fs::read_to_string(file) {
+                Err(error) => {
+                    let message = format!("cannot read {}: {error}", file.display());
+                    problems.push(Problem::new("", message));
+                }
+                Ok(text) => match toml_problem(&text, file) {
+                    Some(problem) => problems.push(problem),
+                    None => figment = figment.merge(Toml::file_exact(file)),
+                },
+            }
+        }
+        for variable in &self.variables {
+            figment = figment.merge(Variable { name: variable.name.clone(), value: variable.value.clone() });
+        }
+        let tree = match figment.extract::<Value>() {
+            Ok(tree) => tree,
+            Err(error) => {
+                problems
+                    .extend(error.into_iter().map(|e| Problem::new(e.path.join("."), e.kind.to_string())));
+                Value::from(Dict::new())
+            }
+        };
+        Reader { figment, tree, variables: self.variables, problems, ignored: Vec::new() }
+    }
+}
+
+fn toml_problem(text: &str, file: &Path) -> Option<Problem> {
+    let error = Toml::from_str::<Value>(text).err()?;
+    Some(Problem::new("", format!("{} is not TOML: {}", file.display(), error.to_string().trim_end())))
+}
+
+/// Reads typed configurations from one set of sources and collects what is wrong with them.
+pub struct Reader {
+    figment: Figment,
+    tree: Value,
+    variables: Vec<Variable>,
+    problems: Vec<Problem>,
+    /// For each reading, the keys that it did not know (a key stands for all below it).
+    ignored: Vec<BTreeSet<String>>,
+}
+
+impl Reader {
+    /// Reads a configuration from the whole tree: each of its fields is a section. Wrong values are
+    /// noted and replaced by their defaults, so that one reading finds them all; the result is
+    /// of use only where [`Reader::finish`] has nothing to say.
+    pub fn whole<T: DeserializeOwned + Default>(&mut self) -> T {
+        self.at("", self.tree.clone())
+    }
+
+    /// Reads one section. Absent, it is the default.
+    pub fn section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
+        let section = self.tree.find_ref(name).cloned().unwrap_or_else(|| Value::from(Dict::new()));
+        let others = self.tree.as_dict().into_iter().flat_map(Dict::keys).filter(|key| *key != name);
+        let others: BTreeSet<String> = others.cloned().collect();
+        let value = self.at(name, section);
+        if let Some(ignored) = self.ignored.last_mut() {
+            ignored.extend(others);
+        }
+        value
+    }
+
+    fn at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Value) -> T {
+        loop {
+            let mut ignored = BTreeSet::new();
+            let read = {
+                let mut note = |path: serde_ignored::Path<'_>| {
+                    ignored.insert(joined(prefix, &path.to_string()));
+                };
+                serde_ignored::deserialize::<_, _, T>(&tree, &mut note)
+            };
+            let error = match read {
+                Ok(value) => {
+                    self.ignored.push(ignored);
+                    return value;
+                }
+                Err(error) => error,
+            };
+            let mut path = error.path.clone();
+            if let figment::error::Kind::UnknownField(field, _) = &error.kind
+                && path.last() != Some(field)
+            {
+                path.push(field.clone());
+            }
+            let key = joined(prefix, &path.join("."));
+            // A password of digits only is a text all the same.
+            if at(&tree, &path).is_some_and(|value| !matches!(value, Value::String(..) | Value::Dict(..)))
+                && let Some(text) = self.raw_text(&key)
+                && replace(&mut tree, &path, Some(Value::from(text)))
+            {
+                continue;
+            }
+            let message = describe(&key, &error.kind);
+            self.note(Problem::new(key, message));
+            if !replace(&mut tree, &path, None) {
+                self.ignored.push(ignored);
+                return T::default();
+            }
+        }
+    }
+
+    /// The text of the variable that set `key`.
+    fn raw_text(&self, key: &str) -> Option<String> {
+        let variable = self.variables.iter().find(|variable| variable.key() == key)?;
+        Some(variable.value.clone())
+    }
+
+    /// Notes a problem with where its value came from; the same problem twice is one.
+    pub fn note(&mut self, mut problem: Problem) {
+        problem.origin = problem.origin.or_else(|| self.origin(&problem.key));
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Notes all problems of a configuration that was read.
+    pub fn note_all(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        problems.into_iter().for_each(|problem| self.note(problem));
+    }
+
+    fn origin(&self, key: &str) -> Option<String> {
+        let metadata = self.figment.find_metadata(key)?;
+        Some(metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string))
+    }
+
+    /// Ends the reading: a key that no configuration knew is a problem as well.
+    ///
+    /// # Errors
+    /// [`Problems`], everything that is wrong.
+    pub fn finish(mut self) -> Result<(), Problems> {
+        let mut keys = Vec::new();
+        leaves("", &self.tree, &mut keys);
+        for key in keys {
+            let unknown = self.ignored.iter().all(|ignored| {
+                ignored.iter().any(|i| {
+                    key.strip_prefix(i.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                })
+            });
+            if unknown && !self.ignored.is_empty() {
+                self.note(Problem::new(key, "no such key"));
+            }
+        }
+        self.problems.sort();
+        if self.problems.is_empty() { Ok(()) } else { Err(Problems(self.problems)) }
+    }
+}
+
+fn joined(prefix: &str, key: &str) -> String {
+    match (prefix.is_empty(), key.is_empty()) {
+        (true, _) => key.to_owned(),
+        (_, true) => prefix.to_owned(),
+        _ => format!("{prefix}.{key}"),
+    }
+}
+
+fn at<'a>(tree: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(tree, |value, key| value.as_dict()?.get(key))
+}
+
+/// Sets or removes the value at a path; false where there is none.
+fn replace(tree: &mut Value, path: &[String], new: Option<Value>) -> bool {
+    let Some((first, rest)) = path.split_first() else { return false };
+    match tree {
+        Value::Dict(_, dict) if rest.is_empty() => match new {
+            Some(value) => dict.insert(first.clone(), value).is_some(),
+            None => dict.remove(first).is_some(),
+        },
+        Value::Dict(_, dict) => match dict.get_mut(first) {
+            // A list with one bad element goes as a whole.
+            Some(Value::Array(..)) => dict.remove(first).is_some(),
+            Some(inner) => replace(inner, rest, new),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// What is wrong with a value. Values of keys that may be secrets are not repeated.
+fn describe(key: &str, kind: &figment::error::Kind) -> String {
+    use figment::error::Kind;
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let secret = ["secret", "password", "token", "key", "url"].iter().any(|word| last.contains(word));
+    match kind {
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) if secret => {
+            format!("the value (not shown) does not fit: expected {expected}")
+        }
+        Kind::UnknownField(..) => "no such key".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
+    match value.as_dict() {
+        Some(dict) => dict.iter().for_each(|(key, value)| leaves(&joined(prefix, key), value, keys)),
+        None => keys.push(prefix.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use std::net::SocketAddr;
+    use unslide_model::Secret;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(default)]
+    struct Section {
+        listen: SocketAddr,
+        size: u32,
+        secret: Secret,
+        names: Vec<String>,
+    }
+
+    impl Default for Section {
+        fn default() -> Section {
+            let listen = SocketAddr::from(([127, 0, 0, 1], 80));
+            Section { listen, size: 7, secret: Secret::default(), names: Vec::new() }
+        }
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Config {
+        first: Section,
+    }
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Other {
+        second: Section,
+    }
+
+    fn reader(file: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, Reader) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("unslide.toml");
+        std::fs::write(&path, file).unwrap();
+        let variables = variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let reader = Sources::new(Some(&path), variables).read();
+        (folder, reader)
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_the_file_over_defaults() {
+        let (_folder, mut reader) = reader(
+            "[first]\nsize = 1\nlisten = '127.0.0.1:1'\n",
+            &[
+                ("UNSLIDE_FIRST__SIZE", "2"),
+                ("UNSLIDE_FIRST__SECRET", "00123"),
+                ("UNSLIDE_FIRST__NAMES", "[a, b]"),
+                ("UNSLIDE_CACHE", "x"),
+            ],
+        );
+        let config: Config = reader.whole();
+        assert_eq!((config.first.size, config.first.listen.port()), (2, 1));
+        assert_eq!(config.first.secret.reveal(), "00123");
+        assert_eq!(config.first.names, ["a", "b"]);
+        reader.finish().unwrap();
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once_with_its_origin() {
+        let (_folder, mut reader) = reader(
+            "[first]\nsize = 'big'\nlisten = 'nowhere'\ncolour = 1\n[second]\nsize = 3\nshape = 2\n[third]\nx = 1\n",
+            &[("UNSLIDE_SECOND__LISTEN", "here"), ("UNSLIDE_FIRST__SECRT", "123")],
+        );
+        let _: Config = reader.whole();
+        let other: Other = reader.whole();
+        assert_eq!(other.second.size, 3);
+        reader.note(Problem::new("second.size", "must be even"));
+        let problems = reader.finish().unwrap_err().0;
+        let keys: Vec<&str> = problems.iter().map(|p| p.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "first.colour",
+                "first.listen",
+                "first.secrt",
+                "first.size",
+                "second.listen",
+                "second.shape",
+                "second.size",
+                "third.x"
+            ]
+        );
+        let text = problems.iter().map(|p| format!("{p}\n")).collect::<String>();
+        assert!(
+            text.contains("second.listen: ") && text.contains("(from the variable UNSLIDE_SECOND__LISTEN)"),
+            "{text}"
+        );
+        assert!(text.contains("first.colour: no such key (from "), "{text}");
+        assert!(text.contains("unslide.toml"), "{text}");
+    }
+
+    #[test]
+    fn a_secret_of_the_wrong_type_is_not_repeated() {
+        let (_folder, mut reader) = reader("[first]\nsecret = 987654\n", &[]);
+        let _: Config = reader.whole();
+        let text = reader.finish().unwrap_err().to_string();
+        assert!(text.contains("first.secret") && !text.contains("987654"), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_no_toml_is_a_problem() {
+        let mut missing = Sources::new(Some(Path::new("/does/not/exist.toml")), []).read();
+        let _: Config = missing.whole();
+        assert!(missing.finish().unwrap_err().to_string().contains("/does/not/exist.toml"));
+        let (_folder, mut broken) = reader("[first\n", &[("UNSLIDE_FIRST__SIZE", "-1")]);
+        let _: Config = broken.whole();
+        let text = broken.finish().unwrap_err().to_string();
+        assert!(text.contains("is not TOML") && text.contains("first.size"), "{text}");
+    }
+}

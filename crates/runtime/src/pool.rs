@@ -1,0 +1,256 @@
+//! The CPU pool: a fixed number of threads for work that must not run on the async runtime.
+
+use parking_lot::{Condvar, Mutex};
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
+
+/// Jobs that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
+const QUEUED_PER_THREAD: usize = 4;
+
+/// Why a job has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CpuError {
+    /// The job panicked; the text is the panic's.
+    #[error("the job panicked: {0}")]
+    Panicked(String),
+    /// The pool was given up before the job ran.
+    #[error("the pool is closed")]
+    Closed,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+struct Queue {
+    jobs: VecDeque<Work>,
+    open: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    more: Condvar,
+    room: Semaphore,
+    jobs: IntCounter,
+    panics: IntCounter,
+    waiting: IntGauge,
+    seconds: Histogram,
+}
+
+/// Closes the queue when the last handle of the pool goes away.
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.queue.lock().open = false;
+        self.0.more.notify_all();
+    }
+}
+
+/// A fixed set of threads that run jobs in the order in which they came. Cheap to clone; the
+/// threads end when the last clone is dropped and the queue is empty.
+#[derive(Clone)]
+pub struct CpuPool {
+    handle: Arc<Handle>,
+    threads: usize,
+}
+
+impl CpuPool {
+    /// Starts `threads` threads (at least one).
+    ///
+    /// # Errors
+    /// Where the operating system gives no thread.
+    pub fn new(threads: usize) -> std::io::Result<CpuPool> {
+        let threads = threads.max(1);
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue { jobs: VecDeque::new(), open: true }),
+            more: Condvar::new(),
+            room: Semaphore::new(threads * (1 + QUEUED_PER_THREAD)),
+            jobs: counter("unslide_cpu_jobs_total", "Jobs that the CPU pool has finished."),
+            panics: counter("unslide_cpu_panics_total", "Jobs of the CPU pool that panicked."),
+            waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
+            seconds: seconds(),
+        });
+        let pool = CpuPool { handle: Arc::new(Handle(shared)), threads };
+        for number in 0..threads {
+            let shared = pool.handle.0.clone();
+            std::thread::Builder::new().name(format!("cpu-{number}")).spawn(move || work(&shared))?;
+        }
+        Ok(pool)
+    }
+
+    /// How many threads there are.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Runs a job on the pool and waits for it without holding up the async runtime. Where the
+    /// queue is full this waits for room first. A job that was started runs to its end even when
+    /// the caller is gone.
+    ///
+    /// # Errors
+    /// [`CpuError`], where the job panicked.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, CpuError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let _room = self.handle.0.room.acquire().await.map_err(|_| CpuError::Closed)?;
+        self.submit(job).await
+    }
+
+    /// Puts a job on the queue at once, without a bound: for callers that bound their own batches,
+    /// on or off the async runtime. The result is awaited, or waited for with [`Job::wait`].
+    pub fn submit<T, F>(&self, job: F) -> Job<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (send, receive) = oneshot::channel();
+        let shared = self.handle.0.clone();
+        let counted = shared.clone();
+        let work: Work = Box::new(move || {
+            let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| {
+                counted.panics.inc();
+                CpuError::Panicked(panic_text(panic.as_ref()))
+            });
+            // A caller that no longer waits is no error.
+            let _ = send.send(result);
+        });
+        shared.queue.lock().jobs.push_back(work);
+        shared.waiting.inc();
+        shared.more.notify_one();
+        Job(receive)
+    }
+
+    /// Registers the pool's metrics.
+    ///
+    /// # Errors
+    /// Where the registry knows them already.
+    pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        let shared = &self.handle.0;
+        registry.register(Box::new(shared.jobs.clone()))?;
+        registry.register(Box::new(shared.panics.clone()))?;
+        registry.register(Box::new(shared.waiting.clone()))?;
+        registry.register(Box::new(shared.seconds.clone()))
+    }
+}
+
+/// The result of a job to come.
+#[must_use = "a job's result says whether it panicked"]
+pub struct Job<T>(oneshot::Receiver<Result<T, CpuError>>);
+
+impl<T> Job<T> {
+    /// Waits on this thread until the job is done. Panics when called on the async runtime, which it
+    /// would hold up.
+    ///
+    /// # Errors
+    /// [`CpuError`], where the job panicked.
+    pub fn wait(self) -> Result<T, CpuError> {
+        self.0.blocking_recv().unwrap_or(Err(CpuError::Closed))
+    }
+}
+
+impl<T> Future for Job<T> {
+    type Output = Result<T, CpuError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context).map(|received| received.unwrap_or(Err(CpuError::Closed)))
+    }
+}
+
+fn work(shared: &Shared) {
+    loop {
+        let job = {
+            let mut queue = shared.queue.lock();
+            loop {
+                if let Some(job) = queue.jobs.pop_front() {
+                    break job;
+                }
+                if !queue.open {
+                    return;
+                }
+                shared.more.wait(&mut queue);
+            }
+        };
+        shared.waiting.dec();
+        let start = Instant::now();
+        job();
+        shared.seconds.observe(start.elapsed().as_secs_f64());
+        shared.jobs.inc();
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no text".to_owned())
+}
+
+#[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]
+fn counter(name: &str, help: &str) -> IntCounter {
+    IntCounter::new(name, help).expect("a valid name")
+}
+
+#[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]
+fn gauge(name: &str, help: &str) -> IntGauge {
+    IntGauge::new(name, help).expect("a valid name")
+}
+
+#[expect(clippy::expect_used, reason = "the name is a constant that Prometheus accepts")]
+fn seconds() -> Histogram {
+    let buckets = vec![0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+    let options = HistogramOpts::new("unslide_cpu_job_seconds", "How long a job of the CPU pool ran.");
+    Histogram::with_opts(options.buckets(buckets)).expect("a valid name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_and_the_thread_goes_on() {
+        let pool = CpuPool::new(1).unwrap();
+        let failed = pool.run(|| panic!("no")).await;
+        assert_eq!(failed, Err::<(), _>(CpuError::Panicked("no".to_owned())));
+        assert_eq!(pool.run(|| 7).await, Ok(7));
+    }
+
+    #[test]
+    fn no_more_jobs_run_at_once_than_there_are_threads() {
+        let pool = CpuPool::new(2).unwrap();
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let jobs: Vec<_> = (0..20)
+            .map(|i| {
+                let (now, most) = (now.clone(), most.clone());
+                pool.submit(move || {
+                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(2));
+                    now.fetch_sub(1, Ordering::SeqCst);
+                    i
+                })
+            })
+            .collect();
+        let results: Vec<i32> = jobs.into_iter().map(|job| job.wait().unwrap()).collect();
+        assert_eq!(results, (0..20).collect::<Vec<_>>());
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn jobs_that_wait_are_finished_when_the_pool_is_dropped() {
+        let pool = CpuPool::new(1).unwrap();
+        let jobs: Vec<_> = (0..5).map(|i| pool.submit(move || i)).collect();
+        drop(pool);
+        assert_eq!(jobs.into_iter().map(|j| j.wait().unwrap()).sum::<i32>(), 10);
+    }
+}

@@ -1,0 +1,108 @@
+//! When to stop, and how long that may take.
+
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Why signals cannot be heard.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen for signals")]
+pub struct ListenError(#[from] std::io::Error);
+
+/// The shutdown of a process. First it begins: no new work is taken, and what was begun is
+/// finished. When the drain time is over, or a second signal comes, it is expired: what is still
+/// running is given up. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    begun: CancellationToken,
+    expired: CancellationToken,
+    drain: Duration,
+}
+
+impl Shutdown {
+    /// A shutdown that nobody has begun, with the longest time that draining may take.
+    #[must_use]
+    pub fn new(drain: Duration) -> Shutdown {
+        Shutdown { begun: CancellationToken::new(), expired: CancellationToken::new(), drain }
+    }
+
+    /// Begins on SIGTERM or SIGINT, and expires on a second one. Returns at once.
+    ///
+    /// # Errors
+    /// Where no handler can be set.
+    pub fn listen(&self) -> Result<(), ListenError> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let shutdown = self.clone();
+        tokio::spawn(async move {
+            for second in [false, true] {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                if second {
+                    tracing::warn!("asked to stop a second time: giving up what is still running");
+                    shutdown.expired.cancel();
+                } else {
+                    tracing::info!(drain_seconds = shutdown.drain.as_secs(), "asked to stop: draining");
+                    shutdown.begin();
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Begins the shutdown. Again is no error.
+    pub fn begin(&self) {
+        self.begun.cancel();
+    }
+
+    /// True from the beginning of the shutdown on. For loops on threads of their own.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.begun.is_cancelled()
+    }
+
+    /// Waits for the beginning of the shutdown.
+    pub async fn begun(&self) {
+        self.begun.cancelled().await;
+    }
+
+    /// The token that is cancelled at the beginning; a child of it may be cancelled alone.
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        &self.begun
+    }
+
+    /// How long draining may take.
+    #[must_use]
+    pub fn drain(&self) -> Duration {
+        self.drain
+    }
+
+    /// Waits until the shutdown has begun and its drain time is over, or a second signal came.
+    pub async fn expired(&self) {
+        self.begun().await;
+        tokio::select! {
+            () = self.expired.cancelled() => {}
+            () = tokio::time::sleep(self.drain) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_expires_only_after_it_has_begun_and_drained() {
+        let shutdown = Shutdown::new(Duration::from_secs(10));
+        let waiting = tokio::time::timeout(Duration::from_secs(60), shutdown.expired()).await;
+        assert!(waiting.is_err(), "nobody has begun it");
+        shutdown.begin();
+        assert!(shutdown.is_begun());
+        let early = tokio::time::timeout(Duration::from_secs(9), shutdown.expired()).await;
+        assert!(early.is_err(), "it still drains");
+        shutdown.expired().await;
+    }
+}

@@ -1,0 +1,88 @@
+//! Logs: one line an event, as JSON for machines or coloured for people, on standard error.
+
+use serde::Deserialize;
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Pretty on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Pretty,
+}
+
+/// The section `log` of a configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// How lines look.
+    pub format: Format,
+    /// What is logged, as `tracing-subscriber`'s filter: a level, or `target=level` parts with commas.
+    pub filter: String,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { format: Format::Auto, filter: "info".to_owned() }
+    }
+}
+
+impl Settings {
+    /// What is wrong with these settings.
+    #[must_use]
+    pub fn validate(&self) -> Vec<crate::Problem> {
+        match self.filter.parse::<EnvFilter>() {
+            Ok(_) => Vec::new(),
+            Err(error) => vec![crate::Problem::new("log.filter", error.to_string())],
+        }
+    }
+}
+
+/// Why logs cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The filter is malformed.
+    #[error("the log filter is malformed")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// A subscriber was set before.
+    #[error("logs are set up already")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Sets the process's logs up, once. A panic becomes a log line too.
+///
+/// # Errors
+/// [`Error`].
+pub fn init(settings: &Settings) -> Result<(), Error> {
+    let json = match settings.format {
+        Format::Auto => !std::io::stderr().is_terminal(),
+        Format::Json => true,
+        Format::Pretty => false,
+    };
+    let registry = tracing_subscriber::registry().with(settings.filter.parse::<EnvFilter>()?);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    if json {
+        registry
+            .with(lines.json().flatten_event(true).with_current_span(true).with_span_list(false))
+            .try_init()?;
+    } else {
+        registry.with(lines.with_target(false).with_ansi(std::io::stderr().is_terminal())).try_init()?;
+    }
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(panic.place = place, panic.text = panic.payload_as_str(), "a thread panicked");
+        if !json {
+            default(panic);
+        }
+    }));
+    Ok(())
+}
