@@ -1,0 +1,73 @@
+//! What can go wrong with object storage, told apart by who has to act.
+
+use std::io;
+
+/// Why an operation on object storage failed. "Not there" is no error: reads answer `None`.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The condition of a conditional write did not hold: somebody else was first.
+    #[error("the object {key} is not what the condition of the write asked for")]
+    Precondition {
+        /// The object.
+        key: String,
+    },
+    /// Access denied, no such bucket, wrong region, or a request that this store does not take:
+    /// an operator has to act, and trying again does not help.
+    #[error("object storage refused to {operation} {key}: {detail}")]
+    Refused {
+        /// What was tried.
+        operation: &'static str,
+        /// The object or prefix.
+        key: String,
+        /// The store's code and message.
+        detail: String,
+    },
+    /// A time-out, a broken connection, throttling or a server error: worth another try.
+    #[error("object storage could not {operation} {key} for now: {detail}")]
+    Transient {
+        /// What was tried.
+        operation: &'static str,
+        /// The object or prefix.
+        key: String,
+        /// What was seen.
+        detail: String,
+    },
+    /// More bytes than the caller allows.
+    #[error("{key} has more than {limit} bytes")]
+    TooLarge {
+        /// The object.
+        key: String,
+        /// The caller's limit in bytes.
+        limit: u64,
+    },
+    /// The range begins at or after the object's end.
+    #[error("the range {start}..{end} lies outside {key}")]
+    Range {
+        /// The object.
+        key: String,
+        /// First byte asked for.
+        start: u64,
+        /// One after the last byte asked for.
+        end: u64,
+    },
+    /// What should have been stored could not be read from its source.
+    #[error("the bytes to store could not be read")]
+    Source(#[source] io::Error),
+    /// A local file could not be read or written.
+    #[error("a local file could not be read or written")]
+    File(#[source] io::Error),
+}
+
+impl StoreError {
+    /// True where the same call may succeed later without anybody's doing.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Transient { .. })
+    }
+
+    /// True where an operator has to act: keys, bucket, region, policy.
+    #[must_use]
+    pub fn is_operators_fault(&self) -> bool {
+        matches!(self, StoreError::Refused { .. } | StoreError::File(_))
+    }
+}

@@ -1,0 +1,211 @@
+//! Every object key, made and checked in one place.
+//!
+//! ```text
+//! t/<tenant>/uploads/<uuid>                                what was uploaded, untouched
+//! t/<tenant>/objects/<sha256>                              one Mach-O slice by content
+//! t/<tenant>/symbols/<ab>/<cdef…>/debuginfo                the winner for a debug id
+//! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>-<sha256>   a symcache, never overwritten
+//! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
+//! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
+//! system/objects/… and system/symbols/…                    the same for system symbols
+//! ```
+
+use std::fmt;
+use time::Date;
+use unslide_model::{ContentHash, DebugId, Scoped, TenantId};
+use uuid::Uuid;
+
+/// The key of one object. Made by this module only.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(String);
+
+/// What the keys of several objects begin with; ends with `/`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix(String);
+
+/// A key that came from elsewhere and is not one that its tenant may use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an object key of tenant {tenant}")]
+pub struct KeyError {
+    tenant: TenantId,
+}
+
+impl Key {
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A key that came from a message or a row, checked to lie under `tenant`.
+    ///
+    /// # Errors
+    /// [`KeyError`] where it lies elsewhere, or has empty, `.` or `..` segments or characters that
+    /// no key of ours has.
+    pub fn of_tenant(tenant: &TenantId, text: &str) -> Result<Key, KeyError> {
+        let fits = text.starts_with(&tenant_prefix(tenant).0)
+            && text.len() <= 512
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-.".contains(&b))
+            && text.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+        if fits { Ok(Key(text.into())) } else { Err(KeyError { tenant: tenant.clone() }) }
+    }
+
+    pub(crate) fn listed(text: String) -> Key {
+        Key(text)
+    }
+}
+
+impl Prefix {
+    /// The prefix as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Everything of one tenant.
+#[must_use]
+pub fn tenant_prefix(tenant: &TenantId) -> Prefix {
+    Prefix(format!("t/{tenant}/"))
+}
+
+/// The file that a client uploaded, untouched.
+#[must_use]
+pub fn upload(upload: &Scoped<Uuid>) -> Key {
+    Key(format!("t/{}/uploads/{}", upload.tenant, upload.id))
+}
+
+/// A Mach-O slice by the SHA-256 of its bytes.
+#[must_use]
+pub fn object(object: &Scoped<ContentHash>) -> Key {
+    Key(format!("t/{}/objects/{}", object.tenant, object.id))
+}
+
+/// A system Mach-O slice by the SHA-256 of its bytes.
+#[must_use]
+pub fn system_object(object: &ContentHash) -> Key {
+    Key(format!("system/objects/{object}"))
+}
+
+/// A segment of stored reports; `day` is the day of arrival in UTC.
+#[must_use]
+pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> Key {
+    let (year, month, day) = day.to_calendar_date();
+    Key(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
+}
+
+/// Where the symbols of one debug id lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolKeys(String);
+
+/// Where a tenant's symbols for a debug id lie.
+#[must_use]
+pub fn symbols(id: &Scoped<DebugId>) -> SymbolKeys {
+    SymbolKeys(format!("t/{}/{}", id.tenant, unified(id.id)))
+}
+
+/// Where the system's symbols for a debug id lie, which every tenant may read.
+#[must_use]
+pub fn system_symbols(id: DebugId) -> SymbolKeys {
+    SymbolKeys(format!("system/{}", unified(id)))
+}
+
+/// The "unified" symbol-server layout: the first two digits are a folder.
+fn unified(id: DebugId) -> String {
+    let digits = id.compact();
+    let (folder, rest) = digits.split_at(2);
+    format!("symbols/{folder}/{rest}/")
+}
+
+impl SymbolKeys {
+    /// Everything of the debug id.
+    #[must_use]
+    pub fn prefix(&self) -> Prefix {
+        Prefix(self.0.clone())
+    }
+
+    /// The object that answers for the debug id.
+    #[must_use]
+    pub fn debuginfo(&self) -> Key {
+        Key(format!("{}debuginfo", self.0))
+    }
+
+    /// A symcache of format `version` with these bytes; written once.
+    #[must_use]
+    pub fn symcache(&self, version: u32, sha256: &ContentHash) -> Key {
+        Key(format!("{}symcache-v{version}-{sha256}", self.0))
+    }
+
+    /// The symcache of format `version` that answers: the same bytes as one of
+    /// [`SymbolKeys::symcache`], with [`crate::AliasMeta`] as user metadata, replaced when a better
+    /// one comes. One GET is all that a cold image costs.
+    #[must_use]
+    pub fn alias(&self, version: u32) -> Key {
+        Key(format!("{}symcache-v{version}", self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acme() -> TenantId {
+        TenantId::new("acme").unwrap()
+    }
+
+    #[test]
+    fn keys_lie_under_their_tenant_in_the_unified_layout() {
+        let id: DebugId = "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap();
+        let keys = symbols(&acme().scope(id));
+        assert_eq!(keys.prefix().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/");
+        assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
+        assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
+        assert!(system_symbols(id).alias(1).as_str().starts_with("system/symbols/0f/"));
+        let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
+        assert!(segment(&acme(), day, Uuid::nil()).as_str().starts_with("t/acme/segments/2026-03-04/"));
+    }
+
+    #[test]
+    fn a_key_from_elsewhere_must_lie_under_its_tenant() {
+        let good = "t/acme/segments/2026-03-04/x";
+        assert_eq!(Key::of_tenant(&acme(), good).unwrap().as_str(), good);
+        for bad in [
+            "",
+            "t/acme",
+            "t/acme/",
+            "t/acme2/x",
+            "t/acme/../other/x",
+            "t/acme//x",
+            "system/x",
+            "/t/acme/x",
+            "t/acme/a b",
+            "t/acme/./x",
+        ] {
+            assert!(Key::of_tenant(&acme(), bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Object storage: S3, or memory with failure switches. Both pass the same suite.
+
+pub(crate) mod memory;
+mod s3;
+mod upload;
+
+use crate::keys::{Key, Prefix};
+use crate::{Settings, StoreError};
+use bytes::Bytes;
+use memory::Memory;
+use s3::S3;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use unslide_model::ContentHash;
+
+/// Bytes of one part of a multipart upload, and so what one streaming put holds in memory (twice
+/// at most). A larger limit makes larger parts, since S3 takes 10,000 of them.
+pub const PART_BYTES: usize = 8 << 20;
+
+/// Files from this size on are stored in parts.
+pub const MULTIPART_FROM: u64 = 64 << 20;
+
+/// The store's name for one state of one object's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ETag(String);
+
+impl ETag {
+    /// As the store wrote it, with its quotes.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// When a put may happen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// Only where no object has the key (`If-None-Match: *`).
+    Absent,
+    /// Only where the object still is this one (`If-Match`).
+    Unchanged(ETag),
+}
+
+/// How to put an object.
+#[derive(Clone, Debug, Default)]
+pub struct Put {
+    /// When it may happen.
+    pub condition: Condition,
+    /// User metadata; names are lower case, values are ASCII.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What is known of an object without its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Bytes of the object.
+    pub size: u64,
+    /// The state of the content.
+    pub etag: ETag,
+    /// User metadata.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// An object with its bytes.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Size, state and metadata.
+    pub head: Head,
+    /// The content.
+    pub bytes: Bytes,
+}
+
+/// An object that was written to a file.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// Size, state and metadata.
+    pub head: Head,
+    /// The SHA-256 of the bytes that were written.
+    pub sha256: ContentHash,
+}
+
+/// What a streaming put stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes, computed on the way.
+    pub sha256: ContentHash,
+    /// The state of the content.
+    pub etag: ETag,
+}
+
+/// One line of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The object's key.
+    pub key: Key,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A page of a listing, in the order of the keys.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The objects.
+    pub entries: Vec<Entry>,
+    /// Where the next page goes on; none at the end.
+    pub next: Option<Key>,
+}
+
+enum Backend {
+    S3(S3),
+    Memory(Memory),
+}
+
+/// One bucket. Cheap to clone.
+#[derive(Clone)]
+pub struct ObjectStore {
+    backend: Arc<Backend>,
+}
+
+macro_rules! on_backend {
+    ($self:expr, $name:ident ( $($argument:expr),* )) => {
+        match &*$self.backend {
+            Backend::S3(s3) => s3.$name($($argument),*).await,
+            Backend::Memory(memory) => memory.$name($($argument),*).await,
+        }
+    };
+}
+use on_backend;
+
+impl ObjectStore {
+    /// A bucket of an S3 service. Signs in lazily: only [`ObjectStore::check`] and the operations
+    /// talk to it.
+    pub async fn s3(settings: &Settings) -> ObjectStore {
+        ObjectStore { backend: Arc::new(Backend::S3(S3::new(settings).await)) }
+    }
+
+    /// A bucket in memory, for tests; the second value switches its failures.
+    #[must_use]
+    pub fn memory() -> (ObjectStore, Memory) {
+        let memory = Memory::default();
+        (ObjectStore { backend: Arc::new(Backend::Memory(memory.clone())) }, memory)
+    }
+
+    /// Asks whether the bucket answers: what readiness means.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        on_backend!(self, check())
+    }
+
+    /// Stores bytes that are in memory anyway.
+    ///
+    /// # Errors
+    /// [`StoreError::Precondition`] where the condition does not hold; refused or transient.
+    pub async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+        on_backend!(self, put(key, bytes, put))
+    }
+
+    /// Stores a stream of unknown length, at most `limit` bytes, in parts that are held one by one.
+    /// Nothing is left behind when it fails or is dropped half-way.
+    ///
+    /// # Errors
+    /// [`StoreError::Source`] where the stream fails, [`StoreError::TooLarge`] past the limit;
+    /// precondition, refused or transient.
+    pub async fn put_stream(
+        &self,
+        key: &Key,
+        source: impl AsyncRead + Send + Unpin,
+        limit: u64,
+        put: &Put,
+    ) -> Result<Stored, StoreError> {
+        upload::stream(self, key, source, limit, put).await
+    }
+
+    /// Stores a file, in parts where it is large.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] where the file cannot be read; precondition, refused or transient.
+    pub async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
+        let size = tokio::fs::metadata(path).await.map_err(StoreError::File)?.len();
+        if size >= MULTIPART_FROM {
+            let file = tokio::fs::File::open(path).await.map_err(StoreError::File)?;
+            return upload::stream(self, key, file, size, put).await.map(|stored| stored.etag);
+        }
+        on_backend!(self, put_file(key, path, put))
+    }
+
+    /// Size, state and metadata; `None` where no object has the key.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+        on_backend!(self, head(key))
+    }
+
+    /// The whole object in memory, at most `limit` bytes; `None` where no object has the key.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`] past the limit; refused or transient.
+    pub async fn get(&self, key: &Key, limit: u64) -> Result<Option<Object>, StoreError> {
+        let Some((head, mut body)) = self.open(key, None).await? else { return Ok(None) };
+        let too_large = || StoreError::TooLarge { key: key.to_string(), limit };
+        if head.size > limit {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(head.size).map_err(|_| too_large())?);
+        while let Some(chunk) = body.next(key).await? {
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Some(Object { head, bytes: bytes.into() }))
+    }
+
+    /// Some bytes of an object, cut at its end; `None` where no object has the key.
+    ///
+    /// # Errors
+    /// [`StoreError::Range`] where the range is empty or begins past the end; refused or transient.
+    pub async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
+        let outside = || StoreError::Range { key: key.to_string(), start: range.start, end: range.end };
+        if range.is_empty() {
+            return Err(outside());
+        }
+        let wanted = usize::try_from(range.end - range.start).map_err(|_| outside())?;
+        let Some((_, mut body)) = self.open(key, Some(range.clone())).await? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.next(key).await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() > wanted {
+                return Err(outside());
+            }
+        }
+        Ok(Some(bytes.into()))
+    }
+
+    /// Writes the object to a new file at `path`, at most `limit` bytes; `None` where no object has
+    /// the key, and then there is no file. A file that was begun is removed on failure.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`] past the limit, [`StoreError::File`]; refused or transient.
+    pub async fn get_to_file(
+        &self,
+        key: &Key,
+        path: &Path,
+        limit: u64,
+    ) -> Result<Option<Fetched>, StoreError> {
+        let Some((head, body)) = self.open(key, None).await? else { return Ok(None) };
+        let written = write_body(key, body, path, limit).await;
+        if written.is_err() {
+            tokio::fs::remove_file(path).await.ok();
+        }
+        written.map(|sha256| Some(Fetched { head, sha256 }))
+    }
+
+    /// Objects whose keys begin with `prefix`, after the key `after`, at most `max` (1,000).
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn list(&self, prefix: &Prefix, after: Option<&Key>, max: u16) -> Result<Page, StoreError> {
+        on_backend!(self, list(prefix, after, max.clamp(1, 1000)))
+    }
+
+    /// Removes an object; one that is not there is removed already.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        on_backend!(self, delete(key))
+    }
+
+    /// Removes every object whose key begins with `prefix`; says how many.
+    ///
+    /// # Errors
+    /// Refused or transient; some objects may be gone then, and the same call goes on.
+    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        loop {
+            // Always the first page: what it names is gone when the next is asked for.
+            let page = self.list(prefix, None, 1000).await?;
+            for entry in &page.entries {
+                self.delete(&entry.key).await?;
+                deleted += 1;
+            }
+            if page.next.is_none() {
+                return Ok(deleted);
+            }
+        }
+    }
+
+    async fn open(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<(Head, Body)>, StoreError> {
+        on_backend!(self, open(key, range))
+    }
+}
+
+/// An object's bytes as they come.
+enum Body {
+    S3(aws_sdk_s3::primitives::ByteStream),
+    Memory(Option<Bytes>),
+}
+
+impl Body {
+    async fn next(&mut self, key: &Key) -> Result<Option<Bytes>, StoreError> {
+        match self {
+            Body::S3(stream) => stream.next().await.transpose().map_err(|error| StoreError::Transient {
+                operation: "get",
+                key: key.to_string(),
+                detail: error.to_string(),
+            }),
+            Body::Memory(bytes) => Ok(bytes.take()),
+        }
+    }
+}
+
+/// Bytes that are hashed or written without giving the runtime a chance to do something else.
+const STEP: usize = 64 << 10;
+
+async fn write_body(key: &Key, mut body: Body, path: &Path, limit: u64) -> Result<ContentHash, StoreError> {
+    let mut file = tokio::fs::File::create_new(path).await.map_err(StoreError::File)?;
+    let mut hash = Sha256::new();
+    let mut size = 0_u64;
+    while let Some(chunk) = body.next(key).await? {
+        size += chunk.len() as u64;
+        if size > limit {
+            return Err(StoreError::TooLarge { key: key.to_string(), limit });
+        }
+        for step in chunk.chunks(STEP) {
+            hash.update(step);
+            file.write_all(step).await.map_err(StoreError::File)?;
+        }
+    }
+    file.flush().await.map_err(StoreError::File)?;
+    Ok(ContentHash(hash.finalize().into()))
+}
+
+/// Fills a buffer with up to `size` bytes, fewer only at the end of the stream.
+async fn read_part(
+    source: &mut (impl AsyncRead + Unpin),
+    size: usize,
+    hash: &mut Sha256,
+) -> Result<Bytes, StoreError> {
+    let mut part = Vec::new();
+    while part.len() < size {
+        let begin = part.len();
+        let step = STEP.min(size - begin);
+        let read = (&mut *source).take(step as u64).read_buf(&mut part).await.map_err(StoreError::Source)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&part[begin..]);
+    }
+    Ok(part.into())
+}

@@ -1,0 +1,336 @@
+//! Object storage in memory, whose failures a test switches on and off.
+
+use super::{Body, Condition, ETag, Entry, Head, Page, Put};
+use crate::StoreError;
+use crate::keys::{Key, Prefix};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What is done with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A put of any kind, also of a part.
+    Put,
+    /// A get of any kind.
+    Get,
+    /// A head.
+    Head,
+    /// A listing, also a readiness check.
+    List,
+    /// A delete.
+    Delete,
+}
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// For now: [`StoreError::Transient`].
+    Transient,
+    /// Until an operator acts: [`StoreError::Refused`].
+    Refused,
+}
+
+struct Switch {
+    operation: Operation,
+    /// Part of the key; empty for all.
+    key: String,
+    fault: Fault,
+    left: Option<usize>,
+}
+
+struct Gate {
+    operation: Operation,
+    key: String,
+    open: watch::Receiver<bool>,
+}
+
+struct StoredObject {
+    bytes: Bytes,
+    metadata: BTreeMap<String, String>,
+    etag: ETag,
+}
+
+struct Pending {
+    metadata: BTreeMap<String, String>,
+    parts: BTreeMap<usize, Bytes>,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, StoredObject>,
+    pending: HashMap<String, Pending>,
+    writes: u64,
+    switches: Vec<Switch>,
+    gates: Vec<Gate>,
+    calls: HashMap<Operation, usize>,
+}
+
+/// The bucket in memory and its failure switches. Clones are the same bucket.
+#[derive(Clone, Default)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+}
+
+/// Operations wait at their very end, their outcome decided, until this is dropped.
+pub struct Hold {
+    open: watch::Sender<bool>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.open.send(true).ok();
+    }
+}
+
+impl Memory {
+    /// Makes operations on keys that contain `key` (all, for the empty text) fail: the next `times`,
+    /// or all where that is none.
+    pub fn fail(&self, operation: Operation, key: &str, fault: Fault, times: Option<usize>) {
+        let switch = Switch { operation, key: key.into(), fault, left: times };
+        self.state.lock().switches.push(switch);
+    }
+
+    /// Ends every failure.
+    pub fn heal(&self) {
+        self.state.lock().switches.clear();
+    }
+
+    /// Makes operations on keys that contain `key` wait after they saw the bucket and before they
+    /// answer, so that a test can let something happen in between.
+    #[must_use]
+    pub fn hold(&self, operation: Operation, key: &str) -> Hold {
+        let (open, receiver) = watch::channel(false);
+        self.state.lock().gates.push(Gate { operation, key: key.into(), open: receiver });
+        Hold { open }
+    }
+
+    /// How often the operation was called, failures included.
+    #[must_use]
+    pub fn calls(&self, operation: Operation) -> usize {
+        self.state.lock().calls.get(&operation).copied().unwrap_or_default()
+    }
+
+    /// Multipart uploads that were neither completed nor aborted.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.state.lock().pending.len()
+    }
+
+    async fn perform<T>(
+        &self,
+        operation: Operation,
+        name: &'static str,
+        key: &str,
+        work: impl FnOnce(&mut State) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let (outcome, gate) = {
+            let mut state = self.state.lock();
+            *state.calls.entry(operation).or_default() += 1;
+            let outcome = match state.fault(operation, key) {
+                Some(Fault::Transient) => Err(StoreError::Transient {
+                    operation: name,
+                    key: key.into(),
+                    detail: "switched to fail".into(),
+                }),
+                Some(Fault::Refused) => Err(StoreError::Refused {
+                    operation: name,
+                    key: key.into(),
+                    detail: "switched to fail".into(),
+                }),
+                None => work(&mut state),
+            };
+            state.gates.retain(|gate| !*gate.open.borrow());
+            let gate = state.gates.iter().find(|g| g.operation == operation && key.contains(&g.key));
+            (outcome, gate.map(|gate| gate.open.clone()))
+        };
+        if let Some(mut open) = gate {
+            open.wait_for(|open| *open).await.ok();
+        }
+        outcome
+    }
+
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        self.perform(Operation::List, "list", "", |_| Ok(())).await
+    }
+
+    pub(super) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+        self.perform(Operation::Put, "put", key.as_str(), |state| {
+            state.put(key, bytes, put.metadata.clone(), put)
+        })
+        .await
+    }
+
+    pub(super) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
+        let bytes = tokio::fs::read(path).await.map_err(StoreError::File)?;
+        self.put(key, bytes.into(), put).await
+    }
+
+    pub(super) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
+        self.perform(Operation::Put, "put", key.as_str(), |state| {
+            state.writes += 1;
+            let id = format!("upload-{}", state.writes);
+            let pending = Pending { metadata: put.metadata.clone(), parts: BTreeMap::new() };
+            state.pending.insert(id.clone(), pending);
+            Ok(id)
+        })
+        .await
+    }
+
+    pub(super) async fn put_part(
+        &self,
+        key: &Key,
+        id: &str,
+        number: usize,
+        part: Bytes,
+    ) -> Result<String, StoreError> {
+        self.perform(Operation::Put, "put", key.as_str(), |state| {
+            let pending = state.pending.get_mut(id).ok_or_else(|| no_upload(key))?;
+            pending.parts.insert(number, part);
+            Ok(number.to_string())
+        })
+        .await
+    }
+
+    pub(super) async fn complete_parts(
+        &self,
+        key: &Key,
+        id: &str,
+        tags: &[String],
+        put: &Put,
+    ) -> Result<ETag, StoreError> {
+        self.perform(Operation::Put, "put", key.as_str(), |state| {
+            let pending = state.pending.get(id).ok_or_else(|| no_upload(key))?;
+            let complete = tags
+                .iter()
+                .zip(1..)
+                .all(|(tag, number)| *tag == number.to_string() && pending.parts.contains_key(&number));
+            if !complete {
+                return Err(no_upload(key));
+            }
+            let bytes: Vec<u8> = pending.parts.values().flatten().copied().collect();
+            let metadata = pending.metadata.clone();
+            let etag = state.put(key, bytes.into(), metadata, put)?;
+            state.pending.remove(id);
+            Ok(etag)
+        })
+        .await
+    }
+
+    pub(super) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+        self.perform(Operation::Delete, "abort", key.as_str(), |state| {
+            state.pending.remove(id);
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+        self.perform(Operation::Head, "head", key.as_str(), |state| {
+            Ok(state.objects.get(key.as_str()).map(StoredObject::head))
+        })
+        .await
+    }
+
+    pub(super) async fn open(
+        &self,
+        key: &Key,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<(Head, Body)>, StoreError> {
+        self.perform(Operation::Get, "get", key.as_str(), |state| {
+            let Some(object) = state.objects.get(key.as_str()) else { return Ok(None) };
+            let bytes = match range {
+                None => object.bytes.clone(),
+                Some(range) => {
+                    let outside =
+                        || StoreError::Range { key: key.to_string(), start: range.start, end: range.end };
+                    let size = object.bytes.len();
+                    let start =
+                        usize::try_from(range.start).ok().filter(|s| *s < size).ok_or_else(outside)?;
+                    let end = usize::try_from(range.end).unwrap_or(size).min(size);
+                    object.bytes.slice(start..end)
+                }
+            };
+            Ok(Some((object.head(), Body::Memory(Some(bytes)))))
+        })
+        .await
+    }
+
+    pub(super) async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        max: u16,
+    ) -> Result<Page, StoreError> {
+        self.perform(Operation::List, "list", prefix.as_str(), |state| {
+            let mut found = state
+                .objects
+                .range(prefix.as_str().to_owned()..)
+                .take_while(|(key, _)| key.starts_with(prefix.as_str()))
+                .filter(|(key, _)| after.is_none_or(|after| key.as_str() > after.as_str()))
+                .map(|(key, object)| Entry {
+                    key: Key::listed(key.clone()),
+                    size: object.bytes.len() as u64,
+                });
+            let entries: Vec<_> = found.by_ref().take(usize::from(max)).collect();
+            let more = found.next().is_some();
+            let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
+            Ok(Page { entries, next })
+        })
+        .await
+    }
+
+    pub(super) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        self.perform(Operation::Delete, "delete", key.as_str(), |state| {
+            state.objects.remove(key.as_str());
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn no_upload(key: &Key) -> StoreError {
+    StoreError::Transient { operation: "put", key: key.to_string(), detail: "no such upload".into() }
+}
+
+impl StoredObject {
+    fn head(&self) -> Head {
+        Head { size: self.bytes.len() as u64, etag: self.etag.clone(), metadata: self.metadata.clone() }
+    }
+}
+
+impl State {
+    fn fault(&mut self, operation: Operation, key: &str) -> Option<Fault> {
+        let matches = |s: &Switch| s.operation == operation && key.contains(&s.key) && s.left != Some(0);
+        let switch = self.switches.iter_mut().find(|s| matches(s))?;
+        switch.left = switch.left.map(|left| left - 1);
+        Some(switch.fault)
+    }
+
+    fn put(
+        &mut self,
+        key: &Key,
+        bytes: Bytes,
+        metadata: BTreeMap<String, String>,
+        put: &Put,
+    ) -> Result<ETag, StoreError> {
+        let there = self.objects.get(key.as_str()).map(|object| &object.etag);
+        let holds = match &put.condition {
+            Condition::Always => true,
+            Condition::Absent => there.is_none(),
+            Condition::Unchanged(etag) => there == Some(etag),
+        };
+        if !holds {
+            return Err(StoreError::Precondition { key: key.to_string() });
+        }
+        self.writes += 1;
+        let etag = ETag(format!("\"{}\"", self.writes));
+        let object = StoredObject { bytes, metadata, etag: etag.clone() };
+        self.objects.insert(key.to_string(), object);
+        Ok(etag)
+    }
+}

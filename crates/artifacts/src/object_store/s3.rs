@@ -1,0 +1,341 @@
+//! S3 by the AWS SDK, with rustls and ring.
+
+use super::{Body, Condition, ETag, Entry, Head, Page, Put};
+use crate::keys::{Key, Prefix};
+use crate::{Settings, StoreError};
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::http::HttpResponse;
+use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{
+    BehaviorVersion, Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+};
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_smithy_http_client::tls;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+pub(super) struct S3 {
+    client: Client,
+    bucket: String,
+}
+
+/// How one call failed, before the caller decides whether "not found" is an answer.
+enum Failure {
+    NotFound,
+    Error(StoreError),
+}
+
+fn failure<E>(operation: &'static str, key: &str, error: &SdkError<E, HttpResponse>) -> Failure
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let status = error.raw_response().map_or(0, |response| response.status().as_u16());
+    let code = error.code().unwrap_or_default();
+    let detail = if code.is_empty() && status == 0 {
+        aws_sdk_s3::error::DisplayErrorContext(error).to_string()
+    } else {
+        format!("{status} {code} {}", error.message().unwrap_or_default()).trim_end().to_owned()
+    };
+    let key = key.to_owned();
+    Failure::Error(match (status, code) {
+        (_, "NoSuchBucket") => StoreError::Refused { operation, key, detail },
+        // An upload that vanished is not the object: it is begun again.
+        (_, "NoSuchUpload") => StoreError::Transient { operation, key, detail },
+        (404, _) => return Failure::NotFound,
+        (412, _) | (_, "ConditionalRequestConflict" | "PreconditionFailed") => {
+            StoreError::Precondition { key }
+        }
+        (408 | 409 | 429 | 500.., _) | (_, "SlowDown" | "RequestTimeout" | "ThrottlingException") => {
+            StoreError::Transient { operation, key, detail }
+        }
+        // Credentials that cannot be had and settings that make no request.
+        (0, _) if matches!(error, SdkError::ConstructionFailure(_)) => {
+            StoreError::Refused { operation, key, detail }
+        }
+        (0, _) | (200..300, _) => StoreError::Transient { operation, key, detail },
+        _ => StoreError::Refused { operation, key, detail },
+    })
+}
+
+impl Failure {
+    fn into_error(self, operation: &'static str, key: &str) -> StoreError {
+        match self {
+            Failure::Error(error) => error,
+            Failure::NotFound => StoreError::Transient {
+                operation,
+                key: key.to_owned(),
+                detail: "404 where an object was expected".into(),
+            },
+        }
+    }
+}
+
+fn head_of(size: Option<i64>, etag: Option<String>, metadata: Option<HashMap<String, String>>) -> Head {
+    Head {
+        size: u64::try_from(size.unwrap_or_default()).unwrap_or_default(),
+        etag: ETag(etag.unwrap_or_default()),
+        metadata: metadata.unwrap_or_default().into_iter().collect::<BTreeMap<_, _>>(),
+    }
+}
+
+fn user_metadata(put: &Put) -> Option<HashMap<String, String>> {
+    (!put.metadata.is_empty()).then(|| put.metadata.clone().into_iter().collect())
+}
+
+/// The values of `If-None-Match` and `If-Match`.
+fn conditions(put: &Put) -> (Option<String>, Option<String>) {
+    match &put.condition {
+        Condition::Always => (None, None),
+        Condition::Absent => (Some("*".into()), None),
+        Condition::Unchanged(etag) => (None, Some(etag.0.clone())),
+    }
+}
+
+impl S3 {
+    pub(super) async fn new(settings: &Settings) -> S3 {
+        let http = aws_smithy_http_client::Builder::new()
+            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
+            .build_https();
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(3))
+            .read_timeout(Duration::from_secs(30))
+            .build();
+        let region = Region::new(settings.region.clone());
+        let mut config = match &settings.access_key {
+            Some(access_key) => aws_sdk_s3::Config::builder().credentials_provider(Credentials::new(
+                access_key.clone(),
+                settings.secret_key.reveal(),
+                None,
+                None,
+                "settings",
+            )),
+            None => {
+                let found = aws_config::defaults(BehaviorVersion::latest())
+                    .http_client(http.clone())
+                    .region(region.clone())
+                    .load()
+                    .await;
+                aws_sdk_s3::config::Builder::from(&found)
+            }
+        };
+        config = config
+            .behavior_version(BehaviorVersion::latest())
+            .http_client(http)
+            .region(region)
+            .force_path_style(settings.path_style)
+            .retry_config(RetryConfig::standard().with_max_attempts(3))
+            .timeout_config(timeouts)
+            // Trailing checksums are not understood by every store; content is verified by SHA-256.
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired);
+        if let Some(endpoint) = &settings.endpoint {
+            config = config.endpoint_url(endpoint);
+        }
+        S3 { client: Client::from_conf(config.build()), bucket: settings.bucket.clone() }
+    }
+
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        let listed = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1).send().await;
+        listed.map(drop).map_err(|e| failure("list", &self.bucket, &e).into_error("list", &self.bucket))
+    }
+
+    pub(super) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+        self.put_body(key, bytes.into(), put).await
+    }
+
+    pub(super) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
+        let body = ByteStream::from_path(path).await.map_err(|e| StoreError::File(e.into()))?;
+        self.put_body(key, body, put).await
+    }
+
+    async fn put_body(&self, key: &Key, body: ByteStream, put: &Put) -> Result<ETag, StoreError> {
+        let (none_match, matches) = conditions(put);
+        let sent = self
+            .client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .set_if_none_match(none_match)
+            .set_if_match(matches)
+            .set_metadata(user_metadata(put))
+            .body(body)
+            .send()
+            .await;
+        match sent {
+            Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
+            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put)),
+        }
+    }
+
+    /// S3 answers 404 to a conditional write of an object that is gone: its condition failed.
+    fn write_failure(&self, failure: Failure, key: &Key, put: &Put) -> StoreError {
+        match failure {
+            Failure::NotFound if matches!(put.condition, Condition::Unchanged(_)) => {
+                StoreError::Precondition { key: key.to_string() }
+            }
+            other => other.into_error("put", key.as_str()),
+        }
+    }
+
+    pub(super) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
+        let begun = self
+            .client
+            .create_multipart_upload()
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .set_metadata(user_metadata(put))
+            .send()
+            .await;
+        let output = begun.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
+        Ok(output.upload_id.unwrap_or_default())
+    }
+
+    pub(super) async fn put_part(
+        &self,
+        key: &Key,
+        id: &str,
+        number: usize,
+        part: Bytes,
+    ) -> Result<String, StoreError> {
+        let sent = self
+            .client
+            .upload_part()
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .upload_id(id)
+            .part_number(i32::try_from(number).unwrap_or(i32::MAX))
+            .body(part.into())
+            .send()
+            .await;
+        let output = sent.map_err(|e| failure("put", key.as_str(), &e).into_error("put", key.as_str()))?;
+        Ok(output.e_tag.unwrap_or_default())
+    }
+
+    pub(super) async fn complete_parts(
+        &self,
+        key: &Key,
+        id: &str,
+        tags: &[String],
+        put: &Put,
+    ) -> Result<ETag, StoreError> {
+        let parts = tags
+            .iter()
+            .zip(1..)
+            .map(|(tag, number)| CompletedPart::builder().e_tag(tag).part_number(number).build());
+        let (none_match, matches) = conditions(put);
+        let sent = self
+            .client
+            .complete_multipart_upload()
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .upload_id(id)
+            .set_if_none_match(none_match)
+            .set_if_match(matches)
+            .multipart_upload(CompletedMultipartUpload::builder().set_parts(Some(parts.collect())).build())
+            .send()
+            .await;
+        match sent {
+            Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
+            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put)),
+        }
+    }
+
+    pub(super) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+        let sent = self.client.abort_multipart_upload().bucket(&self.bucket).key(key.as_str()).upload_id(id);
+        sent.send()
+            .await
+            .map(drop)
+            .map_err(|e| failure("abort", key.as_str(), &e).into_error("abort", key.as_str()))
+    }
+
+    pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+        let sent = self.client.head_object().bucket(&self.bucket).key(key.as_str()).send().await;
+        match sent {
+            Ok(output) => Ok(Some(head_of(output.content_length, output.e_tag, output.metadata))),
+            Err(error) => match failure("head", key.as_str(), &error) {
+                // A HEAD's 404 has no body, so a bucket that is not there looks the same.
+                Failure::NotFound => self.check().await.map(|()| None),
+                Failure::Error(error) => Err(error),
+            },
+        }
+    }
+
+    pub(super) async fn open(
+        &self,
+        key: &Key,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<(Head, Body)>, StoreError> {
+        let sent = self
+            .client
+            .get_object()
+            .bucket(&self.bucket)
+            .key(key.as_str())
+            .set_range(range.as_ref().map(|r| format!("bytes={}-{}", r.start, r.end.saturating_sub(1))))
+            .send()
+            .await;
+        match sent {
+            Ok(output) => {
+                let head = head_of(output.content_length, output.e_tag, output.metadata);
+                Ok(Some((head, Body::S3(output.body))))
+            }
+            Err(error) => {
+                let status = error.raw_response().map(|response| response.status().as_u16());
+                match (failure("get", key.as_str(), &error), range) {
+                    (Failure::NotFound, _) => Ok(None),
+                    (_, Some(range)) if status == Some(416) => {
+                        Err(StoreError::Range { key: key.to_string(), start: range.start, end: range.end })
+                    }
+                    (Failure::Error(error), _) => Err(error),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        max: u16,
+    ) -> Result<Page, StoreError> {
+        let sent = self
+            .client
+            .list_objects_v2()
+            .bucket(&self.bucket)
+            .prefix(prefix.as_str())
+            .set_start_after(after.map(ToString::to_string))
+            .max_keys(i32::from(max))
+            .send()
+            .await;
+        let output =
+            sent.map_err(|e| failure("list", prefix.as_str(), &e).into_error("list", prefix.as_str()))?;
+        let more = output.is_truncated.unwrap_or_default();
+        let entries: Vec<_> = output
+            .contents
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|object| {
+                let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
+                Some(Entry { key: Key::listed(object.key?), size })
+            })
+            .collect();
+        let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
+        Ok(Page { entries, next })
+    }
+
+    pub(super) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+        let sent = self.client.delete_object().bucket(&self.bucket).key(key.as_str()).send().await;
+        match sent {
+            Ok(_) => Ok(()),
+            Err(error) => match failure("delete", key.as_str(), &error) {
+                Failure::NotFound => Ok(()),
+                Failure::Error(error) => Err(error),
+            },
+        }
+    }
+}

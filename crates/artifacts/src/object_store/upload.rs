@@ -1,0 +1,117 @@
+//! Storing a stream in parts, and taking the parts back when it fails.
+
+use super::{Backend, ETag, ObjectStore, PART_BYTES, Put, Stored, on_backend, read_part};
+use crate::StoreError;
+use crate::keys::Key;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncRead;
+use unslide_model::ContentHash;
+
+/// S3 takes 10,000 parts; some room is left.
+const MOST_PARTS: u64 = 9_500;
+
+pub(super) async fn stream(
+    store: &ObjectStore,
+    key: &Key,
+    mut source: impl AsyncRead + Send + Unpin,
+    limit: u64,
+    put: &Put,
+) -> Result<Stored, StoreError> {
+    let part_bytes = usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).max(PART_BYTES);
+    let mut hash = Sha256::new();
+    let first = read_part(&mut source, part_bytes, &mut hash).await?;
+    let mut size = within(key, first.len() as u64, limit)?;
+    if first.len() < part_bytes {
+        let etag = store.put(key, first, put).await?;
+        return Ok(Stored { size, sha256: ContentHash(hash.finalize().into()), etag });
+    }
+    let mut parts = Parts::begin(store, key, put).await?;
+    let sent = async {
+        let mut part = first;
+        while !part.is_empty() {
+            // The next part is read while this one is sent.
+            let (sent, next) = tokio::join!(parts.send(part), read_part(&mut source, part_bytes, &mut hash));
+            sent?;
+            part = next?;
+            size = within(key, size + part.len() as u64, limit)?;
+        }
+        Ok(())
+    }
+    .await;
+    match sent {
+        Ok(()) => {
+            let etag = parts.complete(put).await?;
+            Ok(Stored { size, sha256: ContentHash(hash.finalize().into()), etag })
+        }
+        Err(error) => {
+            parts.abort().await;
+            Err(error)
+        }
+    }
+}
+
+fn within(key: &Key, size: u64, limit: u64) -> Result<u64, StoreError> {
+    if size > limit { Err(StoreError::TooLarge { key: key.to_string(), limit }) } else { Ok(size) }
+}
+
+/// A multipart upload that is aborted unless it is completed, also when its future is dropped.
+struct Parts {
+    store: ObjectStore,
+    key: Key,
+    id: Option<String>,
+    tags: Vec<String>,
+}
+
+impl Parts {
+    async fn begin(store: &ObjectStore, key: &Key, put: &Put) -> Result<Parts, StoreError> {
+        let id = on_backend!(store, begin_parts(key, put))?;
+        Ok(Parts { store: store.clone(), key: key.clone(), id: Some(id), tags: Vec::new() })
+    }
+
+    async fn send(&mut self, part: Bytes) -> Result<(), StoreError> {
+        let id = self.id.as_deref().unwrap_or_default();
+        let tag = on_backend!(self.store, put_part(&self.key, id, self.tags.len() + 1, part))?;
+        self.tags.push(tag);
+        Ok(())
+    }
+
+    async fn complete(mut self, put: &Put) -> Result<ETag, StoreError> {
+        let id = self.id.clone().unwrap_or_default();
+        let done = on_backend!(self.store, complete_parts(&self.key, &id, &self.tags, put));
+        match done {
+            Ok(etag) => {
+                self.id = None;
+                Ok(etag)
+            }
+            Err(error) => {
+                self.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn abort(&mut self) {
+        if let Some(id) = self.id.take() {
+            abort(&self.store, &self.key, &id).await;
+        }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let (store, key) = (self.store.clone(), self.key.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { abort(&store, &key, &id).await });
+        }
+    }
+}
+
+async fn abort(store: &ObjectStore, key: &Key, id: &str) {
+    let aborted = on_backend!(store, abort_parts(key, id));
+    if let Err(error) = aborted {
+        // The bucket's lifecycle rule for unfinished uploads takes what is left.
+        tracing::warn!(object.key = %key, error = %error, "an unfinished upload could not be aborted");
+    }
+}
