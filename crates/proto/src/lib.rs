@@ -1,1 +1,23 @@
-//! unslide proto.
+//! The contracts between the services: protocol-buffer messages, topic names, message headers and
+//! keys. The messages' source is `/proto`, which also says which topic carries what.
+
+pub mod body;
+pub mod headers;
+mod ids;
+pub mod keys;
+pub mod topics;
+
+pub use ids::WrongId;
+pub use prost::Message;
+
+/// Messages about symbols and tenants (`unslide.symbol.v1`).
+pub mod symbol {
+    #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]
+    include!(concat!(env!("OUT_DIR"), "/unslide.symbol.v1.rs"));
+}
+
+/// Messages about reports (`unslide.report.v1`).
+pub mod report {
+    #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]
+    include!(concat!(env!("OUT_DIR"), "/unslide.report.v1.rs"));
+}

@@ -1,0 +1,52 @@
+//! A report inside a message: one lz4 block after its length (u32, little endian).
+
+/// Why a compressed body can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// The body claims more bytes than the reader takes.
+    #[error("the body claims {claimed} bytes; at most {limit} are taken")]
+    TooLarge {
+        /// What the length says.
+        claimed: usize,
+        /// What the reader takes.
+        limit: usize,
+    },
+    /// The block is damaged.
+    #[error("the body is no lz4 block: {0}")]
+    Damaged(String),
+}
+
+/// Compresses a report for [`crate::report::resymbolicate::Body::InlineLz4`].
+#[must_use]
+pub fn compress(report: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress_prepend_size(report)
+}
+
+/// Reads what [`compress`] wrote. The length is checked against `limit` before memory is taken.
+///
+/// # Errors
+/// [`BodyError`] for a body over the limit or a damaged one.
+pub fn decompress(body: &[u8], limit: usize) -> Result<Vec<u8>, BodyError> {
+    let damaged = |e: lz4_flex::block::DecompressError| BodyError::Damaged(e.to_string());
+    let (claimed, block) = lz4_flex::block::uncompressed_size(body).map_err(damaged)?;
+    if claimed > limit {
+        return Err(BodyError::TooLarge { claimed, limit });
+    }
+    lz4_flex::block::decompress(block, claimed).map_err(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_survives_and_a_bomb_is_refused_before_memory_is_taken() {
+        let report = br#"{"report":{}}"#.repeat(50);
+        let body = compress(&report);
+        assert_eq!(decompress(&body, 1 << 20).unwrap(), report);
+        assert_eq!(decompress(&body, 10), Err(BodyError::TooLarge { claimed: report.len(), limit: 10 }));
+        assert!(matches!(decompress(&[0xFF, 0xFF, 0xFF, 0x7F, 0], 1 << 20), Err(BodyError::TooLarge { .. })));
+        assert!(matches!(decompress(&body[..body.len() - 3], 1 << 20), Err(BodyError::Damaged(_))));
+        assert!(decompress(&[1], 10).is_err());
+    }
+}

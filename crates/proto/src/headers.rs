@@ -1,0 +1,43 @@
+//! Names of the message headers. Every value is UTF-8 text; numbers are decimal.
+//!
+//! An output names two input records: its *origin*, the first record of its history, and its
+//! *source*, the record that it was made from at once. They differ once a record went through a
+//! retry or overflow topic, or was asked for again.
+
+/// The tenant's slug, on shared topics. Set by the gateway or the api, never read from the report.
+pub const TENANT: &str = "tenant";
+/// Topic of the first record of this report's history.
+pub const ORIGIN_TOPIC: &str = "origin-topic";
+/// Partition of the first record of this report's history.
+pub const ORIGIN_PARTITION: &str = "origin-partition";
+/// Offset of the first record of this report's history.
+pub const ORIGIN_OFFSET: &str = "origin-offset";
+/// Topic of the record that this one was made from.
+pub const SOURCE_TOPIC: &str = "source-topic";
+/// Partition of the record that this one was made from.
+pub const SOURCE_PARTITION: &str = "source-partition";
+/// Offset of the record that this one was made from.
+pub const SOURCE_OFFSET: &str = "source-offset";
+/// Where one record held an array of reports: the report's place in it, from 0.
+pub const SOURCE_INDEX: &str = "source-index";
+/// Where one record held an array of reports: how many there were.
+pub const SOURCE_COUNT: &str = "source-count";
+/// W3C trace context, continued from the input record.
+pub const TRACEPARENT: &str = "traceparent";
+/// Why a record is in the dead-letter topic: a stable word, such as `not_json`.
+pub const REASON: &str = "reason";
+/// What exactly was wrong, for a person.
+pub const DETAIL: &str = "detail";
+/// How often a record was tried, from 1.
+pub const ATTEMPT: &str = "attempt";
+/// The report's id, lower-case dashed.
+pub const REPORT_ID: &str = "report-id";
+/// The report's revision, from 1.
+pub const REVISION: &str = "revision";
+/// The revision that this one replaces.
+pub const SUPERSEDES: &str = "supersedes";
+/// Broker time at which the first record of this report's history arrived, milliseconds since the
+/// Unix epoch.
+pub const ORIGIN_TIME: &str = "origin-time";
+/// The version of Unslide that wrote the record.
+pub const UNSLIDE_VERSION: &str = "unslide-version";

@@ -1,0 +1,100 @@
+//! Ids out of messages, with their types.
+
+use crate::report::{Need, Resymbolicate, TerminalOutcome};
+use crate::symbol::{SymbolEvent, TenantConfig};
+use unslide_model::{DebugId, IdError, ReportId, Scoped, TenantId};
+
+/// A message's field does not hold the id that it should.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WrongId {
+    /// The tenant's slug is no slug.
+    #[error("the field `tenant`: {0}")]
+    Tenant(#[from] IdError),
+    /// An id has another length than sixteen bytes.
+    #[error("the field `{field}` has {length} bytes and not 16")]
+    Length {
+        /// The field's name in the proto file.
+        field: &'static str,
+        /// The bytes that it has.
+        length: usize,
+    },
+}
+
+fn sixteen(field: &'static str, bytes: &[u8]) -> Result<[u8; 16], WrongId> {
+    bytes.try_into().map_err(|_| WrongId::Length { field, length: bytes.len() })
+}
+
+impl SymbolEvent {
+    /// The owner; `None` for system symbols.
+    ///
+    /// # Errors
+    /// [`WrongId::Tenant`] where the field holds no slug.
+    pub fn owner(&self) -> Result<Option<TenantId>, WrongId> {
+        if self.tenant.is_empty() { Ok(None) } else { Ok(Some(TenantId::new(&self.tenant)?)) }
+    }
+
+    /// The debug id.
+    ///
+    /// # Errors
+    /// [`WrongId::Length`] where the field does not have sixteen bytes.
+    pub fn id(&self) -> Result<DebugId, WrongId> {
+        sixteen("debug_id", &self.debug_id).map(DebugId)
+    }
+}
+
+impl TenantConfig {
+    /// The tenant.
+    ///
+    /// # Errors
+    /// [`WrongId::Tenant`] where the field holds no slug.
+    pub fn id(&self) -> Result<TenantId, WrongId> {
+        Ok(TenantId::new(&self.tenant)?)
+    }
+}
+
+impl Need {
+    /// The debug id.
+    ///
+    /// # Errors
+    /// [`WrongId::Length`] where the field does not have sixteen bytes.
+    pub fn id(&self) -> Result<DebugId, WrongId> {
+        sixteen("debug_id", &self.debug_id).map(DebugId)
+    }
+}
+
+impl Resymbolicate {
+    /// The report that is to be done again.
+    ///
+    /// # Errors
+    /// [`WrongId`] where tenant or report id are none.
+    pub fn report(&self) -> Result<Scoped<ReportId>, WrongId> {
+        Ok(TenantId::new(&self.tenant)?.scope(ReportId(sixteen("report_id", &self.report_id)?)))
+    }
+}
+
+impl TerminalOutcome {
+    /// The report; `None` where its id was not known.
+    ///
+    /// # Errors
+    /// [`WrongId`] where tenant or report id are none.
+    pub fn report(&self) -> Result<Option<Scoped<ReportId>>, WrongId> {
+        if self.report_id.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(TenantId::new(&self.tenant)?.scope(ReportId(sixteen("report_id", &self.report_id)?))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_another_length_is_refused_by_name() {
+        let event = SymbolEvent { debug_id: vec![1; 15].into(), ..SymbolEvent::default() };
+        assert_eq!(event.id(), Err(WrongId::Length { field: "debug_id", length: 15 }));
+        assert_eq!(event.owner(), Ok(None));
+        let request = Resymbolicate { tenant: "ACME".into(), ..Resymbolicate::default() };
+        assert!(matches!(request.report(), Err(WrongId::Tenant(_))));
+    }
+}

@@ -1,0 +1,248 @@
+//! Creates the topics and checks that they are as delivery needs them.
+
+use crate::client::{ASK, Logging};
+use crate::error::StreamError;
+use crate::settings::{COPY_ROOM, Settings};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
+};
+use rdkafka::error::RDKafkaErrorCode;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DAY_MILLIS: u64 = 86_400_000;
+
+/// One topic as it has to be.
+#[derive(Clone, Debug)]
+struct Spec {
+    name: String,
+    partitions: i32,
+    max_bytes: usize,
+    compacted: bool,
+    retention_days: u64,
+    /// True where waiting is measured from the time of arrival, so that the broker's time counts.
+    append_time: bool,
+}
+
+fn specs(settings: &Settings) -> Vec<Spec> {
+    let names = settings.topics();
+    let p = settings.partitions;
+    let log = |name: String, partitions, max_bytes, retention_days| Spec {
+        name,
+        partitions,
+        max_bytes,
+        compacted: false,
+        retention_days,
+        append_time: true,
+    };
+    let table = |name: String| Spec {
+        name,
+        partitions: p.compacted,
+        max_bytes: 1 << 20,
+        compacted: true,
+        retention_days: 0,
+        append_time: true,
+    };
+    let (input, copy, output) =
+        (settings.max_record_bytes, settings.max_copy_bytes(), settings.max_output_bytes());
+    vec![
+        log(names.input, p.input, input, 7),
+        log(names.output, p.output, output, 7),
+        log(names.retry_10s, p.retry, copy, 7),
+        log(names.retry_1m, p.retry, copy, 7),
+        log(names.retry_10m, p.retry, copy, 7),
+        log(names.overflow, p.overflow, copy, 7),
+        // A request may carry the whole stored report.
+        log(names.resymbolicate, p.resymbolicate, output, 7),
+        log(names.dead_letter, p.account, copy, 30),
+        log(names.ledger, p.account, 1 << 20, 30),
+        table(names.symbol_events),
+        table(names.tenant_config),
+    ]
+}
+
+/// What [`create`] did with a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was not there.
+    New,
+    /// It was there and stays as it is.
+    Existing,
+}
+
+fn client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
+    let config = settings.checked()?.base();
+    let made = config.create_with_context(Logging);
+    Ok(Arc::new(made.map_err(|e| StreamError::kafka("making the admin client", e))?))
+}
+
+fn options() -> AdminOptions {
+    AdminOptions::new().request_timeout(Some(ASK)).operation_timeout(Some(ASK))
+}
+
+/// Creates every topic that is not there and waits until each partition has a leader. A topic that
+/// is there is left as it is; [`verify`] says whether it will do.
+///
+/// # Errors
+/// [`StreamError`] where Kafka refuses or does not answer.
+pub async fn create(settings: &Settings) -> Result<Vec<(String, Created)>, StreamError> {
+    let client = client(settings)?;
+    let specs = specs(settings);
+    let insync = settings.min_insync_replicas.to_string();
+    let texts: Vec<(String, String)> = specs
+        .iter()
+        .map(|s| (s.max_bytes.to_string(), (s.retention_days * DAY_MILLIS).to_string()))
+        .collect();
+    let topics: Vec<NewTopic<'_>> = specs
+        .iter()
+        .zip(&texts)
+        .map(|(spec, (max_bytes, retention))| {
+            let replication = TopicReplication::Fixed(settings.replication_factor);
+            let topic = NewTopic::new(&spec.name, spec.partitions, replication)
+                .set("min.insync.replicas", &insync)
+                .set("unclean.leader.election.enable", "false")
+                .set("max.message.bytes", max_bytes)
+                .set("message.timestamp.type", if spec.append_time { "LogAppendTime" } else { "CreateTime" });
+            if spec.compacted {
+                // Rolled and cleaned often: workers read these from the start before they are ready.
+                topic
+                    .set("cleanup.policy", "compact")
+                    .set("min.cleanable.dirty.ratio", "0.2")
+                    .set("segment.ms", "3600000")
+            } else {
+                topic.set("cleanup.policy", "delete").set("retention.ms", retention)
+            }
+        })
+        .collect();
+    let made = client
+        .create_topics(&topics, &options())
+        .await
+        .map_err(|e| StreamError::kafka("creating topics", e))?;
+    let mut results = Vec::with_capacity(specs.len());
+    for result in made {
+        match result {
+            Ok(name) => results.push((name, Created::New)),
+            Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => results.push((name, Created::Existing)),
+            Err((name, code)) => {
+                let source = rdkafka::error::KafkaError::AdminOp(code);
+                return Err(StreamError::kafka(format!("creating the topic {name}"), source));
+            }
+        }
+    }
+    for _ in 0..100 {
+        if missing(&client, &specs).await?.is_empty() {
+            return Ok(results);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err(StreamError::Topics(missing(&client, &specs).await?))
+}
+
+/// Deletes every topic of this installation: what a test leaves behind otherwise.
+///
+/// # Errors
+/// [`StreamError::Settings`] for an installation without a prefix, so that it can't happen to a
+/// real one by accident; else what Kafka said.
+pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
+    if settings.topic_prefix.is_empty() {
+        return Err(StreamError::Settings("topics without a prefix are not deleted".to_owned()));
+    }
+    let client = client(settings)?;
+    let names = settings.topics();
+    let deleted = client.delete_topics(&names.all(), &options()).await;
+    for result in deleted.map_err(|e| StreamError::kafka("deleting topics", e))? {
+        if let Err((name, code)) = result
+            && code != RDKafkaErrorCode::UnknownTopicOrPartition
+        {
+            let source = rdkafka::error::KafkaError::AdminOp(code);
+            return Err(StreamError::kafka(format!("deleting the topic {name}"), source));
+        }
+    }
+    Ok(())
+}
+
+/// Checks every topic. All problems are reported at once.
+///
+/// Relaxed settings leave out what a single broker can't offer: replicas and in-sync replicas.
+///
+/// # Errors
+/// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] where Kafka does not answer.
+pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
+    let client = client(settings)?;
+    let specs = specs(settings);
+    let problems = missing(&client, &specs).await?;
+    if !problems.is_empty() {
+        return Err(StreamError::Topics(problems));
+    }
+    let asked: Vec<ResourceSpecifier<'_>> = specs.iter().map(|s| ResourceSpecifier::Topic(&s.name)).collect();
+    let answers = client
+        .describe_configs(&asked, &options())
+        .await
+        .map_err(|e| StreamError::kafka("reading the topics' configuration", e))?;
+    let mut problems = Vec::new();
+    for (spec, answer) in specs.iter().zip(answers) {
+        match answer {
+            Ok(config) => check(settings, spec, &config, &mut problems),
+            Err(code) => problems.push(format!("{}: its configuration can't be read: {code}", spec.name)),
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(StreamError::Topics(problems)) }
+}
+
+fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &mut Vec<String>) {
+    let values: HashMap<&str, &str> =
+        config.entries.iter().filter_map(|e| Some((e.name.as_str(), e.value.as_deref()?))).collect();
+    let number = |key: &str| values.get(key).and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
+    let mut problem = |text: String| problems.push(format!("{}: {text}", spec.name));
+    // Brokers add the overhead of a batch to what a client counts.
+    if number("max.message.bytes") < spec.max_bytes as u64 {
+        problem(format!(
+            "max.message.bytes is {}, at least {} is needed ({} bytes of input, copies need {COPY_ROOM} more, \
+             outputs four times as much)",
+            number("max.message.bytes"),
+            spec.max_bytes,
+            settings.max_record_bytes,
+        ));
+    }
+    let policy = values.get("cleanup.policy").copied().unwrap_or_default();
+    if spec.compacted && policy != "compact" {
+        problem(format!("cleanup.policy is {policy}, it must be compact"));
+    }
+    if !spec.compacted && policy.contains("compact") {
+        problem(format!("cleanup.policy is {policy}, records would replace one another"));
+    }
+    if values.get("unclean.leader.election.enable") == Some(&"true") {
+        problem("unclean.leader.election.enable is true, acknowledged records could be lost".to_owned());
+    }
+    if !settings.relaxed && number("min.insync.replicas") < 2 {
+        problem(format!("min.insync.replicas is {}, at least 2 is needed", number("min.insync.replicas")));
+    }
+}
+
+/// One sentence for each topic that is not there, has partitions without a leader, or too few
+/// replicas.
+async fn missing(client: &Arc<AdminClient<Logging>>, specs: &[Spec]) -> Result<Vec<String>, StreamError> {
+    let asker = Arc::clone(client);
+    let metadata = tokio::task::spawn_blocking(move || asker.inner().fetch_metadata(None, ASK))
+        .await
+        .map_err(|_| StreamError::Ended("metadata".to_owned()))?
+        .map_err(|e| StreamError::kafka("listing the topics", e))?;
+    let known: HashMap<&str, _> = metadata.topics().iter().map(|t| (t.name(), t)).collect();
+    let mut problems = Vec::new();
+    for spec in specs {
+        match known.get(spec.name.as_str()) {
+            None => problems.push(format!("{}: does not exist", spec.name)),
+            Some(topic) if topic.partitions().is_empty() => {
+                problems.push(format!("{}: has no partitions", spec.name));
+            }
+            Some(topic) => {
+                let leaderless = topic.partitions().iter().filter(|p| p.leader() < 0).count();
+                if leaderless > 0 {
+                    problems.push(format!("{}: {leaderless} partitions have no leader", spec.name));
+                }
+            }
+        }
+    }
+    Ok(problems)
+}

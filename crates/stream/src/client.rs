@@ -1,0 +1,52 @@
+//! The context that simple clients share: librdkafka's log lines become tracing events.
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::time::Duration;
+
+/// How long a call that asks a broker something may take.
+pub(crate) const ASK: Duration = Duration::from_secs(10);
+
+/// Passes log lines on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Logging;
+
+pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
+    match level {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error => {
+            tracing::error!(kafka.facility = facility, "Kafka client: {text}");
+        }
+        RDKafkaLogLevel::Warning => tracing::warn!(kafka.facility = facility, "Kafka client: {text}"),
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+            tracing::info!(kafka.facility = facility, "Kafka client: {text}");
+        }
+        RDKafkaLogLevel::Debug => tracing::debug!(kafka.facility = facility, "Kafka client: {text}"),
+    }
+}
+
+pub(crate) fn log_error(error: &KafkaError, reason: &str) {
+    match error.rdkafka_error_code() {
+        // One broker of several is away: the client reconnects by itself.
+        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
+            tracing::warn!(kafka.error = %error, "a Kafka broker can't be reached: {reason}");
+        }
+        _ => tracing::error!(kafka.error = %error, "Kafka client: {reason}"),
+    }
+}
+
+impl ClientContext for Logging {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+}
+
+impl ConsumerContext for Logging {}

@@ -1,0 +1,75 @@
+//! What goes wrong with Kafka.
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+/// An operation on Kafka failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The client could not be made from the settings.
+    #[error("the Kafka client's settings are wrong: {0}")]
+    Settings(String),
+    /// Kafka refused or did not answer.
+    #[error("{what}: {source}")]
+    Kafka {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        source: KafkaError,
+    },
+    /// A topic is not there.
+    #[error("the topic {0} does not exist; `unslide migrate --topics` creates the topics")]
+    NoTopic(String),
+    /// A record is larger than its topic takes.
+    #[error("a record of {bytes} bytes is larger than {topic} takes")]
+    TooLarge {
+        /// The topic.
+        topic: String,
+        /// Key, headers and value together.
+        bytes: usize,
+    },
+    /// A position lies outside what the log holds.
+    #[error("the position {offset} of {topic} partition {partition} lies outside the log ({start}..={end})")]
+    OutOfRange {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The position asked for.
+        offset: i64,
+        /// The first offset that the log holds.
+        start: i64,
+        /// One after the last offset.
+        end: i64,
+    },
+    /// The topics are not as they have to be.
+    #[error("the topics are not as they have to be: {}", .0.join("; "))]
+    Topics(Vec<String>),
+    /// A client's thread ended.
+    #[error("the reader of {0} has ended")]
+    Ended(String),
+}
+
+impl StreamError {
+    pub(crate) fn kafka(what: impl Into<String>, source: KafkaError) -> StreamError {
+        StreamError::Kafka { what: what.into(), source }
+    }
+
+    /// True where the same call may succeed later without anyone changing anything.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            StreamError::Kafka { source, .. } => !matches!(
+                source.rdkafka_error_code(),
+                Some(
+                    RDKafkaErrorCode::TopicAuthorizationFailed
+                        | RDKafkaErrorCode::ClusterAuthorizationFailed
+                        | RDKafkaErrorCode::GroupAuthorizationFailed
+                        | RDKafkaErrorCode::SaslAuthenticationFailed
+                        | RDKafkaErrorCode::Fatal
+                )
+            ),
+            StreamError::Ended(_) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Records as they are read and as they are written.
+
+use bytes::Bytes;
+use rdkafka::message::{BorrowedMessage, Header, Headers as _, Message, OwnedHeaders, Timestamp};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where a record lies.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordRef {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The offset within the partition.
+    pub offset: i64,
+}
+
+impl fmt::Debug for RecordRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}@{}", self.topic, self.partition, self.offset)
+    }
+}
+
+/// A record's headers, in order. Names may repeat; the last one counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(Cow<'static, str>, Bytes)>);
+
+impl Headers {
+    /// No headers.
+    #[must_use]
+    pub fn new() -> Headers {
+        Headers::default()
+    }
+
+    /// Appends a header.
+    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Bytes>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// Takes every header of this name away and appends one.
+    pub fn set(&mut self, name: &'static str, value: impl Into<Bytes>) {
+        self.0.retain(|(n, _)| n != name);
+        self.push(name, value);
+    }
+
+    /// The same, for building in one expression.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Bytes>) -> Headers {
+        self.push(name, value);
+        self
+    }
+
+    /// The last value of this name, as bytes.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Bytes> {
+        self.0.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// The last value of this name, where it is UTF-8.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.get(name)?).ok()
+    }
+
+    /// The last value of this name, where it is a decimal number.
+    #[must_use]
+    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// All headers in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+
+    /// Bytes of names and values together.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        // Each header also has two lengths of at most five bytes.
+        self.0.iter().map(|(name, value)| name.len() + value.len() + 10).sum()
+    }
+
+    pub(crate) fn to_owned_headers(&self) -> OwnedHeaders {
+        self.0.iter().fold(OwnedHeaders::new_with_capacity(self.0.len()), |headers, (key, value)| {
+            headers.insert(Header { key, value: Some(value.as_ref()) })
+        })
+    }
+}
+
+/// A record that was read.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Where it lies.
+    pub at: RecordRef,
+    /// The broker's or the producer's time, whichever the topic keeps, in milliseconds since the
+    /// Unix epoch.
+    pub time_millis: Option<i64>,
+    /// The key.
+    pub key: Option<Bytes>,
+    /// The value; `None` for a tombstone.
+    pub value: Option<Bytes>,
+    /// The headers.
+    pub headers: Headers,
+}
+
+impl Record {
+    /// Copies a message out of the client's memory.
+    pub(crate) fn copy(message: &BorrowedMessage<'_>, topic: Arc<str>) -> Record {
+        let mut headers = Headers::new();
+        if let Some(borrowed) = message.headers() {
+            for header in borrowed.iter() {
+                headers.push(header.key.to_owned(), Bytes::copy_from_slice(header.value.unwrap_or_default()));
+            }
+        }
+        Record {
+            at: RecordRef { topic, partition: message.partition(), offset: message.offset() },
+            time_millis: match message.timestamp() {
+                Timestamp::NotAvailable => None,
+                Timestamp::CreateTime(millis) | Timestamp::LogAppendTime(millis) => Some(millis),
+            },
+            key: message.key().map(Bytes::copy_from_slice),
+            value: message.payload().map(Bytes::copy_from_slice),
+            headers,
+        }
+    }
+
+    /// Bytes of key, headers and value.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.key.as_ref().map_or(0, Bytes::len)
+            + self.value.as_ref().map_or(0, Bytes::len)
+            + self.headers.size()
+    }
+}
+
+/// A record to be written.
+#[derive(Clone, Debug, Default)]
+pub struct OutRecord {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The key, which decides the partition; without one any partition will do.
+    pub key: Option<Bytes>,
+    /// The value; `None` writes a tombstone.
+    pub value: Option<Bytes>,
+    /// The headers.
+    pub headers: Headers,
+}
+
+impl OutRecord {
+    /// A record with a value, to be completed by its builder methods.
+    #[must_use]
+    pub fn to(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> OutRecord {
+        OutRecord { topic: topic.into(), value: Some(value.into()), ..OutRecord::default() }
+    }
+
+    /// With this key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Bytes>) -> OutRecord {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// With this further header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<Bytes>) -> OutRecord {
+        self.headers.push(name, value);
+        self
+    }
+
+    /// Bytes of key, headers and value, and of the record's own frame.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        // A batch of one record has 61 bytes of header and at most 36 of lengths and deltas.
+        self.key.as_ref().map_or(0, Bytes::len)
+            + self.value.as_ref().map_or(0, Bytes::len)
+            + self.headers.size()
+            + 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_header_of_a_name_counts_and_set_replaces_all() {
+        let mut headers = Headers::new().with("a", "1").with("b", "x").with("a", "2");
+        assert_eq!(headers.number::<u32>("a"), Some(2));
+        headers.set("a", "3");
+        assert_eq!(headers.iter().map(|(n, _)| n).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(headers.text("a"), Some("3"));
+        assert_eq!(headers.number::<u32>("b"), None);
+        assert_eq!(headers.text("c"), None);
+    }
+
+    #[test]
+    fn a_header_that_is_not_text_reads_as_none() {
+        let headers = Headers::new().with("tenant", Bytes::from_static(&[0xFF]));
+        assert_eq!(headers.text("tenant"), None);
+        assert!(headers.get("tenant").is_some());
+    }
+}

@@ -1,0 +1,379 @@
+//! How Kafka is reached and how much memory its clients may take.
+
+use crate::error::StreamError;
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use unslide_model::Secret;
+use unslide_proto::topics::TopicNames;
+
+/// The `[kafka]` section of every service's configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Brokers, `host:port`, separated by commas.
+    pub bootstrap: String,
+    /// Put before every topic name, consumer group and transactional id, so that installations can
+    /// share a cluster. Usually empty.
+    pub topic_prefix: String,
+    /// Encryption and authentication.
+    pub security: Security,
+    /// Further librdkafka options, passed as they are. Those that delivery depends on are refused.
+    pub client: BTreeMap<String, String>,
+    /// The largest input record, in bytes of key, headers and value.
+    pub max_record_bytes: usize,
+    /// Replicas of each created topic.
+    pub replication_factor: i32,
+    /// `min.insync.replicas` of each created topic.
+    pub min_insync_replicas: i32,
+    /// Partitions of each created topic.
+    pub partitions: Partitions,
+    /// Accepts topics without replicas, as on a developer's machine.
+    pub relaxed: bool,
+    /// Memory of the client's queues.
+    pub budget: ByteBudget,
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Security {
+    /// The listener's protocol.
+    pub protocol: Protocol,
+    /// The SASL mechanism, such as `SCRAM-SHA-512` or `PLAIN`.
+    pub mechanism: String,
+    /// The SASL user.
+    pub username: String,
+    /// The SASL password.
+    pub password: Secret,
+    /// Certificates of the authorities that sign the brokers' certificates (PEM); the system's when
+    /// not set.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate (PEM).
+    pub certificate: Option<PathBuf>,
+    /// The client's private key (PEM).
+    pub key: Option<PathBuf>,
+    /// The private key's password.
+    pub key_password: Secret,
+}
+
+/// A listener's protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// Neither encrypted nor authenticated.
+    #[default]
+    Plaintext,
+    /// TLS; authenticated if the client has a certificate.
+    Ssl,
+    /// Password without encryption.
+    SaslPlaintext,
+    /// Password over TLS.
+    SaslSsl,
+}
+
+/// Partitions of the topics that `migrate` creates.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Partitions {
+    /// `crash.reports`.
+    pub input: i32,
+    /// `crash.symbolicated`.
+    pub output: i32,
+    /// Each retry tier.
+    pub retry: i32,
+    /// `unslide.overflow`.
+    pub overflow: i32,
+    /// `unslide.resymbolicate`.
+    pub resymbolicate: i32,
+    /// `unslide.dead-letter` and `unslide.ledger`.
+    pub account: i32,
+    /// The compacted topics.
+    pub compacted: i32,
+}
+
+/// Bytes that one client's queues may hold.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ByteBudget {
+    /// Fetched and not yet polled, for one consumer.
+    pub fetched: usize,
+    /// Produced and not yet acknowledged, for one producer.
+    pub produced: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            bootstrap: "127.0.0.1:9092".to_owned(),
+            topic_prefix: String::new(),
+            security: Security::default(),
+            client: BTreeMap::new(),
+            max_record_bytes: 20 << 20,
+            replication_factor: 3,
+            min_insync_replicas: 2,
+            partitions: Partitions::default(),
+            relaxed: false,
+            budget: ByteBudget::default(),
+        }
+    }
+}
+
+impl Default for Partitions {
+    fn default() -> Partitions {
+        Partitions {
+            input: 12,
+            output: 12,
+            retry: 6,
+            overflow: 12,
+            resymbolicate: 6,
+            account: 3,
+            compacted: 1,
+        }
+    }
+}
+
+impl Default for ByteBudget {
+    fn default() -> ByteBudget {
+        ByteBudget { fetched: 16 << 20, produced: 128 << 20 }
+    }
+}
+
+/// Room for headers and key on a copied record.
+pub(crate) const COPY_ROOM: usize = 64 << 10;
+
+/// Options that exactly-once delivery depends on: never taken from `client`.
+const PROTECTED: [&str; 17] = [
+    "acks",
+    "request.required.acks",
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "isolation.level",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
+
+impl Settings {
+    /// Settings for a single broker on a developer's machine: no replicas, relaxed checks.
+    #[must_use]
+    pub fn single_broker(bootstrap: impl Into<String>) -> Settings {
+        Settings {
+            bootstrap: bootstrap.into(),
+            replication_factor: 1,
+            min_insync_replicas: 1,
+            partitions: Partitions {
+                input: 4,
+                output: 4,
+                retry: 1,
+                overflow: 4,
+                resymbolicate: 2,
+                account: 1,
+                compacted: 1,
+            },
+            relaxed: true,
+            ..Settings::default()
+        }
+    }
+
+    /// The names of this installation's topics.
+    #[must_use]
+    pub fn topics(&self) -> TopicNames {
+        TopicNames::with_prefix(&self.topic_prefix)
+    }
+
+    /// The largest record that dead-letter, retry and overflow take, in bytes.
+    #[must_use]
+    pub fn max_copy_bytes(&self) -> usize {
+        self.max_record_bytes + COPY_ROOM
+    }
+
+    /// The largest enriched record, in bytes of key, headers and value.
+    #[must_use]
+    pub fn max_output_bytes(&self) -> usize {
+        self.max_record_bytes * 4
+    }
+
+    /// Everything that is wrong with these settings, each as one sentence that names the key.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.bootstrap.trim().is_empty() {
+            problems.push("bootstrap: names no broker".to_owned());
+        }
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        if self.topic_prefix.len() > 100 || !self.topic_prefix.bytes().all(legal) {
+            problems
+                .push("topic_prefix: at most 100 letters, digits, dots, dashes and underscores".to_owned());
+        }
+        for key in self.client.keys() {
+            if PROTECTED.contains(&key.as_str()) {
+                problems.push(format!("client.\"{key}\": delivery depends on this option, it can't be set"));
+            }
+        }
+        // The output topic takes four times as much; brokers take requests of up to 100 MiB.
+        if !(64 << 10..=24 << 20).contains(&self.max_record_bytes) {
+            problems.push("max_record_bytes: between 65536 and 25165824".to_owned());
+        }
+        if self.budget.fetched < 1 << 20 {
+            problems.push("budget.fetched: at least 1048576".to_owned());
+        }
+        if self.budget.produced < self.max_output_bytes() {
+            problems
+                .push("budget.produced: at least four times max_record_bytes, to hold one output".to_owned());
+        }
+        if self.replication_factor < 1 || self.min_insync_replicas < 1 {
+            problems.push("replication_factor, min_insync_replicas: at least 1".to_owned());
+        } else if self.min_insync_replicas > self.replication_factor {
+            problems.push("min_insync_replicas: more than replication_factor".to_owned());
+        } else if !self.relaxed && self.min_insync_replicas < 2 {
+            problems.push("min_insync_replicas: at least 2, unless relaxed".to_owned());
+        }
+        let p = self.partitions;
+        if [p.input, p.output, p.retry, p.overflow, p.resymbolicate, p.account, p.compacted]
+            .iter()
+            .any(|n| *n < 1)
+        {
+            problems.push("partitions: at least 1 each".to_owned());
+        }
+        let sasl = matches!(self.security.protocol, Protocol::SaslPlaintext | Protocol::SaslSsl);
+        if sasl && self.security.mechanism.is_empty() {
+            problems.push("security.mechanism: needed with a SASL protocol".to_owned());
+        }
+        if let Err(e) = self.base().create_native_config() {
+            problems.push(format!("client: {e}"));
+        }
+        problems
+    }
+
+    /// What every client of this installation has in common.
+    pub(crate) fn base(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set_log_level(RDKafkaLogLevel::Warning);
+        for (key, value) in &self.client {
+            if !PROTECTED.contains(&key.as_str()) {
+                config.set(key, value);
+            }
+        }
+        config.set("bootstrap.servers", &self.bootstrap);
+        config.set("client.id", "unslide");
+        let s = &self.security;
+        config.set(
+            "security.protocol",
+            match s.protocol {
+                Protocol::Plaintext => "plaintext",
+                Protocol::Ssl => "ssl",
+                Protocol::SaslPlaintext => "sasl_plaintext",
+                Protocol::SaslSsl => "sasl_ssl",
+            },
+        );
+        let texts = [
+            ("sasl.mechanism", s.mechanism.as_str()),
+            ("sasl.username", s.username.as_str()),
+            ("sasl.password", s.password.reveal()),
+            ("ssl.key.password", s.key_password.reveal()),
+        ];
+        for (key, value) in texts.into_iter().filter(|(_, value)| !value.is_empty()) {
+            config.set(key, value);
+        }
+        let files = [
+            ("ssl.ca.location", &s.ca),
+            ("ssl.certificate.location", &s.certificate),
+            ("ssl.key.location", &s.key),
+        ];
+        for (key, file) in files {
+            if let Some(file) = file {
+                config.set(key, file.to_string_lossy());
+            }
+        }
+        config
+    }
+
+    /// A consumer whose queue holds at most the budget, plus one record that is larger than it.
+    pub(crate) fn consumer(&self) -> ClientConfig {
+        let fetched = self.budget.fetched;
+        let mut config = self.base();
+        config
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("isolation.level", "read_committed")
+            .set("queued.max.messages.kbytes", (fetched >> 10).max(1).to_string())
+            .set("queued.min.messages", "1000")
+            .set("fetch.max.bytes", fetched.to_string())
+            .set("max.partition.fetch.bytes", (fetched / 4).max(256 << 10).to_string())
+            .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
+            .set("fetch.wait.max.ms", "50")
+            .set("fetch.error.backoff.ms", "100")
+            .set("reconnect.backoff.max.ms", "2000");
+        config
+    }
+
+    /// A producer that keeps order, writes nothing twice, and waits for all in-sync replicas.
+    pub(crate) fn producer(&self) -> ClientConfig {
+        let mut config = self.base();
+        config
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("compression.type", "lz4")
+            .set("linger.ms", "2")
+            .set("message.max.bytes", (self.max_output_bytes() + COPY_ROOM).to_string())
+            .set("queue.buffering.max.kbytes", (self.budget.produced >> 10).to_string())
+            .set("reconnect.backoff.max.ms", "2000");
+        config
+    }
+
+    /// Fails with every problem at once.
+    pub(crate) fn checked(&self) -> Result<&Settings, StreamError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(self) } else { Err(StreamError::Settings(problems.join("; "))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_every_problem_is_named() {
+        assert_eq!(Settings::default().problems(), Vec::<String>::new());
+        assert_eq!(Settings::single_broker("localhost:1").problems(), Vec::<String>::new());
+        let wrong = Settings {
+            bootstrap: " ".into(),
+            topic_prefix: "a/b".into(),
+            client: [("isolation.level", "read_uncommitted"), ("no.such.option", "1")]
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .into(),
+            max_record_bytes: 1,
+            ..Settings::default()
+        };
+        let text = wrong.problems().join("\n");
+        for key in ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_bytes"] {
+            assert!(text.contains(key), "{key} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_protected_option_is_not_passed_on() {
+        let mut settings = Settings::default();
+        settings.client.insert("acks".to_owned(), "1".to_owned());
+        assert_eq!(settings.producer().get("acks"), Some("all"));
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let mut settings = Settings::default();
+        settings.security.password = Secret::new("hunter2");
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,246 @@
+//! Reads a compacted topic from its start to its end, then follows it. Joins no group and keeps no
+//! position: the topic is a table, and each process holds its own copy.
+
+use crate::client::Logging;
+use crate::error::StreamError;
+use crate::record::Record;
+use crate::settings::Settings;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset, TopicPartitionList};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use unslide_model::Clock;
+
+/// What a reader tells its owner, on the reader's own thread, in order.
+#[derive(Debug)]
+pub enum TailEvent {
+    /// The next record. A value of `None` is a tombstone.
+    Record(Record),
+    /// Records may have been missed, or come again: the topic is read from its start once more.
+    Gap,
+}
+
+/// How far a reader is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TailProgress {
+    /// True once everything that the topic held at the start was read.
+    pub caught_up: bool,
+    /// Everything written before this time (microseconds since the Unix epoch) was read. Renewed
+    /// every few seconds while Kafka answers, whether records come or not.
+    pub read_through_micros: Option<i64>,
+    /// True once the reader has ended.
+    pub ended: bool,
+}
+
+/// A running reader. It ends when dropped.
+pub struct TailReader {
+    topic: String,
+    progress: watch::Receiver<TailProgress>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The longest time between two looks at the stop flag.
+const POLL: Duration = Duration::from_millis(100);
+/// How often the end of the log is compared with what was read.
+const LOOK_MICROS: i64 = 5_000_000;
+/// How long a look may take.
+const LOOK_WITHIN: Duration = Duration::from_secs(3);
+/// After this long without a successful look the connection counts as interrupted.
+const INTERRUPTED_MICROS: i64 = 30_000_000;
+
+impl TailReader {
+    /// Starts a thread that reads `topic` and calls `on` for each event. `on` must be quick: the
+    /// thread does nothing else meanwhile.
+    ///
+    /// # Errors
+    /// [`StreamError`] where the client can't be made.
+    pub fn start(
+        settings: &Settings,
+        topic: &str,
+        clock: Arc<dyn Clock>,
+        on: impl FnMut(TailEvent) + Send + 'static,
+    ) -> Result<TailReader, StreamError> {
+        let mut config = settings.checked()?.consumer();
+        config
+            .set("group.id", format!("{}unslide.tail", settings.topic_prefix))
+            .set("auto.offset.reset", "earliest")
+            .set("enable.partition.eof", "true");
+        let consumer: BaseConsumer<Logging> = config
+            .create_with_context(Logging)
+            .map_err(|e| StreamError::kafka(format!("making a reader of {topic}"), e))?;
+        let (sender, progress) = watch::channel(TailProgress::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut table = Table {
+            consumer,
+            topic: topic.into(),
+            clock,
+            on,
+            progress: sender,
+            next: BTreeMap::new(),
+            behind: BTreeSet::new(),
+            quiet: BTreeMap::new(),
+            looked: None,
+        };
+        let flag = Arc::clone(&stop);
+        std::thread::Builder::new()
+            .name(format!("tail {topic}"))
+            .spawn(move || table.run(&flag))
+            .map_err(|e| StreamError::Settings(format!("no thread for {topic}: {e}")))?;
+        Ok(TailReader { topic: topic.to_owned(), progress, stop })
+    }
+
+    /// How far the reader is, to be watched.
+    #[must_use]
+    pub fn progress(&self) -> watch::Receiver<TailProgress> {
+        self.progress.clone()
+    }
+
+    /// Waits until everything that the topic held at the start was read.
+    ///
+    /// # Errors
+    /// [`StreamError::Ended`] where the reader ended before.
+    pub async fn caught_up(&self) -> Result<(), StreamError> {
+        let mut progress = self.progress.clone();
+        let seen = progress.wait_for(|p| p.caught_up || p.ended).await;
+        match seen {
+            Ok(p) if p.caught_up => Ok(()),
+            _ => Err(StreamError::Ended(self.topic.clone())),
+        }
+    }
+}
+
+impl Drop for TailReader {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Table<F> {
+    consumer: BaseConsumer<Logging>,
+    topic: Arc<str>,
+    clock: Arc<dyn Clock>,
+    on: F,
+    progress: watch::Sender<TailProgress>,
+    /// The next offset of each assigned partition.
+    next: BTreeMap<i32, i64>,
+    /// Partitions that have not reached their end since they were assigned.
+    behind: BTreeSet<i32>,
+    /// The log's end at the last look, of partitions that gave no record since.
+    quiet: BTreeMap<i32, i64>,
+    /// When the last look at the log's end succeeded.
+    looked: Option<i64>,
+}
+
+impl<F: FnMut(TailEvent)> Table<F> {
+    fn run(&mut self, stop: &AtomicBool) {
+        let mut look_at = i64::MIN;
+        while !stop.load(Ordering::Relaxed) {
+            let now = self.clock.now_micros();
+            if now >= look_at {
+                look_at = match self.look(now) {
+                    Ok(()) => now + LOOK_MICROS,
+                    Err(e) => {
+                        tracing::warn!(topic = %self.topic, error = %e, "Kafka does not say where a table ends");
+                        self.clock.now_micros() + LOOK_MICROS / 5
+                    }
+                };
+            }
+            if self.next.is_empty() {
+                std::thread::sleep(POLL);
+                continue;
+            }
+            self.poll();
+        }
+        self.progress.send_modify(|p| p.ended = true);
+    }
+
+    fn poll(&mut self) {
+        let polled = self.consumer.poll(POLL);
+        match polled {
+            None => {}
+            Some(Ok(message)) => {
+                self.next.insert(message.partition(), message.offset() + 1);
+                self.quiet.remove(&message.partition());
+                let record = Record::copy(&message, Arc::clone(&self.topic));
+                (self.on)(TailEvent::Record(record));
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.behind.remove(&partition);
+                self.note_caught_up();
+            }
+            Some(Err(e)) => {
+                tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+
+    fn note_caught_up(&self) {
+        if self.behind.is_empty() && !self.next.is_empty() {
+            self.progress.send_if_modified(|p| !std::mem::replace(&mut p.caught_up, true));
+        }
+    }
+
+    /// Assigns partitions that are new, finds out whether the log was cut below what was read, and
+    /// until when everything was read.
+    fn look(&mut self, now: i64) -> Result<(), KafkaError> {
+        let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
+        let partitions: Vec<i32> = metadata
+            .topics()
+            .iter()
+            .filter(|t| t.name() == &*self.topic && t.error().is_none())
+            .flat_map(|t| t.partitions().iter().map(rdkafka::metadata::MetadataPartition::id))
+            .collect();
+        if partitions.is_empty() {
+            return Err(KafkaError::MetadataFetch(rdkafka::error::RDKafkaErrorCode::UnknownTopicOrPartition));
+        }
+        let mut ends = BTreeMap::new();
+        for partition in partitions {
+            let bounds = self.consumer.fetch_watermarks(&self.topic, partition, LOOK_WITHIN)?;
+            ends.insert(partition, bounds);
+        }
+        // After a long interruption, or where the log ends before what was read (the topic was
+        // created anew), what is known may be wrong: read everything again.
+        let interrupted = self.looked.is_some_and(|then| now - then > INTERRUPTED_MICROS);
+        let shrunk = self.next.iter().any(|(p, next)| ends.get(p).is_some_and(|(_, end)| end < next));
+        if interrupted || shrunk {
+            (self.on)(TailEvent::Gap);
+            self.next.clear();
+        }
+        if ends.keys().any(|p| !self.next.contains_key(p)) {
+            self.assign(&ends)?;
+        }
+        self.looked = Some(now);
+        // The last offsets may hold no record any more, or none for readers. A partition that was
+        // at its end and gave nothing since the last look, while its end stayed, was read too.
+        let read = ends.iter().all(|(p, (_, end))| {
+            self.next.get(p).is_some_and(|next| next >= end) || self.quiet.get(p) == Some(end)
+        });
+        self.quiet = ends.iter().map(|(p, (_, end))| (*p, *end)).collect();
+        if read && self.behind.is_empty() {
+            self.progress.send_modify(|p| p.read_through_micros = Some(now));
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, ends: &BTreeMap<i32, (i64, i64)>) -> Result<(), KafkaError> {
+        let mut list = TopicPartitionList::with_capacity(ends.len());
+        for partition in ends.keys() {
+            let offset = match self.next.get(partition) {
+                Some(next) => Offset::Offset(*next),
+                None => Offset::Beginning,
+            };
+            list.add_partition_offset(&self.topic, *partition, offset)?;
+        }
+        self.consumer.assign(&list)?;
+        for (partition, (start, _)) in ends {
+            self.next.entry(*partition).or_insert(*start);
+            self.behind.insert(*partition);
+        }
+        Ok(())
+    }
+}

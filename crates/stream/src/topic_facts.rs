@@ -1,0 +1,172 @@
+//! What a topic is at this moment: its identity, its partitions, and what each holds.
+
+use crate::client::{ASK, Logging};
+use crate::error::StreamError;
+use crate::settings::Settings;
+use rdkafka::ClientConfig;
+use rdkafka::bindings as sys;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::ffi::CString;
+use std::fmt;
+
+/// The id that Kafka gave a topic when it was created: another one means that the topic was deleted
+/// and created again, and offsets of the old one mean nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TopicId(pub [u8; 16]);
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What one partition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionFacts {
+    /// The partition's number.
+    pub partition: i32,
+    /// The first offset that the log still holds.
+    pub start: i64,
+    /// One after the last offset, whether committed or not.
+    pub end: i64,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Its identity.
+    pub id: TopicId,
+    /// Its partitions in order.
+    pub partitions: Vec<PartitionFacts>,
+}
+
+/// Asks Kafka what a topic is.
+///
+/// # Errors
+/// [`StreamError::NoTopic`], or what Kafka said.
+pub async fn topic_facts(settings: &Settings, topic: &str) -> Result<TopicFacts, StreamError> {
+    let config = settings.checked()?.base();
+    let name = topic.to_owned();
+    let asked = tokio::task::spawn_blocking(move || ask(&config, &name));
+    asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
+}
+
+fn ask(config: &ClientConfig, topic: &str) -> Result<TopicFacts, StreamError> {
+    let client: BaseConsumer<Logging> =
+        config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a client", e))?;
+    let metadata = client
+        .fetch_metadata(Some(topic), ASK)
+        .map_err(|e| StreamError::kafka(format!("asking for {topic}"), e))?;
+    let mut numbers: Vec<i32> = metadata
+        .topics()
+        .iter()
+        .filter(|t| t.name() == topic && t.error().is_none())
+        .flat_map(|t| t.partitions().iter().map(rdkafka::metadata::MetadataPartition::id))
+        .collect();
+    if numbers.is_empty() {
+        return Err(StreamError::NoTopic(topic.to_owned()));
+    }
+    numbers.sort_unstable();
+    let id = topic_id(&client, topic)?;
+    let partitions = numbers
+        .into_iter()
+        .map(|partition| {
+            let (start, end) = client
+                .fetch_watermarks(topic, partition, ASK)
+                .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))?;
+            Ok(PartitionFacts { partition, start, end })
+        })
+        .collect::<Result<_, StreamError>>()?;
+    Ok(TopicFacts { id, partitions })
+}
+
+/// Frees a native object however the function that made it ends.
+struct Freed<T>(*mut T, unsafe extern "C" fn(*mut T));
+
+impl<T> Drop for Freed<T> {
+    #[expect(unsafe_code, reason = "librdkafka's objects are freed by its own functions")]
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: the pointer came from the constructor that belongs to this destructor, and
+            // nothing else frees it.
+            unsafe { (self.1)(self.0) };
+        }
+    }
+}
+
+/// rdkafka does not wrap `DescribeTopics`, the one call that tells a topic's id.
+#[expect(unsafe_code, reason = "rdkafka has no safe call that tells a topic's id")]
+fn topic_id(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicId, StreamError> {
+    let failed = |code: RDKafkaErrorCode| {
+        if code == RDKafkaErrorCode::UnknownTopicOrPartition {
+            StreamError::NoTopic(topic.to_owned())
+        } else {
+            StreamError::kafka(format!("asking for the id of {topic}"), KafkaError::AdminOp(code))
+        }
+    };
+    let name = CString::new(topic).map_err(|_| StreamError::NoTopic(topic.to_owned()))?;
+    let native = client.client().native_ptr();
+    let millis = i32::try_from(ASK.as_millis()).unwrap_or(10_000);
+    // SAFETY: `native` lives as long as `client`, which outlives this function; each object made
+    // here is freed once, by its guard, after its last use; pointers into the result are read while
+    // `event`, which owns them, is alive, and each is checked for null first.
+    unsafe {
+        let mut names = [name.as_ptr()];
+        let topics = Freed(
+            sys::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len()),
+            sys::rd_kafka_TopicCollection_destroy,
+        );
+        let queue = Freed(sys::rd_kafka_queue_new(native), sys::rd_kafka_queue_destroy);
+        let options = Freed(
+            sys::rd_kafka_AdminOptions_new(
+                native,
+                sys::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+            ),
+            sys::rd_kafka_AdminOptions_destroy,
+        );
+        sys::rd_kafka_AdminOptions_set_request_timeout(options.0, millis, std::ptr::null_mut(), 0);
+        sys::rd_kafka_DescribeTopics(native, topics.0, options.0, queue.0);
+        let event = Freed(sys::rd_kafka_queue_poll(queue.0, millis + 1_000), sys::rd_kafka_event_destroy);
+        if event.0.is_null() {
+            return Err(failed(RDKafkaErrorCode::OperationTimedOut));
+        }
+        let code: RDKafkaErrorCode = sys::rd_kafka_event_error(event.0).into();
+        if code != RDKafkaErrorCode::NoError {
+            return Err(failed(code));
+        }
+        let result = sys::rd_kafka_event_DescribeTopics_result(event.0);
+        if result.is_null() {
+            return Err(failed(RDKafkaErrorCode::Fail));
+        }
+        let mut count = 0;
+        let described = sys::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+        if count != 1 || described.is_null() {
+            return Err(failed(RDKafkaErrorCode::Fail));
+        }
+        let description = *described;
+        let error = sys::rd_kafka_TopicDescription_error(description);
+        if !error.is_null() {
+            let code: RDKafkaErrorCode = sys::rd_kafka_error_code(error).into();
+            if code != RDKafkaErrorCode::NoError {
+                return Err(failed(code));
+            }
+        }
+        let uuid = sys::rd_kafka_TopicDescription_topic_id(description);
+        if uuid.is_null() {
+            return Err(failed(RDKafkaErrorCode::Fail));
+        }
+        let high = sys::rd_kafka_Uuid_most_significant_bits(uuid).to_be_bytes();
+        let low = sys::rd_kafka_Uuid_least_significant_bits(uuid).to_be_bytes();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&high);
+        id[8..].copy_from_slice(&low);
+        Ok(TopicId(id))
+    }
+}
