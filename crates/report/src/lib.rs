@@ -4,16 +4,25 @@
 //! frames are and what they and the images say. Nothing else of a report is looked at, nothing is
 //! copied, and what is written later is spliced into the input as it came.
 
+mod cursor;
 mod error;
+mod frames;
+mod level;
 mod number;
 mod ours;
+mod read;
 mod report;
+mod scan;
+pub mod splice;
+mod split;
 mod string;
+mod value;
 mod warning;
 
 pub use error::{ReadError, ReadLimits};
 pub use number::Number;
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
 pub use report::{Backtrace, ErrorKind, Frame, Image, Invalid, Origin, Part, Report, ThreadFacts};
+pub use split::{Element, split};
 pub use string::Text;
 pub use warning::{Warning, WarningKind};

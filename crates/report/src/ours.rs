@@ -1,6 +1,9 @@
 //! The report-level `symbolication` object that we write, read back.
 
+use crate::Number;
+use crate::cursor::Value;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use unslide_model::DebugId;
 
 /// What the name of every engine of ours begins with.
@@ -67,4 +70,86 @@ pub struct OurImage {
     pub slide: Option<i128>,
     /// The generation of the symbols that answered.
     pub generation: Option<u64>,
+}
+
+impl Ours {
+    /// Reads a report-level `symbolication` object; `None` where it is not ours.
+    pub(crate) fn read(value: Value<'_>) -> Option<Ours> {
+        let mut ours = Ours::default();
+        let (mut version, mut engine) = (None, None);
+        value.each(|key, value| match key {
+            b"version" => version = value.unsigned(),
+            b"engine" => engine = value.string(),
+            b"revision" => ours.revision = small(value),
+            b"supersedes" => ours.supersedes = small(value),
+            b"status" => ours.status = value.string().unwrap_or_default(),
+            b"reason" => ours.reason = value.string(),
+            b"tenant" => ours.tenant = value.string(),
+            b"processed_at" => {
+                ours.processed_at = value.string().and_then(|t| OffsetDateTime::parse(&t, &Rfc3339).ok());
+            }
+            b"frames" => ours.frames = FrameCounts::read(value),
+            b"images" => ours.images = value.items().into_iter().map(OurImage::read).collect(),
+            b"missing" => {
+                ours.missing = value.items().into_iter().filter_map(|id| id.uuid().map(DebugId)).collect();
+            }
+            b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
+            _ => {}
+        });
+        ours.version = version?;
+        ours.engine = engine.filter(|engine| engine.starts_with(ENGINE_PREFIX))?;
+        Some(ours)
+    }
+}
+
+fn small(value: Value<'_>) -> Option<u32> {
+    value.unsigned().and_then(|number| u32::try_from(number).ok())
+}
+
+impl FrameCounts {
+    fn read(value: Value<'_>) -> FrameCounts {
+        let mut counts = FrameCounts::default();
+        value.each(|key, value| {
+            let count = match key {
+                b"total" => &mut counts.total,
+                b"symbolicated" => &mut counts.symbolicated,
+                b"device" => &mut counts.device,
+                b"missing_symbol" => &mut counts.missing_symbol,
+                b"unknown_image" => &mut counts.unknown_image,
+                b"missing" => &mut counts.missing,
+                b"malformed" => &mut counts.malformed,
+                b"unsupported" => &mut counts.unsupported,
+                b"fetching_failed" => &mut counts.fetching_failed,
+                b"invalid_address" => &mut counts.invalid_address,
+                b"invalid" => &mut counts.invalid,
+                _ => return,
+            };
+            *count = value.unsigned().unwrap_or(0);
+        });
+        counts
+    }
+}
+
+impl OurImage {
+    fn read(value: Value<'_>) -> OurImage {
+        let mut image = OurImage::default();
+        value.each(|key, value| match key {
+            b"debug_id" => image.debug_id = value.uuid().map(DebugId),
+            b"name" => image.name = value.string(),
+            b"arch" => image.arch = value.string(),
+            b"status" => image.status = value.string().unwrap_or_default(),
+            b"slide" => {
+                image.slide = value.number().and_then(|n| match n {
+                    Number::Int { magnitude, negative } => {
+                        let magnitude = i128::from(magnitude);
+                        Some(if negative { -magnitude } else { magnitude })
+                    }
+                    Number::Float(_) => None,
+                });
+            }
+            b"generation" => image.generation = value.unsigned(),
+            _ => {}
+        });
+        image
+    }
 }

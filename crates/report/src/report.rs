@@ -198,6 +198,8 @@ pub struct Backtrace<'a> {
     pub skipped: u64,
     /// The objects of `contents`, in their order.
     pub frames: Vec<Frame<'a>>,
+    /// How many members of `contents` are no objects.
+    pub invalid: u64,
     /// Where `contents` begins.
     pub(crate) start: usize,
 }

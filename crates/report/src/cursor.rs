@@ -1,0 +1,127 @@
+//! Values of a report that was read, looked up by key. For what is not needed for symbolication:
+//! each look-up scans the object again.
+
+use crate::scan::Scanner;
+use crate::value::{number, uuid};
+use crate::{Number, ReadError, Text};
+
+/// A value in bytes that have passed the scanner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Value<'a> {
+    /// The value that begins at `at`.
+    pub(crate) fn at(input: &'a [u8], at: usize) -> Value<'a> {
+        Value { input, at }
+    }
+
+    fn scanner(self) -> Scanner<'a> {
+        Scanner::at(self.input, self.at, usize::MAX)
+    }
+
+    fn first(self) -> Option<u8> {
+        self.input.get(self.at).copied()
+    }
+
+    /// True for an object.
+    pub(crate) fn is_object(self) -> bool {
+        self.first() == Some(b'{')
+    }
+
+    /// The member of an object; the last one of that name.
+    pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
+        let mut found = None;
+        self.each(|name, value| {
+            if name == key.as_bytes() {
+                found = Some(value);
+            }
+        });
+        found
+    }
+
+    /// The value at the end of a path of keys.
+    pub(crate) fn path(self, keys: &[&str]) -> Option<Value<'a>> {
+        keys.iter().try_fold(self, |value, key| value.get(key))
+    }
+
+    /// Calls `each` with the members of an object, in their order.
+    pub(crate) fn each(self, mut each: impl FnMut(&[u8], Value<'a>)) {
+        if !self.is_object() {
+            return;
+        }
+        let input = self.input;
+        // The bytes have passed the scanner: there is no error to be had.
+        let _: Result<_, ReadError> = self.scanner().members(|s, member| {
+            each(&member.key, Value::at(input, s.pos()));
+            s.skip()
+        });
+    }
+
+    /// The elements of an array; nothing for another value.
+    pub(crate) fn items(self) -> Vec<Value<'a>> {
+        let mut items = Vec::new();
+        if self.first() == Some(b'[') {
+            let _: Result<_, ReadError> = self.scanner().elements(|s, _| {
+                items.push(Value::at(self.input, s.pos()));
+                s.skip()
+            });
+        }
+        items
+    }
+
+    /// A string, not decoded.
+    pub(crate) fn text(self) -> Option<Text<'a>> {
+        if self.first() != Some(b'"') {
+            return None;
+        }
+        Some(Text(self.scanner().string().ok()?.0))
+    }
+
+    /// A string.
+    pub(crate) fn string(self) -> Option<String> {
+        Some(self.text()?.decode().into_owned())
+    }
+
+    /// A number.
+    pub(crate) fn number(self) -> Option<Number> {
+        if !matches!(self.first(), Some(b'-' | b'0'..=b'9')) {
+            return None;
+        }
+        let (raw, float) = self.scanner().number().ok()?;
+        Some(number(raw, float))
+    }
+
+    /// An integer of 64 bits without sign.
+    pub(crate) fn unsigned(self) -> Option<u64> {
+        match self.number()? {
+            Number::Int { magnitude, negative: false } => Some(magnitude),
+            _ => None,
+        }
+    }
+
+    /// A boolean.
+    pub(crate) fn boolean(self) -> Option<bool> {
+        match self.first() {
+            Some(b't') => Some(true),
+            Some(b'f') => Some(false),
+            _ => None,
+        }
+    }
+
+    /// A UUID's bytes.
+    pub(crate) fn uuid(self) -> Option<[u8; 16]> {
+        uuid(self.text()?)
+    }
+
+    /// The bytes of the value itself.
+    pub(crate) fn raw(self) -> &'a [u8] {
+        let mut s = self.scanner();
+        match s.skip() {
+            Ok(()) => self.input.get(self.at..s.pos()).unwrap_or_default(),
+            Err(_) => &[],
+        }
+    }
+}

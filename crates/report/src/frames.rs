@@ -1,0 +1,234 @@
+//! Threads, backtraces and frames.
+
+use crate::report::{Backtrace, Frame, Origin, ThreadFacts};
+use crate::scan::Scanner;
+use crate::value::{Slot, Slots};
+use crate::{Number, ReadError};
+use unslide_model::DebugId;
+
+/// A list of frames before it is known whose it is.
+#[derive(Default)]
+struct Contents<'a> {
+    start: usize,
+    frames: Vec<Frame<'a>>,
+    invalid: u64,
+    skipped: u64,
+}
+
+impl<'a> Contents<'a> {
+    fn of(self, part: usize, origin: Origin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
+        let Contents { start, frames, invalid, skipped } = self;
+        Backtrace { part, origin, thread, skipped, frames, invalid, start }
+    }
+}
+
+/// What the `process` section has for us.
+#[derive(Default)]
+pub(crate) struct Deallocated<'a> {
+    pub(crate) backtrace: Option<Backtrace<'a>>,
+}
+
+/// Reads the thread object at the scanner's position: one of `crash.threads` where it has a
+/// position, else `crash.crashed_thread`. `None` for a thread without frames.
+pub(crate) fn thread<'a>(
+    s: &mut Scanner<'a>,
+    part: usize,
+    position: Option<usize>,
+) -> Result<Option<Backtrace<'a>>, ReadError> {
+    let (place, inside, origin) = match position {
+        Some(_) => ("crash.threads[]", "crash.threads[].backtrace", Origin::Thread),
+        None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", Origin::CrashedThread),
+    };
+    let mut facts = ThreadFacts { position: position.unwrap_or(0), ..ThreadFacts::default() };
+    let mut contents = None;
+    let mut own = Slots::new(place);
+    s.members(|s, member| {
+        match &*member.key {
+            b"backtrace" => contents = backtrace(s, own.at(0, "backtrace"), inside)?,
+            b"crashed" => facts.crashed = s.boolean(own.at(1, "crashed"))?.unwrap_or(false),
+            b"current_thread" => {
+                facts.current_thread = s.boolean(own.at(2, "current_thread"))?.unwrap_or(false);
+            }
+            b"index" => facts.index = s.signed(own.at(3, "index"))?,
+            b"registers" => {
+                (facts.pc, facts.has_registers) = registers(s, own.at(4, "registers"), place)?;
+            }
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(contents.map(|contents: Contents<'a>| contents.of(part, origin, Some(facts))))
+}
+
+/// The program counter of `registers`, and whether there are any registers.
+fn registers(
+    s: &mut Scanner<'_>,
+    slot: Slot,
+    place: &'static str,
+) -> Result<(Option<Number>, bool), ReadError> {
+    let mut own = Slots::new(place);
+    let mut facts = (None, false);
+    s.object(slot, |s, member| {
+        if &*member.key != b"basic" {
+            return s.skip();
+        }
+        facts = (None, false);
+        let mut basic = Slots::new(if place == "crash.threads[]" {
+            "crash.threads[].registers.basic"
+        } else {
+            "crash.crashed_thread.registers.basic"
+        });
+        let object = s.object(own.at(0, "registers.basic"), |s, member| {
+            match &*member.key {
+                b"pc" => facts.0 = s.numeric(basic.at(0, "pc"))?,
+                b"rip" => facts.0 = s.numeric(basic.at(1, "rip"))?,
+                b"eip" => facts.0 = s.numeric(basic.at(2, "eip"))?,
+                _ => s.skip()?,
+            }
+            Ok(())
+        })?;
+        facts.1 = object.is_some_and(|object| object.count > 0);
+        Ok(())
+    })?;
+    Ok(facts)
+}
+
+/// Reads `crash.last_exception_backtrace`.
+pub(crate) fn last_exception<'a>(
+    s: &mut Scanner<'a>,
+    slot: Slot,
+    part: usize,
+) -> Result<Option<Backtrace<'a>>, ReadError> {
+    let contents = backtrace(s, slot, "crash.last_exception_backtrace")?;
+    Ok(contents.map(|contents| contents.of(part, Origin::LastException, None)))
+}
+
+/// Reads `crash.error.profile`.
+pub(crate) fn profile<'a>(
+    s: &mut Scanner<'a>,
+    slot: Slot,
+    part: usize,
+) -> Result<Option<Backtrace<'a>>, ReadError> {
+    let mut contents = None;
+    let mut own = Slots::new("crash.error.profile");
+    s.object(slot, |s, member| {
+        if &*member.key != b"frames" {
+            return s.skip();
+        }
+        contents = frame_list(s, own.at(0, "frames"), "crash.error.profile.frames[]")?;
+        Ok(())
+    })?;
+    Ok(contents.map(|contents| contents.of(part, Origin::Profile, None)))
+}
+
+/// Reads `process`, of which only `last_dealloced_nsexception.backtrace` matters.
+pub(crate) fn deallocated<'a>(
+    s: &mut Scanner<'a>,
+    slot: Slot,
+    part: usize,
+) -> Result<Deallocated<'a>, ReadError> {
+    const PLACE: &str = "process.last_dealloced_nsexception";
+    let mut contents = None;
+    let mut own = Slots::new("process");
+    s.object(slot, |s, member| {
+        if &*member.key != b"last_dealloced_nsexception" {
+            return s.skip();
+        }
+        contents = None;
+        let mut exception = Slots::new(PLACE);
+        s.object(own.at(0, "last_dealloced_nsexception"), |s, member| {
+            if &*member.key != b"backtrace" {
+                return s.skip();
+            }
+            let slot = exception.at(0, "backtrace");
+            contents = backtrace(s, slot, "process.last_dealloced_nsexception.backtrace")?;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    let backtrace =
+        contents.map(|contents: Contents<'a>| contents.of(part, Origin::DeallocatedException, None));
+    Ok(Deallocated { backtrace })
+}
+
+/// Reads a backtrace object; `None` without `contents`.
+fn backtrace<'a>(
+    s: &mut Scanner<'a>,
+    slot: Slot,
+    place: &'static str,
+) -> Result<Option<Contents<'a>>, ReadError> {
+    let mut contents = None;
+    let mut skipped = 0;
+    let mut own = Slots::new(place);
+    s.object(slot, |s, member| {
+        match &*member.key {
+            b"contents" => contents = frame_list(s, own.at(0, "contents"), frame_place(place))?,
+            b"skipped" => skipped = s.unsigned(own.at(1, "skipped"))?.unwrap_or(0),
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(contents.map(|contents| Contents { skipped, ..contents }))
+}
+
+fn frame_place(backtrace: &'static str) -> &'static str {
+    match backtrace {
+        "crash.threads[].backtrace" => "crash.threads[].backtrace.contents[]",
+        "crash.crashed_thread.backtrace" => "crash.crashed_thread.backtrace.contents[]",
+        "crash.last_exception_backtrace" => "crash.last_exception_backtrace.contents[]",
+        _ => "process.last_dealloced_nsexception.backtrace.contents[]",
+    }
+}
+
+/// Reads an array of frames; `None` where the value is none.
+fn frame_list<'a>(
+    s: &mut Scanner<'a>,
+    slot: Slot,
+    place: &'static str,
+) -> Result<Option<Contents<'a>>, ReadError> {
+    let start = s.pos();
+    let mut frames = Vec::new();
+    let invalid = s.objects(slot, |s, index| {
+        frames.push(frame(s, index, place)?);
+        Ok(())
+    })?;
+    Ok(invalid.map(|invalid| Contents { start, frames, invalid, skipped: 0 }))
+}
+
+fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, ReadError> {
+    let mut frame = Frame {
+        index,
+        insert_at: 0,
+        has_members: false,
+        instruction_addr: None,
+        object_addr: None,
+        object_uuid: None,
+        object_name: None,
+        symbol_addr: None,
+        symbol_name: None,
+        own_member: None,
+    };
+    let mut own = Slots::new(place);
+    let object = s.members(|s, member| {
+        frame.own_member = None;
+        match &*member.key {
+            b"instruction_addr" => frame.instruction_addr = s.numeric(own.at(0, "instruction_addr"))?,
+            b"object_addr" => frame.object_addr = s.numeric(own.at(1, "object_addr"))?,
+            b"object_name" => frame.object_name = s.text(own.at(2, "object_name"))?,
+            b"object_uuid" => frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.map(DebugId),
+            b"symbol_addr" => frame.symbol_addr = s.numeric(own.at(4, "symbol_addr"))?,
+            b"symbol_name" => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
+            b"symbolication" => {
+                let object = s.byte() == Some(b'{');
+                s.skip()?;
+                // Whose it is, the report's own member decides when all is read.
+                frame.own_member = object.then(|| member.separator..s.pos());
+            }
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    frame.insert_at = object.close;
+    frame.has_members = object.count > 0;
+    Ok(frame)
+}

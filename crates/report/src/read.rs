@@ -1,0 +1,122 @@
+//! From bytes to a [`Report`].
+
+use crate::cursor::Value;
+use crate::level::{Level, level};
+use crate::report::{Invalid, Part, Report};
+use crate::scan::{Scanner, type_name};
+use crate::{Ours, ReadError, ReadLimits, splice};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::ops::Range;
+use unslide_model::ReportId;
+
+impl<'a> Report<'a> {
+    /// Reads one report. The report may have been enriched before: its frames are read just the
+    /// same, and what we added is found.
+    ///
+    /// # Errors
+    /// [`ReadError`] where the bytes are too many, too deep, no JSON, cut off, or no object.
+    pub fn read(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
+        let mut s = Scanner::new(input, limits)?;
+        s.begin()?;
+        if s.byte() != Some(b'{') {
+            let (offset, found) = (s.pos(), type_name(s.byte()));
+            s.skip()?;
+            s.end()?;
+            return Err(ReadError::NotAReport { offset, found });
+        }
+        let outer = level(&mut s, 0)?;
+        s.part = 0;
+        s.end()?;
+        Ok(assemble(input, outer, s))
+    }
+
+    /// The report without what we added: the input itself where that is nothing.
+    #[must_use]
+    pub fn stripped(&self) -> Cow<'a, [u8]> {
+        if self.own_member.is_none() {
+            return Cow::Borrowed(self.input);
+        }
+        Cow::Owned(splice::without(self.input, self.own_members()))
+    }
+
+    /// The spans of all that we added, in ascending order.
+    fn own_members(&self) -> Vec<Range<usize>> {
+        let frames = self.backtraces.iter().flat_map(|b| &b.frames);
+        let mut spans: Vec<_> = frames.filter_map(|frame| frame.own_member.clone()).collect();
+        spans.extend(self.own_member.clone());
+        spans
+    }
+
+    /// The index of the part that tells of the crash of interest: the first that is not `minimal`
+    /// (the crash of a crash handler), else the last.
+    #[must_use]
+    pub fn main_part(&self) -> usize {
+        let part = self.parts.iter().position(|part| !part.is_minimal());
+        part.unwrap_or(self.parts.len().saturating_sub(1))
+    }
+}
+
+fn assemble<'a>(input: &'a [u8], outer: Level<'a>, s: Scanner<'a>) -> Report<'a> {
+    let (insert_at, members) = (outer.close, outer.members);
+    let ours = outer.last.as_ref().and_then(|last| Ours::read(Value::at(input, last.value)));
+    let own_member = outer.last.as_ref().map(|last| last.member.clone()).filter(|_| ours.is_some());
+
+    let mut parts = Vec::new();
+    let mut backtraces = Vec::new();
+    let mut invalid = Invalid::default();
+    let mut next = Some(Box::new(outer));
+    while let Some(level) = next {
+        let Level { part, backtraces: own, invalid: own_invalid, inner, .. } = *level;
+        invalid.threads += own_invalid.threads;
+        invalid.frames += own_invalid.frames;
+        invalid.images += own_invalid.images;
+        parts.push(part);
+        backtraces.extend(own);
+        next = inner;
+    }
+    lend_images(&mut parts);
+    backtraces.sort_by_key(|b| b.start);
+    for frame in backtraces.iter_mut().flat_map(|b| &mut b.frames) {
+        if own_member.is_none() {
+            frame.own_member = None;
+        } else if let Some(member) = &frame.own_member {
+            frame.has_members = input.get(member.start) == Some(&b',');
+        }
+    }
+    let has_members = members > usize::from(own_member.is_some());
+    let id = parts.iter().find_map(|part| part.report_id);
+    let mut report = Report {
+        input,
+        id: id.unwrap_or(ReportId([0; 16])),
+        parts,
+        backtraces,
+        warnings: s.warnings,
+        invalid,
+        insert_at,
+        has_members,
+        ours,
+        own_member,
+    };
+    if id.is_none() {
+        report.id = id_of(&report.stripped());
+    }
+    report
+}
+
+/// The id of a report that names none.
+fn id_of(bytes: &[u8]) -> ReportId {
+    let hash = Sha256::digest(bytes);
+    let mut id = [0; 16];
+    id.iter_mut().zip(hash).for_each(|(to, from)| *to = from);
+    ReportId(id)
+}
+
+/// Gives each part the nearest list with images in it, its own first, then the inner neighbour's.
+fn lend_images(parts: &mut [Part<'_>]) {
+    let filled: Vec<bool> = parts.iter().map(|part| !part.images.is_empty()).collect();
+    for (own, part) in parts.iter_mut().enumerate() {
+        let candidates = filled.iter().enumerate().filter(|(_, filled)| **filled).map(|(index, _)| index);
+        part.image_source = candidates.min_by_key(|index| (index.abs_diff(own), *index < own));
+    }
+}

@@ -1,0 +1,486 @@
+//! The JSON scanner: one pass, no recursion, no copies.
+//!
+//! It checks the grammar of RFC 8259 and leaves the values where they are. What the grammar
+//! forbids and reports nevertheless hold is let through with a warning: bytes inside strings that
+//! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
+//! white space and NULs after the end.
+
+use crate::string::{hex4, low_surrogate};
+use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
+use std::borrow::Cow;
+
+/// The most levels that the stack of open containers has room for.
+const MOST_LEVELS: usize = 1024;
+
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+const SPACES: u64 = LOW_BITS * b' ' as u64;
+
+/// One member of an object, at its value.
+pub(crate) struct Member<'a> {
+    /// The decoded key; bytes, since it need not be UTF-8.
+    pub(crate) key: Cow<'a, [u8]>,
+    /// The offset of the comma before the member, of the key's quote where it is the first.
+    pub(crate) separator: usize,
+}
+
+/// An object that was passed.
+pub(crate) struct Object {
+    /// The offset of its closing brace.
+    pub(crate) close: usize,
+    /// The number of its members.
+    pub(crate) count: usize,
+}
+
+pub(crate) struct Scanner<'a> {
+    input: &'a [u8],
+    pos: usize,
+    depth: usize,
+    max_depth: usize,
+    /// The part being read, for warnings.
+    pub(crate) part: usize,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl<'a> Scanner<'a> {
+    /// A scanner at the beginning of `input`.
+    ///
+    /// # Errors
+    /// [`ReadError::TooLarge`].
+    pub(crate) fn new(input: &'a [u8], limits: &ReadLimits) -> Result<Scanner<'a>, ReadError> {
+        if input.len() > limits.max_bytes {
+            return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
+        }
+        Ok(Scanner::at(input, 0, limits.max_depth))
+    }
+
+    /// A scanner in the middle of `input`.
+    pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> Scanner<'a> {
+        let max_depth = max_depth.min(MOST_LEVELS);
+        Scanner { input, pos, depth: 0, max_depth, part: 0, warnings: Vec::new() }
+    }
+
+    pub(crate) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    /// The byte at the current position; `None` at the end.
+    #[inline]
+    pub(crate) fn byte(&self) -> Option<u8> {
+        self.input.get(self.pos).copied()
+    }
+
+    pub(crate) fn warn(
+        &mut self,
+        kind: WarningKind,
+        place: &'static str,
+        field: &'static str,
+        offset: usize,
+    ) {
+        let part = self.part;
+        let known = self
+            .warnings
+            .iter_mut()
+            .find(|w| w.kind == kind && w.part == part && w.place == place && w.field == field);
+        match known {
+            Some(warning) => warning.count += 1,
+            None => self.warnings.push(Warning { kind, part, place, field, count: 1, offset }),
+        }
+    }
+
+    /// The error of a byte that does not fit: the record ends too early where nothing but white
+    /// space and NULs follow, as in a file that was laid out before it was filled.
+    #[cold]
+    pub(crate) fn fail<T>(&self, offset: usize, expected: &'static str) -> Result<T, ReadError> {
+        let rest = self.input.get(offset..).unwrap_or_default();
+        if rest.iter().all(|b| matches!(b, b' ' | b'\n' | b'\r' | b'\t' | 0)) {
+            Err(ReadError::Truncated { offset, expected })
+        } else {
+            Err(ReadError::NotJson { offset, expected })
+        }
+    }
+
+    /// Passes a byte order mark and the white space before the first value.
+    pub(crate) fn begin(&mut self) -> Result<(), ReadError> {
+        const MARK: &[u8] = b"\xEF\xBB\xBF";
+        if self.input.starts_with(MARK) {
+            self.pos = MARK.len();
+            self.warn(WarningKind::ByteOrderMark, "", "", 0);
+        } else if !self.input.is_empty() && MARK.starts_with(self.input) {
+            return Err(ReadError::Truncated { offset: self.input.len(), expected: "a value" });
+        }
+        self.white();
+        Ok(())
+    }
+
+    /// Passes what may stand behind the last value.
+    pub(crate) fn end(&mut self) -> Result<(), ReadError> {
+        let from = self.pos;
+        while matches!(self.byte(), Some(b' ' | b'\n' | b'\r' | b'\t' | 0)) {
+            self.pos += 1;
+        }
+        if self.pos < self.input.len() {
+            return Err(ReadError::NotJson { offset: self.pos, expected: "the end of the record" });
+        }
+        if self.pos > from {
+            self.warn(WarningKind::TrailingBytes, "", "", from);
+        }
+        Ok(())
+    }
+
+    /// Passes white space.
+    #[inline]
+    pub(crate) fn white(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
+            self.pos += 1;
+            // Pretty-printed reports are a third indentation.
+            while let Some(word) = self.word(self.pos)
+                && word == SPACES
+            {
+                self.pos += 8;
+            }
+        }
+    }
+
+    /// The eight bytes at `pos`, the first one lowest; `None` near the end.
+    #[inline]
+    fn word(&self, pos: usize) -> Option<u64> {
+        let chunk = self.input.get(pos..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*chunk))
+    }
+
+    /// Goes into a container at the current position.
+    #[inline]
+    fn enter(&mut self) -> Result<(), ReadError> {
+        if self.depth >= self.max_depth {
+            return Err(ReadError::TooDeep { offset: self.pos, limit: self.max_depth });
+        }
+        self.depth += 1;
+        self.pos += 1;
+        self.white();
+        Ok(())
+    }
+
+    /// Leaves a container whose closing byte is at the current position.
+    #[inline]
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.pos += 1;
+    }
+
+    /// Passes the members of the object at the current position, calling `each` at each value,
+    /// which must pass it.
+    #[inline]
+    pub(crate) fn members(
+        &mut self,
+        mut each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), ReadError>,
+    ) -> Result<Object, ReadError> {
+        self.enter()?;
+        let mut count = 0;
+        if self.byte() != Some(b'}') {
+            let mut separator = self.pos;
+            loop {
+                let key = self.key()?;
+                each(self, Member { key, separator })?;
+                count += 1;
+                self.white();
+                match self.byte() {
+                    Some(b',') => {
+                        separator = self.pos;
+                        self.pos += 1;
+                        self.white();
+                    }
+                    Some(b'}') => break,
+                    _ => return self.fail(self.pos, "',' or '}'"),
+                }
+            }
+        }
+        let close = self.pos;
+        self.leave();
+        Ok(Object { close, count })
+    }
+
+    /// Passes the members of the array at the current position, calling `each` with each index at
+    /// each value, which must pass it.
+    #[inline]
+    pub(crate) fn elements(
+        &mut self,
+        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        self.enter()?;
+        if self.byte() != Some(b']') {
+            for index in 0.. {
+                each(self, index)?;
+                self.white();
+                match self.byte() {
+                    Some(b',') => {
+                        self.pos += 1;
+                        self.white();
+                    }
+                    Some(b']') => break,
+                    _ => return self.fail(self.pos, "',' or ']'"),
+                }
+            }
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Passes a key and its colon, up to the value.
+    #[inline]
+    fn key(&mut self) -> Result<Cow<'a, [u8]>, ReadError> {
+        if self.byte() != Some(b'"') {
+            return self.fail(self.pos, "a key");
+        }
+        let (raw, escaped) = self.string()?;
+        if self.byte() != Some(b':') {
+            self.white();
+            if self.byte() != Some(b':') {
+                return self.fail(self.pos, "':'");
+            }
+        }
+        self.pos += 1;
+        self.white();
+        Ok(if escaped {
+            Cow::Owned(Text(raw).decode().into_owned().into_bytes())
+        } else {
+            Cow::Borrowed(raw)
+        })
+    }
+
+    /// Passes a string at its opening quote; gives the bytes between its quotes, and whether an
+    /// escape is among them.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), ReadError> {
+        let start = self.pos + 1;
+        let mut pos = start;
+        let mut high = 0;
+        let mut escaped = false;
+        loop {
+            let (stop, bits) = self.plain(pos);
+            high |= bits;
+            match self.input.get(stop) {
+                Some(b'"') => {
+                    self.pos = stop + 1;
+                    let raw = &self.input[start..stop];
+                    if high & HIGH_BITS != 0 && std::str::from_utf8(raw).is_err() {
+                        self.warn(WarningKind::InvalidUtf8, "", "", start);
+                    }
+                    return Ok((raw, escaped));
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    pos = self.escape(stop)?;
+                }
+                Some(_) => return self.fail(stop, "no control character in a string"),
+                None => return self.fail(stop, "the end of a string"),
+            }
+        }
+    }
+
+    /// The offset of the first quote, backslash or control character from `pos` on (the end where
+    /// there is none), and bits of the bytes before it.
+    #[inline]
+    fn plain(&self, mut pos: usize) -> (usize, u64) {
+        let mut high = 0;
+        while let Some(word) = self.word(pos) {
+            // The lowest bit that is set marks the first hit; borrows can only make bits above it wrong.
+            let quote = word ^ (LOW_BITS * u64::from(b'"'));
+            let backslash = word ^ (LOW_BITS * u64::from(b'\\'));
+            let hits = (word.wrapping_sub(LOW_BITS * 0x20) & !word
+                | quote.wrapping_sub(LOW_BITS) & !quote
+                | backslash.wrapping_sub(LOW_BITS) & !backslash)
+                & HIGH_BITS;
+            if hits != 0 {
+                let bits = hits.trailing_zeros() & !7;
+                return (pos + (bits / 8) as usize, high | word & ((1 << bits) - 1));
+            }
+            high |= word;
+            pos += 8;
+        }
+        while let Some(&byte) = self.input.get(pos)
+            && byte >= 0x20
+            && byte != b'"'
+            && byte != b'\\'
+        {
+            high |= u64::from(byte);
+            pos += 1;
+        }
+        (pos, high)
+    }
+
+    /// The offset behind the escape at `at`.
+    fn escape(&mut self, at: usize) -> Result<usize, ReadError> {
+        match self.input.get(at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+            Some(b'u') => {
+                let digits = self.input.get(at + 2..).unwrap_or_default();
+                let Some(unit) = hex4(digits) else {
+                    let good = digits.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
+                    return self.fail(at + 2 + good, "a hexadecimal digit");
+                };
+                match unit {
+                    0xD800..=0xDBFF if low_surrogate(&digits[4..]).is_some() => return Ok(at + 12),
+                    0xD800..=0xDFFF => self.warn(WarningKind::LoneSurrogate, "", "", at),
+                    _ => {}
+                }
+                Ok(at + 6)
+            }
+            _ => self.fail(at + 1, "an escape"),
+        }
+    }
+
+    /// Passes a number; gives its bytes and whether it has a fraction or an exponent.
+    pub(crate) fn number(&mut self) -> Result<(&'a [u8], bool), ReadError> {
+        let start = self.pos;
+        let mut pos = start + usize::from(self.byte() == Some(b'-'));
+        let digits = |from: usize| -> usize {
+            let rest = self.input.get(from..).unwrap_or_default();
+            from + rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len())
+        };
+        match self.input.get(pos) {
+            Some(b'0') => pos += 1,
+            Some(b'1'..=b'9') => pos = digits(pos + 1),
+            _ => return self.fail(pos, "a digit"),
+        }
+        let mut float = false;
+        if self.input.get(pos) == Some(&b'.') {
+            let end = digits(pos + 1);
+            if end == pos + 1 {
+                return self.fail(end, "a digit");
+            }
+            (pos, float) = (end, true);
+        }
+        let mut exponent = false;
+        if let Some(b'e' | b'E') = self.input.get(pos) {
+            let sign = usize::from(matches!(self.input.get(pos + 1), Some(b'+' | b'-')));
+            let end = digits(pos + 1 + sign);
+            if end == pos + 1 + sign {
+                return self.fail(end, "a digit");
+            }
+            (pos, float, exponent) = (end, true, true);
+        }
+        self.pos = pos;
+        let raw = &self.input[start..pos];
+        if (exponent || raw.len() > 300) && as_double(raw).is_infinite() {
+            self.warn(WarningKind::NumberOverflow, "", "", start);
+        }
+        Ok((raw, float))
+    }
+
+    /// Passes `true`, `false` or `null`.
+    fn literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), ReadError> {
+        let rest = &self.input[self.pos..];
+        if rest.starts_with(word) {
+            self.pos += word.len();
+            return Ok(());
+        }
+        let same = rest.iter().zip(word).take_while(|(a, b)| a == b).count();
+        self.fail(self.pos + same, expected)
+    }
+
+    /// Passes a value that is no container.
+    #[inline]
+    fn scalar(&mut self) -> Result<(), ReadError> {
+        match self.byte() {
+            Some(b'"') => self.string().map(|_| ()),
+            Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
+            Some(b't') => self.literal(b"true", "true"),
+            Some(b'f') => self.literal(b"false", "false"),
+            Some(b'n') => self.literal(b"null", "null"),
+            _ => self.fail(self.pos, "a value"),
+        }
+    }
+
+    /// Passes the value at the current position, whatever it is.
+    #[inline]
+    pub(crate) fn skip(&mut self) -> Result<(), ReadError> {
+        match self.byte() {
+            Some(b'{' | b'[') => self.skip_container(),
+            _ => self.scalar(),
+        }
+    }
+
+    fn skip_container(&mut self) -> Result<(), ReadError> {
+        let outside = self.depth;
+        // One bit a level: set where the container is an object.
+        let mut objects = [0_u64; MOST_LEVELS / 64];
+        loop {
+            let open = self.byte();
+            match open {
+                Some(b'{' | b'[') => {
+                    self.enter()?;
+                    let object = open == Some(b'{');
+                    let level = self.depth - 1;
+                    let bit = 1 << (level % 64);
+                    objects[level / 64] =
+                        if object { objects[level / 64] | bit } else { objects[level / 64] & !bit };
+                    match self.byte() {
+                        Some(b'}') if object => self.leave(),
+                        Some(b']') if !object => self.leave(),
+                        _ => {
+                            if object {
+                                self.skip_key()?;
+                            }
+                            continue;
+                        }
+                    }
+                }
+                _ => self.scalar()?,
+            }
+            // Behind a value: close what ends here, then go to the next member.
+            loop {
+                if self.depth == outside {
+                    return Ok(());
+                }
+                self.white();
+                let level = self.depth - 1;
+                let object = objects[level / 64] >> (level % 64) & 1 == 1;
+                match self.byte() {
+                    Some(b',') => {
+                        self.pos += 1;
+                        self.white();
+                        if object {
+                            self.skip_key()?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if object => self.leave(),
+                    Some(b']') if !object => self.leave(),
+                    _ => return self.fail(self.pos, if object { "',' or '}'" } else { "',' or ']'" }),
+                }
+            }
+        }
+    }
+
+    fn skip_key(&mut self) -> Result<(), ReadError> {
+        if self.byte() != Some(b'"') {
+            return self.fail(self.pos, "a key");
+        }
+        self.string()?;
+        self.white();
+        if self.byte() != Some(b':') {
+            return self.fail(self.pos, "':'");
+        }
+        self.pos += 1;
+        self.white();
+        Ok(())
+    }
+}
+
+/// The double that a number of the grammar stands for; infinite where it is too large.
+pub(crate) fn as_double(raw: &[u8]) -> f64 {
+    std::str::from_utf8(raw).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// What the value that begins with `byte` is, with its article.
+pub(crate) fn type_name(byte: Option<u8>) -> &'static str {
+    match byte {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}

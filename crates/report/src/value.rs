@@ -1,0 +1,239 @@
+//! Members of a type: a value of another type is passed, noted and counts as absent.
+
+use crate::scan::{Member, Object, Scanner, as_double};
+use crate::{Number, ReadError, Text, WarningKind};
+use unslide_model::{CpuType, DebugId};
+
+/// The members of one object that are read: which of them were met already.
+pub(crate) struct Slots {
+    place: &'static str,
+    seen: u64,
+}
+
+/// The place of one value that is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    pub(crate) place: &'static str,
+    pub(crate) field: &'static str,
+    duplicate: bool,
+}
+
+impl Slots {
+    pub(crate) fn new(place: &'static str) -> Slots {
+        Slots { place, seen: 0 }
+    }
+
+    /// The place of the member `field`, which has the bit `bit` (under 64) among the object's.
+    #[inline]
+    pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> Slot {
+        let duplicate = self.seen >> bit & 1 == 1;
+        self.seen |= 1 << bit;
+        Slot { place: self.place, field, duplicate }
+    }
+}
+
+impl<'a> Scanner<'a> {
+    /// Notes a duplicate; true where the value begins with `first`. Anything else is passed here,
+    /// noted unless it is null.
+    #[inline]
+    fn begins(&mut self, slot: Slot, first: impl Fn(u8) -> bool) -> Result<bool, ReadError> {
+        if slot.duplicate {
+            self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
+        }
+        match self.byte() {
+            Some(byte) if first(byte) => return Ok(true),
+            Some(b'n') => {}
+            _ => self.wrong(slot, self.pos()),
+        }
+        self.skip()?;
+        Ok(false)
+    }
+
+    fn wrong(&mut self, slot: Slot, offset: usize) {
+        self.warn(WarningKind::WrongType, slot.place, slot.field, offset);
+    }
+
+    #[inline]
+    pub(crate) fn text(&mut self, slot: Slot) -> Result<Option<Text<'a>>, ReadError> {
+        if !self.begins(slot, |b| b == b'"')? {
+            return Ok(None);
+        }
+        Ok(Some(Text(self.string()?.0)))
+    }
+
+    #[inline]
+    pub(crate) fn numeric(&mut self, slot: Slot) -> Result<Option<Number>, ReadError> {
+        if !self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
+            return Ok(None);
+        }
+        let (raw, float) = self.number()?;
+        Ok(Some(number(raw, float)))
+    }
+
+    /// A number that `fit` turns into what is wanted.
+    fn fitting<T>(&mut self, slot: Slot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, ReadError> {
+        let offset = self.pos();
+        let Some(number) = self.numeric(slot)? else { return Ok(None) };
+        let fitting = fit(number);
+        if fitting.is_none() {
+            self.wrong(slot, offset);
+        }
+        Ok(fitting)
+    }
+
+    pub(crate) fn unsigned(&mut self, slot: Slot) -> Result<Option<u64>, ReadError> {
+        self.fitting(slot, |n| match n {
+            Number::Int { magnitude, negative: false } => Some(magnitude),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn signed(&mut self, slot: Slot) -> Result<Option<i64>, ReadError> {
+        self.fitting(slot, Number::to_i64)
+    }
+
+    /// A field of a Mach-O header: 32 bits, signed or not.
+    pub(crate) fn header_field(&mut self, slot: Slot) -> Result<Option<u32>, ReadError> {
+        self.fitting(slot, |n| {
+            let value = n.to_i64()?;
+            u32::try_from(value).ok().or_else(|| i32::try_from(value).ok().map(i32::cast_unsigned))
+        })
+    }
+
+    pub(crate) fn boolean(&mut self, slot: Slot) -> Result<Option<bool>, ReadError> {
+        if !self.begins(slot, |b| b == b't' || b == b'f')? {
+            return Ok(None);
+        }
+        let value = self.byte() == Some(b't');
+        self.skip()?;
+        Ok(Some(value))
+    }
+
+    pub(crate) fn uuid(&mut self, slot: Slot) -> Result<Option<[u8; 16]>, ReadError> {
+        let offset = self.pos();
+        let Some(text) = self.text(slot)? else { return Ok(None) };
+        let uuid = uuid(text);
+        if uuid.is_none() {
+            self.wrong(slot, offset);
+        }
+        Ok(uuid)
+    }
+
+    /// Passes an object as [`Scanner::members`] does; `None` where the value is none.
+    #[inline]
+    pub(crate) fn object(
+        &mut self,
+        slot: Slot,
+        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), ReadError>,
+    ) -> Result<Option<Object>, ReadError> {
+        if !self.begins(slot, |b| b == b'{')? {
+            return Ok(None);
+        }
+        self.members(each).map(Some)
+    }
+
+    /// Passes an object with `read`, which begins at its brace; `None` where the value is none.
+    pub(crate) fn object_with<T>(
+        &mut self,
+        slot: Slot,
+        read: impl FnOnce(&mut Scanner<'a>) -> Result<T, ReadError>,
+    ) -> Result<Option<T>, ReadError> {
+        if !self.begins(slot, |b| b == b'{')? {
+            return Ok(None);
+        }
+        read(self).map(Some)
+    }
+
+    /// Passes an array, calling `each` with the index at each object in it; gives the number of
+    /// other things in it, which are noted and left alone.
+    #[inline]
+    pub(crate) fn objects(
+        &mut self,
+        slot: Slot,
+        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), ReadError>,
+    ) -> Result<Option<u64>, ReadError> {
+        if !self.begins(slot, |b| b == b'[')? {
+            return Ok(None);
+        }
+        let mut invalid = 0;
+        self.elements(|s, index| {
+            if s.byte() == Some(b'{') {
+                return each(s, index);
+            }
+            let offset = s.pos();
+            s.skip()?;
+            invalid += 1;
+            s.warn(WarningKind::NotAnObject, slot.place, slot.field, offset);
+            Ok(())
+        })?;
+        Ok(Some(invalid))
+    }
+}
+
+/// The number that the grammar's bytes stand for.
+pub(crate) fn number(raw: &[u8], float: bool) -> Number {
+    if float {
+        return Number::Float(as_double(raw));
+    }
+    let (negative, digits) = match raw {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    // Nineteen digits always fit; the few numbers with twenty are added up with care.
+    let magnitude = if digits.len() < 20 {
+        Some(digits.iter().fold(0, |sum: u64, b| sum * 10 + u64::from(b - b'0')))
+    } else {
+        digits.iter().try_fold(0, |sum: u64, b| sum.checked_mul(10)?.checked_add(u64::from(b - b'0')))
+    };
+    match magnitude {
+        Some(magnitude) => Number::Int { magnitude, negative },
+        None => Number::Float(as_double(raw)),
+    }
+}
+
+impl Number {
+    /// The integer, where it is one that fits.
+    pub(crate) fn to_i64(self) -> Option<i64> {
+        match self {
+            Number::Int { magnitude, negative: false } => i64::try_from(magnitude).ok(),
+            Number::Int { magnitude, negative: true } => 0_i64.checked_sub_unsigned(magnitude),
+            Number::Float(_) => None,
+        }
+    }
+}
+
+/// A UUID with or without dashes in any case.
+pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
+    match text.0 {
+        [a @ ..] if a.len() == 36 && a[8] == b'-' && a[13] == b'-' && a[18] == b'-' && a[23] == b'-' => {
+            let mut digits = [0; 32];
+            digits[..8].copy_from_slice(&a[..8]);
+            digits[8..12].copy_from_slice(&a[9..13]);
+            digits[12..16].copy_from_slice(&a[14..18]);
+            digits[16..20].copy_from_slice(&a[19..23]);
+            digits[20..].copy_from_slice(&a[24..]);
+            hex16(&digits)
+        }
+        _ => text.decode().parse::<DebugId>().ok().map(|id| id.0),
+    }
+}
+
+/// Sixteen bytes from their hexadecimal digits. Without branches, so that it is done in vectors.
+fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
+    let mut nibbles = [0; 32];
+    let mut good = true;
+    for (nibble, digit) in nibbles.iter_mut().zip(digits) {
+        *nibble = (digit & 0x0F) + 9 * (digit >> 6);
+        good &= digit.is_ascii_hexdigit();
+    }
+    let mut bytes = [0; 16];
+    for (byte, pair) in bytes.iter_mut().zip(nibbles.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    good.then_some(bytes)
+}
+
+/// The CPU of a pair of header fields; `None` without a type.
+pub(crate) fn cpu(cpu_type: Option<u32>, cpu_subtype: Option<u32>) -> Option<CpuType> {
+    cpu_type.map(|t| CpuType::new(t, cpu_subtype.unwrap_or(0)))
+}
