@@ -1,0 +1,80 @@
+//! The export trie: a tree of name parts whose nodes are found by offset. A hostile one can point
+//! back to itself, or share long prefixes to make names without end.
+
+use super::macho::{malformed, uleb};
+use super::{Limits, ObjectError};
+
+const KIND_MASK: u64 = 0x03;
+const REGULAR: u64 = 0x00;
+const REEXPORT: u64 = 0x08;
+
+/// The exported symbols: name without the leading underscore, and address.
+pub(super) fn walk(trie: &[u8], base: u64, limits: &Limits) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+    let bad = || malformed("the export trie is damaged");
+    let mut found = Vec::new();
+    let mut seen = vec![false; trie.len()];
+    let mut name_bytes = 0;
+    let mut todo = if trie.is_empty() { Vec::new() } else { vec![(0_usize, Vec::new())] };
+    while let Some((at, prefix)) = todo.pop() {
+        // A real trie is a tree: a node that is reached twice makes it a graph, perhaps a cycle.
+        if std::mem::replace(seen.get_mut(at).ok_or_else(bad)?, true) {
+            return Err(bad());
+        }
+        let mut node = trie.get(at..).ok_or_else(bad)?;
+        let terminal_size = usize::try_from(uleb(&mut node).ok_or_else(bad)?).map_err(|_| bad())?;
+        let (mut terminal, mut children) = node.split_at_checked(terminal_size).ok_or_else(bad)?;
+        if !terminal.is_empty() {
+            let flags = uleb(&mut terminal).ok_or_else(bad)?;
+            if flags & KIND_MASK == REGULAR && flags & REEXPORT == 0 {
+                let offset = uleb(&mut terminal).ok_or_else(bad)?;
+                let name = prefix.strip_prefix(b"_").unwrap_or(&prefix).to_vec();
+                found.push((name, base.checked_add(offset).ok_or_else(bad)?));
+                if found.len() > limits.max_symbols {
+                    return Err(ObjectError::TooLarge("too many exports".into()));
+                }
+            }
+        }
+        let (&count, rest) = children.split_first().ok_or_else(bad)?;
+        children = rest;
+        for _ in 0..count {
+            let end = children.iter().position(|b| *b == 0).ok_or_else(bad)?;
+            let mut name = prefix.clone();
+            name.extend_from_slice(&children[..end]);
+            name_bytes += name.len();
+            if name_bytes > limits.max_export_bytes || name.len() > limits.max_name_bytes {
+                return Err(ObjectError::TooLarge("the names in the export trie are too long".into()));
+            }
+            children = &children[end + 1..];
+            let next = uleb(&mut children).ok_or_else(bad)?;
+            todo.push((usize::try_from(next).map_err(|_| bad())?, name));
+        }
+    }
+    found.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The root with one child `_f`, whose address is `base + 0x20`.
+    const ONE: &[u8] = &[0, 1, b'_', b'f', 0, 6, 2, 0, 0x20, 0];
+
+    #[test]
+    fn a_name_is_put_together_from_its_parts() {
+        assert_eq!(walk(ONE, 0x1000, &Limits::default()).unwrap(), [(b"f".to_vec(), 0x1020)]);
+        assert!(walk(&[], 0, &Limits::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_cycle_and_a_cut_trie_are_malformed() {
+        let cycle = [0, 1, b'a', 0, 0];
+        assert!(matches!(walk(&cycle, 0, &Limits::default()), Err(ObjectError::Malformed(_))));
+        for end in 1..ONE.len() {
+            assert!(
+                matches!(walk(&ONE[..end], 0, &Limits::default()), Err(ObjectError::Malformed(_))),
+                "{end}"
+            );
+        }
+    }
+}

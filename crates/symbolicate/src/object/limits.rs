@@ -1,0 +1,51 @@
+//! What an object may cost.
+
+/// Bounds on the work that one object may cause. The defaults let the largest real dSYMs pass and
+/// stop hostile input in seconds and within memory of the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most slices in a fat file.
+    pub max_slices: usize,
+    /// The most load commands, sections, and units of debug information.
+    pub max_units: usize,
+    /// The most symbols, exports and function starts, each.
+    pub max_symbols: usize,
+    /// The most bytes of names out of the export trie, which can share prefixes without end.
+    pub max_export_bytes: usize,
+    /// The most debug information entries.
+    pub max_entries: u64,
+    /// The deepest nesting of debug information entries.
+    pub max_depth: usize,
+    /// The most rows of line tables.
+    pub max_rows: u64,
+    /// The most address ranges of functions.
+    pub max_ranges: u64,
+    /// The most steps from an entry to the entry that names it.
+    pub max_origin_steps: usize,
+    /// The longest name or path, in bytes; a longer one is cut.
+    pub max_name_bytes: usize,
+    /// The most bytes of debug information that are read, as a multiple of the file's size: parts
+    /// that are used many times count each time.
+    pub max_read_factor: u64,
+    /// The largest symcache, in bytes.
+    pub max_output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_slices: 64,
+            max_units: 1 << 20,
+            max_symbols: 16 << 20,
+            max_export_bytes: 256 << 20,
+            max_entries: 1 << 30,
+            max_depth: 1024,
+            max_rows: 256 << 20,
+            max_ranges: 64 << 20,
+            max_origin_steps: 16,
+            max_name_bytes: 64 << 10,
+            max_read_factor: 16,
+            max_output_bytes: 2 << 30,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Objects: which slices a file has, and the symcache of one of them.
+
+mod build;
+mod exports;
+mod limits;
+mod macho;
+mod symbols;
+
+pub use limits::Limits;
+
+use std::borrow::Cow;
+use std::ops::Range;
+use unslide_model::{CpuType, DebugId, Quality};
+
+/// Why a file or a slice gives no symcache.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// Not a Mach-O file, thin or fat.
+    #[error("not a Mach-O file")]
+    NotAnObject,
+    /// A Mach-O file that contradicts itself or ends too early.
+    #[error("malformed: {0}")]
+    Malformed(Cow<'static, str>),
+    /// A sound file of a kind that cannot be used.
+    #[error("unsupported: {0}")]
+    Unsupported(Cow<'static, str>),
+    /// More than [`Limits`] allow.
+    #[error("too large: {0}")]
+    TooLarge(Cow<'static, str>),
+}
+
+impl ObjectError {
+    /// A short constant name of the reason, for storage and counting.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            ObjectError::NotAnObject => "not_an_object",
+            ObjectError::Malformed(_) => "malformed",
+            ObjectError::Unsupported(_) => "unsupported",
+            ObjectError::TooLarge(_) => "too_large",
+        }
+    }
+}
+
+/// What a Mach-O file is for (`filetype`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// The output of a compiler, not linked.
+    Relocatable,
+    /// A program.
+    Executable,
+    /// A dynamic library or framework.
+    Dylib,
+    /// A plug-in.
+    Bundle,
+    /// Debug information for another file.
+    Dsym,
+    /// A kernel extension.
+    Kext,
+    /// The dynamic linker.
+    Dylinker,
+    /// Another kind, by its number.
+    Other(u32),
+}
+
+impl ObjectKind {
+    fn from_file_type(file_type: u32) -> ObjectKind {
+        match file_type {
+            1 => ObjectKind::Relocatable,
+            2 => ObjectKind::Executable,
+            6 => ObjectKind::Dylib,
+            7 => ObjectKind::Dylinker,
+            8 => ObjectKind::Bundle,
+            10 => ObjectKind::Dsym,
+            11 => ObjectKind::Kext,
+            other => ObjectKind::Other(other),
+        }
+    }
+
+    /// A short lower-case name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ObjectKind::Relocatable => "relocatable",
+            ObjectKind::Executable => "executable",
+            ObjectKind::Dylib => "dylib",
+            ObjectKind::Bundle => "bundle",
+            ObjectKind::Dsym => "dsym",
+            ObjectKind::Kext => "kext",
+            ObjectKind::Dylinker => "dylinker",
+            ObjectKind::Other(_) => "other",
+        }
+    }
+}
+
+/// One slice of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectEntry {
+    /// Where the slice lies in the file, in bytes.
+    pub range: Range<usize>,
+    /// What the slice is.
+    pub object: Result<ObjectFacts, ObjectError>,
+}
+
+/// What a slice is, from its load commands alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectFacts {
+    /// `LC_UUID`; `None` where there is none, or it is all zeros.
+    pub debug_id: Option<DebugId>,
+    /// The CPU type of the header.
+    pub cpu: CpuType,
+    /// What the file is for.
+    pub kind: ObjectKind,
+    /// There is DWARF.
+    pub has_dwarf: bool,
+    /// The symbol table names machine code.
+    pub has_symtab: bool,
+    /// There is an export trie.
+    pub has_exports: bool,
+}
+
+impl ObjectFacts {
+    /// What names and lines the slice can give.
+    #[must_use]
+    pub fn quality(&self) -> Quality {
+        Quality::of(self.has_dwarf, self.has_symtab, self.has_exports)
+    }
+}
+
+/// A symcache and what was learned while it was built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// `LC_UUID` of the slice.
+    pub debug_id: DebugId,
+    /// The CPU type of the slice.
+    pub cpu: CpuType,
+    /// What the file is for.
+    pub kind: ObjectKind,
+    /// What the slice offered.
+    pub quality: Quality,
+    /// The symcache: see [`crate::symcache`].
+    pub symcache: Vec<u8>,
+    /// What was left out and why, for whoever uploaded the file.
+    pub warnings: Vec<String>,
+}
+
+/// The slices of a thin or fat Mach-O file (program, library, dSYM, …). A slice that cannot be read
+/// does not hide the others.
+///
+/// # Errors
+/// Where the file is no Mach-O file, or its fat header is damaged.
+pub fn objects(bytes: &[u8], limits: &Limits) -> Result<Vec<ObjectEntry>, ObjectError> {
+    let ranges = macho::slices(bytes, limits)?;
+    Ok(ranges
+        .into_iter()
+        .map(|range| {
+            let object = facts(bytes.get(range.clone()).unwrap_or_default(), limits);
+            ObjectEntry { range, object }
+        })
+        .collect())
+}
+
+fn facts(slice: &[u8], limits: &Limits) -> Result<ObjectFacts, ObjectError> {
+    let file = macho::MachO::parse(slice, limits)?;
+    Ok(ObjectFacts {
+        debug_id: file.debug_id,
+        cpu: file.cpu,
+        kind: file.kind,
+        has_dwarf: !file.debug_section("__debug_info")?.is_empty(),
+        has_symtab: file.has_symbols(),
+        has_exports: file.has_exports(),
+    })
+}
+
+/// Builds the symcache of one slice. The same slice always gives the same bytes.
+///
+/// # Errors
+/// Where the slice is damaged, of no use for symbolication, or beyond the limits.
+pub fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
+    build::build(slice, limits)
+}

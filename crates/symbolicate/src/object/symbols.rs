@@ -1,0 +1,105 @@
+//! Names and extents of functions from the symbol table, the export trie and the function starts.
+//!
+//! A Mach-O symbol has no size. It ends where the next symbol, the next function start or its section
+//! ends, whichever comes first; what that proves is told by [`Extent::approximate`].
+
+use super::macho::MachO;
+use super::{Limits, ObjectError};
+use crate::symcache::Source;
+use std::borrow::Cow;
+
+/// A named stretch of machine code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Extent<'a> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Linkage name, without the leading underscore of C names.
+    pub(super) name: Cow<'a, str>,
+    pub(super) source: Source,
+    /// True where another function, without a name of its own, may lie before `end`.
+    pub(super) approximate: bool,
+}
+
+/// The named stretches in order of address; they do not overlap, and what no name covers is left out.
+/// Every section of code ends the stretches in it.
+pub(super) fn extents<'a>(file: &MachO<'a>, limits: &Limits) -> Result<Vec<Extent<'a>>, ObjectError> {
+    let mut names: Vec<Name<'a>> = Vec::new();
+    let mut has_locals = false;
+    for symbol in file.symbols() {
+        if names.len() >= limits.max_symbols {
+            return Err(ObjectError::TooLarge("too many symbols".into()));
+        }
+        if is_meaningless(symbol.name) || !file.is_code(symbol.address) {
+            continue;
+        }
+        has_locals |= !symbol.is_external;
+        names.push(Name {
+            address: symbol.address,
+            name: lossy(symbol.name, limits),
+            source: Source::Symtab,
+        });
+    }
+    // The last of the symbols at one address names it, as LLVM has it.
+    names.sort_by_key(|name| name.address);
+    names.reverse();
+    names.dedup_by_key(|name| name.address);
+    names.reverse();
+    let exports = file.exports(limits)?;
+    let from_table = names.len();
+    for (name, address) in exports {
+        let known = names[..from_table].binary_search_by_key(&address, |name| name.address).is_ok();
+        if !known && !is_meaningless(&name) && file.is_code(address) {
+            let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
+            names.push(Name { address, name, source: Source::Exports });
+        }
+    }
+    names.sort_by_key(|name| name.address);
+    names.dedup_by_key(|name| name.address);
+
+    let starts = file.function_starts(limits);
+    let mut sections: Vec<_> =
+        file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.clone()).collect();
+    sections.sort_by_key(|s| (s.start, s.end));
+    let mut extents = Vec::with_capacity(names.len());
+    let (mut next_start, mut section) = (0, 0);
+    for (i, name) in names.iter().enumerate() {
+        while starts.get(next_start).is_some_and(|start| *start <= name.address) {
+            next_start += 1;
+        }
+        while sections.get(section).is_some_and(|s| s.end <= name.address) {
+            section += 1;
+        }
+        let Some(end) = sections.get(section).filter(|s| s.contains(&name.address)).map(|s| s.end) else {
+            continue;
+        };
+        let next_name = names.get(i + 1).map_or(end, |next| next.address);
+        let next_function = starts.get(next_start).copied().unwrap_or(end);
+        // With function starts every end is known; without them only a table that still has its local
+        // symbols is known to name each function.
+        let is_function = next_start > 0 && starts[next_start - 1] == name.address;
+        let known = if starts.is_empty() { has_locals && name.source == Source::Symtab } else { is_function };
+        extents.push(Extent {
+            start: name.address,
+            end: end.min(next_name).min(next_function),
+            name: name.name.clone(),
+            source: name.source,
+            approximate: !known,
+        });
+    }
+    Ok(extents)
+}
+
+struct Name<'a> {
+    address: u64,
+    name: Cow<'a, str>,
+    source: Source,
+}
+
+/// Names that say nothing: none at all, compilers' temporary labels, and the file's own header.
+fn is_meaningless(name: &[u8]) -> bool {
+    name.is_empty() || name.starts_with(b"ltmp") || name.starts_with(b"__mh_") || name.starts_with(b"_mh_")
+}
+
+fn lossy<'a>(name: &'a [u8], limits: &Limits) -> Cow<'a, str> {
+    String::from_utf8_lossy(name.get(..limits.max_name_bytes).unwrap_or(name))
+}

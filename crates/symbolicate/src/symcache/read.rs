@@ -1,0 +1,470 @@
+//! Reading: the header is checked once, every index and length again where it is used, so that no
+//! bytes whatever make a lookup panic or run on.
+
+use super::{
+    APPROXIMATE, FUNCTION_MASK, HEADER_SIZE, JsonStr, LOCATION_SIZE, MAGIC, MAX_CALLS, NO_FILE, NONE, OWNER,
+    SOURCE_SHIFT, VERSION,
+};
+use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
+
+/// Why bytes are not a symcache that this build reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SymCacheError {
+    /// Too short for a header, or not beginning with the format's mark.
+    #[error("not a symcache")]
+    NotASymCache,
+    /// Another version of the format: to be built anew.
+    #[error("symcache of version {0}, expected {VERSION}")]
+    Version(u32),
+    /// The length is not the one that the header's counts call for.
+    #[error("symcache of {found} bytes, but its header calls for {expected}")]
+    Length {
+        /// What the header's counts add up to, in bytes.
+        expected: u64,
+        /// What there is, in bytes.
+        found: u64,
+    },
+    /// A header field has a value that the format does not know.
+    #[error("symcache header: bad {0}")]
+    Header(&'static str),
+    /// The bytes are not those that were written.
+    #[error("symcache checksum is {found:#010x}, expected {expected:#010x}")]
+    Checksum {
+        /// The checksum in the header.
+        expected: u32,
+        /// The checksum of the bytes.
+        found: u32,
+    },
+}
+
+/// Where a name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// DWARF, perhaps with the linkage name from the symbol table.
+    Dwarf,
+    /// The symbol table.
+    Symtab,
+    /// The export trie.
+    Exports,
+}
+
+impl Source {
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Source::Dwarf => 0,
+            Source::Symtab => 1,
+            Source::Exports => 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    at: usize,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    debug_id: DebugId,
+    cpu: CpuType,
+    text_address: u64,
+    text_size: u64,
+    extent: u32,
+    quality: Quality,
+    shift: u32,
+    buckets: Section,
+    starts: Section,
+    answers: Section,
+    locations: Section,
+    scopes: Section,
+    functions: Section,
+    files: Section,
+    texts: Section,
+}
+
+/// A symcache over its bytes: a buffer or a memory map. Reading copies nothing.
+#[derive(Clone, Debug)]
+pub struct SymCache<B> {
+    bytes: B,
+    layout: Layout,
+}
+
+/// What a symcache knows of an address.
+#[derive(Clone, Copy, Debug)]
+pub enum Lookup<'a> {
+    /// A function.
+    Found(Answer<'a>),
+    /// Inside the image, but in no function that has a name.
+    Gap,
+    /// Past the end of the image.
+    Outside,
+}
+
+impl<'a> Lookup<'a> {
+    /// The answer, where there is one.
+    #[must_use]
+    pub fn found(self) -> Option<Answer<'a>> {
+        match self {
+            Lookup::Found(answer) => Some(answer),
+            Lookup::Gap | Lookup::Outside => None,
+        }
+    }
+}
+
+/// The function at an address, and the calls inlined there.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// Where the name of the function that owns the code comes from.
+    pub source: Source,
+    /// True where the function's extent is not known, so that the name is only the nearest one.
+    pub approximate: bool,
+    /// Linkage name of the function that owns the machine code; `None` where it is nameless.
+    pub symbol: Option<JsonStr<'a>>,
+    /// Where that function or symbol starts; `None` where it is not known.
+    pub symbol_address: Option<RelativeAddress>,
+    view: View<'a>,
+    location: u32,
+}
+
+/// One call of the chain at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// The function's name, demangled. Empty where the debug information gives none.
+    pub function: JsonStr<'a>,
+    /// Its linkage name, only where it differs from `function`.
+    pub raw: Option<JsonStr<'a>>,
+    /// The path of the source file, joined with its directories.
+    pub file: Option<JsonStr<'a>>,
+    /// Line, from 1; `None` where the compiler gave none.
+    pub line: Option<u32>,
+    /// Column, from 1; `None` where the compiler gave none.
+    pub column: Option<u32>,
+    /// True for a function that was inlined into the next call.
+    pub inlined: bool,
+}
+
+/// The calls at an address, from the innermost inlined function to the owner of the machine code.
+#[derive(Clone, Debug)]
+pub struct Calls<'a> {
+    view: View<'a>,
+    next: Option<u32>,
+    left: usize,
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from(u32_at(bytes, at)?) | u64::from(u32_at(bytes, at + 4)?) << 32)
+}
+
+impl Layout {
+    fn read(bytes: &[u8]) -> Result<Layout, SymCacheError> {
+        use SymCacheError::{Header, NotASymCache};
+        if bytes.len() < HEADER_SIZE || !bytes.starts_with(MAGIC) {
+            return Err(NotASymCache);
+        }
+        let field = |at| u32_at(bytes, at).ok_or(NotASymCache);
+        let version = field(8)?;
+        if version != VERSION {
+            return Err(SymCacheError::Version(version));
+        }
+        let mut debug_id = [0; 16];
+        debug_id.copy_from_slice(&bytes[16..32]);
+        let mut end = HEADER_SIZE as u64;
+        let mut section = |count: u64, size: u64| {
+            let at = end;
+            end += count * size;
+            Section {
+                at: usize::try_from(at).unwrap_or(usize::MAX),
+                len: usize::try_from(count).unwrap_or(usize::MAX),
+            }
+        };
+        let mut counts = [0; 7];
+        for (i, count) in counts.iter_mut().enumerate() {
+            *count = u64::from(field(68 + 4 * i)?);
+        }
+        let [buckets, ranges, locations, scopes, functions, files, texts] = counts;
+        let layout = Layout {
+            debug_id: DebugId(debug_id),
+            cpu: CpuType::new(field(32)?, field(36)?),
+            text_address: u64_at(bytes, 40).ok_or(NotASymCache)?,
+            text_size: u64_at(bytes, 48).ok_or(NotASymCache)?,
+            extent: field(56)?,
+            quality: i16::try_from(field(60)?).ok().and_then(Quality::from_rank).ok_or(Header("quality"))?,
+            shift: Some(field(64)?).filter(|shift| *shift < 32).ok_or(Header("shift"))?,
+            buckets: section(buckets + 1, 4),
+            starts: section(ranges, 4),
+            answers: section(ranges, 4),
+            locations: section(locations, LOCATION_SIZE as u64),
+            scopes: section(scopes, 8),
+            functions: section(functions, 8),
+            files: section(files, 4),
+            texts: section(texts, 1),
+        };
+        let found = bytes.len() as u64;
+        if end == found { Ok(layout) } else { Err(SymCacheError::Length { expected: end, found }) }
+    }
+}
+
+impl<B: AsRef<[u8]>> SymCache<B> {
+    /// Checks the header and the length; takes the same time for a small and for a large symcache.
+    ///
+    /// # Errors
+    /// Where the bytes are not a whole symcache of [`VERSION`]. The contents are not checked:
+    /// [`SymCache::verify_checksum`] does that.
+    pub fn parse(bytes: B) -> Result<SymCache<B>, SymCacheError> {
+        let layout = Layout::read(bytes.as_ref())?;
+        Ok(SymCache { bytes, layout })
+    }
+
+    /// Reads every byte and compares the checksum; worth it once after a download.
+    ///
+    /// # Errors
+    /// [`SymCacheError::Checksum`] where the bytes are not those that were written.
+    pub fn verify_checksum(&self) -> Result<(), SymCacheError> {
+        let bytes = self.bytes.as_ref();
+        let expected = u32_at(bytes, 12).ok_or(SymCacheError::NotASymCache)?;
+        let found = checksum(bytes);
+        if found == expected { Ok(()) } else { Err(SymCacheError::Checksum { expected, found }) }
+    }
+
+    /// The `LC_UUID` of the object.
+    #[must_use]
+    pub fn debug_id(&self) -> DebugId {
+        self.layout.debug_id
+    }
+
+    /// The CPU type of the object.
+    #[must_use]
+    pub fn cpu(&self) -> CpuType {
+        self.layout.cpu
+    }
+
+    /// The vm address of the object's `__TEXT`: what a relative address is counted from.
+    #[must_use]
+    pub fn text_address(&self) -> FileAddress {
+        FileAddress(self.layout.text_address)
+    }
+
+    /// The vm size of the object's `__TEXT`, in bytes.
+    #[must_use]
+    pub fn text_size(&self) -> u64 {
+        self.layout.text_size
+    }
+
+    /// What the object had to offer.
+    #[must_use]
+    pub fn quality(&self) -> Quality {
+        self.layout.quality
+    }
+
+    /// The bytes that this symcache reads.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+
+    /// The function at an address, and the calls inlined there.
+    #[must_use]
+    pub fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
+        let view = View { bytes: self.bytes.as_ref(), layout: &self.layout };
+        match u32::try_from(address.0) {
+            Ok(offset) if offset < self.layout.extent => {
+                view.lookup(offset).map_or(Lookup::Gap, Lookup::Found)
+            }
+            _ => Lookup::Outside,
+        }
+    }
+
+    /// The start and the answer of every range, in order of address; a range ends where the next starts.
+    pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<Answer<'_>>)> {
+        let view = View { bytes: self.bytes.as_ref(), layout: &self.layout };
+        (0..self.layout.starts.len).map_while(move |i| {
+            let start = view.record(self.layout.starts, i, 4, 0)?;
+            Some((RelativeAddress(u64::from(start)), view.answer_of(i)))
+        })
+    }
+}
+
+/// CRC-32 of all but the four bytes of the checksum itself.
+pub(super) fn checksum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(bytes.get(..12).unwrap_or_default());
+    hasher.update(bytes.get(16..).unwrap_or_default());
+    hasher.finalize()
+}
+
+#[derive(Clone, Copy)]
+struct View<'a> {
+    bytes: &'a [u8],
+    layout: &'a Layout,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "symcache of {}", self.layout.debug_id)
+    }
+}
+
+struct Location {
+    scope: u32,
+    file: u32,
+    line: u32,
+    column: u32,
+}
+
+struct ScopeRecord {
+    function: u32,
+    /// The location of the call for an inlined scope; `None` for an owner.
+    caller: Option<u32>,
+    flags: u32,
+    start: u32,
+}
+
+impl<'a> View<'a> {
+    /// The number `offset` bytes into record `index` of a section; `None` past the section's end.
+    fn record(&self, section: Section, index: usize, size: usize, offset: usize) -> Option<u32> {
+        if index >= section.len {
+            return None;
+        }
+        u32_at(self.bytes, section.at + index * size + offset)
+    }
+
+    fn lookup(&self, offset: u32) -> Option<Answer<'a>> {
+        let bucket = (offset >> self.layout.shift) as usize;
+        let ranges = self.layout.starts.len;
+        let last = self.layout.buckets.len - 1;
+        let bound =
+            |i: usize| self.record(self.layout.buckets, i.min(last), 4, 0).map(|n| (n as usize).min(ranges));
+        let (mut low, mut high) = (bound(bucket)?, if bucket < last { bound(bucket + 1)? } else { ranges });
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.record(self.layout.starts, middle, 4, 0)? <= offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.answer_of(low.checked_sub(1)?)
+    }
+
+    fn answer_of(&self, range: usize) -> Option<Answer<'a>> {
+        let location = self.record(self.layout.answers, range, 4, 0).filter(|n| *n != NONE)?;
+        let mut at = location;
+        for _ in 0..MAX_CALLS {
+            let scope = self.scope(self.location(at)?.scope)?;
+            match scope.caller {
+                Some(caller) if caller < at => at = caller,
+                Some(_) => return None,
+                None => {
+                    let source = match scope.flags >> SOURCE_SHIFT & 3 {
+                        0 => Source::Dwarf,
+                        1 => Source::Symtab,
+                        2 => Source::Exports,
+                        _ => return None,
+                    };
+                    let (symbol, _) = self.function(scope.function)?;
+                    return Some(Answer {
+                        source,
+                        approximate: scope.flags & APPROXIMATE != 0,
+                        symbol: Some(symbol).filter(|s| !s.is_empty()),
+                        symbol_address: Some(scope.start)
+                            .filter(|a| *a != NONE)
+                            .map(|a| RelativeAddress(u64::from(a))),
+                        view: *self,
+                        location,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn location(&self, index: u32) -> Option<Location> {
+        let section = self.layout.locations;
+        let part = |offset| self.record(section, index as usize, LOCATION_SIZE, offset);
+        // Two little-endian u24 and a u16 in eight bytes.
+        let (low, high) = (part(4)?, part(8)?);
+        Some(Location {
+            scope: part(0)?,
+            file: low & 0x00FF_FFFF,
+            line: low >> 24 | (high & 0xFFFF) << 8,
+            column: high >> 16,
+        })
+    }
+
+    fn scope(&self, index: u32) -> Option<ScopeRecord> {
+        let flags = self.record(self.layout.scopes, index as usize, 8, 0)?;
+        let second = self.record(self.layout.scopes, index as usize, 8, 4)?;
+        let owner = flags & OWNER != 0;
+        Some(ScopeRecord {
+            function: flags & FUNCTION_MASK,
+            caller: (!owner).then_some(second),
+            flags,
+            start: second,
+        })
+    }
+
+    /// The linkage name of a function, and the demangled one where it differs.
+    fn function(&self, index: u32) -> Option<(JsonStr<'a>, Option<JsonStr<'a>>)> {
+        let raw = self.record(self.layout.functions, index as usize, 8, 0)?;
+        let demangled = self.record(self.layout.functions, index as usize, 8, 4)?;
+        let demangled = if demangled == NONE { None } else { Some(self.text(demangled)?) };
+        Some((self.text(raw)?, demangled))
+    }
+
+    fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
+        let texts = self.bytes.get(self.layout.texts.at..)?.get(offset as usize..)?;
+        let mut length = 0_usize;
+        for (i, byte) in texts.iter().take(5).enumerate() {
+            length |= usize::from(byte & 0x7F) << (7 * i);
+            if byte & 0x80 == 0 {
+                return Some(JsonStr::new(texts.get(i + 1..)?.get(..length)?));
+            }
+        }
+        None
+    }
+
+    fn call(&self, index: u32) -> Option<(Call<'a>, Option<u32>)> {
+        let location = self.location(index)?;
+        let scope = self.scope(location.scope)?;
+        let (raw, demangled) = self.function(scope.function)?;
+        let file = if location.file == NO_FILE {
+            None
+        } else {
+            self.text(self.record(self.layout.files, location.file as usize, 4, 0)?)
+        };
+        let call = Call {
+            function: demangled.unwrap_or(raw),
+            raw: demangled.map(|_| raw),
+            file,
+            line: Some(location.line).filter(|n| *n != 0),
+            column: Some(location.column).filter(|n| *n != 0),
+            inlined: scope.caller.is_some(),
+        };
+        Some((call, scope.caller.filter(|caller| *caller < index)))
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// The calls from the innermost inlined function to the owner of the machine code; at least one.
+    #[must_use]
+    pub fn calls(&self) -> Calls<'a> {
+        Calls { view: self.view, next: Some(self.location), left: MAX_CALLS }
+    }
+}
+
+impl<'a> Iterator for Calls<'a> {
+    type Item = Call<'a>;
+
+    fn next(&mut self) -> Option<Call<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let (call, next) = self.view.call(self.next.take()?)?;
+        self.next = next;
+        Some(call)
+    }
+}
