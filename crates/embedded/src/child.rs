@@ -1,0 +1,181 @@
+//! A server's process. It ends when we end, whatever ends us.
+
+use crate::error::{At, Error, tail};
+use crate::fetch::missing;
+use crate::place;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+/// What to run.
+pub(crate) struct Program<'a> {
+    /// For messages.
+    pub(crate) what: &'static str,
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: Vec<std::ffi::OsString>,
+    pub(crate) folder: &'a Path,
+    pub(crate) log: &'a Path,
+    /// The signal that the kernel sends when we are gone.
+    pub(crate) orphaned: &'static str,
+    /// Whether it must not be root.
+    pub(crate) unprivileged: bool,
+}
+
+/// A running server.
+pub(crate) struct Child {
+    what: &'static str,
+    pid: Pid,
+    log: PathBuf,
+    exited: Arc<(Mutex<Option<ExitStatus>>, Condvar)>,
+}
+
+impl Child {
+    /// Starts a server with its output in its log; the log of the run before is kept as `….old`.
+    pub(crate) fn start(program: &Program<'_>) -> Result<Child, Error> {
+        if program.log.exists() {
+            let old = program.log.with_extension("log.old");
+            fs::rename(program.log, &old).at("rename", program.log)?;
+        }
+        let out = File::create(program.log).at("create", program.log)?;
+        let err = out.try_clone().at("write", program.log)?;
+        let mut command = setpriv(program.unprivileged);
+        command
+            .arg("--pdeathsig")
+            .arg(program.orphaned)
+            .arg("--")
+            .arg(program.program)
+            .args(&program.arguments);
+        command.current_dir(program.folder).stdin(Stdio::null()).stdout(out).stderr(err);
+        // A terminal's Ctrl-C goes to the whole foreground group: the servers must outlive it, so
+        // that what drains into them can drain.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let exited = Arc::new((Mutex::new(None), Condvar::new()));
+        let seen = exited.clone();
+        let (send, receive) = mpsc::channel();
+        // The kernel's signal goes out when the *thread* that started the child ends, so this thread
+        // stays until the child has ended.
+        let keeper = move || {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = send.send(Err(error));
+                    return;
+                }
+            };
+            let _ = send.send(Ok(child.id()));
+            if let Ok(status) = child.wait() {
+                *lock(&seen.0) = Some(status);
+                seen.1.notify_all();
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("keep {}", program.what))
+            .spawn(keeper)
+            .map_err(Error::Thread)?;
+        let id = receive
+            .recv()
+            .unwrap_or_else(|_| Err(std::io::Error::other("its thread is gone")))
+            .map_err(|error| missing(&error, "setpriv", "util-linux", program.what))?;
+        let pid = Pid::from_raw(i32::try_from(id).unwrap_or(i32::MAX));
+        Ok(Child { what: program.what, pid, log: program.log.to_path_buf(), exited })
+    }
+
+    /// Waits until `ready` says so.
+    pub(crate) fn wait_ready(&self, longest: Duration, mut ready: impl FnMut() -> bool) -> Result<(), Error> {
+        const STEP: Duration = Duration::from_millis(40);
+        let mut waited = Duration::ZERO;
+        while !ready() {
+            if let Some(status) = self.exit_status() {
+                let outcome = status.to_string();
+                return Err(Error::Failed { what: self.what, outcome, tail: tail(&self.log) });
+            }
+            if waited >= longest {
+                return Err(Error::NotReady { what: self.what, after: longest, tail: tail(&self.log) });
+            }
+            std::thread::sleep(STEP);
+            waited += STEP;
+        }
+        Ok(())
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// How it ended; `None` while it runs.
+    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
+        *lock(&self.exited.0)
+    }
+
+    /// Sends each signal in turn and waits up to its time for the end; then kills.
+    pub(crate) fn stop(&self, steps: &[(Signal, Duration)]) {
+        let last = (Signal::SIGKILL, Duration::from_secs(10));
+        for (signal, wait) in steps.iter().copied().chain([last]) {
+            if self.exit_status().is_some() {
+                return;
+            }
+            // An error means that it has just ended.
+            let _ = kill(self.pid, signal);
+            let guard = lock(&self.exited.0);
+            drop(self.exited.1.wait_timeout_while(guard, wait, |status| status.is_none()));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `setpriv`, which becomes the program: as another user where `unprivileged` and we are root.
+fn setpriv(unprivileged: bool) -> Command {
+    let mut command = Command::new("setpriv");
+    if unprivileged && place::is_root() {
+        let id = place::SERVER_UID;
+        command.arg(format!("--reuid={id}")).arg(format!("--regid={id}")).arg("--clear-groups");
+    }
+    command
+}
+
+/// Runs a short program to its end, as [`Child::start`] would run it.
+pub(crate) fn run(
+    what: &'static str,
+    unprivileged: bool,
+    program: &Path,
+    arguments: &[std::ffi::OsString],
+    folder: &Path,
+) -> Result<(), Error> {
+    let mut command = setpriv(unprivileged);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program).args(arguments).current_dir(folder);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| missing(&error, "setpriv", "util-linux", what))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    Err(Error::Failed { what, outcome: output.status.to_string(), tail: text })
+}
+
+/// Ends a process of an earlier run that `is_ours` recognises by its folder in `/proc`; waits for
+/// its end. Process ids are used again, so the id alone says nothing.
+pub(crate) fn end_leftover(pid: i32, is_ours: impl Fn(&Path) -> bool) {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        for step in 0..50 {
+            if pid <= 1 || !process.exists() || !is_ours(&process) {
+                return;
+            }
+            if step == 0 {
+                let _ = kill(Pid::from_raw(pid), signal);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A private single-node Apache Kafka (KRaft: broker and controller in one JVM).
+
+use crate::child::{Child, Program, end_leftover, run};
+use crate::error::{At, Error};
+use crate::place::private_folder;
+use crate::random::cluster_id;
+use crate::servers::free_port;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Heap and JVM: 160 MB is too little for the broker. A small, short-lived server gains nothing from
+/// the optimising compiler or from concurrent collection.
+const JVM: [&str; 7] = [
+    "-Xms48m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "-Dlog4j2.configurationFile=log4j2.properties",
+];
+/// The line that the broker logs when it is unfenced and its listeners are open.
+const STARTED: &str = "Kafka Server started";
+const LONGEST_START: Duration = Duration::from_secs(90);
+
+const LOG4J: &str = "\
+status=error
+appender.out.type=Console
+appender.out.name=OUT
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d{ISO8601} %p %c: %m%n
+rootLogger.level=warn
+rootLogger.appenderRef.out.ref=OUT
+logger.srv.name=kafka.server.KafkaRaftServer
+logger.srv.level=info
+";
+
+/// A running broker.
+pub(crate) struct Kafka {
+    pub(crate) child: Child,
+    pub(crate) bootstrap: SocketAddr,
+}
+
+/// Starts the broker on `data/kafka`, formatting that first where it is new.
+pub(crate) fn start(jars: &Path, data: &Path, listen: Option<SocketAddr>) -> Result<Kafka, Error> {
+    let folder = data.join("kafka");
+    private_folder(&folder)?;
+    let pid_file = folder.join("kafka.pid");
+    if let Some(pid) = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok()) {
+        end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
+    }
+    let listen = free_port(listen, &folder.join("port"))?;
+    let controller = free_port(None, &folder.join("controller-port"))?;
+    write(&folder.join("server.properties"), &properties(listen, controller))?;
+    write(&folder.join("log4j2.properties"), LOG4J)?;
+    let java = java();
+    let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
+    let mut class_path = jars.as_os_str().to_owned();
+    class_path.push("/*");
+    arguments.extend(["-cp".into(), class_path]);
+    if !folder.join("logs/meta.properties").exists() {
+        let mut format = arguments.clone();
+        format.extend(["kafka.tools.StorageTool", "format", "--cluster-id"].map(OsString::from));
+        format.extend([
+            cluster_id()?.into(),
+            "--config".into(),
+            "server.properties".into(),
+            "--ignore-formatted".into(),
+        ]);
+        run("formatting Kafka's storage", false, &java, &format, &folder)?;
+    }
+    arguments.extend(["kafka.Kafka", "server.properties"].map(OsString::from));
+    let log = data.join("kafka.log");
+    let program = Program {
+        what: "Apache Kafka",
+        program: &java,
+        arguments,
+        folder: &folder,
+        log: &log,
+        // A clean end. A killed broker stays registered with itself for the nine seconds of its
+        // session, and could not start again before.
+        orphaned: "TERM",
+        unprivileged: false,
+    };
+    let child = Child::start(&program)?;
+    write(&pid_file, &child.id().to_string())?;
+    let started = || fs::read_to_string(&log).is_ok_and(|text| text.contains(STARTED));
+    child.wait_ready(LONGEST_START, started)?;
+    Ok(Kafka { child, bootstrap: advertised(listen) })
+}
+
+impl Kafka {
+    /// A clean shutdown, or an end.
+    pub(crate) fn stop(&self) {
+        self.child.stop(&[(Signal::SIGTERM, Duration::from_secs(20))]);
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).at("write", path)
+}
+
+fn java() -> PathBuf {
+    std::env::var_os("JAVA_HOME")
+        .map(|home| PathBuf::from(home).join("bin/java"))
+        .filter(|java| java.exists())
+        .unwrap_or_else(|| PathBuf::from("java"))
+}
+
+/// The address that clients are told to come back to: that of the listener, or for a listener on
+/// all interfaces the machine's own address.
+fn advertised(listen: SocketAddr) -> SocketAddr {
+    if !listen.ip().is_unspecified() {
+        return listen;
+    }
+    // Connecting a datagram socket sends nothing: it only asks the routing table.
+    let own = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .and_then(|socket| {
+            socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).and_then(|()| socket.local_addr())
+        })
+        .map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |address| address.ip());
+    SocketAddr::new(own, listen.port())
+}
+
+/// Paths are relative to the broker's working folder: no path can break the file's syntax.
+fn properties(listen: SocketAddr, controller: SocketAddr) -> String {
+    let advertised = advertised(listen);
+    format!(
+        "\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{controller}
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://{listen},CONTROLLER://{controller}
+advertised.listeners=PLAINTEXT://{advertised}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs=logs
+num.partitions=4
+auto.create.topics.enable=false
+# one node: internal topics cannot be replicated
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+# nobody should wait for members that may still join
+group.initial.rebalance.delay.ms=0
+log.segment.bytes=67108864
+log.index.size.max.bytes=2097152
+message.max.bytes=10485760
+# memory: the cleaner's buffer is 128 MB by default
+log.cleaner.threads=1
+log.cleaner.dedupe.buffer.size=8388608
+log.cleaner.io.buffer.size=131072
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+"
+    )
+}

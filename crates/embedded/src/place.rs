@@ -1,0 +1,129 @@
+//! Who may go where: PostgreSQL refuses to run as root, so under root its processes get another
+//! user, and its files must lie where that user can go.
+
+use crate::error::{At, Error};
+use crate::random::random_text;
+use nix::unistd::geteuid;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The user that PostgreSQL runs as where we are root: `nobody`.
+pub(crate) const SERVER_UID: u32 = 65534;
+/// Where root keeps what the server's user must reach and our own folders do not let through.
+const STATE_OUTSIDE: &str = "/var/lib/unslide";
+/// The file in a data folder that says where its database went.
+const LOCATION: &str = "postgres-location";
+
+/// True where we are root and the server needs another user.
+pub(crate) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// True where the server's user can go through every folder down to `path`, as far as it exists.
+pub(crate) fn reachable(path: &Path) -> bool {
+    path.ancestors().filter_map(|folder| fs::metadata(folder).ok()).all(|folder| {
+        let mode = folder.mode();
+        mode & 0o001 != 0 || (folder.uid() == SERVER_UID && mode & 0o100 != 0)
+    })
+}
+
+/// Makes a folder that only its owner may enter, with its parents.
+pub(crate) fn private_folder(path: &Path) -> Result<(), Error> {
+    fs::create_dir_all(path).at("create the folder", path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).at("restrict", path)
+}
+
+/// Writes a file that only we may read.
+pub(crate) fn private_file(path: &Path, content: &str) -> Result<(), Error> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).and_then(|mut file| file.write_all(content.as_bytes())).at("write", path)
+}
+
+/// The text of a private file, made by `make` where there is none yet.
+pub(crate) fn kept(path: &Path, make: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        _ => {
+            let text = make()?;
+            private_file(path, &format!("{text}\n"))?;
+            Ok(text)
+        }
+    }
+}
+
+/// Gives a file or folder to the server's user, where that is another than ours.
+pub(crate) fn give_to_server(path: &Path) -> Result<(), Error> {
+    if is_root() {
+        std::os::unix::fs::chown(path, Some(SERVER_UID), Some(SERVER_UID)).at("give away", path)?;
+    }
+    Ok(())
+}
+
+/// The folder for the database of a data folder. Normally inside it; where root's data folder lies
+/// behind a folder that the server's user cannot pass (a home folder), one outside, whose name is
+/// kept in the data folder.
+pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
+    let location = data.join(LOCATION);
+    if let Ok(kept) = fs::read_to_string(&location)
+        && !kept.trim().is_empty()
+    {
+        return Ok(PathBuf::from(kept.trim()));
+    }
+    let inside = data.join("postgres");
+    if !is_root() {
+        return Ok(inside);
+    }
+    // The data folder itself is ours: letting others through (not in) is enough, because what
+    // lies in it is private by itself.
+    if data.parent().is_none_or(reachable) {
+        let mode = fs::metadata(data).at("look at", data)?.mode();
+        fs::set_permissions(data, fs::Permissions::from_mode((mode & 0o7777) | 0o001)).at("open", data)?;
+        return Ok(inside);
+    }
+    let outside = Path::new(STATE_OUTSIDE).join(random_text()?);
+    fs::create_dir_all(&outside).at("create the folder", &outside)?;
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o711)).at("open", &outside)?;
+    let database = outside.join("postgres");
+    private_file(&location, &format!("{}\n", database.display()))?;
+    Ok(database)
+}
+
+/// Removes what [`database_folder`] put outside of a data folder that is about to be deleted.
+pub(crate) fn remove_outside(data: &Path) -> Result<(), Error> {
+    let Ok(kept) = fs::read_to_string(data.join(LOCATION)) else { return Ok(()) };
+    match Path::new(kept.trim()).parent() {
+        Some(outside) if outside.starts_with(STATE_OUTSIDE) && outside.exists() => {
+            fs::remove_dir_all(outside).at("remove", outside)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_private_parent_is_in_the_way() {
+        let folder = tempfile::tempdir_in("/tmp").unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let inner = folder.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        assert!(reachable(&inner));
+        fs::set_permissions(folder.path().join("a"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(!reachable(&inner));
+    }
+
+    #[test]
+    fn a_kept_text_stays_and_is_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let first = kept(&path, random_text).unwrap();
+        assert_eq!(kept(&path, random_text).unwrap(), first);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,144 @@
+//! A private PostgreSQL on the loopback interface.
+
+use crate::child::{Child, Program, end_leftover, run};
+use crate::error::{At, Error};
+use crate::place::{self, database_folder, give_to_server, kept, private_file, private_folder};
+use crate::random::random_text;
+use crate::servers::free_port;
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+const READY: &str = "database system is ready to accept connections";
+const LONGEST_START: Duration = Duration::from_secs(60);
+
+/// Small memory, few processes. Parallel queries and compiled ones do not pay at this size.
+const SETTINGS: [&str; 11] = [
+    "unix_socket_directories=",
+    "max_connections=100",
+    "shared_buffers=24MB",
+    "io_method=sync",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "max_wal_size=256MB",
+    "max_parallel_workers_per_gather=0",
+    "jit=off",
+    "huge_pages=off",
+    "max_logical_replication_workers=0",
+];
+/// For tests only: a crash of the machine may cost the data.
+const FAST: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
+
+/// A running database server.
+pub(crate) struct Postgres {
+    pub(crate) child: Child,
+    /// A connection URL of the superuser, with its password.
+    pub(crate) url: String,
+}
+
+/// Starts the server of a data folder, making its database first where that is new.
+pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool) -> Result<Postgres, Error> {
+    if place::is_root() && !place::reachable(binaries) {
+        let source = std::io::Error::other(
+            "PostgreSQL's user cannot go there: set UNSLIDE_CACHE to a folder that it can reach",
+        );
+        return Err(Error::File { action: "use", path: binaries.to_path_buf(), source });
+    }
+    let password = kept(&data.join("postgres-password"), random_text)?;
+    let folder = database_folder(data)?;
+    if !folder.join("PG_VERSION").exists() {
+        create(binaries, &folder, &password)?;
+    }
+    let leftover = fs::read_to_string(folder.join("postmaster.pid")).ok();
+    if let Some(pid) = leftover.and_then(|text| text.lines().next()?.trim().parse().ok()) {
+        end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
+    }
+    let wanted = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let listen = free_port(wanted, &data.join("postgres-port"))?;
+    let mut arguments: Vec<OsString> = vec!["-D".into(), folder.clone().into()];
+    arguments.extend([
+        "-h".into(),
+        listen.ip().to_string().into(),
+        "-p".into(),
+        listen.port().to_string().into(),
+    ]);
+    for setting in SETTINGS.iter().chain(fast.then_some(&FAST).into_iter().flatten()) {
+        arguments.extend(["-c".into(), setting.into()]);
+    }
+    let log = data.join("postgres.log");
+    let server = binaries.join("bin/postgres");
+    let program = Program {
+        what: "PostgreSQL",
+        program: &server,
+        arguments,
+        folder: &folder,
+        log: &log,
+        // A quick end of the server and all its processes; the next start recovers from the log.
+        orphaned: "QUIT",
+        unprivileged: true,
+    };
+    let ready = || fs::read_to_string(&log).is_ok_and(|text| text.contains(READY));
+    let mut tries_left = 10;
+    let child = loop {
+        let child = Child::start(&program)?;
+        match child.wait_ready(LONGEST_START, ready) {
+            Ok(()) => break child,
+            // Processes of a server that was killed take a moment to notice.
+            Err(Error::Failed { tail, .. })
+                if tries_left > 0 && tail.contains("pre-existing shared memory") =>
+            {
+                tries_left -= 1;
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            Err(error) => {
+                child.stop(&[]);
+                return Err(error);
+            }
+        }
+    };
+    let url = format!("postgres://postgres:{password}@{listen}/postgres");
+    Ok(Postgres { child, url })
+}
+
+/// Makes a new database beside its final place and renames it, so that a half-made one is never used.
+fn create(binaries: &Path, folder: &Path, password: &str) -> Result<(), Error> {
+    let part = folder.with_extension("part");
+    let password_file = folder.with_extension("password");
+    for old in [&part, &folder.to_path_buf()] {
+        if old.exists() {
+            fs::remove_dir_all(old).at("remove", old)?;
+        }
+    }
+    private_folder(&part)?;
+    give_to_server(&part)?;
+    private_file(&password_file, password)?;
+    give_to_server(&password_file)?;
+    let mut arguments: Vec<OsString> =
+        vec!["-D".into(), part.clone().into(), "--pwfile".into(), password_file.clone().into()];
+    let fixed = [
+        "--username=postgres",
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--no-sync",
+        "--no-instructions",
+    ];
+    arguments.extend(fixed.map(OsString::from));
+    let made = run("making the database", true, &binaries.join("bin/initdb"), &arguments, &part);
+    fs::remove_file(&password_file).at("remove", &password_file)?;
+    made?;
+    fs::rename(&part, folder).at("rename", &part)
+}
+
+impl Postgres {
+    /// A fast shutdown (clients are disconnected), then an immediate one.
+    pub(crate) fn stop(&self) {
+        self.child
+            .stop(&[(Signal::SIGINT, Duration::from_secs(10)), (Signal::SIGQUIT, Duration::from_secs(5))]);
+    }
+}

@@ -1,0 +1,124 @@
+//! An S3 endpoint in the process, on a folder.
+
+use crate::error::{At, Error};
+use crate::place::{kept, private_folder};
+use crate::random::random_text;
+use crate::servers::free_port;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// How long requests may take to finish when the endpoint stops.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// What a client signs its requests with. Not shown by `Debug`.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The access key id.
+    pub access_key: String,
+    /// The secret access key.
+    pub secret_key: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+/// A running S3 endpoint (path style, any region).
+pub struct S3Endpoint {
+    /// Where it listens, as a URL.
+    pub url: String,
+    /// What clients sign with; the same over restarts.
+    pub credentials: Credentials,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+impl S3Endpoint {
+    /// Serves the folder `data/s3` with the given buckets, which are made where there are none.
+    /// `listen` with port 0 or `None` takes the port of the run before, or a free one.
+    ///
+    /// # Errors
+    /// Where the folder or the port cannot be had.
+    pub async fn start(
+        data: &Path,
+        listen: Option<SocketAddr>,
+        buckets: &[&str],
+    ) -> Result<S3Endpoint, Error> {
+        let root = data.join("s3");
+        private_folder(&root)?;
+        for bucket in buckets {
+            let folder = root.join(bucket);
+            fs::create_dir_all(&folder).at("create the folder", &folder)?;
+        }
+        let secrets = kept(&data.join("s3-credentials"), || {
+            Ok(format!("{} {}{}", random_text()?, random_text()?, random_text()?))
+        })?;
+        let (access_key, secret_key) = secrets.split_once(' ').unwrap_or((&secrets, &secrets));
+        let credentials =
+            Credentials { access_key: access_key.to_owned(), secret_key: secret_key.to_owned() };
+        let files = s3s_fs::FileSystem::new(&root)
+            .map_err(|error| std::io::Error::other(format!("{error:?}")))
+            .at("serve", &root)?;
+        let mut service = S3ServiceBuilder::new(files);
+        service.set_auth(SimpleAuth::from_single(access_key, secret_key));
+        let address = free_port(listen, &data.join("s3-port"))?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| Error::Port { address: address.to_string(), source })?;
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(serve(listener, service.build(), stopped));
+        Ok(S3Endpoint { url: format!("http://{address}"), credentials, stop, running })
+    }
+
+    /// Lets running requests finish for a few seconds, then ends.
+    pub async fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.running.await;
+    }
+}
+
+async fn serve(listener: TcpListener, service: S3Service, mut stopped: oneshot::Receiver<()>) {
+    let (tell, told) = watch::channel(());
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut stopped => break,
+            accepted = listener.accept() => match accepted {
+                Ok((socket, _)) => {
+                    connections.spawn(connection(socket, service.clone(), told.clone()));
+                }
+                // Out of file descriptors, most likely: some will come back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(listener);
+    drop(tell);
+    let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+/// Serves one connection until its client closes it, or to the end of its request when told to stop.
+async fn connection(socket: TcpStream, service: S3Service, mut told: watch::Receiver<()>) {
+    // Small answers should not wait for more to send.
+    let _ = socket.set_nodelay(true);
+    let serving = http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+    let mut serving = std::pin::pin!(serving);
+    tokio::select! {
+        // A client that went away is no concern of the endpoint.
+        _ = serving.as_mut() => return,
+        _ = told.changed() => serving.as_mut().graceful_shutdown(),
+    }
+    let _ = serving.await;
+}

@@ -1,0 +1,162 @@
+//! Both servers of one data folder.
+
+use crate::error::{At, Error};
+use crate::fetch::{Distribution, Progress, fetch};
+use crate::kafka::{self, Kafka};
+use crate::place::{self, private_folder};
+use crate::postgres::{self, Postgres};
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+/// How to run the servers.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The folder of their state; made where there is none.
+    pub data: PathBuf,
+    /// Where Kafka listens; port 0 or `None` takes the port of the run before, or a free one.
+    pub kafka_listen: Option<SocketAddr>,
+    /// PostgreSQL's port on the loopback interface; `None` as above.
+    pub postgres_port: Option<u16>,
+    /// For tests: PostgreSQL does not wait for the disk. A crash of the machine may cost the data.
+    pub fast: bool,
+}
+
+/// Running servers; dropped, they are stopped.
+pub struct Servers {
+    kafka: Kafka,
+    postgres: Postgres,
+    /// Held as long as the data folder is in use.
+    _lock: File,
+}
+
+impl Servers {
+    /// Fetches what is missing, starts both servers at the same time, and returns when both answer.
+    /// Blocks; on an async runtime call it where blocking is allowed.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is left running.
+    pub fn start(options: &Options, progress: &Progress<'_>) -> Result<Servers, Error> {
+        let Distribution { kafka: jars, postgres: binaries } = fetch(progress)?;
+        if !options.data.exists() {
+            private_folder(&options.data)?;
+        }
+        let data = fs::canonicalize(&options.data).at("open", &options.data)?;
+        let lock_file = data.join("servers.lock");
+        let lock = File::create(&lock_file).at("create", &lock_file)?;
+        if lock.try_lock().is_err() {
+            return Err(Error::InUse(data));
+        }
+        let (kafka, postgres) = std::thread::scope(|scope| {
+            let postgres =
+                scope.spawn(|| postgres::start(&binaries, &data, options.postgres_port, options.fast));
+            let kafka = kafka::start(&jars, &data, options.kafka_listen);
+            let lost = |_| Err(Error::Thread(std::io::Error::other("it panicked")));
+            (kafka, postgres.join().unwrap_or_else(lost))
+        });
+        match (kafka, postgres) {
+            (Ok(kafka), Ok(postgres)) => Ok(Servers { kafka, postgres, _lock: lock }),
+            (Ok(kafka), Err(error)) => {
+                kafka.stop();
+                Err(error)
+            }
+            (Err(error), Ok(postgres)) => {
+                postgres.stop();
+                Err(error)
+            }
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// Kafka's address for clients.
+    #[must_use]
+    pub fn kafka_bootstrap(&self) -> String {
+        self.kafka.bootstrap.to_string()
+    }
+
+    /// The URL of a superuser's connection, with its password.
+    #[must_use]
+    pub fn postgres_url(&self) -> &str {
+        &self.postgres.url
+    }
+
+    /// The process ids of both servers, for measurements.
+    #[must_use]
+    pub fn process_ids(&self) -> [i32; 2] {
+        [self.kafka.child.id(), self.postgres.child.id()]
+    }
+
+    /// Which server has ended by itself, and how; `None` while both run.
+    #[must_use]
+    pub fn failed(&self) -> Option<String> {
+        let named = [("Apache Kafka", &self.kafka.child), ("PostgreSQL", &self.postgres.child)];
+        named
+            .into_iter()
+            .find_map(|(name, child)| Some(format!("{name} has ended: {}", child.exit_status()?)))
+    }
+
+    /// Stops both servers cleanly, at the same time; kills what does not stop. Blocks up to half a
+    /// minute. Dropping does the same.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    /// Deletes the state of servers that do not run, also what had to be put outside of the folder.
+    ///
+    /// # Errors
+    /// Where something cannot be deleted.
+    pub fn delete(data: &Path) -> Result<(), Error> {
+        place::remove_outside(data)?;
+        match fs::remove_dir_all(data) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("remove", data),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.postgres.stop());
+            self.kafka.stop();
+        });
+    }
+}
+
+/// An address to listen on: the wanted one; else the port that is written in `kept`, if it is free;
+/// else a free one. The port that was taken is written to `kept`, so that clients find a restarted
+/// server where it was.
+pub(crate) fn free_port(wanted: Option<SocketAddr>, kept: &Path) -> Result<SocketAddr, Error> {
+    let wanted = wanted.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let before = fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());
+    let taken = match before {
+        Some(port) if wanted.port() == 0 => {
+            probe(SocketAddr::new(wanted.ip(), port)).or_else(|_| probe(wanted))
+        }
+        _ => probe(wanted),
+    };
+    let address = taken.map_err(|source| Error::Port { address: wanted.to_string(), source })?;
+    fs::write(kept, format!("{}\n", address.port())).at("write", kept)?;
+    Ok(address)
+}
+
+fn probe(address: SocketAddr) -> std::io::Result<SocketAddr> {
+    TcpListener::bind(address)?.local_addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_kept_while_it_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = folder.path().join("port");
+        let first = free_port(None, &kept).unwrap();
+        assert_eq!(free_port(None, &kept).unwrap(), first);
+        let taken = TcpListener::bind(first).unwrap();
+        let other = free_port(None, &kept).unwrap();
+        assert_ne!(other.port(), taken.local_addr().unwrap().port());
+        assert!(matches!(free_port(Some(first), &kept), Err(Error::Port { .. })));
+    }
+}
