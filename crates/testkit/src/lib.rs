@@ -1,3 +1,4 @@
 //! What tests share: where the real servers are, and generated input.
 
+pub mod reports;
 pub mod servers;
