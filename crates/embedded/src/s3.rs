@@ -8,8 +8,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use std::fs;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,31 +34,22 @@ impl std::fmt::Debug for Credentials {
 
 /// A running S3 endpoint (path style, any region).
 pub struct S3Endpoint {
-    /// Where it listens, as a URL.
-    pub url: String,
-    /// What clients sign with; the same over restarts.
-    pub credentials: Credentials,
+    url: String,
+    credentials: Credentials,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
 }
 
 impl S3Endpoint {
-    /// Serves the folder `data/s3` with the given buckets, which are made where there are none.
-    /// `listen` with port 0 or `None` takes the port of the run before, or a free one.
+    /// Serves the folder `data/s3` with one bucket, which is made where there is none, on the port
+    /// of the run before or a free one.
     ///
     /// # Errors
     /// Where the folder or the port cannot be had.
-    pub async fn start(
-        data: &Path,
-        listen: Option<SocketAddr>,
-        buckets: &[&str],
-    ) -> Result<S3Endpoint, Error> {
+    pub async fn start(data: &Path, bucket: &str) -> Result<S3Endpoint, Error> {
         let root = data.join("s3");
         private_folder(&root)?;
-        for bucket in buckets {
-            let folder = root.join(bucket);
-            fs::create_dir_all(&folder).at("create the folder", &folder)?;
-        }
+        private_folder(&root.join(bucket))?;
         let secrets = kept(&data.join("s3-credentials"), || {
             Ok(format!("{} {}{}", random_text()?, random_text()?, random_text()?))
         })?;
@@ -72,13 +61,25 @@ impl S3Endpoint {
             .at("serve", &root)?;
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(access_key, secret_key));
-        let address = free_port(listen, &data.join("s3-port"))?;
+        let address = free_port(None, &data.join("s3-port"))?;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| Error::Port { address: address.to_string(), source })?;
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(serve(listener, service.build(), stopped));
         Ok(S3Endpoint { url: format!("http://{address}"), credentials, stop, running })
+    }
+
+    /// Where it listens, as a URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// What clients sign with; the same over restarts.
+    #[must_use]
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// Lets running requests finish for a few seconds, then ends.
