@@ -1,5 +1,26 @@
 //! Symbolication without I/O: objects to symcaches, addresses to functions, files and lines.
 
+mod answer;
+mod attribute;
 pub mod demangle;
+mod engine;
+mod index;
+mod json;
 pub mod object;
+mod output;
+mod plan;
+pub mod rules;
+mod space;
+mod status;
+mod symbols;
 pub mod symcache;
+mod system;
+
+pub use attribute::Join;
+pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, needs};
+pub use index::{Extent, ImageIndex};
+pub use output::{ENGINE, VERSION};
+pub use plan::{Need, Plan};
+pub use status::{FrameStatus, ImageStatus, ReportStatus};
+pub use symbols::{ImageSymbols, Symbols};
+pub use system::is_system_path;

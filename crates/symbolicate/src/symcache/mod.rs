@@ -51,6 +51,7 @@ mod write;
 
 pub use read::{Answer, Call, Calls, Lookup, Source, SymCache, SymCacheError};
 pub use text::JsonStr;
+pub(crate) use text::escape;
 pub(crate) use write::{Facts, Owner, Scope, TooLarge, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.

@@ -1,0 +1,180 @@
+//! From a frame's address in an image to code: the second half of symbolication.
+
+use crate::plan::{Place, Plan, PlannedFrame, PlannedImage};
+use crate::rules::{Choice, is_sigtramp};
+use crate::status::{FrameStatus, ImageStatus};
+use crate::symbols::{ImageSymbols, Symbols};
+use crate::symcache::{Answer, Lookup};
+use unslide_model::{DebugId, Quality, RelativeAddress};
+use unslide_report::{Frame, Text};
+
+/// Beyond this distance from its symbol, in bytes, the device's name is a guess.
+const NEAR: u64 = 64 << 10;
+/// Beyond this distance from its symbol, in bytes, the device's name is not used.
+const FAR: u64 = 1 << 20;
+
+/// The symbols of an image, judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Judged<'s> {
+    pub(crate) status: ImageStatus,
+    /// `None` unless the status is `found`.
+    pub(crate) symbols: Option<&'s dyn Symbols>,
+    pub(crate) generation: Option<u64>,
+}
+
+/// Looks the symbols of an image up and checks that they are the image's.
+pub(crate) fn judge<'s>(
+    image: &PlannedImage<'_>,
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Judged<'s> {
+    let without = |status| Judged { status, symbols: None, generation: None };
+    let Some(debug_id) = image.debug_id else { return without(ImageStatus::Missing) };
+    match symbols(&debug_id) {
+        None | Some(ImageSymbols::Missing) => without(ImageStatus::Missing),
+        Some(ImageSymbols::Malformed) => without(ImageStatus::Malformed),
+        Some(ImageSymbols::Unsupported) => without(ImageStatus::Unsupported),
+        Some(ImageSymbols::FetchingFailed) => without(ImageStatus::FetchingFailed),
+        Some(ImageSymbols::Found { symcache, generation, .. }) => {
+            let another_cpu = image.cpu.is_some_and(|cpu| cpu.cpu_type != symcache.cpu().cpu_type);
+            if another_cpu || symcache.debug_id() != debug_id {
+                return without(ImageStatus::Malformed);
+            }
+            Judged { status: ImageStatus::Found, symbols: Some(&**symcache), generation: *generation }
+        }
+    }
+}
+
+/// What is said of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameAnswer<'s, 'a> {
+    pub(crate) status: FrameStatus,
+    pub(crate) choice: Choice,
+    pub(crate) place: Option<Place>,
+    /// The cleaned address's distance from the image's start, not decremented.
+    pub(crate) relative: u64,
+    pub(crate) approximate: bool,
+    pub(crate) pac_stripped: bool,
+    pub(crate) name: Name<'s, 'a>,
+}
+
+/// Who names the code of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name<'s, 'a> {
+    Nobody,
+    Symbols(Answer<'s>),
+    Device(DeviceName<'a>),
+}
+
+/// The device's name for an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceName<'a> {
+    pub(crate) name: Text<'a>,
+    /// The address's distance from the symbol; `None` where the device does not say.
+    pub(crate) offset: Option<u64>,
+    pub(crate) approximate: bool,
+}
+
+/// The choice and place of a frame once the frame before it is named.
+pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> (Choice, Option<Place>) {
+    if !after_sigtramp || planned.choice.rule != crate::rules::Rule::Caller {
+        return (planned.choice, planned.place);
+    }
+    let exact = Choice { adjusted: false, ..planned.choice };
+    (exact, planned.exact_place.unwrap_or(planned.place))
+}
+
+/// Answers for one frame. `images` are the judged images of the plan.
+pub(crate) fn answer<'s, 'a>(
+    plan: &Plan<'_, 'a>,
+    images: &[Judged<'s>],
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    after_sigtramp: bool,
+) -> FrameAnswer<'s, 'a> {
+    let (choice, place) = settle(planned, after_sigtramp);
+    let mut answer = FrameAnswer {
+        status: FrameStatus::InvalidAddress,
+        choice,
+        place: None,
+        relative: 0,
+        approximate: false,
+        pac_stripped: planned.pac_stripped,
+        name: Name::Nobody,
+    };
+    if !planned.valid {
+        return answer;
+    }
+    answer.approximate = choice.approximate || planned.imprecise;
+    let known =
+        place.and_then(|p| Some((p, plan.images.get(p.image as usize)?, images.get(p.image as usize)?)));
+    let Some((place, image, judged)) = known else {
+        answer.status = FrameStatus::UnknownImage;
+        return answer;
+    };
+    answer.place = Some(place);
+    answer.approximate |= image.approximate;
+    answer.relative = planned.address.wrapping_sub(image.start);
+    let relative = RelativeAddress(answer.relative);
+    let lookup = if choice.adjusted { relative.before() } else { relative };
+    match judged.symbols.map(|s| (s, s.lookup(lookup))) {
+        Some((_, Lookup::Found(found))) => {
+            answer.status = FrameStatus::Symbolicated;
+            answer.approximate |= found.approximate;
+            answer.name = Name::Symbols(found);
+        }
+        // An object without any names says nothing about functions, not even that there is none.
+        Some((symbols, _)) if symbols.quality() != Quality::None => {
+            answer.status = FrameStatus::MissingSymbol;
+        }
+        other => {
+            if let Some(device) = device_name(frame, planned, image) {
+                answer.status = FrameStatus::Device;
+                answer.approximate |= device.approximate;
+                answer.name = Name::Device(device);
+            } else {
+                answer.status = match judged.status {
+                    ImageStatus::Malformed => FrameStatus::Malformed,
+                    ImageStatus::Unsupported => FrameStatus::Unsupported,
+                    ImageStatus::FetchingFailed => FrameStatus::FetchingFailed,
+                    ImageStatus::Found if other.is_some() => FrameStatus::MissingSymbol,
+                    ImageStatus::Found | ImageStatus::Missing => FrameStatus::Missing,
+                };
+            }
+        }
+    }
+    answer
+}
+
+/// The device's name, unless it is none or too far off to be believed.
+fn device_name<'a>(
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    image: &PlannedImage<'_>,
+) -> Option<DeviceName<'a>> {
+    let name = frame.symbol_name?;
+    if matches!(&*name.decode(), "" | "<redacted>" | "_mh_execute_header" | "__mh_execute_header") {
+        return None;
+    }
+    let Some(start) = planned.symbol_start else {
+        return Some(DeviceName { name, offset: None, approximate: true });
+    };
+    // A symbol behind the address or before the image is some other image's.
+    let offset = planned.address.checked_sub(start).filter(|_| start >= image.start)?;
+    (offset <= FAR).then_some(DeviceName { name, offset: Some(offset), approximate: offset > NEAR })
+}
+
+impl FrameAnswer<'_, '_> {
+    /// True where the frame is the one that calls a signal handler, so that the frame after it holds
+    /// the address that the signal interrupted.
+    pub(crate) fn is_sigtramp(&self, frame: &Frame<'_>) -> bool {
+        match self.name {
+            Name::Symbols(answer) => answer.symbol.is_some_and(|symbol| is_sigtramp(symbol.as_bytes())),
+            Name::Device(device) => is_sigtramp(device.name.raw()),
+            // Without an image the device's word is all there is.
+            Name::Nobody => {
+                self.status == FrameStatus::UnknownImage
+                    && frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Which image an address lies in, for any list of images.
+//!
+//! Images may overlap, be listed twice or share their start. Where several contain an address the
+//! one that starts last answers (the innermost), of those the smallest, of those the first listed.
+//! The intervals are flattened once into stretches with one answer each, in O(n log n), so that a
+//! look-up is one binary search whatever the list looks like.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// An image that takes up memory: its position in the list, first address and size in bytes. One
+/// that reaches beyond the last address is cut off there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The image's position in the list.
+    pub image: u32,
+    /// Its first address.
+    pub start: u64,
+    /// How many bytes it takes up.
+    pub size: u64,
+}
+
+impl Extent {
+    /// The last address of the image; `None` where it takes up nothing.
+    fn last(self) -> Option<u64> {
+        self.size.checked_sub(1).map(|beyond| self.start.saturating_add(beyond))
+    }
+}
+
+/// Images by address.
+#[derive(Debug, Default)]
+pub struct ImageIndex {
+    /// Where the answer changes, ascending.
+    boundaries: Vec<u64>,
+    /// The answer from the boundary of the same position on.
+    answers: Vec<Option<u32>>,
+    /// Every image by start, size and position, those without size too.
+    by_start: Vec<Extent>,
+}
+
+impl ImageIndex {
+    /// Sorts and flattens a list of images.
+    #[must_use]
+    pub fn build(images: impl IntoIterator<Item = Extent>) -> ImageIndex {
+        let mut by_start: Vec<Extent> = images.into_iter().collect();
+        by_start.sort_unstable_by_key(|e| (e.start, e.size, e.image));
+        let mut index = ImageIndex {
+            boundaries: Vec::with_capacity(by_start.len() * 2),
+            answers: Vec::with_capacity(by_start.len() * 2),
+            by_start,
+        };
+        index.flatten();
+        index
+    }
+
+    /// Sweeps over the addresses. The heap holds the images that began so far, the one that answers
+    /// on top; those that have ended are dropped when they come to the top.
+    fn flatten(&mut self) {
+        let by_start = std::mem::take(&mut self.by_start);
+        let mut open: BinaryHeap<(u64, Reverse<u64>, Reverse<u32>, u64)> = BinaryHeap::new();
+        let mut coming = by_start.iter().filter_map(|e| Some((*e, e.last()?))).peekable();
+        loop {
+            let next = coming.peek().map(|(e, _)| e.start);
+            let ends = open.peek().map(|(.., last)| *last);
+            let at = match (ends, next) {
+                (Some(last), next) if next.is_none_or(|start| last < start) => {
+                    while open.peek().is_some_and(|(.., l)| *l <= last) {
+                        open.pop();
+                    }
+                    // An image that reaches the last address has no address behind it.
+                    let Some(behind) = last.checked_add(1) else { break };
+                    behind
+                }
+                (_, Some(start)) => {
+                    while let Some((e, last)) = coming.next_if(|(e, _)| e.start == start) {
+                        open.push((start, Reverse(e.size), Reverse(e.image), last));
+                    }
+                    start
+                }
+                (_, None) => break,
+            };
+            self.answer_from(at, open.peek().map(|(_, _, Reverse(image), _)| *image));
+        }
+        self.by_start = by_start;
+    }
+
+    fn answer_from(&mut self, at: u64, answer: Option<u32>) {
+        if self.boundaries.last() == Some(&at) {
+            self.boundaries.pop();
+            self.answers.pop();
+        }
+        if self.answers.last().copied().flatten() != answer {
+            self.boundaries.push(at);
+            self.answers.push(answer);
+        }
+    }
+
+    /// The image that an address lies in.
+    #[must_use]
+    pub fn at(&self, address: u64) -> Option<u32> {
+        let after = self.boundaries.partition_point(|b| *b <= address);
+        *self.answers.get(after.checked_sub(1)?)?
+    }
+
+    /// The image that starts at `start` and contains `address`, the smallest of several.
+    #[must_use]
+    pub fn containing_from(&self, start: u64, address: u64) -> Option<u32> {
+        let offset = address.checked_sub(start)?;
+        let at = self.by_start.partition_point(|e| (e.start, e.size) <= (start, offset));
+        self.by_start.get(at).filter(|e| e.start == start).map(|e| e.image)
+    }
+
+    /// The first image without size that starts at `start`.
+    #[must_use]
+    pub fn unsized_from(&self, start: u64) -> Option<u32> {
+        let at = self.by_start.partition_point(|e| e.start < start);
+        self.by_start.get(at).filter(|e| e.start == start && e.size == 0).map(|e| e.image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn index(images: &[(u64, u64)]) -> ImageIndex {
+        ImageIndex::build(extents(images))
+    }
+
+    fn extents(images: &[(u64, u64)]) -> Vec<Extent> {
+        (0..).zip(images).map(|(image, (start, size))| Extent { image, start: *start, size: *size }).collect()
+    }
+
+    /// The rule word by word, in O(n).
+    fn slow(images: &[(u64, u64)], address: u64) -> Option<u32> {
+        extents(images)
+            .into_iter()
+            .filter(|e| e.start <= address && e.last().is_some_and(|last| address <= last))
+            .max_by_key(|e| (e.start, Reverse(e.size), Reverse(e.image)))
+            .map(|e| e.image)
+    }
+
+    #[test]
+    fn an_image_contains_its_first_and_last_byte_and_no_other() {
+        let index = index(&[(0x1000, 0x100), (0x3000, 0x100)]);
+        let at = [0xFFF, 0x1000, 0x10FF, 0x1100, 0x3000, 0x30FF, 0x3100].map(|a| index.at(a));
+        assert_eq!(at, [None, Some(0), Some(0), None, Some(1), Some(1), None]);
+    }
+
+    #[test]
+    fn adjacent_images_do_not_leave_a_hole() {
+        let index = index(&[(0x2000, 0x100), (0x1F00, 0x100)]);
+        assert_eq!([0x1FFF, 0x2000].map(|a| index.at(a)), [Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn the_innermost_image_answers_then_the_smaller_then_the_first() {
+        let nested = index(&[(0x1000, 0x1000), (0x1400, 0x100)]);
+        assert_eq!(
+            [0x13FF, 0x1400, 0x14FF, 0x1500].map(|a| nested.at(a)),
+            [Some(0), Some(1), Some(1), Some(0)]
+        );
+        let same_start = index(&[(0x1000, 0x1000), (0x1000, 0x100)]);
+        assert_eq!([0x10FF, 0x1100].map(|a| same_start.at(a)), [Some(1), Some(0)]);
+        assert_eq!(index(&[(0x1000, 8), (0x1000, 8)]).at(0x1000), Some(0));
+    }
+
+    #[test]
+    fn images_at_the_end_of_the_address_space_are_cut_off_there() {
+        let index = index(&[(u64::MAX - 1, 2), (u64::MAX - 9, u64::MAX)]);
+        let at = [u64::MAX - 10, u64::MAX - 9, u64::MAX - 1, u64::MAX].map(|a| index.at(a));
+        assert_eq!(at, [None, Some(1), Some(0), Some(0)]);
+        assert_eq!(super::ImageIndex::build([]).at(0), None);
+    }
+
+    #[test]
+    fn an_image_is_found_by_its_start() {
+        let index = index(&[(0x1000, 0x100), (0x1000, 0x10), (0x1000, 0), (0x2000, 0x10)]);
+        assert_eq!(index.containing_from(0x1000, 0x1005), Some(1));
+        assert_eq!(index.containing_from(0x1000, 0x1010), Some(0));
+        assert_eq!(index.containing_from(0x1000, 0x1100), None);
+        assert_eq!(index.containing_from(0x1001, 0x1005), None);
+        assert_eq!(index.containing_from(0x1000, 0xFFF), None);
+        assert_eq!(index.unsized_from(0x1000), Some(2));
+        assert_eq!(index.unsized_from(0x2000), None);
+    }
+
+    #[test]
+    fn many_overlapping_images_stay_cheap() {
+        let images: Vec<(u64, u64)> = (0..100_000).map(|i| (0x1000 + i, 0x10_0000)).collect();
+        let index = index(&images);
+        assert!(index.boundaries.len() <= 2 * images.len());
+        for address in (0x1000..0x12_0000).step_by(7) {
+            let newest = (address - 0x1000).min(99_999);
+            assert_eq!(index.at(address), (address < 0x1000 + newest + 0x10_0000).then_some(newest as u32));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_answers_as_the_rule_does(
+            images in proptest::collection::vec((0_u64..64, 0_u64..24), 0..24),
+            high: bool,
+        ) {
+            let base = if high { u64::MAX - 63 } else { 0 };
+            let images: Vec<_> = images.into_iter().map(|(start, size)| (base + start, size)).collect();
+            let index = index(&images);
+            for address in (0..64).map(|a| base + a) {
+                prop_assert_eq!(index.at(address), slow(&images, address));
+                for start in (0..64).map(|a| base + a) {
+                    let wanted = extents(&images)
+                        .into_iter()
+                        .filter(|e| e.start == start && e.start <= address && e.last().is_some_and(|l| address <= l))
+                        .min_by_key(|e| (e.size, e.image))
+                        .map(|e| e.image);
+                    prop_assert_eq!(index.containing_from(start, address), wanted);
+                }
+            }
+        }
+    }
+}

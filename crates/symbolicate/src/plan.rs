@@ -1,0 +1,275 @@
+//! The first half of symbolication: for each frame its look-up address and its image, for which no
+//! symbols are needed yet.
+
+use crate::attribute::{Attributed, Attribution, Join, attribute};
+use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
+use crate::space::{Cleaned, Space};
+use crate::system::{file_name, is_system_path};
+use std::collections::HashMap;
+use unslide_model::{CpuType, DebugId};
+use unslide_report::{Backtrace, Frame, Number, Report, Text};
+
+/// Symbols that a report can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The debug id of the image.
+    pub debug_id: DebugId,
+    /// Its CPU type in the report's words; `None` where the report does not say.
+    pub cpu: Option<CpuType>,
+    /// True for an image of the operating system, by its path.
+    pub system: bool,
+    /// The image's file name; empty where it has none.
+    pub name: String,
+}
+
+/// An image that a frame may refer to.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedImage<'a> {
+    pub(crate) debug_id: Option<DebugId>,
+    pub(crate) start: u64,
+    /// `image_vmaddr`, for stating the slide.
+    pub(crate) vmaddr: Option<u64>,
+    /// The path as listed, or the frame's `object_name` for an image in no list.
+    pub(crate) path: Option<Text<'a>>,
+    pub(crate) cpu: Option<CpuType>,
+    pub(crate) system: bool,
+    /// True where addresses in it are guesses: a float for a start, or taken from `app_uuid`.
+    pub(crate) approximate: bool,
+}
+
+/// What is known of a frame before its symbols are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlannedFrame {
+    /// The cleaned address; 0 where the frame has none that counts.
+    pub(crate) address: u64,
+    pub(crate) choice: Choice,
+    pub(crate) imprecise: bool,
+    pub(crate) pac_stripped: bool,
+    /// False for `invalid_address`.
+    pub(crate) valid: bool,
+    /// `symbol_addr`, cleaned; `None` where it is absent or a float.
+    pub(crate) symbol_start: Option<u64>,
+    pub(crate) place: Option<Place>,
+    /// The place without the decrement, where that is another one and the frame before may turn out
+    /// to be `_sigtramp`.
+    pub(crate) exact_place: Option<Option<Place>>,
+}
+
+/// A frame's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its position in [`Plan::images`].
+    pub(crate) image: u32,
+    pub(crate) join: Join,
+    pub(crate) reattributed: bool,
+}
+
+/// A report with the image and look-up address of each frame: what can be said before any symbols
+/// are there. Made once, it answers both [`Plan::needs`] and [`Plan::enrich`].
+#[derive(Debug)]
+pub struct Plan<'r, 'a> {
+    pub(crate) report: &'r Report<'a>,
+    pub(crate) images: Vec<PlannedImage<'a>>,
+    /// The frames of all backtraces, in the order of the document.
+    pub(crate) frames: Vec<PlannedFrame>,
+}
+
+impl<'r, 'a> Plan<'r, 'a> {
+    /// Applies the tables to every frame. Image lists without frames are not looked at.
+    #[must_use]
+    pub fn new(report: &'r Report<'a>) -> Plan<'r, 'a> {
+        let mut planner = Planner {
+            report,
+            spaces: report.parts.iter().map(|_| None).collect(),
+            listed: report.parts.iter().map(|_| Vec::new()).collect(),
+            unlisted: HashMap::new(),
+            plan: Plan {
+                report,
+                images: Vec::new(),
+                frames: Vec::with_capacity(report.backtraces.iter().map(|b| b.frames.len()).sum()),
+            },
+        };
+        for backtrace in &report.backtraces {
+            planner.backtrace(backtrace);
+        }
+        planner.plan
+    }
+
+    /// The symbols that frames can use, each once: those of the app's own images first, then those
+    /// of the operating system, each in the order in which frames refer to them.
+    #[must_use]
+    pub fn needs(&self) -> Vec<Need> {
+        let mut seen = std::collections::HashSet::new();
+        let mut needs: Vec<Need> = self
+            .images
+            .iter()
+            .filter_map(|image| {
+                let debug_id = image.debug_id.filter(|id| seen.insert(*id))?;
+                let name = image.name();
+                Some(Need { debug_id, cpu: image.cpu, system: image.system, name })
+            })
+            .collect();
+        needs.sort_by_key(|need| need.system);
+        needs
+    }
+}
+
+impl PlannedImage<'_> {
+    /// The file name, decoded; empty where there is none.
+    pub(crate) fn name(&self) -> String {
+        let Some(path) = self.path else { return String::new() };
+        if path.raw().contains(&b'\\') {
+            return path.decode().rsplit('/').next().unwrap_or_default().to_owned();
+        }
+        String::from_utf8_lossy(file_name(path)).into_owned()
+    }
+}
+
+struct Planner<'r, 'a> {
+    report: &'r Report<'a>,
+    /// The image list of each part that frames refer to, by the part of the frames: a part's facts
+    /// stand in for what the list lacks.
+    spaces: Vec<Option<Space<'r, 'a>>>,
+    /// For each part with a list, the planned image of each listed one.
+    listed: Vec<Vec<Option<u32>>>,
+    unlisted: HashMap<(DebugId, u64), u32>,
+    plan: Plan<'r, 'a>,
+}
+
+impl<'a> Planner<'_, 'a> {
+    fn backtrace(&mut self, backtrace: &Backtrace<'a>) {
+        let Some(part) = self.report.parts.get(backtrace.part) else { return };
+        if backtrace.frames.is_empty() {
+            return;
+        }
+        let images = part.image_source.and_then(|p| self.report.parts.get(p)).map_or(&[][..], |p| &p.images);
+        // Taken out while the planner's other fields are written.
+        let space = self.spaces[backtrace.part].take().unwrap_or_else(|| Space::new(images, part));
+        let mut circumstances = Circumstances::of(part, backtrace);
+        let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc));
+        let mut before: Option<(&Frame<'a>, Option<Place>)> = None;
+        for frame in &backtrace.frames {
+            let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number));
+            circumstances.index = frame.index;
+            let called = before.take().filter(|(called, _)| called.index + 1 == frame.index);
+            if frame.index == 0 && circumstances.registers == Registers::Elsewhere {
+                let equal = pc.zip(cleaned).is_some_and(|(pc, own)| pc.address == own.address);
+                circumstances.registers = if equal { Registers::AtFrame0 } else { Registers::Elsewhere };
+            }
+            let planned = match cleaned.filter(|c| c.is_valid()) {
+                Some(cleaned) => self.frame(frame, cleaned, &circumstances, called, &space, backtrace.part),
+                None => invalid(cleaned, &circumstances),
+            };
+            before = Some((frame, planned.place));
+            self.plan.frames.push(planned);
+        }
+        self.spaces[backtrace.part] = Some(space);
+    }
+
+    fn frame(
+        &mut self,
+        frame: &Frame<'a>,
+        cleaned: Cleaned,
+        circumstances: &Circumstances,
+        called: Option<(&Frame<'a>, Option<Place>)>,
+        space: &Space<'_, 'a>,
+        part: usize,
+    ) -> PlannedFrame {
+        let choice = choose(circumstances);
+        let address = cleaned.address;
+        let place = self.place(frame, address - u64::from(choice.adjusted), space, part);
+        let interrupted = choice.rule == Rule::Caller
+            && space.index.at(address) != space.index.at(address - 1)
+            && called.is_some_and(|(frame, place)| {
+                frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))
+                    || place.and_then(|p| self.plan.images.get(p.image as usize)).is_some_and(|i| i.system)
+            });
+        let exact_place = interrupted.then(|| self.place(frame, address, space, part));
+        // Without a name nobody asks where the symbol starts.
+        let symbol_start = frame
+            .symbol_addr
+            .filter(|number| frame.symbol_name.is_some() && !number.is_imprecise())
+            .and_then(|number| space.clean(number));
+        PlannedFrame {
+            symbol_start: symbol_start.map(|cleaned| cleaned.address),
+            address,
+            choice,
+            imprecise: cleaned.imprecise,
+            pac_stripped: cleaned.pac_stripped,
+            valid: true,
+            place,
+            exact_place,
+        }
+    }
+
+    fn place(
+        &mut self,
+        frame: &Frame<'a>,
+        address: u64,
+        space: &Space<'_, 'a>,
+        part: usize,
+    ) -> Option<Place> {
+        let facts = self.report.parts.get(part)?;
+        let Attribution { image, join, reattributed } = attribute(frame, address, space, facts)?;
+        let image = match image {
+            Attributed::Listed(position) => self.listed(position, space, facts.image_source?)?,
+            Attributed::Unlisted { debug_id, start, name } => {
+                let images = &mut self.plan.images;
+                let cpu = (join == Join::AppUuid).then_some(facts.binary_cpu).flatten();
+                *self.unlisted.entry((debug_id, start)).or_insert_with(|| {
+                    images.push(PlannedImage {
+                        debug_id: Some(debug_id),
+                        start,
+                        vmaddr: None,
+                        path: name,
+                        cpu,
+                        system: false,
+                        approximate: join == Join::AppUuid,
+                    });
+                    position(images.len() - 1)
+                })
+            }
+        };
+        Some(Place { image, join, reattributed })
+    }
+
+    fn listed(&mut self, listed: u32, space: &Space<'_, 'a>, source: usize) -> Option<u32> {
+        let known = self.listed.get_mut(source)?;
+        if known.is_empty() {
+            known.resize(space.images.len(), None);
+        }
+        let slot = known.get_mut(listed as usize)?;
+        if slot.is_none() {
+            let (image, placed) = (space.images.get(listed as usize)?, space.placed.get(listed as usize)?);
+            self.plan.images.push(PlannedImage {
+                debug_id: image.uuid,
+                start: placed.start?,
+                vmaddr: image.vmaddr.filter(|v| !v.is_imprecise()).and_then(|v| space.unsigned(v)),
+                path: image.name,
+                cpu: image.cpu.filter(|cpu| cpu.cpu_type != 0),
+                system: image.name.is_some_and(|name| is_system_path(&name.decode())),
+                approximate: placed.imprecise,
+            });
+            *slot = Some(position(self.plan.images.len() - 1));
+        }
+        *slot
+    }
+}
+
+/// A frame whose address is none, or in the page at 0.
+fn invalid(cleaned: Option<Cleaned>, circumstances: &Circumstances) -> PlannedFrame {
+    PlannedFrame {
+        address: cleaned.map_or(0, |c| c.address),
+        choice: choose(circumstances),
+        imprecise: false,
+        pac_stripped: false,
+        valid: false,
+        symbol_start: None,
+        place: None,
+        exact_place: None,
+    }
+}
+
+fn position(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,145 @@
+//! How frames, images and reports end, and how the output spells it.
+
+use serde::{Deserialize, Serialize};
+use unslide_report::FrameCounts;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// The word in the output.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// What became of a frame.
+    FrameStatus {
+        /// Symbols of its image answered.
+        Symbolicated = "symbolicated",
+        /// Only the device's own name is known.
+        Device = "device",
+        /// The image's symbols have no function there.
+        MissingSymbol = "missing_symbol",
+        /// The address lies in no image.
+        UnknownImage = "unknown_image",
+        /// There are no symbols for the image, or the image has no debug id.
+        Missing = "missing",
+        /// The symbols of the image are broken, or for another CPU.
+        Malformed = "malformed",
+        /// The symbols of the image are of a kind that is not read.
+        Unsupported = "unsupported",
+        /// The symbols of the image are there and could not be fetched.
+        FetchingFailed = "fetching_failed",
+        /// The frame has no address, or one in the page at 0.
+        InvalidAddress = "invalid_address",
+    }
+}
+
+words! {
+    /// What became of an image's symbols.
+    ImageStatus {
+        /// They were there.
+        Found = "found",
+        /// There are none, or the image has no debug id.
+        Missing = "missing",
+        /// They are broken, or for another CPU.
+        Malformed = "malformed",
+        /// They are of a kind that is not read.
+        Unsupported = "unsupported",
+        /// They are there and could not be fetched.
+        FetchingFailed = "fetching_failed",
+    }
+}
+
+words! {
+    /// What became of a report.
+    ReportStatus {
+        /// Every frame is symbolicated, or has the device's name in a system image.
+        Complete = "complete",
+        /// Some frames are symbolicated, and some should be better.
+        Partial = "partial",
+        /// No frame is symbolicated.
+        None = "none",
+    }
+}
+
+/// The frames of a report, counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) counts: FrameCounts,
+    /// Frames that leave nothing to be wished for.
+    settled: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, status: FrameStatus, system_image: bool) {
+        let counts = &mut self.counts;
+        counts.total += 1;
+        let counter = match status {
+            FrameStatus::Symbolicated => &mut counts.symbolicated,
+            FrameStatus::Device => &mut counts.device,
+            FrameStatus::MissingSymbol => &mut counts.missing_symbol,
+            FrameStatus::UnknownImage => &mut counts.unknown_image,
+            FrameStatus::Missing => &mut counts.missing,
+            FrameStatus::Malformed => &mut counts.malformed,
+            FrameStatus::Unsupported => &mut counts.unsupported,
+            FrameStatus::FetchingFailed => &mut counts.fetching_failed,
+            FrameStatus::InvalidAddress => &mut counts.invalid_address,
+        };
+        *counter += 1;
+        let settled = match status {
+            FrameStatus::Symbolicated => true,
+            FrameStatus::Device => system_image,
+            _ => false,
+        };
+        self.settled += u64::from(settled);
+    }
+
+    pub(crate) fn status(&self) -> ReportStatus {
+        match self.counts {
+            FrameCounts { total: 0, .. } => ReportStatus::None,
+            FrameCounts { total, .. } if total == self.settled => ReportStatus::Complete,
+            FrameCounts { symbolicated: 0, .. } => ReportStatus::None,
+            _ => ReportStatus::Partial,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(frames: &[(FrameStatus, bool)]) -> ReportStatus {
+        let mut tally = Tally::default();
+        frames.iter().for_each(|(status, system)| tally.add(*status, *system));
+        assert_eq!(tally.counts.total, frames.len() as u64);
+        tally.status()
+    }
+
+    #[test]
+    fn a_report_is_complete_when_every_frame_is_or_cannot_be_better() {
+        use FrameStatus::{Device, Missing, Symbolicated};
+        assert_eq!(status(&[(Symbolicated, false), (Device, true)]), ReportStatus::Complete);
+        assert_eq!(status(&[(Device, true)]), ReportStatus::Complete);
+        assert_eq!(status(&[(Symbolicated, false), (Device, false)]), ReportStatus::Partial);
+        assert_eq!(status(&[(Symbolicated, false), (Missing, true)]), ReportStatus::Partial);
+        assert_eq!(status(&[(Device, false), (Missing, false)]), ReportStatus::None);
+        assert_eq!(status(&[]), ReportStatus::None);
+    }
+}
