@@ -1,8 +1,10 @@
 //! From a slice to its symcache.
 
+use super::code::CodeMap;
+use super::dwarf::{self, Output, Stretch};
 use super::macho::{MachO, malformed};
 use super::symbols::{Extent, extents};
-use super::{Built, Limits, ObjectError, ObjectKind};
+use super::{Built, Limits, ObjectError, ObjectKind, has_symbols};
 use crate::symcache::{Facts, Owner, Scope, TooLarge, Writer};
 use unslide_model::Quality;
 
@@ -12,9 +14,6 @@ impl From<TooLarge> for ObjectError {
     }
 }
 
-/// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the location.
-pub(super) type Painted = (u32, u32, u32);
-
 pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
     let file = MachO::parse(slice, limits)?;
     if file.kind == ObjectKind::Relocatable {
@@ -22,39 +21,42 @@ pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError>
     }
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
     let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
-    let symbols = extents(&file, limits)?;
+    let code = CodeMap::new(&file);
+    let symbols = extents(&file, &code, limits)?;
     let mut writer = Writer::new(limits.max_output_bytes);
-    let painted = Vec::new();
-    let ranges = fill(&painted, &symbols, text.start, &mut writer)?;
-    let has_symtab = file.has_symbols();
-    let quality = Quality::of(false, has_symtab, !symbols.is_empty());
-    let last_code = file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.end).max().unwrap_or(0);
-    let extent = u32::try_from(text.end.max(last_code) - text.start).unwrap_or(u32::MAX);
+    let mut warnings = Vec::new();
+    let has_dwarf = !file.debug_section("__debug_info")?.is_empty();
+    let stretches = if has_dwarf {
+        let mut output = Output { writer: &mut writer, limits };
+        dwarf::stretches(&file, &code, &symbols, slice.len(), &mut output, &mut warnings)?
+    } else {
+        Vec::new()
+    };
+    let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
+    let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
     let facts = Facts {
         debug_id,
         cpu: file.cpu,
         text_address: text.start,
         text_size: text.end - text.start,
-        extent,
+        extent: u32::try_from(text.end.max(code.end()) - text.start).unwrap_or(u32::MAX),
         quality,
     };
     let symcache = writer.finish(&facts, &ranges)?;
-    Ok(Built { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings: Vec::new() })
+    Ok(Built { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
 }
 
 /// Joins what DWARF says with the symbols in between, as ascending starts with a location or none.
 fn fill(
-    painted: &[Painted],
+    stretches: &[Stretch],
     symbols: &[Extent<'_>],
-    base: u64,
+    code: &CodeMap,
     writer: &mut Writer,
 ) -> Result<Vec<(u32, Option<u32>)>, ObjectError> {
     let mut ranges = Ranges::default();
-    let mut next = painted.iter().peekable();
+    let mut next = stretches.iter().peekable();
     for symbol in symbols {
-        let (Some(start), Some(end)) = (offset(symbol.start, base), offset(symbol.end, base)) else {
-            continue;
-        };
+        let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
         while let Some((low, high, location)) = next.next_if(|p| p.0 <= start) {
             ranges.push(*low, *high, *location);
         }
@@ -87,11 +89,6 @@ fn symbol_location(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Resu
         Owner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
     let scope = writer.scope(Scope::Owner(owner))?;
     writer.location(scope, None, 0, 0)
-}
-
-/// An address as an offset from `__TEXT`; `None` below it or 4 GiB above.
-pub(super) fn offset(address: u64, base: u64) -> Option<u32> {
-    address.checked_sub(base).and_then(|n| u32::try_from(n).ok()).filter(|n| *n < u32::MAX)
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.

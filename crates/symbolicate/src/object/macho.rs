@@ -218,17 +218,8 @@ impl<'a> MachO<'a> {
             .ok_or_else(|| malformed("a section of debug information ends outside the file"))
     }
 
-    pub(super) fn has_symbols(&self) -> bool {
-        self.symbols().any(|s| self.is_code(s.address))
-    }
-
     pub(super) fn has_exports(&self) -> bool {
         !self.exports.is_empty()
-    }
-
-    /// True where an address lies in a section of machine code.
-    pub(super) fn is_code(&self, address: u64) -> bool {
-        self.sections.iter().any(|s| s.is_code && s.addresses.contains(&address))
     }
 
     /// The symbols that are defined in sections, in the order of the table.

@@ -1,10 +1,16 @@
 //! Objects: which slices a file has, and the symcache of one of them.
 
 mod build;
+mod code;
+mod dwarf;
 mod exports;
+mod functions;
 mod limits;
+mod lines;
 mod macho;
+mod paint;
 mod symbols;
+mod units;
 
 pub use limits::Limits;
 
@@ -167,9 +173,14 @@ fn facts(slice: &[u8], limits: &Limits) -> Result<ObjectFacts, ObjectError> {
         cpu: file.cpu,
         kind: file.kind,
         has_dwarf: !file.debug_section("__debug_info")?.is_empty(),
-        has_symtab: file.has_symbols(),
+        has_symtab: has_symbols(&file, &code::CodeMap::new(&file)),
         has_exports: file.has_exports(),
     })
+}
+
+/// True where the symbol table names machine code.
+fn has_symbols(file: &macho::MachO<'_>, code: &code::CodeMap) -> bool {
+    file.symbols().any(|symbol| code.section(symbol.address).is_some())
 }
 
 /// Builds the symcache of one slice. The same slice always gives the same bytes.

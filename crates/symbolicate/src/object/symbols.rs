@@ -3,6 +3,7 @@
 //! A Mach-O symbol has no size. It ends where the next symbol, the next function start or its section
 //! ends, whichever comes first; what that proves is told by [`Extent::approximate`].
 
+use super::code::CodeMap;
 use super::macho::MachO;
 use super::{Limits, ObjectError};
 use crate::symcache::Source;
@@ -22,14 +23,19 @@ pub(super) struct Extent<'a> {
 
 /// The named stretches in order of address; they do not overlap, and what no name covers is left out.
 /// Every section of code ends the stretches in it.
-pub(super) fn extents<'a>(file: &MachO<'a>, limits: &Limits) -> Result<Vec<Extent<'a>>, ObjectError> {
+pub(super) fn extents<'a>(
+    file: &MachO<'a>,
+    code: &CodeMap,
+    limits: &Limits,
+) -> Result<Vec<Extent<'a>>, ObjectError> {
     let mut names: Vec<Name<'a>> = Vec::new();
     let mut has_locals = false;
+    let is_code = |address| code.section(address).is_some();
     for symbol in file.symbols() {
         if names.len() >= limits.max_symbols {
             return Err(ObjectError::TooLarge("too many symbols".into()));
         }
-        if is_meaningless(symbol.name) || !file.is_code(symbol.address) {
+        if is_meaningless(symbol.name) || !is_code(symbol.address) {
             continue;
         }
         has_locals |= !symbol.is_external;
@@ -48,7 +54,7 @@ pub(super) fn extents<'a>(file: &MachO<'a>, limits: &Limits) -> Result<Vec<Exten
     let from_table = names.len();
     for (name, address) in exports {
         let known = names[..from_table].binary_search_by_key(&address, |name| name.address).is_ok();
-        if !known && !is_meaningless(&name) && file.is_code(address) {
+        if !known && !is_meaningless(&name) && is_code(address) {
             let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
             names.push(Name { address, name, source: Source::Exports });
         }
@@ -57,21 +63,13 @@ pub(super) fn extents<'a>(file: &MachO<'a>, limits: &Limits) -> Result<Vec<Exten
     names.dedup_by_key(|name| name.address);
 
     let starts = file.function_starts(limits);
-    let mut sections: Vec<_> =
-        file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.clone()).collect();
-    sections.sort_by_key(|s| (s.start, s.end));
     let mut extents = Vec::with_capacity(names.len());
-    let (mut next_start, mut section) = (0, 0);
+    let mut next_start = 0;
     for (i, name) in names.iter().enumerate() {
         while starts.get(next_start).is_some_and(|start| *start <= name.address) {
             next_start += 1;
         }
-        while sections.get(section).is_some_and(|s| s.end <= name.address) {
-            section += 1;
-        }
-        let Some(end) = sections.get(section).filter(|s| s.contains(&name.address)).map(|s| s.end) else {
-            continue;
-        };
+        let Some(end) = code.section(name.address).map(|s| s.end) else { continue };
         let next_name = names.get(i + 1).map_or(end, |next| next.address);
         let next_function = starts.get(next_start).copied().unwrap_or(end);
         // With function starts every end is known; without them only a table that still has its local

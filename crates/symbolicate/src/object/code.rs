@@ -1,0 +1,63 @@
+//! Where machine code lies, as offsets from `__TEXT`.
+
+use super::macho::MachO;
+use std::ops::Range;
+
+/// The sections of machine code. Addresses outside them belong to no function, whatever the debug
+/// information says: linkers leave 0 or a tombstone where they removed a function.
+#[derive(Debug)]
+pub(super) struct CodeMap {
+    base: u64,
+    /// Ascending, without overlap.
+    sections: Vec<Range<u64>>,
+}
+
+impl CodeMap {
+    pub(super) fn new(file: &MachO<'_>) -> CodeMap {
+        let mut sections: Vec<Range<u64>> =
+            file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.clone()).collect();
+        sections.sort_by_key(|s| (s.start, s.end));
+        for i in 1..sections.len() {
+            let next = sections[i].start;
+            sections[i - 1].end = sections[i - 1].end.min(next);
+        }
+        sections.retain(|s| !s.is_empty());
+        CodeMap { base: file.text.as_ref().map_or(0, |t| t.start), sections }
+    }
+
+    /// The section that holds an address.
+    pub(super) fn section(&self, address: u64) -> Option<&Range<u64>> {
+        let index = self.sections.partition_point(|s| s.end <= address);
+        self.sections.get(index).filter(|s| s.start <= address)
+    }
+
+    /// An address as an offset from `__TEXT`; `None` outside code and 4 GiB above `__TEXT`.
+    pub(super) fn offset(&self, address: u64) -> Option<u32> {
+        self.section(address)?;
+        offset(address, self.base)
+    }
+
+    /// The offset just after code: an end of a range.
+    pub(super) fn offset_after(&self, end: u64) -> Option<u32> {
+        self.offset(end.checked_sub(1)?).and_then(|last| last.checked_add(1))
+    }
+
+    /// A range of addresses, cut at the end of the section that it starts in; `None` where it is empty
+    /// or does not start in code.
+    pub(super) fn clip(&self, low: u64, high: u64) -> Option<(u32, u32)> {
+        let end = high.min(self.section(low)?.end);
+        if low >= end {
+            return None;
+        }
+        Some((offset(low, self.base)?, self.offset_after(end)?))
+    }
+
+    /// The end of the last section, as a file address.
+    pub(super) fn end(&self) -> u64 {
+        self.sections.last().map_or(0, |s| s.end)
+    }
+}
+
+fn offset(address: u64, base: u64) -> Option<u32> {
+    address.checked_sub(base).and_then(|n| u32::try_from(n).ok()).filter(|n| *n < u32::MAX - 1)
+}

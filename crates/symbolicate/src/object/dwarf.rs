@@ -1,0 +1,306 @@
+//! DWARF: which function, inlined where, and which line answer for each address.
+
+use super::code::CodeMap;
+use super::functions::{Functions, NO_NODE};
+use super::lines::{self, Lines};
+use super::macho::MachO;
+use super::paint::Canvas;
+use super::symbols::Extent;
+use super::units::{Budget, Dwarf, Failure, Units, owners, unreadable, warn};
+use super::{Limits, ObjectError};
+use crate::symcache::{MAX_CALLS, Owner, Scope, Source, Writer};
+use std::collections::HashMap;
+
+/// Where the answers go.
+pub(super) struct Output<'w> {
+    pub(super) writer: &'w mut Writer,
+    pub(super) limits: &'w Limits,
+}
+
+/// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the location.
+pub(super) type Stretch = (u32, u32, u32);
+
+/// The stretches that the debug information explains, ascending and without overlap.
+pub(super) fn stretches(
+    file: &MachO<'_>,
+    code: &CodeMap,
+    symbols: &[Extent<'_>],
+    file_size: usize,
+    output: &mut Output<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Stretch>, ObjectError> {
+    let limits = output.limits;
+    let mut budget = Budget::new(file_size, limits);
+    let mut units = Units::read(file, limits, &mut budget, warnings)?;
+    let mut claims = Vec::new();
+    for index in 0..units.len() {
+        match units.claims(index, code, limits, &mut budget) {
+            Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
+            Err(Failure::Unit(error)) => warn(warnings, units.start_of(index), &error),
+            Err(Failure::Object(error)) => return Err(error),
+        }
+    }
+    let owners = owners(&claims);
+    let mut pass = Pass {
+        code,
+        symbols,
+        owners: &owners,
+        covered: Canvas::default(),
+        entries_left: limits.max_entries,
+        ranges_left: limits.max_ranges,
+        rows_left: limits.max_rows,
+        budget,
+        found: Vec::new(),
+    };
+    for index in 0..units.len() {
+        pass.unit(&mut units, index, output, warnings)?;
+    }
+    if pass.found.is_empty() && !warnings.is_empty() {
+        return Err(unreadable(warnings));
+    }
+    pass.found.sort_unstable();
+    Ok(pass.found)
+}
+
+struct Pass<'p> {
+    code: &'p CodeMap,
+    symbols: &'p [Extent<'p>],
+    owners: &'p [(u32, u32, usize)],
+    /// What the units before have answered without a claim.
+    covered: Canvas,
+    entries_left: u64,
+    ranges_left: u64,
+    rows_left: u64,
+    budget: Budget,
+    found: Vec<Stretch>,
+}
+
+impl Pass<'_> {
+    fn unit(
+        &mut self,
+        units: &mut Units<'_>,
+        index: usize,
+        output: &mut Output<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ObjectError> {
+        let Some(mut unit) = units.whole(index) else { return Ok(()) };
+        let start = units.start_of(index);
+        let mut check = |result: Result<(), Failure>| match result {
+            Err(Failure::Unit(error)) => {
+                warn(warnings, start, &error);
+                Ok(())
+            }
+            Err(Failure::Object(error)) => Err(error),
+            Ok(()) => Ok(()),
+        };
+        let (mut lines, result) = lines::read(&mut unit, self.code, &mut self.rows_left, &mut self.budget);
+        check(result)?;
+        let mut functions = Functions::new(self.code, output.limits.max_depth);
+        let result = functions.read(
+            units,
+            &unit,
+            start,
+            &mut self.entries_left,
+            &mut self.ranges_left,
+            &mut self.budget,
+        );
+        check(result)?;
+        let mut mine: Vec<(u32, u32, u32)> = Vec::new();
+        for (low, high, node) in functions.canvas.iter() {
+            self.answerable(index, low, high, |low, high| mine.push((low, high, node)));
+        }
+        self.lines_without_functions(index, &functions, &lines, &mut mine);
+        mine.sort_unstable();
+        let mut chains = Chains {
+            functions: &functions,
+            dwarf: &units.dwarf,
+            scopes: HashMap::new(),
+            chain: Vec::new(),
+            symbols: self.symbols,
+            code: self.code,
+        };
+        for (low, high, node) in mine {
+            chains
+                .stretch(low, high, node, &mut lines, output, &mut self.found)
+                .or_else(|failure| check(Err(failure)))?;
+        }
+        for (low, high, _) in functions.canvas.iter() {
+            for (low, high) in self.covered.blank(low, high) {
+                if self.unclaimed(low, high) {
+                    self.covered.paint(low, high, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn first_owner(&self, low: u32) -> usize {
+        self.owners.partition_point(|owner| owner.1 <= low)
+    }
+
+    fn unclaimed(&self, low: u32, high: u32) -> bool {
+        self.owners.get(self.first_owner(low)).is_none_or(|owner| owner.0 >= high)
+    }
+
+    /// The parts of a range that a unit may answer for: those that it owns, and those that no unit
+    /// claims and none before it has answered.
+    fn answerable(&self, unit: usize, low: u32, high: u32, mut part: impl FnMut(u32, u32)) {
+        let mut at = low;
+        let mut next = self.first_owner(low);
+        while at < high {
+            let (owned_from, owned_to, owner) = self.owners.get(next).copied().unwrap_or((high, high, unit));
+            if at < owned_from {
+                for (low, high) in self.covered.blank(at, owned_from.min(high)) {
+                    part(low, high);
+                }
+                at = owned_from;
+            }
+            if at < high {
+                let end = owned_to.min(high);
+                if owner == unit && at < end {
+                    part(at, end);
+                }
+                at = owned_to;
+                next += 1;
+            }
+        }
+    }
+
+    /// Code that the unit claims and has lines for, but no function: hand-written assembly.
+    fn lines_without_functions(
+        &self,
+        unit: usize,
+        functions: &Functions<'_, '_>,
+        lines: &Lines<'_>,
+        out: &mut Vec<(u32, u32, u32)>,
+    ) {
+        for pair in lines.rows.windows(2) {
+            if !pair[0].known {
+                continue;
+            }
+            for (low, high) in functions.canvas.blank(pair[0].start, pair[1].start) {
+                let mut next = self.first_owner(low);
+                while let Some((from, to, owner)) = self.owners.get(next).filter(|owner| owner.0 < high) {
+                    if *owner == unit {
+                        out.push((low.max(*from), high.min(*to), NO_NODE));
+                    }
+                    next += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Turns functions of one unit into scopes and locations.
+struct Chains<'c, 'a> {
+    functions: &'c Functions<'c, 'a>,
+    dwarf: &'c Dwarf<'a>,
+    /// Scope by node and owner.
+    scopes: HashMap<(u32, u32), u32>,
+    chain: Vec<u32>,
+    symbols: &'c [Extent<'c>],
+    code: &'c CodeMap,
+}
+
+impl Chains<'_, '_> {
+    /// Splits `low..high`, whose innermost function is `node`, at symbols and at lines.
+    fn stretch(
+        &mut self,
+        low: u32,
+        high: u32,
+        node: u32,
+        lines: &mut Lines<'_>,
+        output: &mut Output<'_>,
+        found: &mut Vec<Stretch>,
+    ) -> Result<(), Failure> {
+        self.chain.clear();
+        let mut next = node;
+        while let Some(one) = self.functions.nodes.get(next as usize) {
+            self.chain.push(next);
+            next = one.parent;
+        }
+        // The chain is innermost first; of one that is too long the middle is left out.
+        if self.chain.len() > MAX_CALLS {
+            let cut = self.chain.len() - 1;
+            self.chain.drain(MAX_CALLS - 1..cut);
+        }
+        let start_of = |symbol: &Extent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
+        let mut symbol = self.symbols.partition_point(|symbol| start_of(symbol) <= low);
+        let mut at = low;
+        while at < high {
+            let end = self.symbols.get(symbol).map_or(high, |next| start_of(next).min(high));
+            let named = symbol.checked_sub(1).and_then(|i| self.symbols.get(i));
+            let scope = self.scope(at, named, lines, output)?;
+            let mut next = lines.rows.partition_point(|row| row.start <= at);
+            let mut from = at;
+            while from < end {
+                let row =
+                    next.checked_sub(1).and_then(|i| lines.rows.get(i)).filter(|row| row.known).copied();
+                let to = lines.rows.get(next).map_or(end, |row| row.start.min(end));
+                let location = match row {
+                    Some(row) => {
+                        let file = lines.file(u64::from(row.file), self.dwarf, output)?;
+                        output.writer.location(scope, file, row.line, row.column)?
+                    }
+                    None => output.writer.location(scope, None, 0, 0)?,
+                };
+                match found.last_mut() {
+                    Some(last) if last.1 == from && last.2 == location => last.1 = to,
+                    _ => found.push((from, to, location)),
+                }
+                from = to;
+                next += 1;
+            }
+            at = end;
+            symbol += 1;
+        }
+        Ok(())
+    }
+
+    /// The scope of the innermost function of the chain at `at`.
+    fn scope(
+        &mut self,
+        at: u32,
+        symbol: Option<&Extent<'_>>,
+        lines: &mut Lines<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<u32, Failure> {
+        let root = self.chain.last().and_then(|root| self.functions.nodes.get(*root as usize));
+        let begin = root.map_or(0, |root| self.functions.begin(root, at));
+        // The symbol table's name wins where the symbol lies in this function.
+        let symbol = symbol.filter(|s| s.source == Source::Symtab).and_then(|symbol| {
+            let start = self.code.offset(symbol.start)?;
+            let covers =
+                start >= begin && (root.is_some() || self.code.clip(symbol.start, symbol.end)?.1 > at);
+            covers.then_some((symbol, start))
+        });
+        let (function, start) = match (symbol, root) {
+            (Some((symbol, start)), _) => (output.writer.function(&symbol.name)?, Some(start)),
+            (None, Some(root)) => (self.function(root, output)?, Some(root.entry.unwrap_or(begin))),
+            (None, None) => (output.writer.function("")?, None),
+        };
+        let owner = Owner { function, start, source: Source::Dwarf, approximate: false };
+        let owner = output.writer.scope(Scope::Owner(owner))?;
+        let mut scope = owner;
+        for i in (0..self.chain.len().saturating_sub(1)).rev() {
+            let node = self.chain[i];
+            if let Some(known) = self.scopes.get(&(node, owner)) {
+                scope = *known;
+                continue;
+            }
+            let Some(inlined) = self.functions.nodes.get(node as usize) else { break };
+            let file = lines.file(inlined.call_file, self.dwarf, output)?;
+            let caller = output.writer.location(scope, file, inlined.call_line, inlined.call_column)?;
+            let function = self.function(inlined, output)?;
+            scope = output.writer.scope(Scope::Inlined { function, caller })?;
+            self.scopes.insert((node, owner), scope);
+        }
+        Ok(scope)
+    }
+
+    fn function(&self, node: &super::functions::Node<'_>, output: &mut Output<'_>) -> Result<u32, Failure> {
+        let name = node.name.unwrap_or_default();
+        let name = name.get(..output.limits.max_name_bytes).unwrap_or(name);
+        Ok(output.writer.function(&String::from_utf8_lossy(name))?)
+    }
+}

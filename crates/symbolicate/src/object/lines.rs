@@ -1,0 +1,235 @@
+//! Line tables: for each address the file, line and column that the last row at or before it gives,
+//! within the sequence that it lies in.
+
+use super::code::CodeMap;
+use super::dwarf::Output;
+use super::units::{Budget, Dwarf, Failure, Slice};
+use super::{Limits, ObjectError};
+use gimli::{ColumnType, Unit};
+
+/// A place in the source from an address on; line 0 is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) start: u32,
+    pub(super) file: u32,
+    pub(super) line: u32,
+    pub(super) column: u32,
+    /// False for the end of a sequence: nothing is known from here on.
+    pub(super) known: bool,
+}
+
+/// The rows of a unit in order of address, without two at one address.
+pub(super) struct Lines<'a> {
+    pub(super) rows: Vec<Row>,
+    files: Files<'a>,
+}
+
+struct Files<'a> {
+    /// Path by index of the line table; the inner `None` for an index without a file.
+    known: Vec<Option<Option<u32>>>,
+    program: Option<gimli::IncompleteLineProgram<Slice<'a>>>,
+    directory: &'a [u8],
+}
+
+/// Reads the line table of a unit, which is taken out of it.
+pub(super) fn read<'a>(
+    unit: &mut Unit<Slice<'a>>,
+    code: &CodeMap,
+    rows_left: &mut u64,
+    budget: &mut Budget,
+) -> (Lines<'a>, Result<(), Failure>) {
+    let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
+    let program = unit.line_program.take();
+    let mut rows = Vec::new();
+    let result =
+        program.clone().map_or(Ok(()), |program| sequences(program, code, rows_left, budget, &mut rows));
+    (Lines { rows, files: Files { known: Vec::new(), program, directory } }, result)
+}
+
+struct Sequence {
+    high: u32,
+    rows: Vec<Row>,
+}
+
+fn sequences<'a>(
+    program: gimli::IncompleteLineProgram<Slice<'a>>,
+    code: &CodeMap,
+    rows_left: &mut u64,
+    budget: &mut Budget,
+    out: &mut Vec<Row>,
+) -> Result<(), Failure> {
+    budget.spend(program.header().raw_program_buf().slice().len() as u64)?;
+    let mut found: Vec<Sequence> = Vec::new();
+    let mut current: Vec<Row> = Vec::new();
+    let mut rows = program.rows();
+    let result = loop {
+        let row = match rows.next_row() {
+            Ok(Some((_, row))) => row,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(Failure::Unit(error)),
+        };
+        *rows_left = rows_left
+            .checked_sub(1)
+            .ok_or_else(|| ObjectError::TooLarge("too many rows of line tables".into()))?;
+        if row.end_sequence() {
+            if let (Some(first), Some(high)) = (current.first(), code.offset_after(row.address())) {
+                if first.start < high {
+                    found.push(Sequence { high, rows: std::mem::take(&mut current) });
+                }
+            }
+            current.clear();
+            continue;
+        }
+        let Some(start) = code.offset(row.address()) else { continue };
+        let column = match row.column() {
+            ColumnType::LeftEdge => 0,
+            ColumnType::Column(column) => u32::try_from(column.get()).unwrap_or(0),
+        };
+        let row = Row {
+            start,
+            file: u32::try_from(row.file_index()).unwrap_or(u32::MAX),
+            line: row.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or(0),
+            column,
+            known: true,
+        };
+        match current.last_mut() {
+            // The last row at an address counts.
+            Some(last) if last.start == start => *last = row,
+            _ => current.push(row),
+        }
+    };
+    // An address belongs to the sequence that ends next after it, if that has begun.
+    found.sort_by_key(|sequence| sequence.high);
+    let mut covered = 0;
+    for mut sequence in found {
+        sequence.rows.sort_by_key(|row| row.start);
+        let first = sequence.rows.partition_point(|row| row.start <= covered).saturating_sub(1);
+        let begin = sequence.rows.get(first).map_or(0, |row| row.start.max(covered));
+        if begin >= sequence.high {
+            continue;
+        }
+        // The end of the sequence before this one, where this one goes on from it.
+        if out.last().is_some_and(|last| last.start == begin) {
+            out.pop();
+        }
+        for (i, row) in sequence.rows[first..].iter().enumerate() {
+            let start = if i == 0 { begin } else { row.start };
+            if start < sequence.high {
+                match out.last_mut() {
+                    Some(last) if last.start == start => *last = Row { start, ..*row },
+                    _ => out.push(Row { start, ..*row }),
+                }
+            }
+        }
+        out.push(Row { start: sequence.high, file: 0, line: 0, column: 0, known: false });
+        covered = sequence.high;
+    }
+    result
+}
+
+impl Lines<'_> {
+    /// The file at an index of the line table.
+    pub(super) fn file(
+        &mut self,
+        index: u64,
+        dwarf: &Dwarf<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<Option<u32>, Failure> {
+        let Some(index) = usize::try_from(index).ok().filter(|i| *i < MAX_FILES) else { return Ok(None) };
+        if let Some(Some(known)) = self.files.known.get(index) {
+            return Ok(*known);
+        }
+        let path = self.files.path(index as u64, dwarf, output.limits);
+        let file = match path {
+            Some(path) if !path.is_empty() => Some(output.writer.file(&path)?),
+            _ => None,
+        };
+        if self.files.known.len() <= index {
+            self.files.known.resize(index + 1, None);
+        }
+        self.files.known[index] = Some(file);
+        Ok(file)
+    }
+}
+
+/// The most files that one line table may have.
+const MAX_FILES: usize = 1 << 20;
+
+impl Files<'_> {
+    /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
+    fn path(&self, index: u64, dwarf: &Dwarf<'_>, limits: &Limits) -> Option<String> {
+        let header = self.program.as_ref()?.header();
+        let is_5 = header.version() >= 5;
+        // Up to version 4 indexes begin at 1: 0 is no file, and as a directory that of the compilation.
+        let from_1 = |index: u64| usize::try_from(if is_5 { index } else { index.checked_sub(1)? }).ok();
+        let entry = header.file_names().get(from_1(index)?)?;
+        let text = |value| dwarf.attr_line_string(value).ok().map(|s| String::from_utf8_lossy(s.slice()));
+        let name = text(entry.path_name())?;
+        let mut path = String::new();
+        if !is_absolute(&name) {
+            let directory = from_1(entry.directory_index())
+                .and_then(|i| header.include_directories().get(i))
+                .and_then(|value| text(*value))
+                .unwrap_or_default();
+            if (!is_5 || entry.directory_index() != 0) && !is_absolute(&directory) {
+                append(&mut path, &String::from_utf8_lossy(self.directory));
+            }
+            append(&mut path, &directory);
+        }
+        append(&mut path, &name);
+        truncate(&mut path, limits.max_name_bytes);
+        Some(path)
+    }
+}
+
+fn is_absolute(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let drive = matches!(bytes, [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    path.starts_with('/') || path.starts_with("\\\\") || drive
+}
+
+fn append(path: &mut String, part: &str) {
+    if part.is_empty() {
+        return;
+    }
+    if path.ends_with('/') {
+        path.push_str(part.trim_start_matches('/'));
+        return;
+    }
+    if !path.is_empty() && !part.starts_with('/') {
+        path.push('/');
+    }
+    path.push_str(part);
+}
+
+fn truncate(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_joined_as_llvm_does() {
+        let joined = |parts: &[&str]| {
+            let mut path = String::new();
+            parts.iter().for_each(|part| append(&mut path, part));
+            path
+        };
+        assert_eq!(joined(&["/a", "b", "c.c"]), "/a/b/c.c");
+        assert_eq!(joined(&["/a/", "", "/c.c"]), "/a/c.c");
+        assert_eq!(joined(&["", "c.c"]), "c.c");
+        assert!(is_absolute("C:\\x") && is_absolute("C:/x") && is_absolute("/x") && !is_absolute("C:x"));
+    }
+
+    #[test]
+    fn a_long_path_is_cut_between_characters() {
+        let mut text = "aé".repeat(4);
+        truncate(&mut text, 5);
+        assert_eq!(text, "aéa");
+    }
+}

@@ -1,0 +1,323 @@
+//! The units of debug information: their headers, which unit answers for an address, and the names
+//! of entries that refer to entries elsewhere.
+
+use super::macho::{MachO, malformed, uleb};
+use super::{Limits, ObjectError};
+use gimli::{DwAt, EndianSlice, LittleEndian, SectionId, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
+use std::collections::{BTreeSet, HashMap};
+
+pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+
+/// What a unit or an entry is given up for.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The unit is damaged: it is left out, from here on, with a warning.
+    Unit(gimli::Error),
+    /// The whole object is given up.
+    Object(ObjectError),
+}
+
+impl From<gimli::Error> for Failure {
+    fn from(error: gimli::Error) -> Failure {
+        Failure::Unit(error)
+    }
+}
+
+impl From<ObjectError> for Failure {
+    fn from(error: ObjectError) -> Failure {
+        Failure::Object(error)
+    }
+}
+
+impl From<crate::symcache::TooLarge> for Failure {
+    fn from(error: crate::symcache::TooLarge) -> Failure {
+        Failure::Object(error.into())
+    }
+}
+
+/// Counts down the bytes that may still be read. Parts of a file that are shared are paid for each
+/// time, so that a small file cannot ask for work without end.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    pub(super) fn new(file_size: usize, limits: &Limits) -> Budget {
+        Budget { left: (file_size as u64).saturating_mul(limits.max_read_factor).saturating_add(1 << 20) }
+    }
+
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ObjectError> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
+            ObjectError::TooLarge("the debug information uses the same parts over and over".into())
+        })?;
+        Ok(())
+    }
+}
+
+/// The sections of debug information as gimli wants them.
+pub(super) fn load<'a>(file: &MachO<'a>) -> Result<Dwarf<'a>, ObjectError> {
+    gimli::Dwarf::load(|id: SectionId| {
+        let name = id.name().replacen('.', "__", 1);
+        file.debug_section(&name).map(|bytes| EndianSlice::new(bytes, LittleEndian))
+    })
+}
+
+struct Entry<'a> {
+    header: UnitHeader<Slice<'a>>,
+    start: usize,
+    end: usize,
+    /// Without its line program, whose tables of files are the largest part of a parsed unit.
+    unit: Option<Unit<Slice<'a>>>,
+}
+
+/// All units of an object, in the order of the file.
+pub(super) struct Units<'a> {
+    pub(super) dwarf: Dwarf<'a>,
+    entries: Vec<Entry<'a>>,
+    names: HashMap<usize, Names<'a>>,
+    max_steps: usize,
+}
+
+/// The names that an entry has, itself or by reference.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Names<'a> {
+    pub(super) linkage: Option<&'a [u8]>,
+    pub(super) plain: Option<&'a [u8]>,
+}
+
+impl<'a> Names<'a> {
+    /// The linkage name, or else the plain one.
+    pub(super) fn best(self) -> Option<&'a [u8]> {
+        self.linkage.or(self.plain)
+    }
+
+    pub(super) fn or(self, other: Names<'a>) -> Names<'a> {
+        Names { linkage: self.linkage.or(other.linkage), plain: self.plain.or(other.plain) }
+    }
+}
+
+impl<'a> Units<'a> {
+    /// Reads the headers of all units. A damaged header ends the list, with a warning.
+    pub(super) fn read(
+        file: &MachO<'a>,
+        limits: &Limits,
+        budget: &mut Budget,
+        warnings: &mut Vec<String>,
+    ) -> Result<Units<'a>, ObjectError> {
+        let mut dwarf = load(file)?;
+        let mut headers = Vec::new();
+        let mut iter = dwarf.units();
+        loop {
+            match iter.next() {
+                Ok(Some(header)) => headers.push(header),
+                Ok(None) => break,
+                Err(error) => {
+                    warnings.push(format!("debug information ends after {} units: {error}", headers.len()));
+                    break;
+                }
+            }
+            if headers.len() > limits.max_units {
+                return Err(ObjectError::TooLarge("too many units of debug information".into()));
+            }
+        }
+        let abbreviations = file.debug_section("__debug_abbrev")?;
+        let tables: BTreeSet<usize> = headers.iter().map(|h| h.debug_abbrev_offset().0).collect();
+        for table in tables {
+            budget.spend(abbreviations_size(abbreviations.get(table..).unwrap_or_default()))?;
+        }
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        let mut entries = Vec::with_capacity(headers.len());
+        for header in headers {
+            let UnitSectionOffset(start) = header.offset();
+            let end = start.saturating_add(header.length_including_self());
+            let unit = match dwarf.unit(header) {
+                Ok(mut unit) => {
+                    if let Some(program) = unit.line_program.take() {
+                        budget.spend(program.header().header_length() as u64)?;
+                    }
+                    Some(unit)
+                }
+                Err(error) => {
+                    warn(warnings, start, &error);
+                    None
+                }
+            };
+            entries.push(Entry { header, start, end, unit });
+        }
+        Ok(Units { dwarf, entries, names: HashMap::new(), max_steps: limits.max_origin_steps })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// A unit without its line program; `None` for one that is damaged.
+    pub(super) fn bare(&self, index: usize) -> Option<&Unit<Slice<'a>>> {
+        self.entries.get(index)?.unit.as_ref()
+    }
+
+    /// A unit with its line program; `None` for one that is damaged or only describes types.
+    pub(super) fn whole(&self, index: usize) -> Option<Unit<Slice<'a>>> {
+        let entry = self.entries.get(index)?;
+        entry.unit.as_ref()?;
+        matches!(entry.header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
+            .then(|| self.dwarf.unit(entry.header).ok())?
+    }
+
+    pub(super) fn start_of(&self, index: usize) -> usize {
+        self.entries.get(index).map_or(0, |e| e.start)
+    }
+
+    fn at(&self, offset: usize) -> Option<(usize, &Unit<Slice<'a>>)> {
+        let index = self.entries.partition_point(|e| e.start <= offset).checked_sub(1)?;
+        let entry = &self.entries[index];
+        if offset < entry.end { Some((entry.start, entry.unit.as_ref()?)) } else { None }
+    }
+
+    /// The names of the entry at an offset of `.debug_info`, following references a bounded number
+    /// of steps. What cannot be read counts as nameless.
+    pub(super) fn names(&mut self, offset: usize) -> Names<'a> {
+        if let Some(known) = self.names.get(&offset) {
+            return *known;
+        }
+        let mut found = Names::default();
+        let mut todo = vec![offset];
+        let mut steps = 0;
+        while let Some(next) = todo.pop().filter(|_| steps < self.max_steps) {
+            steps += 1;
+            if let Some(known) = self.names.get(&next) {
+                found = found.or(*known);
+            } else if let Ok(own) = self.own_names(next, &mut todo) {
+                found = found.or(own);
+            }
+            if found.linkage.is_some() {
+                break;
+            }
+        }
+        self.names.insert(offset, found);
+        found
+    }
+
+    fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> Result<Names<'a>, gimli::Error> {
+        let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
+        let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
+        let mut names = Names::default();
+        let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(names) };
+        for spec in abbreviation.attributes() {
+            let attribute = entry.read_attribute(*spec)?;
+            read_name(&self.dwarf, unit, start, attribute.name(), &attribute, &mut names, references);
+        }
+        Ok(names)
+    }
+}
+
+/// Notes what one attribute says of an entry's name, or of the entry that has it.
+pub(super) fn read_name<'a>(
+    dwarf: &Dwarf<'a>,
+    unit: &Unit<Slice<'a>>,
+    start: usize,
+    name: DwAt,
+    attribute: &gimli::Attribute<Slice<'a>>,
+    names: &mut Names<'a>,
+    references: &mut Vec<usize>,
+) {
+    let text = || dwarf.attr_string(unit, attribute.value()).ok().map(|s| s.slice());
+    match name {
+        gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
+            names.linkage = names.linkage.or_else(|| text().filter(|t| !t.is_empty()));
+        }
+        gimli::DW_AT_name => names.plain = names.plain.or_else(text),
+        gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => match attribute.value() {
+            gimli::AttributeValue::UnitRef(offset) => references.push(start.saturating_add(offset.0)),
+            gimli::AttributeValue::DebugInfoRef(offset) => references.push(offset.0),
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
+    const MOST: usize = 20;
+    if warnings.len() < MOST {
+        warnings.push(format!("unit {unit:#x} of the debug information: {error}"));
+    }
+}
+
+/// Bytes of the abbreviation table that begins here.
+fn abbreviations_size(table: &[u8]) -> u64 {
+    let mut rest = table;
+    let read = |rest: &mut &[u8]| uleb(rest);
+    'table: while let Some(code) = read(&mut rest) {
+        if code == 0 || read(&mut rest).is_none() || rest.is_empty() {
+            break;
+        }
+        rest = &rest[1..];
+        loop {
+            let (Some(name), Some(form)) = (read(&mut rest), read(&mut rest)) else { break 'table };
+            if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+                let _ = read(&mut rest);
+            }
+            if name == 0 && form == 0 {
+                break;
+            }
+        }
+    }
+    (table.len() - rest.len()) as u64
+}
+
+/// Which unit answers for which addresses, from the address ranges of the units. Where several claim
+/// an address (folded functions), the one that answered just before goes on, else the first in the file.
+pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
+    let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
+    for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {
+        ends.push((*low, true, *unit));
+        ends.push((*high, false, *unit));
+    }
+    ends.sort_unstable();
+    let mut open: std::collections::BTreeMap<usize, usize> = std::collections::BTreeMap::new();
+    let mut owners: Vec<(u32, u32, usize)> = Vec::new();
+    let mut previous = 0;
+    for (address, is_start, unit) in ends {
+        if previous < address {
+            match (owners.last_mut(), open.first_key_value()) {
+                (Some(last), Some(_)) if last.1 == previous && open.contains_key(&last.2) => last.1 = address,
+                (_, Some((first, _))) => owners.push((previous, address, *first)),
+                (_, None) => {}
+            }
+        }
+        if is_start {
+            *open.entry(unit).or_default() += 1;
+        } else if let Some(count) = open.get_mut(&unit) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&unit);
+            }
+        }
+        previous = address;
+    }
+    owners
+}
+
+/// Where the object has DWARF but none of it can be read.
+pub(super) fn unreadable(warnings: &[String]) -> ObjectError {
+    warnings.first().map_or_else(
+        || malformed("no unit of the debug information can be read"),
+        |first| ObjectError::Malformed(first.clone().into()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_that_answered_before_goes_on_and_ties_go_to_the_first() {
+        assert_eq!(owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
+        assert_eq!(owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
+        assert_eq!(owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);
+        assert_eq!(owners(&[(0, 4, 1), (4, 8, 1), (4, 8, 0)]), [(0, 8, 1)]);
+        assert_eq!(owners(&[(3, 3, 1)]), []);
+    }
+}
