@@ -1,0 +1,92 @@
+//! An app of the fixtures that crashed: its dSYM, and reports with addresses whose answers are known
+//! from its source.
+
+use unslide_model::{DebugId, FileAddress, RelativeAddress};
+use unslide_symbolicate::object;
+use unslide_symbolicate::symcache::SymCache;
+use unslide_testkit::fixtures;
+use unslide_testkit::reports::{ARM64, Error, Frame, Image, Report, Thread};
+
+/// One build of the fixtures' app.
+pub struct App {
+    /// The dSYM's Mach-O file.
+    pub dsym: Vec<u8>,
+    /// Its debug id.
+    pub debug_id: DebugId,
+    text: FileAddress,
+    crash: RelativeAddress,
+    caller: RelativeAddress,
+}
+
+/// Where the made-up processes load the app, above its preferred address by an odd number of pages.
+const SLIDE: u64 = 0x4e4_c000;
+
+impl App {
+    /// The fixture `name`, such as `app` or `app-next`.
+    ///
+    /// # Panics
+    /// Where the fixture cannot be built or lacks the functions of its source.
+    #[must_use]
+    pub fn fixture(name: &str) -> App {
+        let path = fixtures::built().join(format!("{name}.dSYM/Contents/Resources/DWARF/{name}"));
+        let dsym = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
+        let symcache = SymCache::parse(built.symcache).expect("a symcache");
+        let find = |function: &str, calls: usize| {
+            let found = symcache.ranges().find(|(_, answer)| {
+                answer.as_ref().is_some_and(|answer| {
+                    let mut all = answer.calls();
+                    all.next().is_some_and(|call| call.function.decode() == function && call.line.is_some())
+                        && all.count() + 1 == calls
+                })
+            });
+            found.unwrap_or_else(|| panic!("{name} has no {function} with {calls} calls")).0
+        };
+        App {
+            crash: find("leaf_crash", 1),
+            caller: find("level_three", 4),
+            debug_id: symcache.debug_id(),
+            text: symcache.text_address(),
+            dsym,
+        }
+    }
+
+    /// A report of a crash in `leaf_crash`, called through three inlined functions. `number` makes
+    /// its id.
+    #[must_use]
+    pub fn report(&self, number: u32) -> Report {
+        let load = self.text.0 + SLIDE;
+        let crash = load + self.crash.0;
+        // A return address lies after its call.
+        let caller = load + self.caller.0 + 1;
+        Report::standard()
+            .id(&format!("00000000-0000-4000-8000-0000{number:08X}"))
+            .error(Error::Mach)
+            .image(
+                Image::new("/private/var/containers/Bundle/Application/Shop.app/Shop", &self.debug_id.to_string(), load)
+                    .vmaddr(self.text.0)
+                    .size(0x10_0000)
+                    .cpu(ARM64),
+            )
+            .thread(
+                Thread::new(0)
+                    .frames([Frame::at(crash), Frame::at(caller)])
+                    .crashed()
+                    .all_registers(ARM64, crash),
+            )
+    }
+}
+
+/// The functions of the crashed thread's frames, innermost first, of an enriched report.
+#[must_use]
+pub fn functions(enriched: &serde_json::Value) -> Vec<Vec<String>> {
+    let frames = enriched["crash"]["threads"][0]["backtrace"]["contents"].as_array();
+    let calls = |frame: &serde_json::Value| {
+        let calls = frame["symbolication"]["calls"].as_array().cloned().unwrap_or_default();
+        calls.iter().map(|call| call["function"].as_str().unwrap_or("").to_owned()).collect()
+    };
+    frames.map(|frames| frames.iter().map(calls).collect()).unwrap_or_default()
+}
+
+/// What [`functions`] says of [`App::report`] once its symbols are there.
+pub const FUNCTIONS: [&[&str]; 2] = [&["leaf_crash"], &["level_three", "level_two", "level_one", "do_work"]];

@@ -1,0 +1,94 @@
+//! The public HTTP API as a customer uses it.
+
+use serde_json::Value;
+use std::time::Duration;
+
+/// A key of one tenant at one api.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+    key: String,
+}
+
+impl Client {
+    /// A client of the api at `url` with an API key.
+    ///
+    /// # Panics
+    /// Where the HTTP client cannot be made.
+    #[must_use]
+    pub fn new(url: &str, key: &str) -> Client {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().expect("a client");
+        Client { http, url: url.trim_end_matches('/').to_owned(), key: key.to_owned() }
+    }
+
+    /// GETs a path; the status and the JSON body.
+    ///
+    /// # Panics
+    /// Where there is no answer, or not JSON.
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.expect("a body");
+        (status, serde_json::from_slice(&body).unwrap_or_else(|e| panic!("GET {path}: {e}: {body:?}")))
+    }
+
+    /// GETs a path as plain text.
+    ///
+    /// # Panics
+    /// Where there is no answer.
+    pub async fn get_text(&self, path: &str) -> (u16, String) {
+        let request = self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let answer = request.header("accept", "text/plain").send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("text"))
+    }
+
+    /// POSTs bytes; the status and the JSON body.
+    ///
+    /// # Panics
+    /// Where there is no answer, or not JSON.
+    pub async fn post(&self, path: &str, body: Vec<u8>) -> (u16, Value) {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.key).body(body);
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.expect("a body");
+        (status, serde_json::from_slice(&body).unwrap_or_else(|e| panic!("POST {path}: {e}: {body:?}")))
+    }
+
+    /// Uploads symbols and waits until the builder is done with them; the upload as it is then.
+    ///
+    /// # Panics
+    /// Where the upload is refused or not done within a minute.
+    pub async fn upload(&self, file: Vec<u8>) -> Value {
+        let (status, accepted) = self.post("/v1/symbols", file).await;
+        assert_eq!(status, 202, "{accepted}");
+        let id = accepted["id"].as_str().expect("an id").to_owned();
+        for _ in 0..6 {
+            let (status, upload) = self.get(&format!("/v1/symbols/uploads/{id}?wait=10s")).await;
+            assert_eq!(status, 200, "{upload}");
+            if !["queued", "building", "processing", "received"].contains(&upload["status"].as_str().unwrap_or("")) {
+                return upload;
+            }
+        }
+        panic!("upload {id} is not done after a minute");
+    }
+
+    /// Asks a path again and again until `done` says yes to its body.
+    ///
+    /// # Panics
+    /// Where that has not come after `limit`.
+    pub async fn wait_for(&self, path: &str, limit: Duration, done: impl Fn(u16, &Value) -> bool) -> Value {
+        let mut waited = Duration::ZERO;
+        loop {
+            let (status, body) = self.get(path).await;
+            if done(status, &body) {
+                return body;
+            }
+            assert!(waited < limit, "GET {path}: after {limit:?} it is {status} {body}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            waited += Duration::from_millis(200);
+        }
+    }
+}

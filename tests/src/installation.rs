@@ -1,0 +1,254 @@
+//! One installation of the service: a database, a topic prefix and a bucket of its own, and every
+//! service as a process.
+
+use crate::binary::{self, Process};
+use crate::client::Client;
+use crate::topics::Topics;
+use sqlx::{Connection, Executor, PgConnection};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+use tempfile::TempDir;
+use unslide_embedded::S3Endpoint;
+use unslide_testkit::servers;
+
+/// The tenant that an installation is made with.
+pub const TENANT: &str = "acme";
+
+/// An installation. Dropped, its processes are killed and its folder is deleted.
+pub struct Installation {
+    /// The api's address.
+    pub url: String,
+    /// A key of [`TENANT`] with every scope of a tenant.
+    pub key: String,
+    /// Clients of its Kafka.
+    pub topics: Topics,
+    environment: BTreeMap<String, String>,
+    prefix: String,
+    database: String,
+    processes: BTreeMap<String, Process>,
+    _s3: S3Endpoint,
+    folder: TempDir,
+}
+
+impl Installation {
+    /// A migrated installation with a tenant and a key; no service runs yet.
+    ///
+    /// # Panics
+    /// Where a server is missing or a step fails.
+    pub async fn prepare() -> Installation {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = servers::unique("e2e");
+        let database = name.replace('-', "_");
+        let mut admin = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+        admin.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.expect("a database");
+        let s3 = S3Endpoint::start(&folder.path().join("objects"), "unslide").await.expect("an S3 endpoint");
+        let port = free_port();
+        let base = servers::postgres();
+        let url = format!("{}/{database}", base.rsplit_once('/').expect("a URL with a database").0);
+        let environment = BTreeMap::from(
+            [
+                ("UNSLIDE_KAFKA__BOOTSTRAP", servers::kafka()),
+                ("UNSLIDE_KAFKA__TOPIC_PREFIX", format!("{name}.")),
+                ("UNSLIDE_KAFKA__RELAXED", "true".into()),
+                ("UNSLIDE_KAFKA__REPLICATION_FACTOR", "1".into()),
+                ("UNSLIDE_KAFKA__MIN_INSYNC_REPLICAS", "1".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__INPUT", "4".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__OUTPUT", "2".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__RETRY", "1".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__OVERFLOW", "1".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__RESYMBOLICATE", "2".into()),
+                ("UNSLIDE_KAFKA__PARTITIONS__ACCOUNT", "1".into()),
+                ("UNSLIDE_POSTGRES__URL", url),
+                ("UNSLIDE_OBJECTS__ENDPOINT", s3.url()),
+                ("UNSLIDE_OBJECTS__BUCKET", "unslide".into()),
+                ("UNSLIDE_OBJECTS__ACCESS_KEY", s3.credentials().access_key.clone()),
+                ("UNSLIDE_OBJECTS__SECRET_KEY", s3.credentials().secret_key.clone()),
+                ("UNSLIDE_OBJECTS__PATH_STYLE", "true".into()),
+                ("UNSLIDE_API__LISTEN", format!("127.0.0.1:{port}")),
+            ]
+            .map(|(key, value)| (key.to_owned(), value)),
+        );
+        let mut installation = Installation {
+            url: format!("http://127.0.0.1:{port}"),
+            key: String::new(),
+            topics: Topics::connect(&servers::kafka()),
+            environment,
+            prefix: format!("{name}."),
+            database,
+            processes: BTreeMap::new(),
+            _s3: s3,
+            folder,
+        };
+        installation.command_succeeds(&["migrate", "--topics"]);
+        installation
+    }
+
+    /// An installation with one process of each service, ready, and a tenant with a key.
+    ///
+    /// # Panics
+    /// Where a service does not become ready.
+    pub async fn start() -> Installation {
+        let mut installation = Installation::prepare().await;
+        for service in ["builder", "api", "indexer", "symbolizer"] {
+            installation.start_service(service, service, &[]);
+        }
+        installation.make_tenant(TENANT);
+        for service in ["builder", "api", "indexer", "symbolizer"] {
+            installation.wait_ready(service).await;
+        }
+        installation
+    }
+
+    /// Creates a tenant, and the key that [`Installation::client`] uses. The builder must run: it
+    /// tells the workers of the tenant.
+    ///
+    /// # Panics
+    /// Where the command fails.
+    pub fn make_tenant(&mut self, tenant: &str) {
+        self.command_succeeds(&["tenant", "create", tenant]);
+        let scopes = "symbols:write,symbols:read,reports:write,reports:read";
+        let output = self.command_succeeds(&["key", "create", "--tenant", tenant, "--scope", scopes]);
+        let key = output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key is printed");
+        self.key = key.to_owned();
+    }
+
+    /// Runs a command of the binary with this installation's configuration; its standard output.
+    ///
+    /// # Panics
+    /// Where it fails.
+    pub fn command_succeeds(&self, arguments: &[&str]) -> String {
+        let (status, output, error) = self.command(arguments);
+        assert_eq!(status, 0, "unslide {arguments:?}: {output}{error}");
+        output
+    }
+
+    /// Runs a command of the binary with this installation's configuration: exit code, standard
+    /// output and standard error.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn command(&self, arguments: &[&str]) -> (i32, String, String) {
+        let done = binary::command(arguments)
+            .envs(&self.environment)
+            .env("UNSLIDE_URL", &self.url)
+            .env("UNSLIDE_API_KEY", &self.key)
+            .output()
+            .expect("starts");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
+    }
+
+    /// Starts a service under a name of its own, with further settings.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn start_service(&mut self, name: &str, service: &str, settings: &[(&str, &str)]) {
+        let cache = self.folder.path().join(format!("cache-{name}"));
+        let mut command = binary::command(&[service]);
+        command
+            .envs(&self.environment)
+            .env("UNSLIDE_ADMIN__LISTEN", format!("127.0.0.1:{}", self.admin_port(name)))
+            .env("UNSLIDE_WORKER", name);
+        if matches!(service, "symbolizer" | "api") {
+            command.env(format!("UNSLIDE_{}__CACHE_DIR", service.to_uppercase()), &cache);
+        }
+        command.envs(settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
+        let process = Process::start(name, command, &self.log(name));
+        self.processes.insert(name.to_owned(), process);
+    }
+
+    fn admin_port(&mut self, name: &str) -> String {
+        let key = format!("admin {name}");
+        self.environment.entry(key).or_insert_with(|| free_port().to_string()).clone()
+    }
+
+    fn log(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(format!("{name}.log"))
+    }
+
+    /// What a process has logged.
+    #[must_use]
+    pub fn logged(&self, name: &str) -> String {
+        std::fs::read_to_string(self.log(name)).unwrap_or_default()
+    }
+
+    /// Waits until a process says that it is ready.
+    ///
+    /// # Panics
+    /// Where it ends or is not ready after a minute.
+    pub async fn wait_ready(&mut self, name: &str) {
+        let port = self.admin_port(name);
+        let http = Client::new(&format!("http://127.0.0.1:{port}"), "");
+        for _ in 0..600 {
+            if let Some(status) = self.process(name).ended() {
+                panic!("{name} has ended ({status}):\n{}", self.logged(name));
+            }
+            if tokio::net::TcpStream::connect(format!("127.0.0.1:{port}")).await.is_ok()
+                && http.get_text("/readyz").await.0 == 200
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{name} is not ready: {:?}\n{}", http.get_text("/readyz").await, self.logged(name));
+    }
+
+    /// The metrics of a process, as Prometheus text.
+    pub async fn metrics(&mut self, name: &str) -> String {
+        let port = self.admin_port(name);
+        Client::new(&format!("http://127.0.0.1:{port}"), "").get_text("/metrics").await.1
+    }
+
+    /// A running process.
+    ///
+    /// # Panics
+    /// Where none has that name.
+    pub fn process(&mut self, name: &str) -> &mut Process {
+        self.processes.get_mut(name).unwrap_or_else(|| panic!("no process {name}"))
+    }
+
+    /// Takes a process out, to kill or to end it.
+    ///
+    /// # Panics
+    /// Where none has that name.
+    pub fn take(&mut self, name: &str) -> Process {
+        self.processes.remove(name).unwrap_or_else(|| panic!("no process {name}"))
+    }
+
+    /// A client of the public API.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new(&self.url, &self.key)
+    }
+
+    /// The full name of a topic.
+    #[must_use]
+    pub fn topic(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Ends every process as an operator would, and deletes the database.
+    ///
+    /// # Panics
+    /// Where a process does not end in time or not with success.
+    pub async fn stop(mut self) {
+        for (name, process) in std::mem::take(&mut self.processes) {
+            let status = tokio::task::block_in_place(|| process.terminate(Duration::from_secs(40)));
+            assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
+        }
+        let mut admin = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+        let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
+        admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("dropped");
+    }
+}
+
+/// A port of the loopback interface that is free now.
+///
+/// # Panics
+/// Where there is none.
+#[must_use]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}

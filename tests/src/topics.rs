@@ -1,0 +1,147 @@
+//! A customer's Kafka clients: librdkafka with its usual settings, no code of the service.
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One record as a consumer sees it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The partition.
+    pub partition: i32,
+    /// The offset in it.
+    pub offset: i64,
+    /// The key, if it is text.
+    pub key: Option<String>,
+    /// Headers with text values.
+    pub headers: BTreeMap<String, String>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+impl Record {
+    /// The value as JSON.
+    ///
+    /// # Panics
+    /// Where it is none.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.value).expect("an output is JSON")
+    }
+
+    /// A header's text, or nothing.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// Reads topics from their start, committed records only.
+pub struct Topics {
+    bootstrap: String,
+    producer: FutureProducer,
+}
+
+impl Topics {
+    /// Clients of the Kafka at `bootstrap`.
+    ///
+    /// # Panics
+    /// Where the client cannot be made.
+    #[must_use]
+    pub fn connect(bootstrap: &str) -> Topics {
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", bootstrap)
+            .set("message.max.bytes", "30000000")
+            .set("linger.ms", "5")
+            .create()
+            .expect("a producer");
+        Topics { bootstrap: bootstrap.to_owned(), producer }
+    }
+
+    /// Produces one record and waits until the broker has it.
+    ///
+    /// # Panics
+    /// Where the broker refuses it.
+    pub async fn produce(&self, topic: &str, partition: Option<i32>, headers: &[(&str, &str)], value: &[u8]) {
+        let mut all = OwnedHeaders::new();
+        for (key, value) in headers {
+            all = all.insert(Header { key, value: Some(value) });
+        }
+        let mut record = FutureRecord::<(), [u8]>::to(topic).headers(all).payload(value);
+        if let Some(partition) = partition {
+            record = record.partition(partition);
+        }
+        self.producer.send(record, Duration::from_secs(30)).await.map_err(|(e, _)| e).expect("produced");
+    }
+
+    /// Every committed record of a topic, from its start to its end as it is now.
+    ///
+    /// # Panics
+    /// Where Kafka does not answer.
+    #[must_use]
+    pub fn read_all(&self, topic: &str) -> Vec<Record> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", "unslide-tests-reader")
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .set("isolation.level", "read_committed")
+            .set("fetch.message.max.bytes", "30000000")
+            .create()
+            .expect("a consumer");
+        let wait = Duration::from_secs(20);
+        let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
+        let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();
+        let mut list = TopicPartitionList::new();
+        for partition in &partitions {
+            list.add_partition_offset(topic, *partition, Offset::Beginning).expect("an offset");
+        }
+        consumer.assign(&list).expect("assigned");
+        let mut open = partitions.len();
+        let mut records = Vec::new();
+        while open > 0 {
+            match consumer.poll(wait) {
+                Some(Ok(message)) => records.push(Record {
+                    partition: message.partition(),
+                    offset: message.offset(),
+                    key: message.key().map(|k| String::from_utf8_lossy(k).into_owned()),
+                    headers: message.headers().map(read_headers).unwrap_or_default(),
+                    value: message.payload().unwrap_or_default().to_vec(),
+                }),
+                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(error)) => panic!("reading {topic}: {error}"),
+                None => panic!("reading {topic}: nothing for {wait:?}"),
+            }
+        }
+        records
+    }
+
+    /// Reads a topic again and again until `done` says yes, and returns what it held then.
+    ///
+    /// # Panics
+    /// Where that has not come after `limit`.
+    pub async fn wait_for(&self, topic: &str, limit: Duration, done: impl Fn(&[Record]) -> bool) -> Vec<Record> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let records = tokio::task::block_in_place(|| self.read_all(topic));
+            if done(&records) {
+                return records;
+            }
+            assert!(waited < limit, "{topic}: not there after {limit:?}; it holds {} records", records.len());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            waited += Duration::from_millis(200);
+        }
+    }
+}
+
+fn read_headers(headers: &rdkafka::message::BorrowedHeaders) -> BTreeMap<String, String> {
+    headers
+        .iter()
+        .map(|h| (h.key.to_owned(), String::from_utf8_lossy(h.value.unwrap_or_default()).into_owned()))
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! The commands of a build pipeline, and the embedded default over a restart.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::binary;
+use unslide_tests::client::Client;
+use unslide_tests::installation::Installation;
+use unslide_tests::topics::Topics;
+
+const SOON: Duration = Duration::from_secs(90);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
+    let fixtures = unslide_testkit::fixtures::built();
+    let app = App::fixture("app");
+    let installation = Installation::start().await;
+    let id = app.debug_id.to_string();
+    let (status, output, error) = installation.command(&["symbols", "check", &id]);
+    assert_ne!(status, 0, "{output}{error}");
+    assert!(output.contains("missing"), "{output}{error}");
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let nested = folder.path().join("Build/Products/Release-iphoneos");
+    copy(&fixtures.join("app.dSYM"), &nested.join("app.dSYM"));
+    copy(&fixtures.join("kit.dSYM"), &nested.join("kit.dSYM"));
+    let path = folder.path().to_str().expect("a path").to_owned();
+    installation.command_succeeds(&["upload", &path]);
+    let output = installation.command_succeeds(&["symbols", "check", "--wait", &id]);
+    assert!(output.contains("ready"), "{output}");
+    // Again: nothing to do, and that is a success.
+    installation.command_succeeds(&["upload", &path]);
+
+    std::fs::write(nested.join("app.dSYM/Contents/Resources/DWARF/app"), &app.dsym[..app.dsym.len() / 2])
+        .expect("written");
+    let (status, output, error) = installation.command(&["upload", &path]);
+    assert_ne!(status, 0, "a file that is cut in half is no success: {output}{error}");
+    installation.stop().await;
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+struct Dev {
+    child: Child,
+    facts: serde_json::Value,
+}
+
+impl Dev {
+    fn start(data: &std::path::Path) -> Dev {
+        let data = data.to_str().expect("a path");
+        let mut child = binary::command(&["dev", "--json", "--data-dir", data, "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+        let facts = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
+        Dev { child, facts }
+    }
+
+    fn fact(&self, name: &str) -> &str {
+        self.facts[name].as_str().unwrap_or_else(|| panic!("no {name} in {}", self.facts))
+    }
+
+    fn stop(mut self) {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM).expect("sent");
+        assert!(self.child.wait().expect("ends").success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_embedded_default_keeps_everything_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let app = App::fixture("app");
+    let dev = tokio::task::block_in_place(|| Dev::start(&data));
+    let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
+    client.upload(app.dsym.clone()).await;
+    let key = dev.fact("api_key").to_owned();
+    tokio::task::block_in_place(|| dev.stop());
+
+    let dev = tokio::task::block_in_place(|| Dev::start(&data));
+    assert_eq!(dev.fact("api_key"), key);
+    let topics = Topics::connect(dev.fact("kafka_bootstrap"));
+    let report = app.report(7).bytes();
+    topics.produce("crash.reports", None, &[("tenant", dev.fact("tenant"))], &report).await;
+    let enriched = topics.wait_for("crash.symbolicated", SOON, |records| !records.is_empty()).await;
+    assert_eq!(functions(&enriched[0].json()), FUNCTIONS.map(<[_]>::to_vec));
+    let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
+    let path = "/v1/reports/00000000-0000-4000-8000-000000000007";
+    client.wait_for(path, SOON, |status, _| status == 200).await;
+    tokio::task::block_in_place(|| dev.stop());
+
+    let dev = tokio::task::block_in_place(|| Dev::start(&data));
+    let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
+    assert_eq!(client.get(path).await.0, 200, "reports outlive a restart");
+    tokio::task::block_in_place(|| dev.stop());
+}

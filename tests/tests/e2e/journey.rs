@@ -1,0 +1,72 @@
+//! Upload, report, enriched report, query: the main job through every service.
+
+use std::time::Duration;
+use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::installation::{Installation, TENANT};
+
+const SOON: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
+    let app = App::fixture("app");
+    let installation = Installation::start().await;
+    let client = installation.client();
+
+    let upload = client.upload(app.dsym.clone()).await;
+    let object = &upload["objects"][0];
+    assert_eq!(object["status"], "ready", "{upload}");
+    assert_eq!(object["debug_id"], app.debug_id.to_string());
+    assert_eq!(object["arch"], "arm64");
+
+    // One report over the wire as a gateway sends it, one over HTTP as an SDK sends it, one broken.
+    let input = installation.topic("crash.reports");
+    let first = app.report(1).bytes();
+    installation.topics.produce(&input, None, &[("tenant", TENANT)], &first).await;
+    installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    let second = app.report(2).bytes();
+    let (status, accepted) = client.post("/v1/reports", second.clone()).await;
+    assert_eq!(status, 202, "{accepted}");
+
+    let output = installation.topic("crash.symbolicated");
+    let enriched = installation.topics.wait_for(&output, SOON, |records| records.len() >= 2).await;
+    assert_eq!(enriched.len(), 2);
+    for record in &enriched {
+        let report = record.json();
+        assert_eq!(functions(&report), FUNCTIONS.map(<[_]>::to_vec), "{report}");
+        assert_eq!(report["symbolication"]["status"], "complete");
+        assert_eq!(report["symbolication"]["tenant"], TENANT);
+        assert_eq!(report["symbolication"]["revision"], 1);
+        assert_eq!(record.header("tenant"), TENANT);
+        assert_eq!(record.header("origin-topic"), input);
+        assert!(!record.header("traceparent").is_empty());
+        let limits = unslide_report::ReadLimits::default();
+        let original = unslide_report::splice::strip(&record.value, &limits).expect("ours can be taken out");
+        assert!([&first, &second].contains(&&original.into_owned()), "every other byte is as it was");
+    }
+
+    let dead = installation.topic("unslide.dead-letter");
+    let dead = installation.topics.wait_for(&dead, SOON, |records| !records.is_empty()).await;
+    assert_eq!((dead.len(), dead[0].value.as_slice()), (1, b"{\"report\":".as_slice()));
+    assert_eq!(dead[0].header("reason"), "truncated");
+
+    let found = client
+        .wait_for("/v1/reports?app=com.example.shop&version=1.2.3", SOON, |status, page| {
+            status == 200 && page["reports"].as_array().is_some_and(|reports| reports.len() == 2)
+        })
+        .await;
+    let id = found["reports"][0]["id"].as_str().expect("an id").to_owned();
+    let (status, stored) = client.get(&format!("/v1/reports/{id}")).await;
+    assert_eq!(status, 200);
+    assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
+    let (status, log) = client.get_text(&format!("/v1/reports/{id}")).await;
+    assert_eq!(status, 200);
+    assert!(log.contains("Thread 0 Crashed") && log.contains("leaf_crash"), "{log}");
+    let (status, explained) = client.get(&format!("/v1/reports/{id}/explain")).await;
+    assert_eq!(status, 200, "{explained}");
+    let (_, versions) = client.get("/v1/apps/com.example.shop/versions").await;
+    assert_eq!(versions["versions"][0]["reports"], 2, "{versions}");
+    let (_, missing) = client.get("/v1/missing-symbols").await;
+    assert!(!missing.to_string().contains(&app.debug_id.to_string()), "{missing}");
+
+    installation.stop().await;
+}
