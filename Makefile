@@ -1,0 +1,74 @@
+# `make demo` shows the service at work; `make test` is what a change has to pass.
+CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TARGET_DIR
+CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
+SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
+SERVERS_DATA ?= $(CURDIR)/.unslide/servers
+
+.PHONY: help demo test servers servers-down bench fuzz release fmt lint prepare clean-cache
+
+help:
+	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
+	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
+	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
+	@echo 'make servers-down  stop them'
+	@echo 'make bench         the figures of the README'
+	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (600)'
+	@echo 'make release       the optimised binary'
+	@echo 'make fmt | lint    format | formatting and lints only'
+	@echo 'make prepare       write .sqlx anew after a change of a query or a migration'
+	@echo 'make clean-cache   delete fetched servers and tools'
+
+demo:
+	@echo '== tools and packages'
+	@scripts/setup build
+	@echo '== building (some minutes the first time)'
+	@cargo build --locked --package unslide
+	@echo '== the demo'
+	@$(CARGO_TARGET_DIR)/debug/unslide demo
+
+test:
+	@scripts/test
+
+servers:
+	@scripts/setup build >&2
+	@cargo build --locked --quiet --package unslide-embedded --bin unslide-servers
+	@mkdir -p $(SERVERS_DATA)
+	@$(SERVERS) up $(SERVERS_DATA) --fast
+
+servers-down:
+	@$(SERVERS) down $(SERVERS_DATA)
+
+bench:
+	@scripts/setup test
+	@scripts/bench
+
+fuzz:
+	@scripts/fuzz
+
+release:
+	@scripts/setup build
+	@echo '== building the optimised binary (some minutes)'
+	@cargo build --locked --release --package unslide
+	@ls -lh $(CARGO_TARGET_DIR)/release/unslide
+
+fmt:
+	@cargo fmt --all
+
+lint:
+	@cargo fmt --all --check
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+
+prepare:
+	@scripts/setup test
+	@cargo build --locked --quiet --package unslide-embedded --bin unslide-servers
+	@mkdir -p $(SERVERS_DATA)
+	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; \
+	  export PATH="$(CACHE)/tools/bin:$$PATH"; \
+	  database="$${UNSLIDE_TEST_POSTGRES%/*}/unslide_prepare"; \
+	  sqlx database drop -y --database-url "$$database" && \
+	  sqlx database setup --source migrations --database-url "$$database" && \
+	  scripts/prepare "$$database"
+
+clean-cache:
+	rm -rf $(CACHE) /var/cache/unslide/servers-*
