@@ -1,4 +1,5 @@
 //! What tests share: where the real servers are, and generated input.
 
+pub mod fixtures;
 pub mod reports;
 pub mod servers;

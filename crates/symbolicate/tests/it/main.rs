@@ -1,0 +1,4 @@
+//! Symbolication against real files and other tools.
+
+mod llvm;
+mod proof;

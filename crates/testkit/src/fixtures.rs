@@ -1,0 +1,170 @@
+//! Real Mach-O files and dSYMs for tests: made by compilers from the sources in `tests/fixtures`, or
+//! fetched from a package registry. Each is made once and kept in the build folder, never committed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The package with the published dSYM (Apache-2.0): Swift, C++, Rust and Objective-C in one image.
+const CANVAS: &str = "@nativescript/canvas@2.1.18";
+/// SHA-512 of the package's file, as the registry states it.
+const CANVAS_SHA512: &str = "c23e206c6f985ba1974c0739cca5ba0fb0818c8cb02ca06bc9621b844463488efef6b785767c968eda1fe01a7b275ba27909fee9eec895074952e3b4649b748c";
+
+/// The folder `tests/fixtures` of the repository, with the recipe and its sources.
+#[must_use]
+pub fn recipe() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures")
+}
+
+/// The folder with the output of `tests/fixtures/build`, made when its sources or the compilers change.
+///
+/// # Panics
+/// Where a compiler is missing or fails, with what it printed.
+#[must_use]
+pub fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let recipe = recipe();
+        let mut key = Fnv::new();
+        key.folder(&recipe);
+        for tool in ["clang-19", "ld64.lld-19", "rustc"] {
+            key.bytes(&version(tool));
+        }
+        once(&format!("fixtures-{:016x}", key.0), |target| {
+            run(Command::new(recipe.join("build")).arg(target));
+        })
+    })
+}
+
+/// The DWARF file in the dSYM of a fixture, such as `app`.
+#[must_use]
+pub fn dsym(name: &str) -> PathBuf {
+    folder().join(format!("{name}.dSYM/Contents/Resources/DWARF/{name}"))
+}
+
+/// A fixture that is not a dSYM, such as `app-symtab`.
+#[must_use]
+pub fn binary(name: &str) -> PathBuf {
+    folder().join(name)
+}
+
+/// The arm64 DWARF file of a published dSYM with Swift, fetched with `npm pack`. `Err` says why there
+/// is none, where the registry cannot be reached; the test that wanted it then says so and ends.
+///
+/// # Errors
+/// The registry's or npm's own words.
+///
+/// # Panics
+/// Where the package is not the one that was pinned.
+pub fn canvas_dsym() -> Result<PathBuf, String> {
+    static CANVAS_FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let folder = CANVAS_FOLDER.get_or_init(|| {
+        let name = format!("canvas-{}", &CANVAS_SHA512[..16]);
+        if let Some(folder) = made(&name) {
+            return Ok(folder);
+        }
+        let target = cache().join(format!("{name}.{}", std::process::id()));
+        std::fs::create_dir_all(&target).map_err(|e| e.to_string())?;
+        let packed = Command::new("npm")
+            .args(["pack", "--silent", CANVAS, "--pack-destination"])
+            .arg(&target)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| format!("npm: {e}"))?;
+        if !packed.status.success() {
+            return Err(format!("npm pack {CANVAS}: {}", String::from_utf8_lossy(&packed.stderr)));
+        }
+        let file = String::from_utf8_lossy(&packed.stdout).trim().to_owned();
+        let sum = run(Command::new("sha512sum").arg(&file).current_dir(&target));
+        assert!(sum.starts_with(CANVAS_SHA512), "{CANVAS} is not the pinned file: {sum}");
+        run(Command::new("tar")
+            .args(["xzf", &file, "--wildcards", "*/dSYMs/*/DWARF/*"])
+            .current_dir(&target));
+        std::fs::remove_file(target.join(&file)).map_err(|e| e.to_string())?;
+        Ok(settle(&target, &name))
+    });
+    let dsym = "package/platforms/ios/CanvasNative.xcframework/ios-arm64/dSYMs/CanvasNative.framework.dSYM";
+    folder.clone().map(|folder| folder.join(dsym).join("Contents/Resources/DWARF/CanvasNative"))
+}
+
+/// Runs a command that must succeed, and returns what it printed.
+///
+/// # Panics
+/// Where it is missing or fails, with what it printed on standard error.
+pub fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
+    assert!(
+        output.status.success(),
+        "{} failed: {}",
+        command.get_program().display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn version(tool: &str) -> Vec<u8> {
+    let needed = "tests need clang-19, lld-19 and llvm-19 (Debian packages of these names), python3 and rustc \
+                  with `rustup target add aarch64-apple-ios`";
+    let output = Command::new(tool).arg("--version").output();
+    output.unwrap_or_else(|error| panic!("{tool}: {error}; {needed}")).stdout
+}
+
+/// The build folder of the running test: `target/debug/deps/test` lies three levels below it.
+fn cache() -> PathBuf {
+    let executable = std::env::current_exe().unwrap_or_default();
+    executable.ancestors().nth(3).map_or_else(std::env::temp_dir, Path::to_owned).join("test-fixtures")
+}
+
+fn made(name: &str) -> Option<PathBuf> {
+    Some(cache().join(name)).filter(|folder| folder.is_dir())
+}
+
+/// Makes a folder once. Two processes may both make it; the first to finish is kept.
+fn once(name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    made(name).unwrap_or_else(|| {
+        let target = cache().join(format!("{name}.{}", std::process::id()));
+        std::fs::create_dir_all(&target).unwrap_or_else(|error| panic!("{}: {error}", target.display()));
+        make(&target);
+        settle(&target, name)
+    })
+}
+
+fn settle(target: &Path, name: &str) -> PathBuf {
+    let folder = cache().join(name);
+    if std::fs::rename(target, &folder).is_err() {
+        // Another process was first; a leftover is only a waste of space.
+        let _ = std::fs::remove_dir_all(target);
+    }
+    assert!(folder.is_dir(), "{} cannot be made", folder.display());
+    folder
+}
+
+/// FNV-1a: a key for a folder, no protection against anyone.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xCBF2_9CE4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+
+    fn folder(&mut self, folder: &Path) {
+        let read = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let mut paths: Vec<PathBuf> = read.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            self.bytes(path.file_name().unwrap_or_default().as_encoded_bytes());
+            if path.is_dir() {
+                self.folder(&path);
+            } else {
+                self.bytes(&std::fs::read(&path).unwrap_or_default());
+            }
+        }
+    }
+}
