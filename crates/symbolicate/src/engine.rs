@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, FileAddress, LoadAddress, Slide, TenantId};
-use unslide_report::{Backtrace, FrameCounts, Origin, Report};
+use unslide_report::{Backtrace, FrameCounts, Origin, Report, splice};
 
 /// What a caller knows and a report does not: all of it is written down as it is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -254,8 +254,7 @@ impl<'i> Splicer<'i> {
             self.copied = own.end.max(self.copied);
         }
         self.copy(at);
-        let key: &[u8] = if has_members { b",\"symbolication\":" } else { b"\"symbolication\":" };
-        self.out.extend_from_slice(key);
+        self.out.extend_from_slice(splice::key(has_members));
     }
 
     fn copy(&mut self, to: usize) {

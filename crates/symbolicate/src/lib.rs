@@ -4,6 +4,7 @@ mod answer;
 mod attribute;
 pub mod demangle;
 mod engine;
+mod explain;
 mod index;
 mod json;
 pub mod object;
@@ -18,9 +19,15 @@ mod system;
 
 pub use attribute::Join;
 pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, needs};
+pub use explain::{
+    ExplainedBacktrace, ExplainedFrame, ExplainedImage, ExplainedSymcache, Explanation, explain,
+};
 pub use index::{Extent, ImageIndex};
 pub use output::{ENGINE, VERSION};
 pub use plan::{Need, Plan};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::{ImageSymbols, Symbols};
 pub use system::is_system_path;
+
+#[cfg(test)]
+mod tests;

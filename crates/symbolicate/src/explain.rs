@@ -1,0 +1,318 @@
+//! Why each frame got the answer that it got.
+
+use crate::answer::{FrameAnswer, Judged, Name, answer, judge};
+use crate::output::{DeviceNames, ENGINE};
+use crate::plan::{Plan, PlannedFrame};
+use crate::status::{FrameStatus, ImageStatus};
+use crate::symbols::ImageSymbols;
+use crate::symcache::Source;
+use serde::Serialize;
+use unslide_model::{
+    ContentHash, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
+};
+use unslide_report::{Frame, Number, Origin, Report};
+
+/// The whole reasoning over one report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The report.
+    pub report_id: ReportId,
+    /// The engine that reasons.
+    pub engine: &'static str,
+    /// The images that frames refer to.
+    pub images: Vec<ExplainedImage>,
+    /// Every backtrace, in the order of the report.
+    pub backtraces: Vec<ExplainedBacktrace>,
+}
+
+/// An image and its symbols. Addresses are hexadecimal texts, so that no reader loses bits of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedImage {
+    /// Its debug id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debug_id: Option<DebugId>,
+    /// Its path in the report's words.
+    pub path: String,
+    /// True for an image of the operating system.
+    pub system: bool,
+    /// Its CPU in the report's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<&'static str>,
+    /// Where it was loaded.
+    pub load_address: String,
+    /// Where it prefers to be loaded, by the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_vm_address: Option<String>,
+    /// Where it prefers to be loaded, by its object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object_vm_address: Option<String>,
+    /// What became of its symbols.
+    pub status: ImageStatus,
+    /// Which symcache answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symcache: Option<ExplainedSymcache>,
+}
+
+/// A symcache that answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedSymcache {
+    /// The generation of the debug id's symbols.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    /// The object that it was built from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<ContentHash>,
+    /// The CPU of the object.
+    pub arch: &'static str,
+    /// What the object has to offer.
+    pub quality: Quality,
+}
+
+/// A list of frames.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedBacktrace {
+    /// 0 for the outer report, 1 for its `recrash_report`, and so on.
+    pub part: usize,
+    /// Where it lies.
+    pub origin: &'static str,
+    /// The thread's own index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<i64>,
+    /// True for the thread that crashed.
+    pub crashed: bool,
+    /// Its frames.
+    pub frames: Vec<ExplainedFrame>,
+}
+
+/// The way from a frame to its answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedFrame {
+    /// Its position, 0 the innermost.
+    pub index: usize,
+    /// The address as the report has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction_addr: Option<String>,
+    /// The address without sign, fraction, instruction-set bits and signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned: Option<String>,
+    /// True where the report has a float.
+    pub imprecise: bool,
+    /// True where a pointer's signature was taken off.
+    pub pac_stripped: bool,
+    /// The number of the rule that chose the look-up address, 1 to 9.
+    pub rule: u8,
+    /// The name of that rule.
+    pub rule_name: &'static str,
+    /// True where the look-up address is one lower than the cleaned one.
+    pub adjusted: bool,
+    /// The address that was looked up, in the process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookup_address: Option<String>,
+    /// The image's position in [`Explanation::images`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<u32>,
+    /// How the image was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_by: Option<&'static str>,
+    /// True where the frame itself names another image.
+    pub reattributed: bool,
+    /// Load address − preferred address of the image, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slide: Option<String>,
+    /// The address that was looked up, from the image's start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookup_relative: Option<String>,
+    /// The address that was looked up, in the object's own address space.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookup_file_address: Option<String>,
+    /// How it ended.
+    pub status: FrameStatus,
+    /// `dwarf`, `symtab`, `exports` or `device`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<&'static str>,
+    /// True where the answer is a guess.
+    pub approximate: bool,
+    /// The functions, the innermost first, with their lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<String>,
+    /// What decided it, in a sentence.
+    pub reason: String,
+}
+
+/// Answers every frame as [`enrich`](crate::enrich) does, and says why.
+#[must_use]
+pub fn explain<'s>(
+    report: &Report<'_>,
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Explanation {
+    let plan = Plan::new(report);
+    let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
+    let mut names = DeviceNames::default();
+    let mut planned = plan.frames.iter();
+    let backtraces = report
+        .backtraces
+        .iter()
+        .map(|backtrace| {
+            let mut sigtramp_at = None;
+            let frames = backtrace.frames.iter().zip(planned.by_ref()).map(|(frame, planned)| {
+                let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
+                let answered = answer(&plan, &judged, frame, planned, after_sigtramp);
+                sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
+                explain_frame(&plan, &judged, frame, planned, &answered, &mut names)
+            });
+            ExplainedBacktrace {
+                part: backtrace.part,
+                origin: origin(backtrace.origin),
+                thread: backtrace.thread.and_then(|thread| thread.index),
+                crashed: backtrace.thread.is_some_and(|thread| thread.crashed),
+                frames: frames.collect(),
+            }
+        })
+        .collect();
+    Explanation { report_id: report.id, engine: ENGINE, images: images(&plan, &judged, symbols), backtraces }
+}
+
+fn images<'s>(
+    plan: &Plan<'_, '_>,
+    judged: &[Judged<'s>],
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Vec<ExplainedImage> {
+    let explained = plan.images.iter().zip(judged).map(|(image, judged)| {
+        let object = match image.debug_id.and_then(|id| symbols(&id)) {
+            Some(ImageSymbols::Found { object, .. }) => *object,
+            _ => None,
+        };
+        ExplainedImage {
+            debug_id: image.debug_id,
+            path: image.path.map(|path| path.decode().into_owned()).unwrap_or_default(),
+            system: image.system,
+            arch: image.cpu.map(|cpu| cpu.name()),
+            load_address: LoadAddress(image.start).to_string(),
+            device_vm_address: image.vmaddr.map(|address| FileAddress(address).to_string()),
+            object_vm_address: judged.symbols.map(|symbols| symbols.text_address().to_string()),
+            status: judged.status,
+            symcache: judged.symbols.map(|symbols| ExplainedSymcache {
+                generation: judged.generation,
+                object,
+                arch: symbols.cpu().name(),
+                quality: symbols.quality(),
+            }),
+        }
+    });
+    explained.collect()
+}
+
+fn explain_frame<'a>(
+    plan: &Plan<'_, 'a>,
+    judged: &[Judged<'_>],
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    answered: &FrameAnswer<'_, 'a>,
+    names: &mut DeviceNames<'a>,
+) -> ExplainedFrame {
+    let choice = answered.choice;
+    let decrement = u64::from(choice.adjusted);
+    let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
+    let judged = answered.place.and_then(|place| judged.get(place.image as usize));
+    let text = judged.and_then(|judged| judged.symbols).map(|symbols| symbols.text_address());
+    let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
+    let (source, calls) = name(answered, names);
+    ExplainedFrame {
+        index: frame.index,
+        instruction_addr: frame.instruction_addr.map(spelled),
+        cleaned: planned.valid.then(|| LoadAddress(planned.address).to_string()),
+        imprecise: planned.imprecise,
+        pac_stripped: planned.pac_stripped,
+        rule: choice.rule.number(),
+        rule_name: choice.rule.name(),
+        adjusted: choice.adjusted,
+        lookup_address: planned.valid.then(|| LoadAddress(planned.address - decrement).to_string()),
+        image: answered.place.map(|place| place.image),
+        image_by: answered.place.map(|place| place.join.name()),
+        reattributed: answered.place.is_some_and(|place| place.reattributed),
+        slide: image.and_then(|image| {
+            let preferred = text.or(image.vmaddr.map(FileAddress))?;
+            Some(Slide::between(LoadAddress(image.start), preferred).0.to_string())
+        }),
+        lookup_relative: relative.map(|relative| relative.to_string()),
+        lookup_file_address: relative.and_then(|r| Some(r.in_file(text?)?.to_string())),
+        status: answered.status,
+        source,
+        approximate: answered.approximate,
+        calls,
+        reason: reason(answered, frame, judged),
+    }
+}
+
+fn name<'a>(
+    answered: &FrameAnswer<'_, 'a>,
+    names: &mut DeviceNames<'a>,
+) -> (Option<&'static str>, Vec<String>) {
+    match &answered.name {
+        Name::Nobody => (None, Vec::new()),
+        Name::Device(device) => {
+            let demangled = names.demangled(device).map(str::to_owned);
+            (Some("device"), vec![demangled.unwrap_or_else(|| device.name.decode().into_owned())])
+        }
+        Name::Symbols(found) => {
+            let source = match found.source {
+                Source::Dwarf => "dwarf",
+                Source::Symtab => "symtab",
+                Source::Exports => "exports",
+            };
+            let calls = found.calls().map(|call| {
+                let mut text = call.function.decode();
+                if let Some(file) = call.file {
+                    text = format!("{text} in {}", file.decode());
+                }
+                if let Some(line) = call.line {
+                    text = format!("{text}:{line}");
+                }
+                if call.inlined { format!("{text} (inlined)") } else { text }
+            });
+            (Some(source), calls.collect())
+        }
+    }
+}
+
+fn reason(answered: &FrameAnswer<'_, '_>, frame: &Frame<'_>, judged: Option<&Judged<'_>>) -> String {
+    let symbols = match judged.map(|judged| judged.status) {
+        Some(ImageStatus::Found) => "the symbols name no function at all",
+        Some(ImageStatus::Malformed) => "the symbols are broken, or for another CPU",
+        Some(ImageStatus::Unsupported) => "the symbols are of a kind that is not read",
+        Some(ImageStatus::FetchingFailed) => "the symbols could not be fetched",
+        Some(ImageStatus::Missing) | None => "no symbols are known for the image's debug id",
+    };
+    let device = match (&answered.name, frame.symbol_name) {
+        (Name::Device(_), _) => "the device's own name stands in",
+        (_, Some(_)) => "the device's own name is no name, or too far off",
+        (_, None) => "the device gives no name either",
+    };
+    match answered.status {
+        FrameStatus::Symbolicated => "the image's symbols answered".to_owned(),
+        FrameStatus::MissingSymbol if judged.is_some_and(|j| j.symbols.is_some()) => {
+            "the image's symbols have no function at the look-up address".to_owned()
+        }
+        FrameStatus::UnknownImage => "the look-up address lies in no image of the report's list".to_owned(),
+        FrameStatus::InvalidAddress => "the frame has no address, or one in the page at 0".to_owned(),
+        _ => format!("{symbols}; {device}"),
+    }
+}
+
+fn spelled(number: Number) -> String {
+    match number {
+        Number::Int { magnitude, negative: false } => LoadAddress(magnitude).to_string(),
+        Number::Int { magnitude, negative: true } => format!("-{magnitude}"),
+        Number::Float(float) => float.to_string(),
+    }
+}
+
+fn origin(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Thread => "thread",
+        Origin::CrashedThread => "crashed_thread",
+        Origin::LastException => "last_exception_backtrace",
+        Origin::DeallocatedException => "last_dealloced_nsexception",
+        Origin::Profile => "profile",
+    }
+}

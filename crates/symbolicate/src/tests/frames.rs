@@ -1,0 +1,256 @@
+//! From a frame to its answer.
+
+use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, lines, symbols};
+use serde_json::{Value, json};
+use unslide_model::Quality;
+use unslide_testkit::reports::{ARM64, ARM64_32, ARMV7, Error, Frame, Image, Json, Report, Thread, X86_64};
+
+#[test]
+fn a_frame_says_everything_that_the_symbols_know() {
+    let frame = Have::app().stopped([Frame::at(BASE + 0x1050), Frame::at(BASE + at::AFTER)]);
+    assert_eq!(
+        frame[0],
+        json!({
+            "status": "symbolicated", "source": "dwarf", "debug_id": APP.to_lowercase(),
+            "relative_address": 0x1050, "symbol": "_ZN4Shop3addEi", "symbol_offset": 0x50,
+            "calls": [
+                {"function": "Shop::price(int)", "raw": "_ZN4Shop5priceEi", "file": "/src/cart.cpp",
+                 "line": 12, "inlined": true},
+                {"function": "Shop::add(int)", "raw": "_ZN4Shop3addEi", "file": "/src/cart.cpp",
+                 "line": 40, "column": 9},
+            ],
+        })
+    );
+    // The call returns to line 44 and was made from line 12.
+    assert_eq!(frame[1]["adjusted"], 1);
+    assert_eq!(frame[1]["relative_address"], at::AFTER);
+    assert_eq!(frame[1]["symbol_offset"], 0x80);
+    assert_eq!(lines(&frame[1]), [12, 40]);
+}
+
+#[test]
+fn the_relative_address_is_the_offset_in_the_image_whatever_the_slide() {
+    for base in [0x4000, BASE, 0x1_8000_0000, u64::MAX - 0x10_FFFF] {
+        let image = Image::new(APP_PATH, APP, base).vmaddr(0).size(0x10_0000);
+        let report = Report::standard().image(image).crashed_at([base + at::INLINED]);
+        let frames = Have::app().frames(&report, 0);
+        assert_eq!((lines(&frames[0]), &frames[0]["relative_address"]), (vec![12, 40], &json!(0x1040)));
+    }
+}
+
+/// Frame 0 at the first instruction of line 44: 44 where it is looked up as it is, 12 one lower.
+fn first(report: Report) -> (Vec<u64>, Value) {
+    let frame = Have::app().frames(&report, 0).remove(0);
+    (lines(&frame), frame)
+}
+
+#[test]
+fn each_rule_of_the_table_reaches_the_look_up() {
+    const EXACT: [u64; 1] = [44];
+    const CALL: [u64; 2] = [12, 40];
+    let thread = || Thread::new(0).frames([Frame::at(BASE + at::AFTER)]);
+    let crashed = || thread().crashed();
+    let with = |error: Error, thread: Thread| first(app().error(error).thread(thread)).0;
+
+    // 1
+    assert_eq!(first(app().thread(crashed().skipped(3)).set("crash.error.type", "profile")).0, EXACT);
+    assert_eq!(first(app().thread(crashed().skipped(3)).set("report.monitor_id", "profile")).0, EXACT);
+    // 4
+    assert_eq!(with(Error::Mach, crashed().skipped(64_862)), CALL);
+    // 5
+    let pc = |address: u64| [("sp", 1), ("pc", address)];
+    assert_eq!(with(Error::NsException, crashed().registers(pc(BASE + at::AFTER))), EXACT);
+    assert_eq!(with(Error::Mach, crashed().registers(pc(BASE + at::FUNCTION))), CALL);
+    // 6
+    let metric_kit = app().error(Error::NsException).set("report.monitor_id", "MetricKit").thread(crashed());
+    assert_eq!(first(metric_kit).0, EXACT);
+    // 7
+    assert_eq!(with(Error::Mach, crashed().current()), CALL);
+    for error in [Error::NsException, Error::CppException, Error::User] {
+        assert_eq!(with(error, crashed()), CALL);
+        // 8
+        assert_eq!(with(error, thread()), EXACT);
+    }
+    for error in [Error::Mach, Error::Signal, Error::Deadlock] {
+        assert_eq!(with(error, crashed()), EXACT);
+    }
+    // 9
+    let (lines, frame) = first(app().set("crash.error.type", "plugin").thread(crashed()));
+    assert_eq!((lines, &frame["approximate"]), (CALL.to_vec(), &json!(true)));
+}
+
+#[test]
+fn the_program_counter_is_compared_after_the_same_cleaning() {
+    let signed = (BASE + at::AFTER) | 0x0023_0000_0000_0000;
+    for (frame, pc) in
+        [(signed, BASE + at::AFTER), (BASE + at::AFTER, signed), (BASE + at::AFTER, BASE + 0x1083)]
+    {
+        let thread = Thread::new(0).crashed().frames([Frame::at(frame)]).registers([("pc", pc)]);
+        assert_eq!(first(app().thread(thread)).0, [44], "{frame:#x} {pc:#x}");
+    }
+}
+
+#[test]
+fn backtraces_of_exceptions_and_profiles_are_answered() {
+    let frames = || [Frame::at(BASE + at::AFTER), Frame::at(BASE + at::AFTER)];
+    let tree = Have::app().tree(&app().last_exception(frames()).deallocated_exception(1, frames()));
+    for contents in [
+        &tree["crash"]["last_exception_backtrace"]["contents"],
+        &tree["process"]["last_dealloced_nsexception"]["backtrace"]["contents"],
+    ] {
+        for frame in contents.as_array().unwrap() {
+            assert_eq!(lines(&frame["symbolication"]), [12, 40]);
+        }
+    }
+    let tree = Have::app().tree(&app().profile_frames(frames()));
+    for frame in tree["crash"]["error"]["profile"]["frames"].as_array().unwrap() {
+        assert_eq!(lines(&frame["symbolication"]), [44]);
+    }
+}
+
+#[test]
+fn the_frame_that_a_signal_interrupted_is_exact() {
+    let interrupted = Frame::at(BASE + at::AFTER);
+    // Known from the symbols of the frame before.
+    let known =
+        Have::app().stopped([Frame::at(BASE + at::SIGTRAMP + 4), interrupted.clone(), interrupted.clone()]);
+    assert_eq!([lines(&known[1]), lines(&known[2])], [vec![44], vec![12, 40]]);
+    assert_eq!((&known[1]["adjusted"], &known[2]["adjusted"]), (&Value::Null, &json!(1)));
+    // Known from the device alone, in an image without symbols and in none.
+    let library = Image::new("/usr/lib/libsystem_platform.dylib", LIBRARY, 0x1_9000_0000);
+    let by_device = Frame::at(0x1_9000_1004).symbol("_sigtramp", 0x1_9000_1000);
+    for report in [app().image(library), app()] {
+        let thread = Thread::new(0).crashed().frames([by_device.clone(), interrupted.clone()]);
+        assert_eq!(lines(&Have::app().frames(&report.thread(thread), 0)[1]), [44]);
+    }
+    // The symbols know better than the device.
+    let contradicted = Frame::at(BASE + at::SYMBOL + 4).symbol("_sigtramp", BASE + at::SYMBOL);
+    assert_eq!(lines(&Have::app().stopped([contradicted, interrupted])[1]), [12, 40]);
+}
+
+#[test]
+fn an_interrupted_frame_at_the_start_of_an_image_is_in_that_image() {
+    let before = Image::new("/app/Before", LIBRARY, BASE - 0x1000).size(0x1000);
+    let platform = "AAAAAAAA-2D2A-3A26-BF90-60D6A8896CF0";
+    let library = Image::new("/usr/lib/libsystem_platform.dylib", platform, 0x1_9000_0000);
+    let thread =
+        Thread::new(0).crashed().frames([Frame::at(0x1_9000_0000 + at::SIGTRAMP + 4), Frame::at(BASE)]);
+    let have = Have::app().and(platform, symbols(platform, ARM64, Quality::Symtab));
+    let frame = have.frames(&app().image(before).image(library).thread(thread), 0).remove(1);
+    assert_eq!((&frame["debug_id"], &frame["relative_address"]), (&json!(APP.to_lowercase()), &json!(0)));
+}
+
+#[test]
+fn gaps_and_what_lies_behind_the_last_function_have_no_symbol() {
+    for offset in [0x10, at::GAP, at::GAP + 0xFC, at::END, 0xF_0000] {
+        let frame = Have::app().exact(Frame::at(BASE + offset).symbol("previous", BASE + offset - 4));
+        assert_eq!(frame["status"], "missing_symbol", "{offset:#x}");
+        assert_eq!(frame.get("calls"), None);
+        assert_eq!((&frame["relative_address"], frame.get("source")), (&json!(offset), None));
+    }
+}
+
+#[test]
+fn sources_and_guesses_are_told() {
+    let have = Have::app();
+    let sized = have.exact(Frame::at(BASE + at::SYMBOL + 8));
+    assert_eq!(sized["source"], "symtab");
+    assert_eq!(sized["calls"], json!([{"function": "plain"}]));
+    assert_eq!(sized.get("approximate"), None);
+    let nearest = have.exact(Frame::at(BASE + at::NEAREST + 8));
+    assert_eq!((&nearest["source"], &nearest["approximate"]), (&json!("symtab"), &json!(true)));
+    let line_0 = have.exact(Frame::at(BASE + at::LINE_0 + 8));
+    assert_eq!(line_0["calls"], json!([{"function": "quiet", "file": "/src/cart.cpp"}]));
+}
+
+#[test]
+fn cleaning_marks_what_it_did() {
+    let have = Have::app();
+    let signed = have.exact(Frame::at((BASE + at::AFTER) | 0x0023_0000_0000_0000));
+    assert_eq!((&signed["pac_stripped"], lines(&signed)), (&json!(true), vec![44]));
+    let float = have.exact(Frame::of(Json::Raw(format!("{}.0", BASE + at::AFTER))));
+    assert_eq!((&float["approximate"], lines(&float)), (&json!(true), vec![44]));
+    let low_bits = have.exact(Frame::at(BASE + at::AFTER + 3));
+    assert_eq!(low_bits["relative_address"], at::AFTER);
+}
+
+#[test]
+fn thumb_and_32_bit_frames_are_cleaned_by_their_images_cpu() {
+    for (cpu, address, relative) in [
+        (ARMV7, Json::from(0x8000_1081_u64), 0x1080),
+        (ARMV7, Json::Raw(format!("-{}", 0x8000_0000_u64 - 0x1081)), 0x1080),
+        (ARM64_32, Json::Raw(format!("-{}", 0x8000_0000_u64 - 0x1080)), 0x1080),
+        (X86_64, Json::from(0x8000_1081_u64), 0x1081),
+    ] {
+        let image = Image::new(APP_PATH, APP, 0x8000_0000).cpu(cpu).vmaddr(0x4000);
+        let have = Have::default().and(APP, symbols(APP, cpu, Quality::DwarfSymtab));
+        let thread = Thread::new(0).crashed().frames([Frame::of(address.clone())]);
+        let frame = have.frames(&Report::standard().image(image).thread(thread), 0).remove(0);
+        assert_eq!((lines(&frame), &frame["relative_address"]), (vec![44], &json!(relative)), "{address:?}");
+    }
+}
+
+#[test]
+fn the_page_at_0_and_no_address_are_invalid() {
+    let have = Have::app();
+    for frame in [Frame::at(0), Frame::at(0xFFF), Frame::of(Json::from("0x1040")), Frame::of(Json::null())] {
+        assert_eq!(have.exact(frame), json!({"status": "invalid_address"}));
+    }
+    assert_eq!(have.exact(Frame::at(0x1000)), json!({"status": "unknown_image"}));
+}
+
+#[test]
+fn the_devices_name_stands_in_for_missing_symbols() {
+    let have = Have::default();
+    let frame = have.exact(Frame::at(BASE + 0x1054).symbol("-[Shop add:]", BASE + 0x1000));
+    assert_eq!(
+        frame,
+        json!({"status": "device", "source": "device", "debug_id": APP.to_lowercase(), "relative_address": 0x1054,
+               "symbol": "-[Shop add:]", "symbol_offset": 0x54, "calls": [{"function": "-[Shop add:]"}]})
+    );
+    let mangled = have.exact(Frame::at(BASE + 0x1054).symbol("_ZN4Shop3addEi", BASE + 0x1000));
+    assert_eq!(mangled["calls"], json!([{"function": "Shop::add(int)", "raw": "_ZN4Shop3addEi"}]));
+}
+
+#[test]
+fn the_devices_name_is_not_believed_blindly() {
+    let have = Have::default();
+    let status = |name: Json, distance: u64| {
+        let frame = Frame::at(BASE + 0xF_F000).set("symbol_name", name);
+        let frame = have.exact(frame.set("symbol_addr", (BASE + 0xF_F000).wrapping_sub(distance)));
+        (frame["status"].as_str().unwrap().to_owned(), frame["approximate"] == true)
+    };
+    for name in ["<redacted>", "_mh_execute_header", "__mh_execute_header", ""] {
+        assert_eq!(status(Json::from(name), 8), ("missing".into(), false), "{name}");
+    }
+    assert_eq!(status(Json::null(), 8), ("missing".into(), false));
+    assert_eq!(status(Json::from("near"), 64 << 10), ("device".into(), false));
+    assert_eq!(status(Json::from("far"), (64 << 10) + 4), ("device".into(), true));
+    // Behind the address, and before the image.
+    assert_eq!(status(Json::from("behind"), 0_u64.wrapping_sub(4)), ("missing".into(), false));
+    assert_eq!(status(Json::from("before"), 0xF_F000 + 4), ("missing".into(), false));
+    // A distance that is not known.
+    let unplaced = have.exact(Frame::at(BASE + 0x1050).set("symbol_name", "somewhere"));
+    assert_eq!((&unplaced["status"], &unplaced["approximate"]), (&json!("device"), &json!(true)));
+    assert_eq!(unplaced.get("symbol_offset"), None);
+}
+
+#[test]
+fn a_mebibyte_is_the_farthest_that_a_devices_name_reaches() {
+    let image = Image::new(APP_PATH, APP, BASE).size(0x100_0000);
+    let far = |distance: u64| {
+        let frame = Frame::at(BASE + 0x20_0000).symbol("far", BASE + 0x20_0000 - distance);
+        let report = Report::standard().image(image.clone()).thread(Thread::new(0).crashed().frames([frame]));
+        Have::default().frames(&report, 0)[0]["status"].clone()
+    };
+    assert_eq!([far(1 << 20), far((1 << 20) + 4)], [json!("device"), json!("missing")]);
+}
+
+#[test]
+fn symbols_go_before_the_device_unless_they_know_no_names() {
+    let named = || Frame::at(BASE + 0x1050).symbol("device_name", BASE + 0x1000);
+    assert_eq!(Have::app().exact(named())["source"], "dwarf");
+    let nameless = Have::default().and(APP, symbols(APP, ARM64, Quality::None));
+    assert_eq!(nameless.exact(named())["status"], "device");
+    assert_eq!(nameless.exact(Frame::at(BASE + 0x1050))["status"], "missing_symbol");
+}

@@ -1,0 +1,157 @@
+//! The engine on made-up reports, over symcaches that are written by hand so that every address of
+//! them is known. Real objects have their own tests.
+
+mod frames;
+mod images;
+mod output;
+mod properties;
+mod samples;
+
+use crate::symcache::{Facts, Owner, Scope, Source, SymCache, Writer};
+use crate::{Context, Enriched, ImageSymbols, enrich};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+use unslide_model::{CpuType, DebugId, Quality};
+use unslide_report::{ReadLimits, Report};
+use unslide_testkit::reports::{ARM64, Frame, Image, Report as Made, Thread};
+
+pub(super) const APP: &str = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0";
+pub(super) const LIBRARY: &str = "363F8E49-2D2A-3A26-BF90-60D6A8896CF0";
+/// Where the app's image is loaded in most tests.
+pub(super) const BASE: u64 = 0x1_0400_0000;
+pub(super) const APP_PATH: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
+/// The app's preferred address.
+pub(super) const TEXT: u64 = 0x1_0000_0000;
+
+/// Offsets in every symcache of [`symbols`].
+pub(super) mod at {
+    /// A function with lines 40 and, from `INLINED` to `AFTER`, line 12 of an inlined one.
+    pub const FUNCTION: u64 = 0x1000;
+    pub const INLINED: u64 = 0x1040;
+    pub const AFTER: u64 = 0x1080;
+    /// Nothing.
+    pub const GAP: u64 = 0x1100;
+    /// A symbol with a size and no lines.
+    pub const SYMBOL: u64 = 0x1200;
+    /// A symbol without a size.
+    pub const NEAREST: u64 = 0x1300;
+    /// `_sigtramp`.
+    pub const SIGTRAMP: u64 = 0x1400;
+    /// A function that has no lines here and there: line 0.
+    pub const LINE_0: u64 = 0x1500;
+    /// The end of all functions.
+    pub const END: u64 = 0x1600;
+}
+
+pub(super) fn id(text: &str) -> DebugId {
+    text.parse().unwrap()
+}
+
+/// A symcache with the layout of [`at`].
+pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSymbols {
+    let mut w = Writer::new(1 << 20);
+    let mut ranges = vec![(0, None)];
+    let owner = |w: &mut Writer, name: &str, start: u64, source, approximate| {
+        let function = w.function(name).unwrap();
+        w.scope(Scope::Owner(Owner { function, start: Some(start as u32), source, approximate })).unwrap()
+    };
+    if quality != Quality::None {
+        let cart = w.file("/src/cart.cpp").unwrap();
+        let add = owner(&mut w, "_ZN4Shop3addEi", at::FUNCTION, Source::Dwarf, false);
+        let line_40 = w.location(add, Some(cart), 40, 9).unwrap();
+        let price = w.function("_ZN4Shop5priceEi").unwrap();
+        let inlined = w.scope(Scope::Inlined { function: price, caller: line_40 }).unwrap();
+        let line_12 = w.location(inlined, Some(cart), 12, 0).unwrap();
+        let line_44 = w.location(add, Some(cart), 44, 1).unwrap();
+        let plain = owner(&mut w, "plain", at::SYMBOL, Source::Symtab, false);
+        let plain = w.location(plain, None, 0, 0).unwrap();
+        let near = owner(&mut w, "near", at::NEAREST, Source::Exports, true);
+        let near = w.location(near, None, 0, 0).unwrap();
+        let sigtramp = owner(&mut w, "_sigtramp", at::SIGTRAMP, Source::Symtab, false);
+        let sigtramp = w.location(sigtramp, None, 0, 0).unwrap();
+        let quiet = owner(&mut w, "quiet", at::LINE_0, Source::Dwarf, false);
+        let quiet = w.location(quiet, Some(cart), 0, 3).unwrap();
+        for (start, location) in [
+            (at::FUNCTION, Some(line_40)),
+            (at::INLINED, Some(line_12)),
+            (at::AFTER, Some(line_44)),
+            (at::GAP, None),
+            (at::SYMBOL, Some(plain)),
+            (at::NEAREST, Some(near)),
+            (at::SIGTRAMP, Some(sigtramp)),
+            (at::LINE_0, Some(quiet)),
+            (at::END, None),
+        ] {
+            ranges.push((start as u32, location));
+        }
+    }
+    let facts = Facts {
+        debug_id: id(debug_id),
+        cpu,
+        text_address: TEXT,
+        text_size: 0x10_0000,
+        extent: 0x10_0000,
+        quality,
+    };
+    let bytes = w.finish(&facts, &ranges).unwrap();
+    ImageSymbols::found(Arc::new(SymCache::parse(bytes).unwrap()))
+}
+
+/// The symbols that a test has.
+#[derive(Default)]
+pub(super) struct Have(HashMap<DebugId, ImageSymbols>);
+
+impl Have {
+    /// Those of the app, for arm64.
+    pub fn app() -> Have {
+        Have::default().and(APP, symbols(APP, ARM64, Quality::DwarfSymtab))
+    }
+
+    pub fn and(mut self, debug_id: &str, symbols: ImageSymbols) -> Have {
+        self.0.insert(id(debug_id), symbols);
+        self
+    }
+
+    pub fn enrich_with(&self, input: &[u8], context: &Context<'_>) -> Enriched {
+        let report = Report::read(input, &ReadLimits::default()).unwrap();
+        enrich(&report, &|id| self.0.get(id), context)
+    }
+
+    pub fn enrich(&self, report: &Made) -> Enriched {
+        self.enrich_with(&report.bytes(), &Context::default())
+    }
+
+    /// The enriched report as a tree.
+    pub fn tree(&self, report: &Made) -> Value {
+        serde_json::from_slice(&self.enrich(report).bytes).unwrap()
+    }
+
+    /// What is said of a thread's frames.
+    pub fn frames(&self, report: &Made, thread: usize) -> Vec<Value> {
+        let tree = self.tree(report);
+        let contents = &tree["crash"]["threads"][thread]["backtrace"]["contents"];
+        contents.as_array().unwrap().iter().map(|frame| frame["symbolication"].clone()).collect()
+    }
+
+    /// What is said of the frames of a report's only thread, which was stopped by a signal.
+    pub fn stopped(&self, frames: impl IntoIterator<Item = Frame>) -> Vec<Value> {
+        self.frames(&app().thread(Thread::new(0).crashed().frames(frames)), 0)
+    }
+
+    /// What is said of a frame whose address is looked up as it is.
+    pub fn exact(&self, frame: Frame) -> Value {
+        self.stopped([frame]).remove(0)
+    }
+}
+
+/// A report with the app's image and no threads.
+pub(super) fn app() -> Made {
+    Made::standard().image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x10_0000))
+}
+
+/// The lines of a frame's calls, innermost first; 0 for none.
+pub(super) fn lines(frame: &Value) -> Vec<u64> {
+    let calls = frame["calls"].as_array().map_or(&[][..], Vec::as_slice);
+    calls.iter().map(|call| call["line"].as_u64().unwrap_or(0)).collect()
+}

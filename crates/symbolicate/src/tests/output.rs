@@ -1,0 +1,191 @@
+//! The shape of what is added.
+
+use super::{APP, BASE, Have, LIBRARY, app, at, symbols};
+use crate::{Context, Detail, ENGINE, explain};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use unslide_model::{Quality, TenantId};
+use unslide_report::{ReadLimits, Report as Read, splice};
+use unslide_testkit::reports::{ARM64, Frame, Image, Json, Report, Style, Thread};
+
+/// Two threads, the second of which crashed, over an image with symbols, one without and none.
+fn two_threads() -> Report {
+    app()
+        .image(Image::new("/usr/lib/libobjc.A.dylib", LIBRARY, 0x1_9000_0000))
+        .thread(Thread::new(0).frames([
+            Frame::at(0x1_9000_0104).symbol("objc_msgSend", 0x1_9000_0100),
+            Frame::at(BASE + at::AFTER),
+        ]))
+        .thread(Thread::new(1).crashed().frames([Frame::at(BASE + at::INLINED), Frame::at(0x7000_0000)]))
+}
+
+fn context(tenant: &TenantId) -> Context<'_> {
+    Context {
+        tenant: Some(tenant),
+        revision: Some(2),
+        supersedes: Some(1),
+        processed_at: OffsetDateTime::from_unix_timestamp(1_795_165_200).ok(),
+        detail: Detail::Full,
+    }
+}
+
+/// The keys of a report's own member, in order.
+fn member(bytes: &[u8]) -> String {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let start = text.rfind("\"symbolication\":{\"version\"").unwrap();
+    text[start..].to_owned()
+}
+
+#[test]
+fn the_reports_member_has_its_exact_form() {
+    let tenant = TenantId::new("acme").unwrap();
+    let bytes = two_threads().style(Style::Compact).bytes();
+    let enriched = Have::app().enrich_with(&bytes, &context(&tenant));
+    let expected = format!(
+        "\"symbolication\":{{\"version\":1,\"engine\":\"{ENGINE}\",\"revision\":2,\"supersedes\":1,\
+         \"status\":\"partial\",\"tenant\":\"acme\",\"processed_at\":\"2026-11-20T09:00:00.000Z\",\
+         \"frames\":{{\"total\":4,\"symbolicated\":2,\"device\":1,\"unknown_image\":1}},\
+         \"images\":[{{\"debug_id\":\"{}\",\"name\":\"Shop\",\"arch\":\"arm64\",\"status\":\"found\",\
+         \"slide\":67108864}},{{\"debug_id\":\"{}\",\"name\":\"libobjc.A.dylib\",\"arch\":\"arm64\",\
+         \"status\":\"missing\",\"slide\":6710886400,\"system\":true}}],\"missing\":[\"{}\"]}}}}",
+        APP.to_lowercase(),
+        LIBRARY.to_lowercase(),
+        LIBRARY.to_lowercase()
+    );
+    assert_eq!(member(&enriched.bytes), expected);
+}
+
+#[test]
+fn without_a_context_nothing_is_made_up() {
+    let member = member(&Have::app().enrich(&app().style(Style::Compact)).bytes);
+    let expected = "{\"version\":1,\"engine\":\"unslide/";
+    assert!(member.contains(expected), "{member}");
+    assert!(member.ends_with("\"status\":\"none\",\"reason\":\"no_frames\",\"frames\":{\"total\":0}}}"));
+}
+
+#[test]
+fn a_frames_member_has_its_exact_form() {
+    let report = app().crashed_at([BASE + at::INLINED + 4, BASE + at::AFTER]).style(Style::Compact);
+    let text = String::from_utf8(Have::app().enrich(&report).bytes).unwrap();
+    let expected = format!(
+        "{{\"instruction_addr\":{},\"symbolication\":{{\"status\":\"symbolicated\",\"source\":\"dwarf\",\
+         \"debug_id\":\"{}\",\"relative_address\":4224,\"adjusted\":1,\"symbol\":\"_ZN4Shop3addEi\",\
+         \"symbol_offset\":128,\"calls\":[{{\"function\":\"Shop::price(int)\",\"raw\":\"_ZN4Shop5priceEi\",\
+         \"file\":\"/src/cart.cpp\",\"line\":12,\"inlined\":true}},{{\"function\":\"Shop::add(int)\",\
+         \"raw\":\"_ZN4Shop3addEi\",\"file\":\"/src/cart.cpp\",\"line\":40,\"column\":9}}]}}}}",
+        BASE + at::AFTER,
+        APP.to_lowercase()
+    );
+    assert!(text.contains(&expected), "{text}");
+}
+
+#[test]
+fn generations_and_warnings_are_passed_on() {
+    let crate::ImageSymbols::Found { symcache, .. } = symbols(APP, ARM64, Quality::Dwarf) else {
+        unreachable!()
+    };
+    let found = crate::ImageSymbols::Found { symcache, generation: Some(7), object: None };
+    let report = app()
+        .set("crash.threads.0", "cut off")
+        .set("crash.threads.1", Json::null())
+        .last_exception([Frame::at(BASE + 0x1050).set("symbol_name", Json::from(7))]);
+    let tree = Have::default().and(APP, found).tree(&report);
+    assert_eq!(tree["symbolication"]["images"][0]["generation"], 7);
+    assert_eq!(tree["symbolication"]["warnings"].as_array().unwrap().len(), 2);
+    let cut_off =
+        app().thread(Thread::new(0).crashed().frames([Frame::at(BASE)]).set("backtrace.contents.1", "x"));
+    assert_eq!(Have::app().enrich(&cut_off).frames.invalid, 1);
+}
+
+#[test]
+fn one_bad_frame_or_image_costs_nothing_else() {
+    let good = || Frame::at(BASE + at::INLINED);
+    let bad = [
+        Frame::of(Json::from("0x1040")),
+        Frame::of(Json::Raw("1e999".into())),
+        Frame::of(Json::object([("a", Json::from(1))])),
+        good().set("object_addr", Json::array([])).set("symbol_name", Json::from(1)).set("object_uuid", "zz"),
+    ];
+    let bad_image = Image::new("/x", "not a uuid", 0).set("image_addr", "1").set("image_size", Json::null());
+    for frame in bad {
+        let thread = Thread::new(0).crashed().frames([good(), frame, good()]);
+        let report = app().image(bad_image.clone()).set("binary_images.2", "cut off").thread(thread);
+        assert!(Have::app().enrich(&report).frames.symbolicated >= 2);
+    }
+}
+
+#[test]
+fn a_foreign_key_of_our_name_is_left_alone() {
+    let foreign = Json::object([("version", Json::from(1)), ("engine", Json::from("other/1"))]);
+    let frame = Frame::at(BASE + at::INLINED).set("symbolication", foreign.clone());
+    let report = app().thread(Thread::new(0).crashed().frames([frame])).set("symbolication", foreign);
+    let bytes = report.bytes();
+    let enriched = Have::app().enrich(&report);
+    assert_eq!(enriched.bytes.windows(9).filter(|w| w == b"\"other/1\"").count(), 2);
+    let stripped = splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap();
+    assert_eq!(String::from_utf8_lossy(&stripped), String::from_utf8_lossy(&bytes));
+}
+
+#[test]
+fn enriching_again_with_better_symbols_replaces_the_answer() {
+    let bytes = two_threads().style(Style::Wild(7)).bytes();
+    let poor = Have::default().enrich_with(&bytes, &Context::default());
+    let rich = Have::app().enrich_with(&bytes, &Context::default());
+    assert_ne!(poor.bytes, rich.bytes);
+    assert_eq!(Have::app().enrich_with(&poor.bytes, &Context::default()).bytes, rich.bytes);
+    assert_eq!(Have::default().enrich_with(&rich.bytes, &Context::default()).bytes, poor.bytes);
+}
+
+#[test]
+fn smaller_outputs_keep_the_crash_and_say_that_they_are_cut() {
+    let bytes = two_threads().bytes();
+    let with = |detail| {
+        let bytes = Have::app().enrich_with(&bytes, &Context { detail, ..Context::default() }).bytes;
+        let tree: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(splice::strip(&bytes, &ReadLimits::default()).unwrap(), two_threads().bytes());
+        (bytes.len(), tree)
+    };
+    let frame = |tree: &Value, thread: usize, frame: usize| {
+        tree["crash"]["threads"][thread]["backtrace"]["contents"][frame]["symbolication"].clone()
+    };
+    let (full_size, full) = with(Detail::Full);
+    assert_eq!(full["symbolication"].get("truncated"), None);
+    let (less_size, less) = with(Detail::CrashedThreadOnly);
+    assert_eq!(less["symbolication"]["truncated"], true);
+    assert_eq!(frame(&less, 1, 0), frame(&full, 1, 0));
+    let mut without_calls = frame(&full, 0, 1);
+    without_calls.as_object_mut().unwrap().remove("calls");
+    assert_eq!(frame(&less, 0, 1), without_calls);
+    let (least_size, least) = with(Detail::FunctionsOnly);
+    let functions = json!([{"function": "Shop::price(int)"}, {"function": "Shop::add(int)"}]);
+    assert_eq!(frame(&least, 1, 0), json!({"status": "symbolicated", "calls": functions}));
+    assert_eq!(frame(&least, 0, 0), json!({"status": "device"}));
+    assert_eq!(least["symbolication"]["frames"], full["symbolication"]["frames"]);
+    assert!(full_size > less_size && less_size > least_size);
+}
+
+#[test]
+fn texts_of_the_report_are_written_a_second_time_only_where_they_are_sound() {
+    let bytes = app()
+        .thread(Thread::new(0).crashed().frames([
+            Frame::at(BASE + 8).symbol("bad\u{1}\"name", BASE),
+            Frame::at(BASE + 8).set("symbol_name", Json::Raw("\"lone \\ud800\"".into())),
+        ]))
+        .style(Style::Compact)
+        .bytes();
+    let enriched = Have::default().enrich_with(&bytes, &Context::default());
+    let text = String::from_utf8(enriched.bytes).unwrap();
+    assert!(text.contains("\"symbol\":\"bad\\u0001\\\"name\""), "{text}");
+    assert!(text.contains("\"symbol\":\"lone \u{FFFD}\""), "{text}");
+}
+
+#[test]
+fn an_explanation_says_which_rule_image_and_symbols_answered() {
+    let bytes = two_threads().bytes();
+    let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
+    let symbols = symbols(APP, ARM64, Quality::DwarfSymtab);
+    let explanation = explain(&report, &|debug_id| (*debug_id == super::id(APP)).then_some(&symbols));
+    let mut tree = serde_json::to_value(&explanation).unwrap();
+    assert_eq!(tree["engine"].take(), ENGINE);
+    insta::assert_json_snapshot!(tree);
+}
