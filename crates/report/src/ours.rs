@@ -70,6 +70,8 @@ pub struct OurImage {
     pub slide: Option<i128>,
     /// The generation of the symbols that answered.
     pub generation: Option<u64>,
+    /// True for an image of the operating system, by its path.
+    pub system: bool,
 }
 
 impl Ours {
@@ -148,6 +150,7 @@ impl OurImage {
                 });
             }
             b"generation" => image.generation = value.unsigned(),
+            b"system" => image.system = value.boolean().unwrap_or(false),
             _ => {}
         });
         image
