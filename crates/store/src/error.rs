@@ -1,0 +1,81 @@
+//! What can go wrong between the service and its database.
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database could not be reached, or refused a statement.
+    #[error("the database could not be reached or refused a statement")]
+    Database(#[from] sqlx::Error),
+    /// The migrations could not be applied.
+    #[error("the database could not be migrated")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// The database lacks migrations that this program needs.
+    #[error("the database lacks {missing} migrations, the first is {first}: run `unslide migrate`")]
+    NotMigrated {
+        /// How many are missing.
+        missing: usize,
+        /// The first one's version.
+        first: i64,
+    },
+    /// The connection acts as a role that sees every tenant's rows.
+    #[error(
+        "the role {0} may bypass row-level security; connect as a member of unslide_service that is neither superuser nor BYPASSRLS"
+    )]
+    UnsafeRole(String),
+    /// A row holds what no program of ours writes.
+    #[error("a row of {table} holds what should not exist: {what}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// The job was given to someone else in the meantime.
+    #[error("the lease of job {0} was lost")]
+    LeaseLost(uuid::Uuid),
+    /// Someone else has read on from this position.
+    #[error("the position of {topic}/{partition} is no longer {expected}: another reader moved it")]
+    Fenced {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The offset that this reader believed in.
+        expected: i64,
+    },
+}
+
+impl StoreError {
+    /// True where the same work may succeed when it is done again: lost connections, deadlocks,
+    /// serialization failures, a server that starts or stops.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                matches!(
+                    code.as_ref(),
+                    "40001" | "40P01" | "55P03" | "53300" | "57P01" | "57P02" | "57P03" | "57014"
+                ) || code.starts_with("08")
+            }),
+            StoreError::Database(error) => matches!(
+                error,
+                sqlx::Error::Io(_)
+                    | sqlx::Error::PoolTimedOut
+                    | sqlx::Error::PoolClosed
+                    | sqlx::Error::Protocol(_)
+                    | sqlx::Error::WorkerCrashed
+            ),
+            _ => false,
+        }
+    }
+
+    /// True where a row with this identity is there already.
+    #[must_use]
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, StoreError::Database(sqlx::Error::Database(e)) if e.is_unique_violation())
+    }
+
+    pub(crate) fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
+        StoreError::Corrupt { table, what: what.to_string() }
+    }
+}

@@ -1,0 +1,278 @@
+//! Work that survives its worker. A job is a row that one worker leases, keeps alive and ends; a
+//! worker that dies loses the lease, and the job is given to the next one.
+
+use crate::number::{from_row32, to_row32};
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ContentHash, DebugId, TenantId};
+
+/// How often a job is tried.
+pub const MAX_ATTEMPTS: u32 = 6;
+/// The pause after the first failure; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::seconds(2);
+const LONGEST_PAUSE: Duration = Duration::minutes(10);
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Work {
+    /// Take an uploaded file apart and build its symcaches.
+    Build {
+        /// The upload.
+        upload: Uuid,
+    },
+    /// Ask for the reports that waited for a debug id (see [`crate::wakes`]).
+    Wake {
+        /// The debug id.
+        debug_id: DebugId,
+        /// The generation that was published.
+        generation: u64,
+    },
+    /// Take the symbols of a debug id out of object storage.
+    Purge {
+        /// The debug id.
+        debug_id: DebugId,
+        /// The objects that are not needed any more.
+        objects: Vec<ContentHash>,
+        /// The generation of the deletion: symbols of a later one stay.
+        generation: u64,
+    },
+}
+
+/// The kinds of [`Work`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Work::Build`]
+    Build,
+    /// [`Work::Wake`]
+    Wake,
+    /// [`Work::Purge`]
+    Purge,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Build, Kind::Wake, Kind::Purge];
+
+    /// The kind's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Build => "build",
+            Kind::Wake => "wake",
+            Kind::Purge => "purge",
+        }
+    }
+}
+
+impl Work {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Work::Build { .. } => Kind::Build,
+            Work::Wake { .. } => Kind::Wake,
+            Work::Purge { .. } => Kind::Purge,
+        }
+    }
+}
+
+/// A job that this worker has for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The job.
+    pub id: Uuid,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// What is to be done.
+    pub work: Work,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// True where every attempt was used up by workers that died: don't do it again, note the
+    /// failure and call [`fail`].
+    pub exhausted: bool,
+    /// When the lease ends unless it is kept alive.
+    pub until: OffsetDateTime,
+    token: Uuid,
+}
+
+/// Adds a job of the transaction's tenant.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn add(tx: &mut TenantTx, work: &Work) -> Result<Uuid> {
+    let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2, $2) RETURNING id",
+        tenant,
+        now,
+        work.kind().as_str(),
+        json,
+        to_row32(MAX_ATTEMPTS)
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Leases up to `limit` jobs that are due, of any tenant, each for `lease` long.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn lease(
+    store: &Store,
+    kinds: &[Kind],
+    worker: &str,
+    lease: Duration,
+    limit: u32,
+) -> Result<Vec<Lease>> {
+    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    let now = store.now();
+    let rows = sqlx::query!(
+        r#"SELECT id AS "id!", tenant AS "tenant!", payload AS "payload!", attempts AS "attempts!",
+                  max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!"
+           FROM unslide_jobs_lease($1, $2, $3, $4, $5)"#,
+        &kinds,
+        worker,
+        now,
+        now + lease,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(Lease {
+                id: row.id,
+                tenant: TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("jobs", e))?,
+                work: serde_json::from_value(row.payload).map_err(|e| StoreError::corrupt("jobs", e))?,
+                attempt: from_row32(row.attempts),
+                exhausted: row.attempts > row.max_attempts,
+                until: row.lease_until,
+                token: row.lease_token,
+            })
+        })
+        .collect()
+}
+
+/// Keeps a job for another `lease` from now on.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()> {
+    let mut tx = store.tenant(&job.tenant).await?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET lease_until = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        now + lease,
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Err(StoreError::LeaseLost(job.id));
+    }
+    tx.commit().await
+}
+
+/// Ends a job in the transaction that holds its result, so that both happen or neither.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+pub async fn complete(tx: &mut TenantTx, job: &Lease) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+}
+
+/// What became of a job that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// It is tried again at this time.
+    Again(OffsetDateTime),
+    /// It is over.
+    ForGood,
+}
+
+/// Gives a job back. It is tried again after a pause that doubles each time, or never where
+/// `for_good` or where its attempts are used up. `error` is kept for the operator.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn fail(tx: &mut TenantTx, job: &Lease, error: &str, for_good: bool) -> Result<Failed> {
+    let over = for_good || job.exhausted || job.attempt >= MAX_ATTEMPTS;
+    let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
+    let (connection, tenant, now) = tx.parts();
+    let again = now + pause.min(LONGEST_PAUSE);
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = CASE WHEN $4 THEN 'failed' ELSE 'queued' END, run_at = $5, last_error = $6,
+                         lease_token = NULL, lease_until = NULL, updated_at = $7
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        over,
+        again,
+        error.chars().filter(|c| *c != '\0').take(2000).collect::<String>(),
+        now
+    )
+    .execute(connection)
+    .await?;
+    match done.rows_affected() {
+        0 => Err(StoreError::LeaseLost(job.id)),
+        _ if over => Ok(Failed::ForGood),
+        _ => Ok(Failed::Again(again)),
+    }
+}
+
+/// How many jobs of a kind wait or run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The kind's name.
+    pub kind: String,
+    /// `queued` or `running`.
+    pub status: String,
+    /// How many.
+    pub jobs: i64,
+    /// When the oldest was due.
+    pub oldest: OffsetDateTime,
+}
+
+/// The jobs that are not over, of all tenants: for metrics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn counts(store: &Store) -> Result<Vec<Count>> {
+    Ok(sqlx::query_as!(
+        Count,
+        r#"SELECT kind AS "kind!", status AS "status!", jobs AS "jobs!", oldest AS "oldest!"
+           FROM unslide_jobs_counts()"#
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Clears away jobs that were done before `before`; gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<i64> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?)
+}

@@ -1,0 +1,243 @@
+//! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret
+//! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
+
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{Scope, Secret, TenantId};
+
+/// Digits of the prefix and the secret: five bits each, none that look alike.
+const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+const PREFIX_BYTES: usize = 5;
+const PREFIX_LENGTH: usize = 8;
+const SECRET_LENGTH: usize = 40;
+
+/// What a new key is to be.
+#[derive(Clone, Debug)]
+pub struct NewKey {
+    /// A name for people.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// Set: it speaks for this app alone.
+    pub app: Option<String>,
+    /// Set: it ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// A key as it can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its id.
+    pub id: Uuid,
+    /// A name for people.
+    pub name: String,
+    /// The public part of its text.
+    pub prefix: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for.
+    pub app: Option<String>,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// When it ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
+    /// When it was revoked.
+    pub revoked_at: Option<OffsetDateTime>,
+    /// About when it was used last: exact to the hour.
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+/// Who a request comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The key's tenant.
+    pub tenant: TenantId,
+    /// False where the tenant is suspended: it may look, and send nothing.
+    pub active: bool,
+    /// The key.
+    pub key_id: Uuid,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for.
+    pub app: Option<String>,
+}
+
+impl Principal {
+    /// True where the key has this scope.
+    #[must_use]
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    let bits: Vec<u8> = bits.collect();
+    bits.chunks_exact(5)
+        .map(|five| char::from(DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
+        .collect()
+}
+
+fn read_scopes(scopes: &[String]) -> Result<Vec<Scope>> {
+    scopes.iter().map(|s| s.parse().map_err(|e| StoreError::corrupt("api_keys", e))).collect()
+}
+
+/// The prefix and the secret of a key's text; `None` where it is none.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
+    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| DIGITS.contains(&b));
+    (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
+}
+
+/// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's
+/// generator. The text is returned this one time.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(tx: &mut TenantTx, new: &NewKey, entropy: &[u8; 30]) -> Result<(Key, Secret)> {
+    let (prefix, secret) = entropy.split_at(PREFIX_BYTES);
+    let (prefix, secret) = (digits(prefix), digits(secret));
+    let hash = Sha256::digest(secret.as_bytes());
+    let scopes: Vec<String> = new.scopes.iter().map(Scope::to_string).collect();
+    let (connection, tenant, now) = tx.parts();
+    let id = sqlx::query_scalar!(
+        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, app, created_at, expires_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $7, $2, $8) RETURNING id",
+        tenant,
+        now,
+        new.name,
+        prefix,
+        hash.as_slice(),
+        &scopes,
+        new.app,
+        new.expires_at
+    )
+    .fetch_one(connection)
+    .await?;
+    let text = Secret::new(format!("unslide_{prefix}_{secret}"));
+    let key = Key {
+        id,
+        name: new.name.clone(),
+        prefix,
+        scopes: new.scopes.clone(),
+        app: new.app.clone(),
+        created_at: now,
+        expires_at: new.expires_at,
+        revoked_at: None,
+        last_used_at: None,
+    };
+    Ok((key, text))
+}
+
+/// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or
+/// whose tenant was deleted. All of these look the same from outside.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>> {
+    let Some((prefix, secret)) = split(text) else { return Ok(None) };
+    let row = sqlx::query!(
+        r#"SELECT id AS "id!", tenant AS "tenant!", secret_hash AS "secret_hash!", scopes AS "scopes!", app,
+                  expires_at, revoked_at, last_used_at, tenant_state AS "tenant_state!"
+           FROM unslide_key_by_prefix($1)"#,
+        prefix
+    )
+    .fetch_optional(store.pool())
+    .await?;
+    let hash = Sha256::digest(secret.as_bytes());
+    let Some(row) = row else { return Ok(None) };
+    if !bool::from(hash.as_slice().ct_eq(&row.secret_hash)) {
+        return Ok(None);
+    }
+    let now = store.now();
+    let over = row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now);
+    if over || row.tenant_state == "deleted" {
+        return Ok(None);
+    }
+    let tenant = TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("api_keys", e))?;
+    if row.last_used_at.is_none_or(|used| now - used > Duration::HOUR) {
+        let mut tx = store.tenant(&tenant).await?;
+        let (connection, tenant, _) = tx.parts();
+        sqlx::query!(
+            "UPDATE api_keys SET last_used_at = $3 WHERE tenant = $1 AND id = $2",
+            tenant,
+            row.id,
+            now
+        )
+        .execute(connection)
+        .await?;
+        tx.commit().await?;
+    }
+    Ok(Some(Principal {
+        tenant,
+        active: row.tenant_state == "active",
+        key_id: row.id,
+        scopes: read_scopes(&row.scopes)?,
+        app: row.app,
+    }))
+}
+
+/// The keys of the transaction's tenant, revoked ones too, oldest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(tx: &mut TenantTx) -> Result<Vec<Key>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT id, name, prefix, scopes, app, created_at, expires_at, revoked_at, last_used_at
+         FROM api_keys WHERE tenant = $1 ORDER BY created_at, id",
+        tenant
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(Key {
+                id: row.id,
+                name: row.name,
+                prefix: row.prefix,
+                scopes: read_scopes(&row.scopes)?,
+                app: row.app,
+                created_at: row.created_at,
+                expires_at: row.expires_at,
+                revoked_at: row.revoked_at,
+                last_used_at: row.last_used_at,
+            })
+        })
+        .collect()
+}
+
+/// Revokes a key; false where there is none of that id. Again is no error and keeps the first time.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn revoke(tx: &mut TenantTx, id: Uuid) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tenant = $1 AND id = $2",
+        tenant,
+        id,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_as_it_was_written_and_nothing_else_is() {
+        let (prefix, secret) = (digits(&[7; 5]), digits(&[200; 25]));
+        assert_eq!((prefix.len(), secret.len()), (PREFIX_LENGTH, SECRET_LENGTH));
+        let text = format!("unslide_{prefix}_{secret}");
+        assert_eq!(split(&text), Some((prefix.as_str(), secret.as_str())));
+        for bad in ["", "unslide_", "unslide__", &text[1..], &text[..text.len() - 1], &format!("{text}a")] {
+            assert_eq!(split(bad), None, "{bad}");
+        }
+    }
+}

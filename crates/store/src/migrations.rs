@@ -1,0 +1,58 @@
+//! The schema's history, part of the program.
+
+use crate::{Result, StoreError};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection, Row};
+use std::collections::BTreeSet;
+use unslide_model::Secret;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations");
+
+/// What a migration run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// How many migrations were applied now.
+    pub applied: usize,
+    /// How many there are.
+    pub total: usize,
+}
+
+async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>> {
+    let there = sqlx::query("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+        .fetch_one(&mut *connection)
+        .await?
+        .get::<bool, _>(0);
+    if !there {
+        return Ok(BTreeSet::new());
+    }
+    let rows =
+        sqlx::query("SELECT version FROM _sqlx_migrations WHERE success").fetch_all(connection).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Applies what is missing, as the role of `url`, which then owns the schema. Several may run at
+/// the same time: they take turns.
+///
+/// # Errors
+/// Where the database cannot be reached, a migration fails, or one that was applied has changed.
+pub async fn migrate(url: &Secret) -> Result<Migrated> {
+    let mut connection = PgConnection::connect(url.reveal()).await?;
+    let before = applied(&mut connection).await?.len();
+    MIGRATIONS.run(&mut connection).await?;
+    sqlx::query("GRANT SELECT ON _sqlx_migrations TO unslide_service").execute(&mut connection).await?;
+    let after = applied(&mut connection).await?.len();
+    connection.close().await?;
+    Ok(Migrated { applied: after - before, total: MIGRATIONS.iter().count() })
+}
+
+/// Fails where a migration of this program is not applied. Later ones than it knows are fine.
+pub(crate) async fn verify(connection: &mut PgConnection) -> Result<()> {
+    let applied = applied(connection).await?;
+    let missing: Vec<i64> =
+        MIGRATIONS.iter().map(|m| m.version).filter(|version| !applied.contains(version)).collect();
+    match missing.first() {
+        None => Ok(()),
+        Some(first) => Err(StoreError::NotMigrated { missing: missing.len(), first: *first }),
+    }
+}

@@ -1,0 +1,295 @@
+//! Objects: one slice of one file each, kept by the hash of its bytes.
+
+use crate::number::{from_row, from_row32, to_row, to_row32};
+use crate::uploads::read_hash;
+use crate::{Result, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, DebugId, Quality};
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It waits for a builder.
+    Queued,
+    /// Its symcache is being built.
+    Building,
+    /// It has a symcache.
+    Ready,
+    /// It is damaged; the reason says how.
+    Malformed,
+    /// It is something that no symcache is built from; the reason says what.
+    Unsupported,
+}
+
+impl Status {
+    /// The status's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Building => "building",
+            Status::Ready => "ready",
+            Status::Malformed => "malformed",
+            Status::Unsupported => "unsupported",
+        }
+    }
+
+    fn read(text: &str) -> Result<Status> {
+        [Status::Queued, Status::Building, Status::Ready, Status::Malformed, Status::Unsupported]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| StoreError::corrupt("objects", format!("status {text}")))
+    }
+}
+
+/// What is known of an object as soon as it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewObject {
+    /// The SHA-256 of the slice.
+    pub content_hash: ContentHash,
+    /// Its `LC_UUID`, if it has one.
+    pub debug_id: Option<DebugId>,
+    /// Its file's name.
+    pub name: String,
+    /// Its architecture, such as `arm64e`.
+    pub arch: String,
+    /// Its kind, such as `dsym` or `executable`.
+    pub kind: String,
+    /// It has line tables and functions.
+    pub has_dwarf: bool,
+    /// It has a symbol table.
+    pub has_symtab: bool,
+    /// It has exported names.
+    pub has_exports: bool,
+    /// It has sources.
+    pub has_sources: bool,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The SHA-256 of the slice.
+    pub content_hash: ContentHash,
+    /// Its `LC_UUID`, if it has one.
+    pub debug_id: Option<DebugId>,
+    /// Its file's name.
+    pub name: String,
+    /// Its architecture, such as `arm64e`.
+    pub arch: String,
+    /// Its kind, such as `dsym` or `executable`.
+    pub kind: String,
+    /// It has line tables and functions.
+    pub has_dwarf: bool,
+    /// It has a symbol table.
+    pub has_symtab: bool,
+    /// It has exported names.
+    pub has_exports: bool,
+    /// It has sources.
+    pub has_sources: bool,
+    /// What it offers.
+    pub quality: Quality,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What became of it.
+    pub status: Status,
+    /// Why it is malformed or unsupported.
+    pub reason: Option<String>,
+    /// Its symcache, once it is ready.
+    pub symcache: Option<Symcache>,
+    /// When it first came.
+    pub created_at: OffsetDateTime,
+    /// When its status changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+/// A symcache that was built and stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symcache {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256.
+    pub sha256: ContentHash,
+    /// The version of its format.
+    pub version: u32,
+}
+
+pub(crate) struct ObjectRow {
+    pub(crate) content_hash: Vec<u8>,
+    pub(crate) debug_id: Option<Uuid>,
+    pub(crate) name: String,
+    pub(crate) arch: String,
+    pub(crate) kind: String,
+    pub(crate) has_dwarf: bool,
+    pub(crate) has_symtab: bool,
+    pub(crate) has_exports: bool,
+    pub(crate) has_sources: bool,
+    pub(crate) quality: i16,
+    pub(crate) size: i64,
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) symcache_size: Option<i64>,
+    pub(crate) symcache_hash: Option<Vec<u8>>,
+    pub(crate) symcache_version: Option<i32>,
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) updated_at: OffsetDateTime,
+}
+
+impl ObjectRow {
+    pub(crate) fn read(self) -> Result<Object> {
+        let symcache = match (self.symcache_size, self.symcache_hash, self.symcache_version) {
+            (Some(size), Some(hash), Some(version)) => Some(Symcache {
+                size: from_row(size),
+                sha256: read_hash("objects", &hash)?,
+                version: from_row32(version),
+            }),
+            _ => None,
+        };
+        Ok(Object {
+            content_hash: read_hash("objects", &self.content_hash)?,
+            debug_id: self.debug_id.map(DebugId::from_uuid),
+            name: self.name,
+            arch: self.arch,
+            kind: self.kind,
+            has_dwarf: self.has_dwarf,
+            has_symtab: self.has_symtab,
+            has_exports: self.has_exports,
+            has_sources: self.has_sources,
+            quality: read_quality("objects", self.quality)?,
+            size: from_row(self.size),
+            status: Status::read(&self.status)?,
+            reason: self.reason,
+            symcache,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+pub(crate) fn read_quality(table: &'static str, rank: i16) -> Result<Quality> {
+    Quality::from_rank(rank).ok_or_else(|| StoreError::corrupt(table, format!("quality {rank}")))
+}
+
+/// Notes an object that was found in an upload. Gives the object as it stands, and whether the
+/// tenant had these very bytes before and they need no work: then nothing changes.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn found(tx: &mut TenantTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(Object, bool)> {
+    let clean = |text: &str| text.replace('\0', "\u{FFFD}");
+    let quality = Quality::of(new.has_dwarf, new.has_symtab, new.has_exports);
+    let (connection, tenant, now) = tx.parts();
+    let inserted = sqlx::query!(
+        "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports,
+                              has_sources, quality, size, status, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'queued', $13, $13)
+         ON CONFLICT DO NOTHING",
+        tenant,
+        new.content_hash.0.as_slice(),
+        new.debug_id.map(DebugId::uuid),
+        clean(&new.name),
+        clean(&new.arch),
+        clean(&new.kind),
+        new.has_dwarf,
+        new.has_symtab,
+        new.has_exports,
+        new.has_sources,
+        quality.rank(),
+        to_row(new.size),
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    let object = sqlx::query_as!(
+        ObjectRow,
+        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
+                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
+         FROM objects WHERE tenant = $1 AND content_hash = $2",
+        tenant,
+        new.content_hash.0.as_slice()
+    )
+    .fetch_one(&mut *connection)
+    .await?
+    .read()?;
+    let known = inserted.rows_affected() == 0 && !matches!(object.status, Status::Queued | Status::Building);
+    // An attempt that died may have left the row: what it said of the object stays.
+    sqlx::query!(
+        "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+        tenant,
+        upload,
+        new.content_hash.0.as_slice(),
+        clean(path),
+        known
+    )
+    .execute(connection)
+    .await?;
+    Ok((object, known))
+}
+
+/// Notes that a builder has begun with an object.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn building(tx: &mut TenantTx, content_hash: &ContentHash) -> Result<()> {
+    end(tx, content_hash, Status::Building, None, None, None).await
+}
+
+/// Notes that an object has its symcache. The quality is what the build found, which may be less
+/// than the sections promised.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn ready(
+    tx: &mut TenantTx,
+    content_hash: &ContentHash,
+    quality: Quality,
+    symcache: &Symcache,
+) -> Result<()> {
+    end(tx, content_hash, Status::Ready, None, Some(quality), Some(symcache)).await
+}
+
+/// Notes that no symcache can be built from an object ([`Status::Malformed`] or
+/// [`Status::Unsupported`]), and why.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn rejected(
+    tx: &mut TenantTx,
+    content_hash: &ContentHash,
+    status: Status,
+    reason: &str,
+) -> Result<()> {
+    end(tx, content_hash, status, Some(reason), None, None).await
+}
+
+async fn end(
+    tx: &mut TenantTx,
+    content_hash: &ContentHash,
+    status: Status,
+    reason: Option<&str>,
+    quality: Option<Quality>,
+    symcache: Option<&Symcache>,
+) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE objects SET status = $3, reason = $4, quality = coalesce($5, quality), symcache_size = $6,
+                            symcache_hash = $7, symcache_version = $8, updated_at = $9
+         WHERE tenant = $1 AND content_hash = $2",
+        tenant,
+        content_hash.0.as_slice(),
+        status.as_str(),
+        reason.map(|text| text.replace('\0', "\u{FFFD}")),
+        quality.map(Quality::rank),
+        symcache.map(|s| to_row(s.size)),
+        symcache.map(|s| s.sha256.0.to_vec()),
+        symcache.map(|s| to_row32(s.version)),
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! What has to reach Kafka: written in the transaction that it tells of, sent by one relay.
+
+use crate::number::to_row32;
+use crate::tenants::{Limits, State};
+use crate::{Result, Store, StoreError, TenantTx};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgConnection;
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::{DebugId, Quality, ReportId, TenantId};
+
+/// The advisory lock that makes the relay the only one.
+const RELAY_LOCK: i64 = 0x756e_736c_6964_6531;
+
+/// Symbols that a request was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Need {
+    /// The image.
+    pub debug_id: DebugId,
+    /// The generation that the answer has to come from, or a later one.
+    pub generation: u64,
+    /// True for a system image.
+    pub system: bool,
+}
+
+/// A message of the transaction's tenant. Messages of one key are sent in the order in which the
+/// rows that they tell of were locked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Message {
+    /// What answers for a debug id has changed.
+    SymbolEvent {
+        /// The debug id.
+        debug_id: DebugId,
+        /// Its new generation.
+        generation: u64,
+        /// What the winner offers.
+        quality: Quality,
+        /// The version of the symcache's format.
+        symcache_version: u32,
+        /// The symbols were taken away.
+        deleted: bool,
+        /// When, in microseconds since the Unix epoch.
+        at_micros: i64,
+    },
+    /// The tenant has changed.
+    TenantConfig {
+        /// Grows with each change.
+        version: u64,
+        /// Whether it is served.
+        state: State,
+        /// What it may use.
+        limits: Limits,
+        /// When, in microseconds since the Unix epoch.
+        at_micros: i64,
+    },
+    /// A stored report is to be symbolicated again. The relay adds its body, see
+    /// [`crate::requests::source`].
+    Resymbolicate {
+        /// The report.
+        report_id: ReportId,
+        /// Which of those with this id.
+        variant: u32,
+        /// The revision that the answer will have.
+        revision: u32,
+        /// The revision that it replaces.
+        supersedes: u32,
+        /// What it is asked for.
+        needs: Vec<Need>,
+        /// When, in microseconds since the Unix epoch.
+        requested_at_micros: i64,
+    },
+}
+
+impl Message {
+    fn kind(&self) -> &'static str {
+        match self {
+            Message::SymbolEvent { .. } => "symbol_event",
+            Message::TenantConfig { .. } => "tenant_config",
+            Message::Resymbolicate { .. } => "resymbolicate",
+        }
+    }
+}
+
+/// A time as microseconds since the Unix epoch.
+pub(crate) fn micros(at: OffsetDateTime) -> i64 {
+    i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
+}
+
+/// Puts a message into the outbox and gives its number. The row that the message tells of has to
+/// be locked by this transaction already.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn append(tx: &mut TenantTx, message: &Message) -> Result<i64> {
+    let ids = append_all(tx, std::slice::from_ref(message)).await?;
+    ids.into_iter().next().ok_or_else(|| StoreError::corrupt("outbox", "no id for a new row"))
+}
+
+/// Puts several messages into the outbox, in their order.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn append_all(tx: &mut TenantTx, messages: &[Message]) -> Result<Vec<i64>> {
+    if messages.is_empty() {
+        return Ok(Vec::new());
+    }
+    let json: std::result::Result<Vec<_>, _> = messages.iter().map(serde_json::to_value).collect();
+    let json = json.map_err(|e| StoreError::corrupt("outbox", e))?;
+    let kinds: Vec<String> = messages.iter().map(|m| m.kind().to_owned()).collect();
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO outbox (tenant, kind, message, created_at)
+         SELECT $1, m.kind, m.message, $2
+         FROM unnest($3::text[], $4::jsonb[]) WITH ORDINALITY AS m (kind, message, place) ORDER BY m.place
+         RETURNING id",
+        tenant,
+        now,
+        &kinds,
+        &json
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Waits until the relay has sent a message of the tenant; false where that took longer than
+/// `at_most`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Duration) -> Result<bool> {
+    let end = tokio::time::Instant::now() + at_most;
+    loop {
+        let mut tx = store.tenant(tenant).await?;
+        let (connection, slug, _) = tx.parts();
+        let sent = sqlx::query_scalar!(
+            r#"SELECT sent_at IS NOT NULL AS "sent!" FROM outbox WHERE tenant = $1 AND id = $2"#,
+            slug,
+            id
+        )
+        .fetch_optional(connection)
+        .await?;
+        tx.rollback().await?;
+        // A row that is gone was sent and cleared away.
+        if sent.unwrap_or(true) {
+            return Ok(true);
+        }
+        if tokio::time::Instant::now() >= end {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}
+
+/// A message that waits to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unsent {
+    /// Its number.
+    pub id: i64,
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// What it says.
+    pub message: Message,
+    /// When it was written.
+    pub created_at: OffsetDateTime,
+}
+
+/// The one reader of the outbox: it holds a lock of the database for as long as it lives.
+pub struct Relay {
+    /// Not from the pool any more: when it closes, the lock is free.
+    connection: PgConnection,
+}
+
+impl Relay {
+    /// Becomes the relay; `None` where another process is.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn acquire(store: &Store) -> Result<Option<Relay>> {
+        let mut connection = store.pool().acquire().await?.detach();
+        let locked = sqlx::query_scalar!(r#"SELECT pg_try_advisory_lock($1) AS "locked!""#, RELAY_LOCK)
+            .fetch_one(&mut connection)
+            .await?;
+        Ok(locked.then_some(Relay { connection }))
+    }
+
+    /// The next messages, in order. They come again until [`Relay::sent`] was told of them.
+    ///
+    /// # Errors
+    /// Where the database fails: the relay has to be acquired anew.
+    pub async fn next(&mut self, limit: u32) -> Result<Vec<Unsent>> {
+        let rows = sqlx::query!(
+            r#"SELECT id AS "id!", tenant AS "tenant!", message AS "message!", created_at AS "created_at!"
+               FROM unslide_outbox_next($1)"#,
+            to_row32(limit)
+        )
+        .fetch_all(&mut self.connection)
+        .await?;
+        rows.into_iter()
+            .map(|row| {
+                Ok(Unsent {
+                    id: row.id,
+                    tenant: TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("outbox", e))?,
+                    message: serde_json::from_value(row.message)
+                        .map_err(|e| StoreError::corrupt("outbox", e))?,
+                    created_at: row.created_at,
+                })
+            })
+            .collect()
+    }
+
+    /// Notes that the broker has these messages.
+    ///
+    /// # Errors
+    /// Where the database fails: they will be sent a second time, which readers bear.
+    pub async fn sent(&mut self, ids: &[i64], at: OffsetDateTime) -> Result<()> {
+        sqlx::query!("SELECT unslide_outbox_sent($1, $2)", ids, at).execute(&mut self.connection).await?;
+        Ok(())
+    }
+
+    /// Clears away what was sent before `before`; gives how many.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn purge(&mut self, before: OffsetDateTime) -> Result<i64> {
+        Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_purge($1) AS "gone!""#, before)
+            .fetch_one(&mut self.connection)
+            .await?)
+    }
+}

@@ -1,0 +1,115 @@
+//! The images that reports wait for.
+
+use crate::{Result, TenantTx};
+use time::OffsetDateTime;
+use unslide_model::DebugId;
+
+/// An image without symbols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingImage {
+    /// Its debug id.
+    pub debug_id: DebugId,
+    /// Its name.
+    pub name: String,
+    /// Its architecture.
+    pub arch: String,
+    /// How many reports came without its symbols.
+    pub reports: i64,
+}
+
+/// A debug id without symbols, over all apps and versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// The image.
+    pub image: MissingImage,
+    /// It is a system image.
+    pub system: bool,
+    /// The apps whose reports refer to it.
+    pub apps: Vec<String>,
+    /// The versions whose reports refer to it, at most 50.
+    pub versions: Vec<String>,
+    /// When such a report came first.
+    pub first_seen: OffsetDateTime,
+    /// When such a report came last.
+    pub last_seen: OffsetDateTime,
+}
+
+/// The debug ids that reports came without symbols for and that have none now, the most wanted
+/// first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    version: Option<&str>,
+    with_system: bool,
+    limit: u32,
+) -> Result<Vec<MissingSymbol>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT w.debug_id, min(w.name) AS "name!", min(w.arch) AS "arch!", bool_and(w.system) AS "system!",
+                  sum(w.reports)::bigint AS "reports!", array_agg(DISTINCT w.app) AS "apps!",
+                  (array_agg(DISTINCT w.version))[1:50] AS "versions!",
+                  min(w.first_seen) AS "first_seen!", max(w.last_seen) AS "last_seen!"
+           FROM wanted_images w
+           LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+           WHERE w.tenant = $1 AND coalesce(s.quality, 0) = 0
+             AND ($2::text IS NULL OR w.app = $2) AND ($3::text IS NULL OR w.version = $3) AND ($4 OR NOT w.system)
+           GROUP BY w.debug_id
+           ORDER BY sum(w.reports) DESC, w.debug_id LIMIT $5"#,
+        tenant,
+        app,
+        version,
+        with_system,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| MissingSymbol {
+            image: MissingImage {
+                debug_id: DebugId::from_uuid(row.debug_id),
+                name: row.name,
+                arch: row.arch,
+                reports: row.reports,
+            },
+            system: row.system,
+            apps: row.apps,
+            versions: row.versions,
+            first_seen: row.first_seen,
+            last_seen: row.last_seen,
+        })
+        .collect())
+}
+
+/// The missing images of an app's own, by version, the most wanted first.
+pub(super) async fn of_app(tx: &mut TenantTx, app: &str) -> Result<Vec<(String, MissingImage)>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT version AS "version!", debug_id AS "debug_id!", name AS "name!", arch AS "arch!", reports AS "reports!"
+           FROM (SELECT w.version, w.debug_id, w.name, w.arch, w.reports,
+                        row_number() OVER (PARTITION BY w.version ORDER BY w.reports DESC, w.debug_id) AS place
+                 FROM wanted_images w
+                 LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+                 WHERE w.tenant = $1 AND w.app = $2 AND NOT w.system AND coalesce(s.quality, 0) = 0) ranked
+           WHERE place <= 100 ORDER BY version, place"#,
+        tenant,
+        app
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            let image = MissingImage {
+                debug_id: DebugId::from_uuid(row.debug_id),
+                name: row.name,
+                arch: row.arch,
+                reports: row.reports,
+            };
+            (row.version, image)
+        })
+        .collect())
+}

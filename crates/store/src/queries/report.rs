@@ -1,0 +1,90 @@
+//! One report with its body.
+
+use super::reports::Listed;
+use crate::number::{from_row, from_row32, to_row32};
+use crate::reports::Frames;
+use crate::{Result, StoreError, TenantTx};
+use unslide_model::ReportId;
+
+/// The most bytes that a stored report may have.
+const MAX_BODY_BYTES: usize = 1 << 30;
+
+/// A stored report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredReport {
+    /// What a list shows.
+    pub listed: Listed,
+    /// How many reports have this id; more than 1 where clients sent different bytes under it.
+    pub variants: u32,
+    /// The enriched JSON's size in bytes.
+    pub size: u64,
+    /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
+    pub compressed: Vec<u8>,
+}
+
+impl StoredReport {
+    /// The enriched JSON. Work for the CPU pool where it is large.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] where the stored bytes are damaged.
+    pub fn body(&self) -> Result<Vec<u8>> {
+        unslide_proto::body::decompress(&self.compressed, MAX_BODY_BYTES)
+            .map_err(|e| StoreError::corrupt("report_bodies", e))
+    }
+}
+
+/// A report by its id: the first that came with it, or another variant. `None` where there is none,
+/// or where it was deleted or is too old.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Option<StoredReport>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT r.revision, r.received_at, r.app, r.version, r.build, r.type AS kind, r.status, r.device_time,
+                  r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total,
+                  r.frames_symbolicated, r.frames_device, r.frames_missing, b.size, b.body,
+                  (SELECT count(*) FROM report_keys o
+                   WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS "variants!"
+           FROM report_keys k
+           JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
+                         AND r.variant = k.variant
+           JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
+                               AND b.report_id = k.report_id AND b.variant = k.variant
+           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL"#,
+        tenant,
+        report_id.uuid(),
+        to_row32(variant)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(row.map(|row| StoredReport {
+        listed: Listed {
+            report_id,
+            variant,
+            revision: from_row32(row.revision),
+            received_at: row.received_at,
+            app: row.app,
+            version: row.version,
+            build: row.build,
+            kind: row.kind,
+            status: row.status,
+            device_time: row.device_time,
+            os_name: row.os_name,
+            os_version: row.os_version,
+            model: row.model,
+            process: row.process,
+            reason: row.reason,
+            summary: row.summary,
+            frames: Frames {
+                total: from_row32(row.frames_total),
+                symbolicated: from_row32(row.frames_symbolicated),
+                device: from_row32(row.frames_device),
+                missing: from_row32(row.frames_missing),
+            },
+        },
+        variants: u32::try_from(row.variants).unwrap_or(u32::MAX),
+        size: from_row(row.size),
+        compressed: row.body,
+    }))
+}

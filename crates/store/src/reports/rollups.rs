@@ -1,0 +1,206 @@
+//! Counts by app, version and day, kept in step with the reports.
+
+use super::rows::{device, name};
+use super::{Change, Frames};
+use crate::number::to_row;
+use crate::{Result, TenantTx, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, OffsetDateTime};
+
+type DayKey = (String, String, Date);
+
+#[derive(Clone, Copy, Default)]
+struct Delta {
+    reports: i64,
+    devices: i64,
+    frames_total: i64,
+    frames_symbolicated: i64,
+    complete: i64,
+    partial: i64,
+    none: i64,
+}
+
+impl Delta {
+    fn add(&mut self, status: &str, frames: &Frames, sign: i64) {
+        self.reports += sign;
+        self.frames_total += sign * i64::from(frames.total);
+        self.frames_symbolicated += sign * i64::from(frames.symbolicated);
+        match status {
+            "complete" => self.complete += sign,
+            "partial" => self.partial += sign,
+            _ => self.none += sign,
+        }
+    }
+}
+
+fn day(at: OffsetDateTime) -> Date {
+    at.to_offset(time::UtcOffset::UTC).date()
+}
+
+/// Adds what is new, and takes back what a new revision replaces.
+pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    let mut deltas: BTreeMap<DayKey, Delta> = BTreeMap::new();
+    for change in changes {
+        let (facts, day) = (&change.arrival.facts, day(change.key.received_at));
+        if let Some(previous) = &change.previous {
+            let key = (previous.app.clone(), previous.version.clone(), day);
+            deltas.entry(key).or_default().add(&previous.status, &previous.frames, -1);
+        }
+        let key = (name(&facts.app), name(&facts.version), day);
+        deltas.entry(key).or_default().add(&facts.status, &facts.frames, 1);
+    }
+    for ((app, version, day), devices) in devices(tx, changes).await? {
+        deltas.entry((app, version, day)).or_default().devices += devices;
+    }
+    write(tx, deltas).await?;
+    wanted_images(tx, changes).await
+}
+
+/// Notes the devices, and counts those that their version had not crashed on before.
+async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
+    let rows: BTreeSet<(String, String, Vec<u8>, Date)> = changes
+        .iter()
+        .filter_map(|change| {
+            let facts = &change.arrival.facts;
+            let device = device(facts)?.to_vec();
+            Some((name(&facts.app), name(&facts.version), device, day(change.key.received_at)))
+        })
+        .collect();
+    let mut counts = BTreeMap::new();
+    if rows.is_empty() {
+        return Ok(counts);
+    }
+    let apps: Vec<String> = rows.iter().map(|r| r.0.clone()).collect();
+    let versions: Vec<String> = rows.iter().map(|r| r.1.clone()).collect();
+    let devices: Vec<Vec<u8>> = rows.iter().map(|r| r.2.clone()).collect();
+    let days: Vec<Date> = rows.iter().map(|r| r.3).collect();
+    let (connection, tenant, _) = tx.parts();
+    let added = sqlx::query!(
+        "INSERT INTO app_devices (tenant, app, version, device, day)
+         SELECT $1, n.app, n.version, n.device, n.day
+         FROM unnest($2::text[], $3::text[], $4::bytea[], $5::date[]) AS n (app, version, device, day)
+         ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.device, n.day
+         ON CONFLICT DO NOTHING
+         RETURNING app, version, day",
+        tenant,
+        &apps,
+        &versions,
+        &devices,
+        &days
+    )
+    .fetch_all(connection)
+    .await?;
+    for row in added {
+        *counts.entry((row.app, row.version, row.day)).or_insert(0) += 1;
+    }
+    Ok(counts)
+}
+
+async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()> {
+    if deltas.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = deltas.keys().map(|k| k.0.clone()).collect();
+    let versions: Vec<String> = deltas.keys().map(|k| k.1.clone()).collect();
+    let days: Vec<Date> = deltas.keys().map(|k| k.2).collect();
+    let column = |of: fn(&Delta) -> i64| deltas.values().map(of).collect::<Vec<i64>>();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO app_days AS d (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated,
+                                    complete, partial, none)
+         SELECT $1, n.app, n.version, n.day, n.reports, n.devices, n.total, n.symbolicated, n.complete, n.partial, n.none
+         FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                     $9::bigint[], $10::bigint[], $11::bigint[])
+              AS n (app, version, day, reports, devices, total, symbolicated, complete, partial, none)
+         ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.day
+         ON CONFLICT (tenant, app, version, day) DO UPDATE
+         SET reports = d.reports + EXCLUDED.reports, devices = d.devices + EXCLUDED.devices,
+             frames_total = d.frames_total + EXCLUDED.frames_total,
+             frames_symbolicated = d.frames_symbolicated + EXCLUDED.frames_symbolicated,
+             complete = d.complete + EXCLUDED.complete, partial = d.partial + EXCLUDED.partial,
+             none = d.none + EXCLUDED.none",
+        tenant,
+        &apps,
+        &versions,
+        &days,
+        &column(|d| d.reports),
+        &column(|d| d.devices),
+        &column(|d| d.frames_total),
+        &column(|d| d.frames_symbolicated),
+        &column(|d| d.complete),
+        &column(|d| d.partial),
+        &column(|d| d.none)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+struct Wanted {
+    name: String,
+    arch: String,
+    system: bool,
+    reports: u64,
+    first: OffsetDateTime,
+    last: OffsetDateTime,
+}
+
+/// Notes the images that new reports came without symbols for.
+async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    let mut wanted: BTreeMap<(String, String, Uuid), Wanted> = BTreeMap::new();
+    for change in changes.iter().filter(|change| change.previous.is_none()) {
+        let (facts, at) = (&change.arrival.facts, change.key.received_at);
+        for image in change.arrival.images.iter().filter(|image| !image.found) {
+            let entry = wanted
+                .entry((name(&facts.app), name(&facts.version), image.debug_id.uuid()))
+                .or_insert_with(|| Wanted {
+                    name: name(&image.name),
+                    arch: name(&image.arch),
+                    system: image.system,
+                    reports: 0,
+                    first: at,
+                    last: at,
+                });
+            entry.reports += 1;
+            entry.first = entry.first.min(at);
+            entry.last = entry.last.max(at);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = wanted.keys().map(|k| k.0.clone()).collect();
+    let versions: Vec<String> = wanted.keys().map(|k| k.1.clone()).collect();
+    let debug_ids: Vec<Uuid> = wanted.keys().map(|k| k.2).collect();
+    let names: Vec<String> = wanted.values().map(|w| w.name.clone()).collect();
+    let archs: Vec<String> = wanted.values().map(|w| w.arch.clone()).collect();
+    let system: Vec<bool> = wanted.values().map(|w| w.system).collect();
+    let reports: Vec<i64> = wanted.values().map(|w| to_row(w.reports)).collect();
+    let first: Vec<OffsetDateTime> = wanted.values().map(|w| w.first).collect();
+    let last: Vec<OffsetDateTime> = wanted.values().map(|w| w.last).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO wanted_images AS w (tenant, app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
+         SELECT $1, n.app, n.version, n.debug_id, n.name, n.arch, n.system, n.reports, n.first_seen, n.last_seen
+         FROM unnest($2::text[], $3::text[], $4::uuid[], $5::text[], $6::text[], $7::boolean[], $8::bigint[],
+                     $9::timestamptz[], $10::timestamptz[])
+              AS n (app, version, debug_id, name, arch, system, reports, first_seen, last_seen)
+         ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.debug_id
+         ON CONFLICT (tenant, app, version, debug_id) DO UPDATE
+         SET reports = w.reports + EXCLUDED.reports, first_seen = least(w.first_seen, EXCLUDED.first_seen),
+             last_seen = greatest(w.last_seen, EXCLUDED.last_seen)",
+        tenant,
+        &apps,
+        &versions,
+        &debug_ids,
+        &names,
+        &archs,
+        &system,
+        &reports,
+        &first,
+        &last
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! The rows of `reports` and `report_bodies`.
+
+use super::{Change, Facts, Frames};
+use crate::number::{from_row32, to_row, to_row32};
+use crate::{Result, StoreError, TenantTx, Uuid};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Longer values of what is indexed would not fit into an index page.
+const NAME_CHARS: usize = 200;
+const TEXT_CHARS: usize = 1_000;
+const SUMMARY_BYTES: usize = 16 * 1024;
+const DEVICE_BYTES: usize = 32;
+
+/// What the roll-ups have to take back of the revision that was stored before.
+#[derive(Clone, Debug)]
+pub(super) struct Previous {
+    pub(super) app: String,
+    pub(super) version: String,
+    pub(super) status: String,
+    pub(super) frames: Frames,
+}
+
+/// A text that Postgres takes and an index can hold.
+pub(super) fn name(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(NAME_CHARS).collect()
+}
+
+fn text(text: Option<&String>) -> Option<String> {
+    text.map(|text| text.chars().filter(|c| *c != '\0').take(TEXT_CHARS).collect())
+}
+
+/// JSON that Postgres takes: without NULs, and not over the bound.
+fn summary(value: &serde_json::Value) -> serde_json::Value {
+    match value.to_string() {
+        text if text.len() > SUMMARY_BYTES => serde_json::json!({ "truncated": true }),
+        text if text.contains("\\u0000") => serde_json::from_str(&text.replace("\\u0000", "\\ufffd"))
+            .unwrap_or_else(|_| serde_json::json!({})),
+        _ if value.is_object() => value.clone(),
+        _ => serde_json::json!({}),
+    }
+}
+
+/// Reads what was stored before of the reports that have a revision already. Gives, and takes out
+/// of `changes`, those whose row is not there any more.
+pub(super) async fn read_previous<'a>(
+    tx: &mut TenantTx,
+    changes: &mut Vec<Change<'a>>,
+) -> Result<Vec<Change<'a>>> {
+    let known: Vec<_> = changes.iter().filter(|c| c.key.latest_revision > 0).map(|c| c.key).collect();
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let times: Vec<OffsetDateTime> = known.iter().map(|key| key.received_at).collect();
+    let ids: Vec<Uuid> = known.iter().map(|key| key.report_id.uuid()).collect();
+    let variants: Vec<i32> = known.iter().map(|key| to_row32(key.variant)).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
+                r.frames_device, r.frames_missing
+         FROM reports r
+         JOIN unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+           ON r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
+         WHERE r.tenant = $1",
+        tenant,
+        &times,
+        &ids,
+        &variants
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut previous: BTreeMap<(Uuid, i32), Previous> = rows
+        .into_iter()
+        .map(|row| {
+            let frames = Frames {
+                total: from_row32(row.frames_total),
+                symbolicated: from_row32(row.frames_symbolicated),
+                device: from_row32(row.frames_device),
+                missing: from_row32(row.frames_missing),
+            };
+            let key = (row.report_id, row.variant);
+            (key, Previous { app: row.app, version: row.version, status: row.status, frames })
+        })
+        .collect();
+    let (mut kept, mut gone) = (Vec::with_capacity(changes.len()), Vec::new());
+    for mut change in changes.drain(..) {
+        change.previous = previous.remove(&(change.key.report_id.uuid(), to_row32(change.key.variant)));
+        if change.key.latest_revision > 0 && change.previous.is_none() {
+            gone.push(change);
+        } else {
+            kept.push(change);
+        }
+    }
+    *changes = kept;
+    Ok(gone)
+}
+
+#[derive(Serialize)]
+struct ReportRow {
+    received_at: String,
+    report_id: Uuid,
+    variant: u32,
+    revision: u32,
+    app: String,
+    version: String,
+    build: String,
+    r#type: String,
+    status: String,
+    device_time: Option<String>,
+    device: Option<String>,
+    os_name: Option<String>,
+    os_version: Option<String>,
+    os_build: Option<String>,
+    model: Option<String>,
+    process: Option<String>,
+    reason: Option<String>,
+    summary: serde_json::Value,
+    frames_total: i32,
+    frames_symbolicated: i32,
+    frames_device: i32,
+    frames_missing: i32,
+    system_images: Vec<Uuid>,
+    origin_topic: Option<String>,
+    origin_partition: Option<i32>,
+    origin_offset: Option<i64>,
+    traceparent: Option<String>,
+}
+
+/// A time in the one spelling that Postgres reads without loss; none for what it cannot hold.
+fn timestamp(at: OffsetDateTime) -> Option<String> {
+    (0..=9999).contains(&at.year()).then(|| at.format(&Rfc3339).ok()).flatten()
+}
+
+/// The bytes that tell devices apart, as they are stored.
+pub(super) fn device(facts: &Facts) -> Option<&[u8]> {
+    facts.device.as_deref().map(|bytes| &bytes[..bytes.len().min(DEVICE_BYTES)]).filter(|b| !b.is_empty())
+}
+
+fn row(change: &Change<'_>) -> Result<ReportRow> {
+    let (key, arrival, facts) = (&change.key, change.arrival, &change.arrival.facts);
+    let received_at = timestamp(key.received_at)
+        .ok_or_else(|| StoreError::corrupt("report_keys", format!("received_at {}", key.received_at)))?;
+    let hex = |bytes: &[u8]| bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let mut system_images: Vec<Uuid> =
+        arrival.images.iter().filter(|i| i.system).map(|i| i.debug_id.uuid()).collect();
+    system_images.sort_unstable();
+    Ok(ReportRow {
+        received_at,
+        report_id: key.report_id.uuid(),
+        variant: key.variant,
+        revision: arrival.revision,
+        app: name(&facts.app),
+        version: name(&facts.version),
+        build: name(&facts.build),
+        r#type: name(&facts.kind),
+        status: name(&facts.status),
+        device_time: facts.device_time.and_then(timestamp),
+        device: device(facts).map(hex),
+        os_name: text(facts.os_name.as_ref()),
+        os_version: text(facts.os_version.as_ref()),
+        os_build: text(facts.os_build.as_ref()),
+        model: text(facts.model.as_ref()),
+        process: text(facts.process.as_ref()),
+        reason: text(facts.reason.as_ref()),
+        summary: summary(&facts.summary),
+        frames_total: to_row32(facts.frames.total),
+        frames_symbolicated: to_row32(facts.frames.symbolicated),
+        frames_device: to_row32(facts.frames.device),
+        frames_missing: to_row32(facts.frames.missing),
+        system_images,
+        origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
+        origin_partition: arrival.origin.as_ref().map(|o| o.partition),
+        origin_offset: arrival.origin.as_ref().map(|o| o.offset),
+        traceparent: text(arrival.traceparent.as_ref()),
+    })
+}
+
+/// Writes the reports and their bodies, each in the place of the revision before.
+pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<ReportRow> = changes.iter().map(row).collect::<Result<_>>()?;
+    let rows = serde_json::to_value(rows).map_err(|e| StoreError::corrupt("reports", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
+             device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
+             frames_symbolicated, frames_device, frames_missing, system_images, origin_topic, origin_partition,
+             origin_offset, traceparent, stored_at)
+         SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
+             r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
+             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_missing, r.system_images, r.origin_topic,
+             r.origin_partition, r.origin_offset, r.traceparent, $3
+         FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
+             app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
+             os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
+             frames_total integer, frames_symbolicated integer, frames_device integer, frames_missing integer,
+             system_images uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+         ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
+         SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
+             type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
+             device = EXCLUDED.device, os_name = EXCLUDED.os_name, os_version = EXCLUDED.os_version,
+             os_build = EXCLUDED.os_build, model = EXCLUDED.model, process = EXCLUDED.process,
+             reason = EXCLUDED.reason, summary = EXCLUDED.summary, frames_total = EXCLUDED.frames_total,
+             frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
+             frames_missing = EXCLUDED.frames_missing, system_images = EXCLUDED.system_images,
+             origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
+             origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
+             origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),
+             traceparent = EXCLUDED.traceparent, stored_at = EXCLUDED.stored_at",
+        tenant,
+        rows,
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    let times: Vec<OffsetDateTime> = changes.iter().map(|c| c.key.received_at).collect();
+    let ids: Vec<Uuid> = changes.iter().map(|c| c.key.report_id.uuid()).collect();
+    let variants: Vec<i32> = changes.iter().map(|c| to_row32(c.key.variant)).collect();
+    let revisions: Vec<i32> = changes.iter().map(|c| to_row32(c.arrival.revision)).collect();
+    let sizes: Vec<i64> = changes.iter().map(|c| to_row(c.arrival.size)).collect();
+    let bodies: Vec<&[u8]> = changes.iter().map(|c| c.arrival.body.as_slice()).collect();
+    sqlx::query!(
+        "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body)
+         SELECT $1, b.received_at, b.report_id, b.variant, b.revision, b.size, b.body
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::integer[], $6::bigint[], $7::bytea[])
+              AS b (received_at, report_id, variant, revision, size, body)
+         ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
+         SET revision = EXCLUDED.revision, size = EXCLUDED.size, body = EXCLUDED.body",
+        tenant,
+        &times,
+        &ids,
+        &variants,
+        &revisions,
+        &sizes,
+        &bodies as &[&[u8]]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nuls_and_lengths_that_postgres_refuses_do_not_reach_it() {
+        assert_eq!(name("a\0b"), "ab");
+        assert_eq!(name(&"é".repeat(500)).chars().count(), NAME_CHARS);
+        assert_eq!(summary(&serde_json::json!({"a": "x\0y"})), serde_json::json!({"a": "x\u{FFFD}y"}));
+        assert_eq!(summary(&serde_json::json!([1])), serde_json::json!({}));
+        assert_eq!(
+            summary(&serde_json::json!({"a": "x".repeat(SUMMARY_BYTES)})),
+            serde_json::json!({"truncated": true})
+        );
+    }
+}

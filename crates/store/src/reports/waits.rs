@@ -1,0 +1,168 @@
+//! Which symbols a report has seen. The statements and their order are what no wake-up is lost by:
+//!
+//! 1. every debug id gets a slot;
+//! 2. the slots are held (`FOR SHARE`), in a statement of its own, so that its snapshot is taken
+//!    after any builder that was ahead has committed, and builders that come later wait;
+//! 3. the waits are written, with the generation that the report was symbolicated with;
+//! 4. what the slots held in step 2 is compared with that: a newer generation is asked for.
+//!
+//! A builder raises the slot first and looks for waits after its commit. Whoever is second sees
+//! the first.
+
+use super::Change;
+use crate::number::{from_row, to_row, to_row32};
+use crate::outbox::Need;
+use crate::slots::{self, Held};
+use crate::{Result, TenantTx, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, OffsetDateTime};
+use unslide_model::{DebugId, Quality};
+
+/// Records what the changed reports have seen, and gives for each what is newer than that.
+pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<Vec<Need>>> {
+    let debug_ids: BTreeSet<Uuid> =
+        changes.iter().flat_map(|c| &c.arrival.images).map(|image| image.debug_id.uuid()).collect();
+    if debug_ids.is_empty() {
+        return Ok(vec![Vec::new(); changes.len()]);
+    }
+    let debug_ids: Vec<Uuid> = debug_ids.into_iter().collect();
+    slots::ensure(tx, &debug_ids).await?;
+    let held = slots::hold(tx, &debug_ids).await?;
+    write(tx, changes).await?;
+    write_system(tx, changes).await?;
+    Ok(newer(changes, &held))
+}
+
+/// Step 4.
+fn newer(changes: &[Change<'_>], held: &[Held]) -> Vec<Vec<Need>> {
+    let held: BTreeMap<DebugId, &Held> = held.iter().map(|slot| (slot.debug_id, slot)).collect();
+    let need =
+        |change: &Change<'_>| {
+            let images = change.arrival.images.iter();
+            images
+                .filter_map(|image| {
+                    let slot = held.get(&image.debug_id)?;
+                    (slot.generation > image.seen_generation && slot.quality > Quality::None).then_some(
+                        Need { debug_id: image.debug_id, generation: slot.generation, system: image.system },
+                    )
+                })
+                .collect()
+        };
+    changes.iter().map(need).collect()
+}
+
+/// Step 3 for the app's own images: a row a report.
+async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    let mut rows: Vec<(Uuid, OffsetDateTime, Uuid, i32, i64)> = changes
+        .iter()
+        .flat_map(|change| {
+            let key = change.key;
+            change.arrival.images.iter().filter(|image| !image.system).map(move |image| {
+                let seen = to_row(image.seen_generation);
+                (image.debug_id.uuid(), key.received_at, key.report_id.uuid(), to_row32(key.variant), seen)
+            })
+        })
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.sort_unstable();
+    let debug_ids: Vec<Uuid> = rows.iter().map(|r| r.0).collect();
+    let times: Vec<OffsetDateTime> = rows.iter().map(|r| r.1).collect();
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.2).collect();
+    let variants: Vec<i32> = rows.iter().map(|r| r.3).collect();
+    let seen: Vec<i64> = rows.iter().map(|r| r.4).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO waits AS w (tenant, debug_id, received_at, report_id, variant, seen_generation)
+         SELECT $1, n.debug_id, n.received_at, n.report_id, n.variant, n.seen
+         FROM unnest($2::uuid[], $3::timestamptz[], $4::uuid[], $5::integer[], $6::bigint[])
+              AS n (debug_id, received_at, report_id, variant, seen)
+         ON CONFLICT (tenant, debug_id, received_at, report_id, variant) DO UPDATE
+         SET seen_generation = greatest(w.seen_generation, EXCLUDED.seen_generation)",
+        tenant,
+        &debug_ids,
+        &times,
+        &ids,
+        &variants,
+        &seen
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Step 3 for system images: a row a day, with the least that a report of that day has seen.
+async fn write_system(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+    let mut least: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
+    for change in changes {
+        let day = change.key.received_at.to_offset(time::UtcOffset::UTC).date();
+        for image in change.arrival.images.iter().filter(|image| image.system) {
+            let seen = to_row(image.seen_generation);
+            let entry = least.entry((image.debug_id.uuid(), day)).or_insert(seen);
+            *entry = (*entry).min(seen);
+        }
+    }
+    if least.is_empty() {
+        return Ok(());
+    }
+    let debug_ids: Vec<Uuid> = least.keys().map(|(id, _)| *id).collect();
+    let days: Vec<Date> = least.keys().map(|(_, day)| *day).collect();
+    let seen: Vec<i64> = least.into_values().collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO system_waits (tenant, debug_id, day, seen_generation)
+         SELECT $1, n.debug_id, n.day, n.seen
+         FROM unnest($2::uuid[], $3::date[], $4::bigint[]) AS n (debug_id, day, seen)
+         ORDER BY n.debug_id, n.day
+         ON CONFLICT DO NOTHING",
+        tenant,
+        &debug_ids,
+        &days,
+        &seen
+    )
+    .execute(&mut *connection)
+    .await?;
+    // Nearly always there is nothing to lower; a DO UPDATE would lock the day's rows for every batch.
+    sqlx::query!(
+        "UPDATE system_waits w SET seen_generation = n.seen
+         FROM unnest($2::uuid[], $3::date[], $4::bigint[]) AS n (debug_id, day, seen)
+         WHERE w.tenant = $1 AND w.debug_id = n.debug_id AND w.day = n.day AND w.seen_generation > n.seen",
+        tenant,
+        &debug_ids,
+        &days,
+        &seen
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// What is newer than what these reports have seen, by the rows alone: for reports that were
+/// stored earlier and are asked about again. The keys of the reports have to be locked.
+pub(crate) async fn newer_than_seen(
+    tx: &mut TenantTx,
+    report_ids: &[Uuid],
+) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT w.report_id, w.variant, w.debug_id, s.generation
+         FROM waits w JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+         WHERE w.tenant = $1 AND w.report_id = ANY ($2) AND s.quality > 0 AND s.generation > w.seen_generation
+         ORDER BY w.report_id, w.variant, w.debug_id",
+        tenant,
+        report_ids
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
+    for row in rows {
+        let need = Need {
+            debug_id: DebugId::from_uuid(row.debug_id),
+            generation: from_row(row.generation),
+            system: false,
+        };
+        needs.entry((row.report_id, row.variant)).or_default().push(need);
+    }
+    Ok(needs)
+}

@@ -1,0 +1,87 @@
+//! How to reach the database.
+
+use serde::Deserialize;
+use unslide_model::Secret;
+
+/// Where PostgreSQL is and how much of it one process takes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The connection's URL with its password: `postgres://user:password@host:5432/database`.
+    pub url: Secret,
+    /// The most connections that this process opens.
+    pub max_connections: u32,
+    /// How long a caller waits for a connection, in seconds.
+    pub acquire_timeout_seconds: u64,
+    /// How long one statement may run, in seconds.
+    pub statement_timeout_seconds: u64,
+    /// The role that every connection acts as. The login must be a member of it.
+    pub role: String,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            url: Secret::default(),
+            max_connections: 10,
+            acquire_timeout_seconds: 10,
+            statement_timeout_seconds: 60,
+            role: "unslide_service".into(),
+        }
+    }
+}
+
+impl Settings {
+    /// Settings with a URL and everything else as usual.
+    #[must_use]
+    pub fn with_url(url: impl Into<String>) -> Settings {
+        Settings { url: Secret::new(url), ..Settings::default() }
+    }
+
+    /// Everything that is wrong with these settings: field and reason.
+    #[must_use]
+    pub fn problems(&self) -> Vec<(&'static str, String)> {
+        let mut problems = Vec::new();
+        let url = self.url.reveal();
+        if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
+            problems.push(("url", "must begin with postgres://".into()));
+        }
+        if !(1..=10_000).contains(&self.max_connections) {
+            problems.push(("max_connections", "must be between 1 and 10000".into()));
+        }
+        if self.acquire_timeout_seconds == 0 {
+            problems.push(("acquire_timeout_seconds", "must be at least 1".into()));
+        }
+        if self.statement_timeout_seconds == 0 {
+            problems.push(("statement_timeout_seconds", "must be at least 1".into()));
+        }
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if self.role.is_empty() || self.role.len() > 63 || !self.role.chars().all(is_name) {
+            problems.push(("role", "must be a role's name of a-z, 0-9 and '_'".into()));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_named_at_once_and_the_password_is_not_shown() {
+        let bad = Settings {
+            url: Secret::new("mysql://root:hush@db"),
+            max_connections: 0,
+            acquire_timeout_seconds: 0,
+            statement_timeout_seconds: 0,
+            role: "a; DROP".into(),
+        };
+        let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
+        assert_eq!(
+            fields,
+            ["url", "max_connections", "acquire_timeout_seconds", "statement_timeout_seconds", "role"]
+        );
+        assert!(!format!("{bad:?}").contains("hush"));
+        assert!(Settings::with_url("postgres://u@h/d").problems().is_empty());
+    }
+}

@@ -1,0 +1,157 @@
+//! Slots: which symbols answer for a debug id now. The row lock of a slot is what orders "symbols
+//! arrive" and "a report waits for them", so that whoever comes second sees the first.
+
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row};
+use crate::objects::read_quality;
+use crate::outbox::{self, Message};
+use crate::uploads::read_hash;
+use crate::{Result, TenantTx};
+use unslide_model::{ContentHash, DebugId, Quality};
+
+/// A debug id's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// Grows with each change; 0 where nothing was ever published.
+    pub generation: u64,
+    /// What the symbols offer; [`Quality::None`] where there are none (any more).
+    pub quality: Quality,
+    /// The object that answers.
+    pub content_hash: Option<ContentHash>,
+}
+
+/// Symbols that won their debug id in object storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// What the object offers.
+    pub quality: Quality,
+    /// The object.
+    pub content_hash: ContentHash,
+    /// The version of the symcache's format.
+    pub symcache_version: u32,
+    /// The generation that the alias in object storage was written with. The slot gets this one or,
+    /// if that is not more than it has, its own plus one.
+    pub generation: u64,
+}
+
+/// The slot of a debug id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Slot>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        "SELECT generation, quality, content_hash FROM symbol_slots WHERE tenant = $1 AND debug_id = $2",
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_optional(connection)
+    .await?;
+    row.map(|row| {
+        Ok(Slot {
+            debug_id: *debug_id,
+            generation: from_row(row.generation),
+            quality: read_quality("symbol_slots", row.quality)?,
+            content_hash: row.content_hash.map(|h| read_hash("symbol_slots", &h)).transpose()?,
+        })
+    })
+    .transpose()
+}
+
+/// Tells the store that new symbols answer for a debug id: the slot's generation grows, a wake job
+/// and the event for the workers are added. Comes after the symcache is in object storage. Gives
+/// the slot's generation.
+///
+/// The order of the statements matters: the slot first. An indexer that holds the slot makes this
+/// wait, and its waits are then there when the wake job looks; an indexer that comes later sees the
+/// new generation.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn publish(tx: &mut TenantTx, new: &Published) -> Result<u64> {
+    let generation = raise(tx, new).await?;
+    jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation }).await?;
+    let message = Message::SymbolEvent {
+        debug_id: new.debug_id,
+        generation,
+        quality: new.quality,
+        symcache_version: new.symcache_version,
+        deleted: false,
+        at_micros: outbox::micros(tx.now()),
+    };
+    outbox::append(tx, &message).await?;
+    Ok(generation)
+}
+
+/// The builder's first statement.
+pub(crate) async fn raise(tx: &mut TenantTx, new: &Published) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let generation = sqlx::query_scalar!(
+        "INSERT INTO symbol_slots AS s (tenant, debug_id, generation, quality, content_hash, updated_at)
+         VALUES ($1, $2, greatest($3::bigint, 1), $4, $5, $6)
+         ON CONFLICT (tenant, debug_id) DO UPDATE
+             SET generation = greatest(s.generation + 1, EXCLUDED.generation), quality = EXCLUDED.quality,
+                 content_hash = EXCLUDED.content_hash, updated_at = EXCLUDED.updated_at
+         RETURNING generation",
+        tenant,
+        new.debug_id.uuid(),
+        to_row(new.generation),
+        new.quality.rank(),
+        new.content_hash.0.as_slice(),
+        now
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(generation))
+}
+
+/// What an indexer learned of a slot while it holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) debug_id: DebugId,
+    pub(crate) generation: u64,
+    pub(crate) quality: Quality,
+}
+
+/// The indexer's first statement: every debug id gets a slot. `debug_ids` are sorted.
+pub(crate) async fn ensure(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO symbol_slots (tenant, debug_id, updated_at)
+         SELECT $1, d, $3 FROM unnest($2::uuid[]) AS d ORDER BY d
+         ON CONFLICT DO NOTHING",
+        tenant,
+        debug_ids,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The indexer's second statement, with a snapshot of its own: holds the slots, so that no builder
+/// can raise one before this transaction's waits are committed.
+pub(crate) async fn hold(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<Held>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT debug_id, generation, quality FROM symbol_slots
+         WHERE tenant = $1 AND debug_id = ANY ($2) ORDER BY debug_id FOR SHARE",
+        tenant,
+        debug_ids
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(Held {
+                debug_id: DebugId::from_uuid(row.debug_id),
+                generation: from_row(row.generation),
+                quality: read_quality("symbol_slots", row.quality)?,
+            })
+        })
+        .collect()
+}

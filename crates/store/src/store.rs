@@ -1,0 +1,184 @@
+//! The pool, and transactions that name their tenant.
+
+use crate::{Result, Settings, StoreError, migrations};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{Postgres, Row, Transaction};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::{Clock, TenantId};
+
+/// A pool of connections to a migrated database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pool: PgPool,
+    clock: Arc<dyn Clock>,
+}
+
+impl Store {
+    /// Connects, and makes sure of two things: the schema is as this program knows it, and the
+    /// role that the connections act as cannot see past row-level security.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached, is not migrated, or the role is too powerful.
+    pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
+        let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
+        let role = settings.role.clone();
+        let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.max_connections)
+            .acquire_timeout(Duration::from_secs(settings.acquire_timeout_seconds))
+            .after_connect(move |connection, _| {
+                let (role, timeout) = (role.clone(), timeout.to_string());
+                Box::pin(async move {
+                    sqlx::query(
+                        "SELECT set_config('role', $1, false), set_config('statement_timeout', $2, false), \
+                         set_config('timezone', 'UTC', false)",
+                    )
+                    .bind(role)
+                    .bind(timeout)
+                    .execute(connection)
+                    .await
+                    .map(drop)
+                })
+            })
+            .connect_with(options)
+            .await?;
+        let store = Store { pool, clock };
+        let mut connection = store.pool.acquire().await?;
+        let row = sqlx::query(
+            "SELECT current_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if row.get::<bool, _>(1) {
+            return Err(StoreError::UnsafeRole(row.get(0)));
+        }
+        migrations::verify(&mut connection).await?;
+        drop(connection);
+        Ok(store)
+    }
+
+    /// Begins a transaction of one tenant: it sees that tenant's rows and no others.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantTx> {
+        let mut tx = TenantTx { tx: self.pool.begin().await?, tenant: None, now: self.clock.now() };
+        tx.enter(tenant).await?;
+        Ok(tx)
+    }
+
+    /// Begins a transaction that visits several tenants one after the other.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn batch(&self) -> Result<BatchTx> {
+        Ok(BatchTx(TenantTx { tx: self.pool.begin().await?, tenant: None, now: self.clock.now() }))
+    }
+
+    /// Asks the database whether it is there.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub async fn ping(&self) -> Result<()> {
+        sqlx::query("SELECT 1").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Closes every connection and waits for those that are in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// The clock that gives every row its time.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.clock.now()
+    }
+}
+
+/// A transaction of one tenant. Dropped without [`TenantTx::commit`], it is rolled back.
+pub struct TenantTx {
+    tx: Transaction<'static, Postgres>,
+    /// None only inside a [`BatchTx`] that has not entered a tenant: such a transaction sees no
+    /// tenant's rows.
+    tenant: Option<TenantId>,
+    now: OffsetDateTime,
+}
+
+impl TenantTx {
+    async fn enter(&mut self, tenant: &TenantId) -> Result<()> {
+        sqlx::query("SELECT set_config('unslide.tenant', $1, true)")
+            .bind(tenant.as_str())
+            .execute(&mut *self.tx)
+            .await?;
+        self.tenant = Some(tenant.clone());
+        Ok(())
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        Ok(self.tx.commit().await?)
+    }
+
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        Ok(self.tx.rollback().await?)
+    }
+
+    /// The moment at which this transaction began: the time of everything that it writes.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
+        self.now
+    }
+
+    /// Connection, tenant and time, to be used at once in one statement.
+    pub(crate) fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
+        (&mut self.tx, self.tenant.as_ref().map_or("", TenantId::as_str), self.now)
+    }
+}
+
+/// A transaction that visits several tenants one after the other. Dropped without
+/// [`BatchTx::commit`], it is rolled back.
+pub struct BatchTx(TenantTx);
+
+impl BatchTx {
+    /// Goes on in this tenant, and leaves the one before. Tenants are to be entered in ascending
+    /// order, so that two batches never wait for each other's rows.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn enter(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
+        self.0.enter(tenant).await?;
+        Ok(&mut self.0)
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        self.0.commit().await
+    }
+
+    /// The connection and the time, for tables that belong to no tenant.
+    pub(crate) fn parts(&mut self) -> (&mut PgConnection, OffsetDateTime) {
+        (&mut self.0.tx, self.0.now)
+    }
+}

@@ -1,0 +1,240 @@
+//! Symbols as a tenant sees them: objects, and which of them answers for a debug id.
+
+use crate::cursor::ObjectCursor;
+use crate::jobs::{self, Work};
+use crate::number::from_row;
+use crate::objects::{Object, ObjectRow, Status};
+use crate::outbox::{self, Message};
+use crate::slots::{self, Slot};
+use crate::uploads::read_hash;
+use crate::{Result, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use unslide_model::{ContentHash, DebugId, Quality};
+
+/// An object of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The object.
+    pub object: Object,
+    /// It is the one that answers for its debug id.
+    pub active: bool,
+}
+
+/// A page of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The objects, newest first.
+    pub objects: Vec<Listed>,
+    /// Where the next page begins; `None` on the last one.
+    pub next: Option<ObjectCursor>,
+}
+
+/// The objects of the tenant, newest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(tx: &mut TenantTx, after: Option<&ObjectCursor>, limit: u32) -> Result<Page> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        ObjectRow,
+        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
+                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
+         FROM objects
+         WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, content_hash) < ($2, $3::bytea))
+         ORDER BY created_at DESC, content_hash DESC LIMIT $4",
+        tenant,
+        after.map(|cursor| cursor.created_at),
+        after.map(|cursor| cursor.content_hash.0.to_vec()),
+        i64::from(limit) + 1
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut objects: Vec<Object> = rows.into_iter().map(ObjectRow::read).collect::<Result<_>>()?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = objects.len() > limit;
+    objects.truncate(limit);
+    let next = objects
+        .last()
+        .filter(|_| more)
+        .map(|last| ObjectCursor { created_at: last.created_at, content_hash: last.content_hash });
+    let hashes: Vec<Vec<u8>> = objects.iter().map(|o| o.content_hash.0.to_vec()).collect();
+    let debug_ids: Vec<Uuid> = objects.iter().filter_map(|o| o.debug_id).map(DebugId::uuid).collect();
+    let active = sqlx::query_scalar!(
+        r#"SELECT content_hash AS "content_hash!" FROM symbol_slots
+           WHERE tenant = $1 AND debug_id = ANY ($2) AND content_hash = ANY ($3)"#,
+        tenant,
+        &debug_ids,
+        &hashes
+    )
+    .fetch_all(connection)
+    .await?;
+    let listed = objects.into_iter().map(|object| Listed {
+        active: active.iter().any(|h| h == object.content_hash.0.as_slice()),
+        object,
+    });
+    Ok(Page { objects: listed.collect(), next })
+}
+
+/// Everything that is known of a debug id's symbols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbols {
+    /// What answers.
+    pub slot: Slot,
+    /// Every object with this debug id, the best first, then the newest.
+    pub objects: Vec<Listed>,
+}
+
+/// The symbols of a debug id; `None` where the tenant has no object with it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Symbols>> {
+    let objects = of_debug_id(tx, debug_id).await?;
+    if objects.is_empty() {
+        return Ok(None);
+    }
+    let slot = slots::get(tx, debug_id).await?.unwrap_or(Slot {
+        debug_id: *debug_id,
+        generation: 0,
+        quality: Quality::None,
+        content_hash: None,
+    });
+    let objects = objects
+        .into_iter()
+        .map(|object| Listed { active: slot.content_hash == Some(object.content_hash), object })
+        .collect();
+    Ok(Some(Symbols { slot, objects }))
+}
+
+async fn of_debug_id(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Vec<Object>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        ObjectRow,
+        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
+                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
+         FROM objects WHERE tenant = $1 AND debug_id = $2
+         ORDER BY quality DESC, created_at DESC, content_hash",
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(ObjectRow::read).collect()
+}
+
+/// What was taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The slot's generation from now on.
+    pub generation: u64,
+    /// The objects that are gone.
+    pub objects: Vec<ContentHash>,
+}
+
+/// Takes the symbols of a debug id away: the objects' rows go, the workers are told, and a job
+/// takes the files out of object storage. Reports keep what they were given. `None` where there
+/// are none.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn delete(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
+    let (connection, tenant, now) = tx.parts();
+    // The slot first, as everywhere.
+    let generation = sqlx::query_scalar!(
+        "INSERT INTO symbol_slots AS s (tenant, debug_id, generation, updated_at) VALUES ($1, $2, 1, $3)
+         ON CONFLICT (tenant, debug_id) DO UPDATE
+             SET generation = s.generation + 1, quality = 0, content_hash = NULL, updated_at = EXCLUDED.updated_at
+         RETURNING generation",
+        tenant,
+        debug_id.uuid(),
+        now
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    let objects = sqlx::query_scalar!(
+        "DELETE FROM objects WHERE tenant = $1 AND debug_id = $2 RETURNING content_hash",
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_all(connection)
+    .await?;
+    if objects.is_empty() {
+        // The caller drops the transaction, and the slot stays as it was.
+        return Ok(None);
+    }
+    let objects: Vec<ContentHash> =
+        objects.iter().map(|hash| read_hash("objects", hash)).collect::<Result<_>>()?;
+    let generation = from_row(generation);
+    let work = Work::Purge { debug_id: *debug_id, objects: objects.clone(), generation };
+    jobs::add(tx, &work).await?;
+    let message = Message::SymbolEvent {
+        debug_id: *debug_id,
+        generation,
+        quality: Quality::None,
+        symcache_version: 0,
+        deleted: true,
+        at_micros: outbox::micros(tx.now()),
+    };
+    outbox::append(tx, &message).await?;
+    Ok(Some(Deleted { generation, objects }))
+}
+
+/// Whether symbols are there, for a build pipeline that waits for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Readiness {
+    /// They answer.
+    Ready,
+    /// They are being built.
+    Building,
+    /// There are none.
+    Missing,
+    /// What was uploaded is damaged.
+    Malformed,
+    /// What was uploaded is not supported.
+    Unsupported,
+}
+
+/// Says of each debug id whether its symbols are there, in the order asked.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn check(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, Readiness)>> {
+    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let ready = sqlx::query_scalar!(
+        "SELECT debug_id FROM symbol_slots WHERE tenant = $1 AND debug_id = ANY ($2) AND quality > 0",
+        tenant,
+        &ids
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let objects = sqlx::query!(
+        r#"SELECT debug_id AS "debug_id!", status FROM objects WHERE tenant = $1 AND debug_id = ANY ($2)"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    let state = |id: &DebugId| {
+        if ready.contains(&id.uuid()) {
+            return Readiness::Ready;
+        }
+        let has = |wanted: &[Status]| {
+            objects
+                .iter()
+                .any(|o| o.debug_id == id.uuid() && wanted.iter().any(|status| status.as_str() == o.status))
+        };
+        // Ready objects without a slot are about to be published.
+        if has(&[Status::Queued, Status::Building, Status::Ready]) {
+            Readiness::Building
+        } else if has(&[Status::Malformed]) {
+            Readiness::Malformed
+        } else if has(&[Status::Unsupported]) {
+            Readiness::Unsupported
+        } else {
+            Readiness::Missing
+        }
+    };
+    Ok(debug_ids.iter().map(|id| (*id, state(id))).collect())
+}

@@ -1,0 +1,360 @@
+//! Uploaded files, from the first byte to the last object built.
+
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row};
+use crate::objects::{Object, ObjectRow};
+use crate::{Channel, Listener, Result, Store, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, TenantId};
+
+/// How far an upload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Its bytes are on their way.
+    Receiving,
+    /// It waits for a builder.
+    Queued,
+    /// A builder takes it apart.
+    Building,
+    /// Every object in it has its final status.
+    Done,
+    /// Nothing could be made of it; the reason says why.
+    Failed,
+}
+
+impl Status {
+    /// The status's name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Receiving => "receiving",
+            Status::Queued => "queued",
+            Status::Building => "building",
+            Status::Done => "done",
+            Status::Failed => "failed",
+        }
+    }
+
+    /// True where nothing more will happen.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Status::Done | Status::Failed)
+    }
+
+    fn read(text: &str) -> Result<Status> {
+        [Status::Receiving, Status::Queued, Status::Building, Status::Done, Status::Failed]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| StoreError::corrupt("uploads", format!("status {text}")))
+    }
+}
+
+/// A member of an archive that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Its path in the archive.
+    pub path: String,
+    /// Why, such as `symlink`.
+    pub reason: String,
+}
+
+/// An upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Its id.
+    pub id: Uuid,
+    /// How far it is.
+    pub status: Status,
+    /// A stable word for what went wrong.
+    pub reason: Option<String>,
+    /// What exactly went wrong.
+    pub detail: Option<String>,
+    /// The file's name, as the client said.
+    pub file_name: Option<String>,
+    /// The app that it belongs to, as the client said.
+    pub app: Option<String>,
+    /// Its size in bytes, once it has arrived.
+    pub size: Option<u64>,
+    /// The SHA-256 of its bytes, once they have arrived.
+    pub content_hash: Option<ContentHash>,
+    /// Members that were passed over.
+    pub skipped: Vec<Skipped>,
+    /// When it began.
+    pub created_at: OffsetDateTime,
+    /// When its status changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+/// An object of an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadedObject {
+    /// The object.
+    pub object: Object,
+    /// Where it lay in the upload.
+    pub path: String,
+    /// The tenant had this very object already: nothing changed.
+    pub known: bool,
+}
+
+struct Row {
+    id: Uuid,
+    status: String,
+    reason: Option<String>,
+    detail: Option<String>,
+    file_name: Option<String>,
+    app: Option<String>,
+    size: Option<i64>,
+    content_hash: Option<Vec<u8>>,
+    skipped: serde_json::Value,
+    created_at: OffsetDateTime,
+    updated_at: OffsetDateTime,
+}
+
+impl Row {
+    fn read(self) -> Result<Upload> {
+        Ok(Upload {
+            id: self.id,
+            status: Status::read(&self.status)?,
+            reason: self.reason,
+            detail: self.detail,
+            file_name: self.file_name,
+            app: self.app,
+            size: self.size.map(from_row),
+            content_hash: self.content_hash.map(|h| read_hash("uploads", &h)).transpose()?,
+            skipped: serde_json::from_value(self.skipped).map_err(|e| StoreError::corrupt("uploads", e))?,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}
+
+pub(crate) fn read_hash(table: &'static str, bytes: &[u8]) -> Result<ContentHash> {
+    let bytes = bytes.try_into().map_err(|_| StoreError::corrupt(table, "a hash of another length"))?;
+    Ok(ContentHash(bytes))
+}
+
+/// Begins an upload: its bytes may be written under the id that this gives, once the transaction
+/// is committed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(tx: &mut TenantTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, 'receiving', $3, $4, $2, $2) RETURNING id",
+        tenant,
+        now,
+        file_name,
+        app
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Notes that all bytes have arrived, and adds the job that takes them apart. False where the
+/// upload does not wait for bytes (any more).
+///
+/// # Errors
+/// Where the database fails.
+pub async fn received(tx: &mut TenantTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE uploads SET status = 'queued', size = $3, content_hash = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND status = 'receiving'",
+        tenant,
+        id,
+        to_row(size),
+        content_hash.0.as_slice(),
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(false);
+    }
+    jobs::add(tx, &Work::Build { upload: id }).await?;
+    Ok(true)
+}
+
+/// Notes that a builder has begun.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn building(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+    set(tx, id, Status::Building, None, &[]).await
+}
+
+/// Notes that every object of the upload has its final status.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn done(tx: &mut TenantTx, id: Uuid, skipped: &[Skipped]) -> Result<()> {
+    set(tx, id, Status::Done, None, skipped).await
+}
+
+/// Notes that nothing could be made of the upload: a stable word, and a sentence.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn failed(
+    tx: &mut TenantTx,
+    id: Uuid,
+    reason: &str,
+    detail: &str,
+    skipped: &[Skipped],
+) -> Result<()> {
+    set(tx, id, Status::Failed, Some((reason, detail)), skipped).await
+}
+
+async fn set(
+    tx: &mut TenantTx,
+    id: Uuid,
+    status: Status,
+    reason: Option<(&str, &str)>,
+    skipped: &[Skipped],
+) -> Result<()> {
+    // Postgres has no NUL in texts, and a path of an archive may hold one.
+    let clean = |text: &str| text.replace('\0', "\u{FFFD}");
+    let skipped: Vec<Skipped> =
+        skipped.iter().map(|s| Skipped { path: clean(&s.path), reason: clean(&s.reason) }).collect();
+    let skipped = serde_json::to_value(skipped).map_err(|e| StoreError::corrupt("uploads", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE uploads SET status = $3, reason = $4, detail = $5, skipped = $6, updated_at = $7
+         WHERE tenant = $1 AND id = $2",
+        tenant,
+        id,
+        status.as_str(),
+        reason.map(|(reason, _)| clean(reason)),
+        reason.map(|(_, detail)| clean(detail)),
+        skipped,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// An upload with its objects, ordered by path; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query_as!(
+        Row,
+        "SELECT id, status, reason, detail, file_name, app, size, content_hash, skipped, created_at, updated_at
+         FROM uploads WHERE tenant = $1 AND id = $2",
+        tenant,
+        id
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let places = sqlx::query!(
+        "SELECT content_hash, path, known FROM upload_objects
+         WHERE tenant = $1 AND upload_id = $2 ORDER BY path, content_hash",
+        tenant,
+        id
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let objects = sqlx::query_as!(
+        ObjectRow,
+        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
+                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
+         FROM objects o
+         WHERE tenant = $1
+           AND content_hash IN (SELECT content_hash FROM upload_objects WHERE tenant = $1 AND upload_id = $2)",
+        tenant,
+        id
+    )
+    .fetch_all(connection)
+    .await?;
+    let objects: Vec<Object> = objects.into_iter().map(ObjectRow::read).collect::<Result<_>>()?;
+    let placed = places.into_iter().filter_map(|place| {
+        let object = objects.iter().find(|o| o.content_hash.0.as_slice() == place.content_hash)?.clone();
+        Some(UploadedObject { object, path: place.path, known: place.known })
+    });
+    Ok(Some((row.read()?, placed.collect())))
+}
+
+/// The newest upload of these bytes that has not failed: what a client that sends them again can
+/// be pointed to.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn by_content(tx: &mut TenantTx, content_hash: &ContentHash) -> Result<Option<Upload>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query_as!(
+        Row,
+        "SELECT id, status, reason, detail, file_name, app, size, content_hash, skipped, created_at, updated_at
+         FROM uploads WHERE tenant = $1 AND content_hash = $2 AND status <> 'failed'
+         ORDER BY created_at DESC, id DESC LIMIT 1",
+        tenant,
+        content_hash.0.as_slice()
+    )
+    .fetch_optional(connection)
+    .await?;
+    row.map(Row::read).transpose()
+}
+
+/// The newest uploads, newest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<Upload>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        Row,
+        "SELECT id, status, reason, detail, file_name, app, size, content_hash, skipped, created_at, updated_at
+         FROM uploads WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2",
+        tenant,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
+}
+
+/// As [`get`], but waits up to `at_most` for the upload's final status first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn wait(
+    store: &Store,
+    tenant: &TenantId,
+    id: Uuid,
+    at_most: Duration,
+) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
+    let end = tokio::time::Instant::now() + at_most;
+    let mut listener: Option<Listener> = None;
+    loop {
+        let mut tx = store.tenant(tenant).await?;
+        let found = get(&mut tx, id).await?;
+        tx.rollback().await?;
+        let over = found.as_ref().is_none_or(|(upload, _)| upload.status.is_final());
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        if over || left.is_zero() {
+            return Ok(found);
+        }
+        // Listening begins before the next look, so that no change falls between the two.
+        match &mut listener {
+            None => listener = Some(Listener::new(store, Channel::Uploads).await?),
+            Some(heard) => {
+                let until = tokio::time::Instant::now() + left.min(Duration::from_secs(2));
+                loop {
+                    let left = until.saturating_duration_since(tokio::time::Instant::now());
+                    let payload = heard.wait(left).await?;
+                    if payload.is_none() || payload.is_some_and(|text| text == id.to_string()) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
