@@ -28,7 +28,7 @@ impl App {
     /// Where the fixture cannot be built or lacks the functions of its source.
     #[must_use]
     pub fn fixture(name: &str) -> App {
-        let path = fixtures::built().join(format!("{name}.dSYM/Contents/Resources/DWARF/{name}"));
+        let path = fixtures::dsym(name);
         let dsym = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");

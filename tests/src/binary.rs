@@ -95,12 +95,22 @@ impl Process {
         self.child.try_wait().expect("can be asked")
     }
 
-    /// Bytes of memory that are resident now.
+    /// The most bytes of memory that were resident at once.
     #[must_use]
-    pub fn resident_bytes(&self) -> u64 {
+    pub fn peak_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
         line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+
+    /// CPU time that the process has used, in user and kernel mode, to a hundredth of a second.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // The second field is the command's name in parentheses; utime and stime are 14 and 15.
+        let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|f| f.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 10)
     }
 }
 

@@ -69,7 +69,7 @@ impl Installation {
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
-        let mut installation = Installation {
+        let installation = Installation {
             url: format!("http://127.0.0.1:{port}"),
             key: String::new(),
             topics: Topics::connect(&servers::kafka()),

@@ -70,7 +70,7 @@ impl Topics {
     pub async fn produce(&self, topic: &str, partition: Option<i32>, headers: &[(&str, &str)], value: &[u8]) {
         let mut all = OwnedHeaders::new();
         for (key, value) in headers {
-            all = all.insert(Header { key, value: Some(value) });
+            all = all.insert(Header { key, value: Some(*value) });
         }
         let mut record = FutureRecord::<(), [u8]>::to(topic).headers(all).payload(value);
         if let Some(partition) = partition {
@@ -79,13 +79,8 @@ impl Topics {
         self.producer.send(record, Duration::from_secs(30)).await.map_err(|(e, _)| e).expect("produced");
     }
 
-    /// Every committed record of a topic, from its start to its end as it is now.
-    ///
-    /// # Panics
-    /// Where Kafka does not answer.
-    #[must_use]
-    pub fn read_all(&self, topic: &str) -> Vec<Record> {
-        let consumer: BaseConsumer = ClientConfig::new()
+    fn reader(&self) -> BaseConsumer {
+        ClientConfig::new()
             .set("bootstrap.servers", &self.bootstrap)
             .set("group.id", "unslide-tests-reader")
             .set("enable.auto.commit", "false")
@@ -93,7 +88,16 @@ impl Topics {
             .set("isolation.level", "read_committed")
             .set("fetch.message.max.bytes", "30000000")
             .create()
-            .expect("a consumer");
+            .expect("a consumer")
+    }
+
+    /// Every committed record of a topic, from its start to its end as it is now.
+    ///
+    /// # Panics
+    /// Where Kafka does not answer.
+    #[must_use]
+    pub fn read_all(&self, topic: &str) -> Vec<Record> {
+        let consumer = self.reader();
         let wait = Duration::from_secs(20);
         let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
         let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();

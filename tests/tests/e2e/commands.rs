@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
-    let fixtures = unslide_testkit::fixtures::built();
+    let fixtures = unslide_testkit::fixtures::folder();
     let app = App::fixture("app");
     let installation = Installation::start().await;
     let id = app.debug_id.to_string();

@@ -1,0 +1,100 @@
+//! What one report costs without any server, in CPU time of one thread.
+
+use crate::input::Input;
+use nix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_model::{RelativeAddress, TenantId};
+use unslide_report::{ReadLimits, Report};
+use unslide_symbolicate::object;
+use unslide_symbolicate::{Context, ImageSymbols, enrich};
+
+/// CPU time of this thread so far.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that Linux has");
+    Duration::new(u64::try_from(time.tv_sec()).unwrap_or(0), u32::try_from(time.tv_nsec()).unwrap_or(0))
+}
+
+fn spent(work: impl FnOnce()) -> Duration {
+    let start = cpu();
+    work();
+    cpu() - start
+}
+
+/// The median of each of several pieces of work, measured in turns so that a disturbance meets all.
+fn medians<const N: usize>(rounds: usize, mut work: [&mut dyn FnMut(); N]) -> [Duration; N] {
+    let mut times = [const { Vec::new() }; N];
+    for _ in 0..rounds {
+        for (work, times) in work.iter_mut().zip(&mut times) {
+            times.push(spent(&mut **work));
+        }
+    }
+    times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    })
+}
+
+/// Prints the costs of the parts of a report, of a symcache, and of look-ups.
+pub fn print(input: &Input, full: bool) {
+    let rounds = if full { 400 } else { 3 };
+    let report = input.report(0);
+    let limits = ReadLimits::default();
+    let tenant = TenantId::new("acme").expect("a slug");
+    let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
+    let symbols = ImageSymbols::found(Arc::clone(&input.symcache) as _);
+    let answer = |bytes: &[u8]| {
+        let report = Report::read(bytes, &limits).expect("a report");
+        enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes
+    };
+    let output = answer(&report);
+    println!("A report: {} frames, {} images, {} bytes in, {} bytes out", input.frames, input.images + 1, report.len(), output.len());
+    println!("  dSYM: {}, {} bytes; {:.2} calls a frame on average", input.origin, input.dsym.len(), input.depth);
+    let [sonic, serde, read, whole] = medians(
+        rounds,
+        [
+            &mut || drop(black_box(sonic_rs::from_slice::<sonic_rs::Value>(&report).expect("JSON"))),
+            &mut || drop(black_box(serde_json::from_slice::<serde_json::Value>(&report).expect("JSON"))),
+            &mut || drop(black_box(Report::read(&report, &limits).expect("a report"))),
+            &mut || drop(black_box(answer(&report))),
+        ],
+    );
+    println!("CPU time of one thread, median of {rounds} rounds in turns");
+    println!("  sonic-rs parses it into a DOM         {sonic:>10.1?}");
+    println!("  serde_json parses it into a DOM       {serde:>10.1?}");
+    println!("  read for symbolication                {read:>10.1?}   {:.2}x the fastest DOM", ratio(read, sonic));
+    println!("  read, looked up, written (warm)       {whole:>10.1?}   {:.2}x the fastest DOM", ratio(whole, sonic));
+
+    let built = spent(|| drop(black_box(object::build(&input.dsym, &object::Limits::default()))));
+    let size = input.symcache.bytes().len();
+    println!("\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM", 100.0 * size as f64 / input.dsym.len() as f64);
+    println!("  {:.0} look-ups/s on one core, every text of every call copied", lookups(input, full));
+}
+
+fn lookups(input: &Input, full: bool) -> f64 {
+    let starts: Vec<u64> = input.symcache.ranges().filter(|(_, a)| a.is_some()).map(|(start, _)| start.0).collect();
+    let count = if full { 1_000_000 } else { 1_000 };
+    let mut out = Vec::with_capacity(1 << 16);
+    let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+    let time = spent(|| {
+        for _ in 0..count {
+            // A multiplicative generator: which address comes next must not be predictable.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let address = starts[usize::try_from(random >> 33).unwrap_or(0) % starts.len()];
+            let Some(answer) = input.symcache.lookup(RelativeAddress(address)).found() else { continue };
+            out.clear();
+            for call in answer.calls() {
+                out.extend_from_slice(call.function.as_bytes());
+                out.extend_from_slice(call.raw.map_or(&[], |raw| raw.as_bytes()));
+                out.extend_from_slice(call.file.map_or(&[], |file| file.as_bytes()));
+            }
+            black_box(&out);
+        }
+    });
+    f64::from(count) / time.as_secs_f64()
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}

@@ -1,0 +1,116 @@
+//! Reports through real Kafka with one and with two workers, and the first answer of a cold image.
+
+use crate::input::Input;
+use std::time::{Duration, Instant};
+use unslide_tests::installation::{Installation, TENANT};
+
+/// Prints throughput and memory, and the cold start.
+pub async fn print(input: &Input, full: bool) {
+    println!("\nThrough real Kafka, everything on this machine ({} cores)", cores());
+    let reports = if full { 1_500 } else { 40 };
+    let one = throughput(input, 1, reports).await;
+    let two = throughput(input, 2, reports).await;
+    for (workers, run) in [(1, &one), (2, &two)] {
+        println!(
+            "  {workers} worker(s): {:.0} reports/s, {:.2} ms of worker CPU a report, at most {} MB resident each",
+            run.per_second, run.cpu_millis, run.resident >> 20
+        );
+    }
+    println!("  two workers against one: {:.2}x", two.per_second / one.per_second);
+    cold(input).await;
+}
+
+struct Run {
+    per_second: f64,
+    cpu_millis: f64,
+    resident: u64,
+}
+
+async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.make_tenant(TENANT);
+    installation.wait_ready("api").await;
+    let upload = installation.client().upload(input.dsym.clone()).await;
+    assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
+    let topic = installation.topic("crash.reports");
+    // The first tenth warms the workers up and is not counted.
+    let warm = reports / 10;
+    for number in 0..warm {
+        installation.topics.produce(&topic, None, &[("tenant", TENANT)], &input.report(number)).await;
+    }
+    let names: Vec<String> = (0..workers).map(|n| format!("symbolizer-{n}")).collect();
+    for name in &names {
+        installation.start_service(name, "symbolizer", &[]);
+    }
+    for name in &names {
+        installation.wait_ready(name).await;
+    }
+    let output = installation.topic("crash.symbolicated");
+    settle(&installation, &output, u64::from(warm)).await;
+    let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
+    let sends = (warm..warm + reports).map(|number| {
+        let (installation, topic) = (&installation, &topic);
+        async move {
+            let report = input.report(number);
+            let partition = i32::try_from(number % 4).expect("small");
+            installation.topics.produce(topic, Some(partition), &[("tenant", TENANT)], &report).await;
+        }
+    });
+    let start = Instant::now();
+    futures::future::join_all(sends).await;
+    settle(&installation, &output, u64::from(warm + reports)).await;
+    let elapsed = start.elapsed();
+    let after: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
+    let resident = names.iter().map(|name| installation.process(name).peak_bytes()).max().unwrap_or(0);
+    installation.stop().await;
+    Run {
+        per_second: f64::from(reports) / elapsed.as_secs_f64(),
+        cpu_millis: (after - before).as_secs_f64() * 1_000.0 / f64::from(reports),
+        resident,
+    }
+}
+
+/// Waits until the output topic holds `count` records, transaction markers left aside.
+async fn settle(installation: &Installation, topic: &str, count: u64) {
+    for _ in 0..6_000 {
+        if tokio::task::block_in_place(|| installation.topics.count_at_least(topic, count)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{topic} does not reach {count} records");
+}
+
+async fn cold(input: &Input) {
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.make_tenant(TENANT);
+    installation.wait_ready("api").await;
+    let client = installation.client();
+    client.upload(input.dsym.clone()).await;
+    let ask = async |number: u32| {
+        let report = input.report(number);
+        let start = Instant::now();
+        let (status, answer) = client.post("/v1/symbolicate", report).await;
+        assert_eq!(status, 200, "{answer}");
+        start.elapsed()
+    };
+    let first = ask(0).await;
+    let mut warm = Vec::new();
+    for number in 1..20 {
+        warm.push(ask(number).await);
+    }
+    warm.sort();
+    println!("\nThe first answer of an image that no cache has, over HTTP");
+    println!("  cold {first:.1?}, then {:.1?} (median of {})", warm[warm.len() / 2], warm.len());
+    installation.stop().await;
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,103 @@
+//! One report and the dSYM that answers it.
+
+use std::sync::Arc;
+use unslide_model::{DebugId, RelativeAddress};
+use unslide_symbolicate::object;
+use unslide_symbolicate::symcache::{Source, SymCache};
+use unslide_testkit::fixtures;
+use unslide_testkit::reports::{ARM64, Error, Frame, Image, Thread, sized};
+
+/// Where the process loaded the app.
+const LOAD: u64 = 0x1_04e4_c000;
+
+/// What is measured with.
+pub struct Input {
+    /// Where the dSYM comes from.
+    pub origin: &'static str,
+    /// The dSYM's Mach-O slice.
+    pub dsym: Vec<u8>,
+    /// Its symcache.
+    pub symcache: Arc<SymCache<Vec<u8>>>,
+    /// Its debug id.
+    pub debug_id: DebugId,
+    /// Frames of each report.
+    pub frames: usize,
+    /// Images of each report.
+    pub images: usize,
+    /// The mean length of the frames' call chains.
+    pub depth: f64,
+    addresses: Vec<u64>,
+}
+
+impl Input {
+    /// The published dSYM, or a fixture where it can't be had or need not be large.
+    pub fn prepare(full: bool) -> Input {
+        let published = full.then(|| fixtures::canvas_dsym().map_err(|error| println!("no published dSYM: {error}")));
+        let (origin, path) = match published {
+            Some(Ok(path)) => ("the published dSYM of npm @nativescript/canvas", path),
+            _ => ("a fixture", fixtures::dsym("app")),
+        };
+        let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
+        let symcache = SymCache::parse(built.symcache).expect("a symcache");
+        let frames = 320;
+        let (addresses, calls) = choose(&symcache, frames);
+        Input {
+            origin,
+            dsym,
+            debug_id: symcache.debug_id(),
+            frames,
+            images: 150,
+            depth: calls as f64 / frames as f64,
+            addresses,
+            symcache: Arc::new(symcache),
+        }
+    }
+
+    /// A report of these frames in threads of sixteen, and of images that nothing refers to.
+    pub fn report(&self, number: u32) -> Vec<u8> {
+        let others = sized(7, self.images, 0);
+        let mut report = others.id(&format!("00000000-0000-4000-8000-0000{number:08X}")).error(Error::Mach).image(
+            Image::new("/private/var/containers/Bundle/Application/Shop.app/Shop", &self.debug_id.to_string(), LOAD)
+                .size(self.symcache.text_size().max(0x1000))
+                .cpu(ARM64),
+        );
+        for (index, addresses) in self.addresses.chunks(16).enumerate() {
+            let frames = addresses.iter().map(|address| {
+                Frame::at(LOAD + address).object("Shop", LOAD).symbol("_mh_execute_header", LOAD)
+            });
+            let mut thread = Thread::new(index as u64).frames(frames);
+            if index == 0 {
+                thread = thread.crashed().all_registers(ARM64, LOAD + addresses[0]);
+            }
+            report = report.thread(thread);
+        }
+        report.bytes()
+    }
+}
+
+/// Seven of ten addresses from code with inlined calls, three from code that only the symbol table
+/// knows (where there is none, from code without inlined calls), spread evenly; and all their calls.
+fn choose(symcache: &SymCache<Vec<u8>>, frames: usize) -> (Vec<u64>, usize) {
+    let mut inlined = Vec::new();
+    let mut named = Vec::new();
+    let mut flat = Vec::new();
+    for (start, answer) in symcache.ranges() {
+        let Some(answer) = answer else { continue };
+        let depth = answer.calls().count();
+        let place = (RelativeAddress(start.0 + 1), depth.max(1));
+        match (answer.source, depth) {
+            (Source::Dwarf, 2..) => inlined.push(place),
+            (Source::Dwarf, _) => flat.push(place),
+            _ => named.push(place),
+        }
+    }
+    let others = if named.len() >= frames / 10 { named } else { flat };
+    let spread = |from: &[(RelativeAddress, usize)], count: usize| -> Vec<(RelativeAddress, usize)> {
+        (0..count).map(|n| from[n * from.len() / count]).collect()
+    };
+    let mut chosen = spread(&inlined, frames * 7 / 10);
+    chosen.extend(spread(&others, frames - chosen.len()));
+    let calls = chosen.iter().map(|(_, depth)| depth).sum();
+    (chosen.into_iter().map(|(address, _)| address.0).collect(), calls)
+}
