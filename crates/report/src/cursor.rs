@@ -26,6 +26,11 @@ impl<'a> Value<'a> {
         self.input.get(self.at).copied()
     }
 
+    /// True for null.
+    pub(crate) fn is_null(self) -> bool {
+        self.first() == Some(b'n')
+    }
+
     /// True for an object.
     pub(crate) fn is_object(self) -> bool {
         self.first() == Some(b'{')

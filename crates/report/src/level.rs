@@ -76,7 +76,7 @@ struct ErrorSection<'a> {
 pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, ReadError> {
     s.part = depth;
     let mut slots = Slots::new("");
-    let mut at = Sections { start: s.pos(), ..Sections::default() };
+    let mut at = Sections::default();
     let mut report = ReportSection::default();
     let mut systems = [System::default(), System::default()];
     let mut crash = Crash::default();

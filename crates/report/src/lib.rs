@@ -6,9 +6,11 @@
 
 mod cursor;
 mod error;
+mod facts;
 mod frames;
 mod level;
 mod number;
+mod our_frame;
 mod ours;
 mod read;
 mod report;
@@ -16,13 +18,18 @@ mod scan;
 pub mod splice;
 mod split;
 mod string;
+mod summary;
+pub mod text;
+mod timestamp;
 mod value;
 mod warning;
 
 pub use error::{ReadError, ReadLimits};
 pub use number::Number;
+pub use our_frame::{OurCall, OurFrame};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
 pub use report::{Backtrace, ErrorKind, Frame, Image, Invalid, Origin, Part, Report, ThreadFacts};
 pub use split::{Element, split};
 pub use string::Text;
+pub use summary::{Summary, TopFrame};
 pub use warning::{Warning, WarningKind};

@@ -47,14 +47,6 @@ impl<'a> Report<'a> {
         spans.extend(self.own_member.clone());
         spans
     }
-
-    /// The index of the part that tells of the crash of interest: the first that is not `minimal`
-    /// (the crash of a crash handler), else the last.
-    #[must_use]
-    pub fn main_part(&self) -> usize {
-        let part = self.parts.iter().position(|part| !part.is_minimal());
-        part.unwrap_or(self.parts.len().saturating_sub(1))
-    }
 }
 
 fn assemble<'a>(input: &'a [u8], outer: Level<'a>, s: Scanner<'a>) -> Report<'a> {

@@ -84,7 +84,6 @@ pub struct Part<'a> {
 /// Offsets of the objects of a part that are read again on demand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sections {
-    pub(crate) start: usize,
     pub(crate) report: Option<usize>,
     pub(crate) system: Option<usize>,
     pub(crate) system_atcrash: Option<usize>,

@@ -205,7 +205,7 @@ impl Number {
 /// A UUID with or without dashes in any case.
 pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
     match text.0 {
-        [a @ ..] if a.len() == 36 && a[8] == b'-' && a[13] == b'-' && a[18] == b'-' && a[23] == b'-' => {
+        a if a.len() == 36 && a[8] == b'-' && a[13] == b'-' && a[18] == b'-' && a[23] == b'-' => {
             let mut digits = [0; 32];
             digits[..8].copy_from_slice(&a[..8]);
             digits[8..12].copy_from_slice(&a[9..13]);

@@ -9,6 +9,8 @@ const APP_ID: &str = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0";
 const LIBRARY_ID: &str = "363F8E49-2D2A-3A26-BF90-60D6A8896CF0";
 const APP_PATH: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
 
+type Shape = fn() -> Report;
+
 /// A name and a report for each version, type, error, CPU and peculiarity of the format.
 /// Always the same; the white space varies over them.
 #[must_use]
@@ -31,7 +33,7 @@ pub fn shapes() -> Vec<(String, Report)> {
     ] {
         shapes.push((format!("cpu-{name}"), on(cpu)));
     }
-    let more: [(&str, fn() -> Report); 17] = [
+    let more: [(&str, Shape); 17] = [
         ("minimal", minimal),
         ("recrash-outer-minimal", recrash),
         ("recrash-inner-minimal", old_recrash),

@@ -1,0 +1,115 @@
+//! Facts of the sections that symbolication does not need, looked up on demand.
+
+use crate::cursor::Value;
+use crate::report::{Backtrace, ErrorKind, Origin, Part, Report};
+
+/// One part's sections, with those of the other parts behind them: an embedded first report may
+/// have been cut off before its `system` was written, a minimal one never has any.
+pub(crate) struct Facts<'r, 'a> {
+    pub(crate) report: &'r Report<'a>,
+    /// The index of the part itself.
+    pub(crate) index: usize,
+    order: Vec<usize>,
+}
+
+impl<'r, 'a> Facts<'r, 'a> {
+    pub(crate) fn of(report: &'r Report<'a>, index: usize) -> Facts<'r, 'a> {
+        Facts { report, index, order: nearest_first(report.parts.len(), index) }
+    }
+
+    /// The part itself.
+    pub(crate) fn part(&self) -> Option<&'r Part<'a>> {
+        self.report.parts.get(self.index)
+    }
+
+    fn value(&self, at: Option<usize>) -> Option<Value<'a>> {
+        Some(Value::at(self.report.input, at?))
+    }
+
+    /// The first value that is not null of the sections, part by part.
+    fn first<const N: usize>(
+        &self,
+        sections: impl Fn(&Part<'a>) -> [Option<usize>; N],
+        key: &str,
+    ) -> Option<Value<'a>> {
+        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
+        parts
+            .flat_map(sections)
+            .filter_map(|section| self.value(section)?.get(key))
+            .find(|value| !value.is_null())
+    }
+
+    /// A member of `system`, in which `system_atcrash` goes first.
+    pub(crate) fn system(&self, key: &str) -> Option<Value<'a>> {
+        self.first(|part| [part.sections.system_atcrash, part.sections.system], key)
+    }
+
+    /// A member of `report`.
+    pub(crate) fn header(&self, key: &str) -> Option<Value<'a>> {
+        self.first(|part| [part.sections.report], key)
+    }
+
+    /// The part's own `crash`.
+    pub(crate) fn crash(&self) -> Option<Value<'a>> {
+        self.value(self.part()?.sections.crash)
+    }
+
+    /// What lies at a path in the part's own `crash.error`.
+    pub(crate) fn error(&self, path: &[&str]) -> Option<Value<'a>> {
+        self.value(self.part()?.sections.error)?.path(path).filter(|value| !value.is_null())
+    }
+
+    /// The part's own `process.last_dealloced_nsexception`.
+    pub(crate) fn deallocated(&self) -> Option<Value<'a>> {
+        let process = self.value(self.part()?.sections.process)?;
+        process.get("last_dealloced_nsexception").filter(|value| value.is_object())
+    }
+
+    /// The thread that the report is about: the one that crashed, else `crashed_thread`, else the
+    /// one that ran the handler.
+    pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
+        let crash = self.crash()?;
+        let threads = crash.get("threads").map(Value::items).unwrap_or_default();
+        let marked = |key| {
+            threads.iter().copied().find(|thread| thread.get(key).and_then(Value::boolean) == Some(true))
+        };
+        marked("crashed")
+            .or_else(|| crash.get("crashed_thread").filter(|thread| thread.is_object()))
+            .or_else(|| marked("current_thread"))
+    }
+}
+
+/// The indexes below `len`, from `index` outwards, of two as near the higher one first.
+pub(crate) fn nearest_first(len: usize, index: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..len).collect();
+    order.sort_by_key(|other| (other.abs_diff(index), *other < index));
+    order
+}
+
+impl<'a> Report<'a> {
+    /// The index of the part that tells of the crash of interest: the first that is not `minimal`
+    /// (the crash of a crash handler), else the last.
+    #[must_use]
+    pub fn main_part(&self) -> usize {
+        let part = self.parts.iter().position(|part| !part.is_minimal());
+        part.unwrap_or(self.parts.len().saturating_sub(1))
+    }
+
+    /// The backtrace of the crash of interest, in [`Report::main_part`]: the exception's for
+    /// Objective-C and C++ exceptions where there is one, else that of the thread that crashed,
+    /// else `crashed_thread`'s, else that of the thread that ran the handler.
+    #[must_use]
+    pub fn crashed_backtrace(&self) -> Option<&Backtrace<'a>> {
+        let index = self.main_part();
+        let raised = self.parts.get(index).is_some_and(|part| {
+            matches!(part.error_kind(), ErrorKind::NsException | ErrorKind::CppException)
+        });
+        let find = |wanted: &dyn Fn(&Backtrace<'a>) -> bool| {
+            self.backtraces.iter().find(|b| b.part == index && !b.frames.is_empty() && wanted(b))
+        };
+        find(&|b| raised && b.origin == Origin::LastException)
+            .or_else(|| find(&|b| b.origin == Origin::Thread && b.thread.is_some_and(|t| t.crashed)))
+            .or_else(|| find(&|b| b.origin == Origin::CrashedThread))
+            .or_else(|| find(&|b| b.origin == Origin::Thread && b.thread.is_some_and(|t| t.current_thread)))
+    }
+}

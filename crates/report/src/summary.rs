@@ -1,0 +1,163 @@
+//! What a list of reports shows of each.
+
+use crate::cursor::Value;
+use crate::facts::Facts;
+use crate::report::{Backtrace, Report};
+use crate::timestamp::device_time;
+use time::OffsetDateTime;
+use unslide_model::{DebugId, ReportId};
+
+/// The most frames that a summary holds, inlined functions counted.
+const TOP_FRAMES: usize = 10;
+
+/// What is worth knowing of a report at a glance, copied out of it. It tells of the crash of
+/// interest ([`Report::main_part`]); what that part does not know of the app and the device is
+/// taken from the other parts. Every text is the device's claim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// The report's id.
+    pub report_id: Option<ReportId>,
+    /// `CFBundleIdentifier`.
+    pub app: Option<String>,
+    /// `CFBundleName`.
+    pub app_name: Option<String>,
+    /// `CFBundleShortVersionString`: the marketing version.
+    pub version: Option<String>,
+    /// `CFBundleVersion`: the build.
+    pub build: Option<String>,
+    /// `report.type`: `standard`, `minimal` or `custom`.
+    pub report_type: Option<String>,
+    /// `report.monitor_id`.
+    pub monitor_id: Option<String>,
+    /// `report.run_id`: the launch of the process.
+    pub run_id: Option<String>,
+    /// When it happened, by the device's clock.
+    pub timestamp: Option<OffsetDateTime>,
+    /// `iOS`, `macOS`, …
+    pub os_name: Option<String>,
+    /// The system's version, such as `17.0.1`.
+    pub os_version: Option<String>,
+    /// The system's build, such as `21A340`.
+    pub os_build: Option<String>,
+    /// `machine`, such as `iPhone15,2`.
+    pub device_model: Option<String>,
+    /// `device_app_hash`: one device with one vendor's apps.
+    pub device_hash: Option<String>,
+    /// `cpu_arch` of the hardware.
+    pub cpu_arch: Option<String>,
+    /// The process's name.
+    pub process_name: Option<String>,
+    /// `crash.error.type`.
+    pub error_type: Option<String>,
+    /// The exception's name: of the Objective-C, C++ or reported exception, else the Mach exception's.
+    pub exception: Option<String>,
+    /// The signal's name, such as `SIGABRT`.
+    pub signal: Option<String>,
+    /// The Mach exception's code, such as `KERN_INVALID_ADDRESS`.
+    pub code: Option<String>,
+    /// What the exception says, or why the system ended the process.
+    pub reason: Option<String>,
+    /// `crash.error.is_fatal`, of versions that say so.
+    pub fatal: Option<bool>,
+    /// `index` of the thread that crashed.
+    pub crashed_thread: Option<u64>,
+    /// The thread's name, else its queue's label.
+    pub thread_name: Option<String>,
+    /// The innermost functions of [`Report::crashed_backtrace`], ten at most.
+    pub top_frames: Vec<TopFrame>,
+}
+
+/// One function of the crashed backtrace: ours where the report was enriched, else the device's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopFrame {
+    /// The image's file name.
+    pub image: Option<String>,
+    /// The image's debug id.
+    pub debug_id: Option<DebugId>,
+    /// The function; `None` where it is not known.
+    pub function: Option<String>,
+    /// The path of the source file.
+    pub file: Option<String>,
+    /// The line in it.
+    pub line: Option<u32>,
+}
+
+impl Report<'_> {
+    /// The summary of this report.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let facts = Facts::of(self, self.main_part());
+        let system = |key| facts.system(key).and_then(Value::string);
+        let header = |key| facts.header(key).and_then(Value::string);
+        let error = |path: &[&str]| facts.error(path).and_then(Value::string);
+        let thread = facts.crashed_thread();
+        let of_thread = |key| thread.and_then(|thread| thread.get(key));
+        Summary {
+            report_id: Some(self.id),
+            app: system("CFBundleIdentifier"),
+            app_name: system("CFBundleName"),
+            version: system("CFBundleShortVersionString"),
+            build: system("CFBundleVersion"),
+            report_type: header("type"),
+            monitor_id: header("monitor_id"),
+            run_id: header("run_id"),
+            timestamp: facts.header("timestamp").and_then(device_time),
+            os_name: system("system_name"),
+            os_version: system("system_version"),
+            os_build: system("os_version"),
+            device_model: system("machine"),
+            device_hash: system("device_app_hash"),
+            cpu_arch: system("cpu_arch"),
+            process_name: header("process_name").or_else(|| system("process_name")),
+            error_type: error(&["type"]),
+            exception: ["nsexception", "cpp_exception", "user_reported"]
+                .iter()
+                .find_map(|kind| error(&[kind, "name"]))
+                .or_else(|| error(&["mach", "exception_name"])),
+            signal: error(&["signal", "name"]),
+            code: error(&["mach", "code_name"]),
+            reason: error(&["reason"])
+                .or_else(|| error(&["nsexception", "reason"]))
+                .or_else(|| error(&["termination_reason"])),
+            fatal: facts.error(&["is_fatal"]).and_then(Value::boolean),
+            crashed_thread: of_thread("index").and_then(Value::unsigned),
+            thread_name: of_thread("name")
+                .and_then(Value::string)
+                .or_else(|| of_thread("dispatch_queue").and_then(Value::string)),
+            top_frames: self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default(),
+        }
+    }
+
+    fn top_frames(&self, backtrace: &Backtrace<'_>) -> Vec<TopFrame> {
+        let mut top = Vec::new();
+        for frame in backtrace.frames.iter().take(TOP_FRAMES) {
+            let ours = self.our_frame(frame).unwrap_or_default();
+            let debug_id = ours.debug_id.or(frame.object_uuid);
+            let image = self
+                .image_name(backtrace.part, ours.debug_id)
+                .or_else(|| frame.object_name.map(|name| name.decode().into_owned()));
+            if ours.calls.is_empty() {
+                let function = frame.symbol_name.map(|name| name.decode().into_owned());
+                top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
+                continue;
+            }
+            top.extend(ours.calls.into_iter().map(|call| TopFrame {
+                image: image.clone(),
+                debug_id,
+                function: Some(call.function),
+                file: call.file,
+                line: call.line,
+            }));
+        }
+        top.truncate(TOP_FRAMES);
+        top
+    }
+
+    /// The file name of the image with this debug id, in the list that a part's frames refer to.
+    fn image_name(&self, part: usize, debug_id: Option<DebugId>) -> Option<String> {
+        let debug_id = debug_id?;
+        let images = &self.parts.get(self.parts.get(part)?.image_source?)?.images;
+        let name = images.iter().find(|image| image.uuid == Some(debug_id))?.name?.decode();
+        Some(name.rsplit('/').next().unwrap_or_default().to_owned())
+    }
+}

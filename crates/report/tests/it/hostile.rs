@@ -1,0 +1,182 @@
+//! Input that is made to hurt.
+
+use crate::{enrich, read, reason, strip, warnings};
+use proptest::prelude::*;
+use unslide_report::{ReadError, ReadLimits, Report, split};
+use unslide_testkit::reports::{self, Style};
+
+fn nested(levels: usize, open: &str, close: &str) -> Vec<u8> {
+    // The report object itself is the first level.
+    format!("{{\"a\":{}1{}}}", open.repeat(levels - 1), close.repeat(levels - 1)).into_bytes()
+}
+
+#[test]
+fn depth_is_bounded_everywhere() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
+        let each = open.matches(['[', '{']).count();
+        let most = 255 / each * each + 1;
+        assert_eq!(reason(&nested(1 + (most - 1) / each, open, close)), "none");
+        assert_eq!(reason(&nested(1 + 256_usize.div_ceil(each), open, close)), "too_deep");
+        assert_eq!(reason(format!("{{\"a\":{}", open.repeat(1_000_000)).as_bytes()), "too_deep");
+    }
+    // Within what is read, and at the root.
+    let frame = |value: &str| {
+        format!(r#"{{"crash":{{"threads":[{{"backtrace":{{"contents":[{{"x":{value}}}]}}}}]}}}}"#)
+    };
+    let deep = |levels: usize| frame(&format!("{}{}", "[".repeat(levels), "]".repeat(levels)));
+    assert_eq!(reason(deep(249).as_bytes()), "none");
+    assert_eq!(reason(deep(250).as_bytes()), "too_deep");
+    assert_eq!(reason("[".repeat(1_000_000).as_bytes()), "too_deep");
+    assert_eq!(reason("{\"recrash_report\":".repeat(1_000_000).as_bytes()), "too_deep");
+}
+
+#[test]
+fn size_and_depth_are_settings() {
+    let limits = ReadLimits { max_bytes: 10, max_depth: 2 };
+    let read = |bytes: &[u8]| Report::read(bytes, &limits).map(|_| ()).map_err(|error| error.reason());
+    assert_eq!(read(br#"{"a":[12]}"#), Ok(()));
+    assert_eq!(read(br#"{"a":[12]} "#), Err("too_large"));
+    assert_eq!(read(br#"{"a":[[]]}"#), Err("too_deep"));
+    assert!(matches!(
+        Report::read(b"this is no JSON", &limits),
+        Err(ReadError::TooLarge { bytes: 15, limit: 10 })
+    ));
+    // The levels that can be asked for are bounded too.
+    let deep = ReadLimits { max_depth: usize::MAX, ..ReadLimits::default() };
+    assert_eq!(Report::read(&nested(1024, "[", "]"), &deep).map(|_| ()), Ok(()));
+    let error = Report::read(&nested(1025, "[", "]"), &deep).map(|_| ()).map_err(|e| e.reason());
+    assert_eq!(error, Err("too_deep"));
+}
+
+#[test]
+fn every_beginning_of_a_report_is_truncated() {
+    for (name, report) in reports::shapes().into_iter().filter(|(name, _)| name.starts_with("cpu-")) {
+        let mut bytes = report.style(Style::Pretty).bytes();
+        bytes.splice(0..0, *b"\xEF\xBB\xBF");
+        for end in 0..bytes.len() {
+            assert_eq!(reason(&bytes[..end]), "truncated", "{name} at {end}");
+        }
+    }
+    let tokens = r#"{"a":"\u00e4\\\uD83D\uDE00ä","b":[true,false,null,-1.5e+7],"c":{}}"#.as_bytes();
+    for end in 0..tokens.len() {
+        assert_eq!(reason(&tokens[..end]), "truncated", "at {end}");
+    }
+}
+
+#[test]
+fn a_file_laid_out_before_it_was_filled_is_truncated() {
+    for bytes in ["{\"a\":1,\0\0\0\0", "{\"a\":\"x\0\0\0", "{\"a\":1\n\n\0", "", "\n", "\0\0"] {
+        assert_eq!(reason(bytes.as_bytes()), "truncated", "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_of_everything() {
+    let images: String = (0..100_000_u64)
+        .map(|n| format!(r#"{{"image_addr":{n},"image_size":"none","uuid":"no"}},"#))
+        .collect();
+    let frames: String =
+        (0..100_000_u64).map(|n| format!(r#"{{"instruction_addr":{n},"object_addr":"x"}},7,"#)).collect();
+    let threads = r#"{"backtrace":{"contents":[{}]}},"#.repeat(100_000);
+    let bytes = format!(
+        r#"{{"binary_images":[{images}0],"crash":{{"threads":[{threads}{{"backtrace":{{"contents":[{frames}0]}}}}]}}}}"#
+    );
+    let report = read(bytes.as_bytes());
+    assert_eq!(report.parts[0].images.len(), 100_000);
+    assert_eq!(report.backtraces.len(), 100_001);
+    assert_eq!(report.backtraces[100_000].frames.len(), 100_000);
+    assert_eq!(report.invalid.frames, 100_001);
+    assert_eq!(report.warnings.len(), 5, "{:?}", report.warnings);
+    assert_eq!(strip(&enrich(bytes.as_bytes())), bytes.as_bytes());
+}
+
+#[test]
+fn a_hundred_thousand_duplicates_keep_only_the_last() {
+    let bytes = format!(
+        r#"{{{}"crash":{{}}}}"#,
+        r#""crash":{"threads":[{"backtrace":{"contents":[{}]}}]},"#.repeat(100_000)
+    );
+    assert!(read(bytes.as_bytes()).backtraces.is_empty());
+    assert_eq!(warnings(bytes.as_bytes()), ["crash: duplicate key, the last one counts (100000 times)"]);
+}
+
+#[test]
+fn every_value_may_be_of_any_type() {
+    let mut report = reports::Report::standard()
+        .image(reports::Image::new("/usr/lib/a", "0F1E2D3C4B5A69788796A5B4C3D2E1F0", 0x1000))
+        .crashed_at([0x1010, 0x1020])
+        .last_exception([reports::Frame::at(1).object("a", 2).symbol("b", 3)])
+        .deallocated_exception(1, [reports::Frame::at(1)])
+        .profile_frames([reports::Frame::at(1)]);
+    report = report.clone().recrash(report);
+    let bytes = report.style(Style::Compact).bytes();
+    // Each value of the document in turn is replaced by one of each type.
+    let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let mut paths = Vec::new();
+    collect(&document, String::new(), &mut paths);
+    assert!(paths.len() > 150, "{}", paths.len());
+    for path in &paths {
+        for other in
+            ["null", "true", "17", "-1", "1.5", "1e999", "\"x\"", "[]", "{}", "[{}]", "[[]]", "{\"a\":{}}"]
+        {
+            let mut changed = document.clone();
+            *changed.pointer_mut(path).unwrap() = serde_json::Value::from("REPLACED");
+            let text = changed.to_string().replace("\"REPLACED\"", other);
+            assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes(), "{path} is {other}");
+        }
+    }
+}
+
+fn collect(value: &serde_json::Value, path: String, paths: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                collect(value, format!("{path}/{key}"), paths);
+            }
+        }
+        serde_json::Value::Array(elements) => {
+            for (index, value) in elements.iter().enumerate() {
+                collect(value, format!("{path}/{index}"), paths);
+            }
+        }
+        _ => {}
+    }
+    if !path.is_empty() {
+        paths.push(path);
+    }
+}
+
+fn all(bytes: &[u8]) {
+    let limits = ReadLimits::default();
+    let _ = split(bytes, &limits);
+    if let Ok(report) = Report::read(bytes, &limits) {
+        let _ = report.summary();
+        let _ = unslide_report::text::apple_log(&report);
+        let _ = report.stripped();
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        all(&bytes);
+    }
+
+    #[test]
+    fn no_text_of_json_tokens_panics(tokens in prop::collection::vec(prop::sample::select(vec![
+        "{", "}", "[", "]", ",", ":", " ", "\"crash\"", "\"threads\"", "\"backtrace\"", "\"contents\"",
+        "\"symbolication\"", "\"version\"", "\"engine\"", "\"unslide/\"", "\"report\"", "\"error\"", "1", "-1", "1e999", "null", "\"",
+        "\\", "\\ud800", "\0", "\u{feff}", "\"instruction_addr\":", "{\"crash\":{\"threads\":[{\"backtrace\":{\"contents\":[{",
+    ]), 0..60)) {
+        all(tokens.concat().as_bytes());
+    }
+
+    #[test]
+    fn no_damaged_report_panics(seed: u64, at: prop::sample::Index, bytes in prop::collection::vec(any::<u8>(), 0..8)) {
+        let mut report = enrich(&reports::random(seed).bytes());
+        let at = at.index(report.len());
+        let end = (at + bytes.len() / 2).min(report.len());
+        report.splice(at..end, bytes);
+        all(&report);
+    }
+}

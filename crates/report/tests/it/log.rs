@@ -1,0 +1,148 @@
+//! Apple's text.
+
+use crate::{enrich_with, read};
+use unslide_report::text::apple_log;
+use unslide_testkit::reports::{self, Error, Json, Report, Thread};
+
+const OURS: &str = r#"{"version":1,"engine":"unslide/0.1.0"}"#;
+
+fn shape(name: &str) -> Report {
+    let found = reports::shapes().into_iter().find(|(other, _)| other == name);
+    found.unwrap_or_else(|| panic!("no shape {name}")).1
+}
+
+fn log(report: &Report) -> String {
+    apple_log(&read(&report.bytes()))
+}
+
+#[test]
+fn a_standard_report() {
+    insta::assert_snapshot!(log(&shape("error-Mach")));
+}
+
+#[test]
+fn a_crash_of_the_crash_handler() {
+    insta::assert_snapshot!(log(&shape("recrash-outer-minimal")));
+}
+
+#[test]
+fn the_old_layout_puts_the_same_crash_first() {
+    let text = log(&shape("recrash-inner-minimal"));
+    let (first, second) = text.split_once("\nHandler crashed while reporting:\n").unwrap();
+    assert!(first.starts_with("Incident Identifier:") && first.contains("\nThread 0 Crashed:\n"));
+    assert!(second.contains("Thread 7 name:  Exception Handler\nThread 7 Crashed:\n"));
+    assert!(!second.contains("Binary Images"));
+}
+
+#[test]
+fn a_minimal_report_alone() {
+    let text = log(&shape("minimal"));
+    assert!(
+        text.starts_with("Incident Identifier:") && text.contains("Thread 7 Crashed:\n0   Shop"),
+        "{text}"
+    );
+    assert!(!text.contains("Handler crashed"));
+}
+
+#[test]
+fn an_exception_with_its_own_backtrace() {
+    insta::assert_snapshot!(log(&shape("last-exception")));
+}
+
+#[test]
+fn a_32_bit_process() {
+    insta::assert_snapshot!(log(&shape("cpu-armv7")));
+}
+
+#[test]
+fn our_calls_with_files_and_lines() {
+    let frame = r#"{"status":"symbolicated","source":"dwarf","debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","symbol_offset":84,"calls":[
+      {"function":"Shop.Cart.price(Int) -> Int","file":"/src/Cart.swift","line":12,"inlined":true},
+      {"function":"inlined without line","file":"C:\\src\\Cart.cpp","inlined":true},
+      {"function":"Shop.Cart.add(Int) -> ()","file":"/src/Cart.swift","line":40}]}"#;
+    let enriched = enrich_with(&shape("error-Mach").bytes(), frame, OURS);
+    let text = apple_log(&read(&enriched));
+    let lines: Vec<&str> =
+        text.lines().skip_while(|line| *line != "Thread 0 Crashed:").skip(1).take(6).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn what_is_said_of_an_exception() {
+    for error in Error::ALL {
+        let text = log(&Report::standard().error(error).thread(Thread::new(0).crashed()));
+        let said = "Application Specific Information:\n*** Terminating app due to uncaught exception '";
+        let raised =
+            matches!(error, Error::NsException | Error::CppException | Error::User | Error::UserObjects);
+        assert_eq!(text.contains(said), raised, "{error:?}");
+        assert_eq!(text.contains("main thread deadlocked"), error == Error::Deadlock);
+    }
+    let text = log(&Report::standard().error(Error::User));
+    assert!(
+        text.contains(
+            "\nCustom Backtrace:\nLine: render (app.js:12)\nrender@app.js:12:9\nmain@app.js:40:1\n"
+        ),
+        "{text}"
+    );
+    let text = log(&Report::standard().error(Error::UserObjects));
+    assert!(text.contains("\"methodName\""), "{text}");
+}
+
+#[test]
+fn a_zombie_exception_is_the_cause() {
+    let zombie = |register: u64| {
+        let thread = Thread::new(0).crashed().frames([]).registers([("x0", register), ("pc", 1)]);
+        log(&Report::standard().deallocated_exception(0x1111, []).thread(thread))
+    };
+    assert!(
+        zombie(0x1111)
+            .contains("uncaught exception 'NSRangeException', reason: 'index 4 beyond bounds'\nNOTE:")
+    );
+    assert!(!zombie(0x2222).contains("NOTE:"));
+    assert!(zombie(0x2222).contains("Last deallocated NSException (0x0000000000001111): NSRangeException"));
+}
+
+#[test]
+fn too_much_cpu_is_spelled_out() {
+    let code = 1_u64 << 61 | 1 << 58 | 180 << 7 | 50;
+    let report = Report::standard()
+        .set("crash.error.mach.exception", Json::from(11))
+        .set("crash.error.mach.exception_name", "EXC_RESOURCE")
+        .set("crash.error.mach.code", Json::from(code))
+        .set("crash.error.mach.subcode", Json::from(98));
+    assert!(
+        log(&report).contains("Exception Subtype: CPU_MONITOR\nLimit: 50%, observed: 98% over 180 seconds\n")
+    );
+    // Memory is another resource, and what lost its upper half is none.
+    for code in [3_u64 << 61 | 50, code & 0xffff_ffff] {
+        assert!(!log(&report.clone().set("crash.error.mach.code", Json::from(code))).contains("Subtype"));
+    }
+}
+
+#[test]
+fn a_symbol_that_does_not_fit_is_not_shown() {
+    let frame = |symbol: Json, start: u64| {
+        let frame =
+            reports::Frame::at(0x2000).object("Shop", 0x1000).symbol("", start).set("symbol_name", symbol);
+        let text = log(&Report::standard().thread(Thread::new(0).frames([frame])));
+        text.lines()
+            .find(|line| line.starts_with("0   "))
+            .map(|line| line.split_once("2000 ").unwrap().1.to_owned())
+    };
+    assert_eq!(frame("main".into(), 0x1ff0).as_deref(), Some("main + 16"));
+    assert_eq!(frame("main".into(), 0x2ff0).as_deref(), Some("0x1000 + 4096"));
+    assert_eq!(frame("<redacted>".into(), 0x1ff0).as_deref(), Some("0x1000 + 4096"));
+    assert_eq!(frame(Json::null(), 0x1ff0).as_deref(), Some("0x1000 + 4096"));
+}
+
+#[test]
+fn every_shape_can_be_shown() {
+    for (name, report) in reports::shapes() {
+        let text = log(&report);
+        assert!(
+            text.contains("Exception Type:") && text.contains("Binary Images:") && text.contains("\nEOF\n"),
+            "{name}"
+        );
+    }
+    assert!(apple_log(&read(b"{}")).contains("Date/Time:           (null)"));
+}

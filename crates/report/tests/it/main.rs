@@ -1,0 +1,64 @@
+//! The report crate, from outside.
+
+mod grammar;
+mod hostile;
+mod lists;
+mod log;
+mod parts;
+mod samples;
+mod splicing;
+mod summaries;
+mod tolerance;
+
+use unslide_report::{ReadLimits, Report, splice};
+
+/// Reads what must be readable.
+fn read(bytes: &[u8]) -> Report<'_> {
+    match Report::read(bytes, &ReadLimits::default()) {
+        Ok(report) => report,
+        Err(error) => panic!("{error}: {}", String::from_utf8_lossy(bytes)),
+    }
+}
+
+/// The reason why bytes are not read.
+fn reason(bytes: &[u8]) -> &'static str {
+    match Report::read(bytes, &ReadLimits::default()) {
+        Ok(_) => "none",
+        Err(error) => error.reason(),
+    }
+}
+
+/// The warnings as texts.
+fn warnings(bytes: &[u8]) -> Vec<String> {
+    read(bytes).warnings.iter().map(ToString::to_string).collect()
+}
+
+/// Puts `frame` into every frame and `own` into the report object, as the engine does.
+fn enrich_with(bytes: &[u8], frame: &str, own: &str) -> Vec<u8> {
+    let report = read(bytes);
+    let member = |has_members, value: &str| [splice::key(has_members), value.as_bytes()].concat();
+    let frames = report.backtraces.iter().flat_map(|b| &b.frames);
+    let mut insertions: Vec<_> = frames.map(|f| (f.insert_at, member(f.has_members, frame))).collect();
+    insertions.push((report.insert_at, member(report.has_members, own)));
+    // A `recrash_report` or a section behind the last frame does not matter: only the order does.
+    insertions.sort_by_key(|(offset, _)| *offset);
+    let mut out = Vec::new();
+    splice::splice(bytes, insertions, &mut out);
+    out
+}
+
+/// Enriches as the engine does, with little to say.
+fn enrich(bytes: &[u8]) -> Vec<u8> {
+    enrich_with(
+        bytes,
+        r#"{"status":"device"}"#,
+        r#"{"version":1,"engine":"unslide/0.1.0","status":"partial"}"#,
+    )
+}
+
+fn strip(bytes: &[u8]) -> Vec<u8> {
+    match splice::strip(bytes, &ReadLimits::default()) {
+        Ok(stripped) => stripped.into_owned(),
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,151 @@
+//! Summaries.
+
+use crate::{enrich_with, read};
+use unslide_report::{Summary, TopFrame};
+use unslide_testkit::reports::{Error, Frame, Image, Json, Report, Thread};
+
+const ID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+
+fn summary(report: &Report) -> Summary {
+    read(&report.bytes()).summary()
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.into())
+}
+
+#[test]
+fn a_summary_tells_app_device_and_crash() {
+    let thread = Thread::new(3).crashed().name("worker").frames([Frame::at(1)]);
+    let report = Report::standard()
+        .thread(thread)
+        .set("report.monitor_id", "MachException")
+        .set("report.run_id", "c0ffee")
+        .set("crash.error.is_fatal", true);
+    let expected = Summary {
+        report_id: "EC55B54F-1963-41AB-A65F-E0F98EF29DFB".parse().ok(),
+        app: text("com.example.shop"),
+        app_name: text("Shop"),
+        version: text("1.2.3"),
+        build: text("45"),
+        report_type: text("standard"),
+        monitor_id: text("MachException"),
+        run_id: text("c0ffee"),
+        timestamp: time::OffsetDateTime::from_unix_timestamp(1_763_632_800).ok(),
+        os_name: text("iOS"),
+        os_version: text("17.0.1"),
+        os_build: text("21A340"),
+        device_model: text("iPhone15,2"),
+        device_hash: text("0308d5c6e6b4e172c59da6d76ff0e1636a5ce591"),
+        cpu_arch: text("arm64e"),
+        process_name: text("Shop"),
+        error_type: text("mach"),
+        exception: text("EXC_BAD_ACCESS"),
+        signal: text("SIGSEGV"),
+        code: text("KERN_INVALID_ADDRESS"),
+        reason: None,
+        fatal: Some(true),
+        crashed_thread: Some(3),
+        thread_name: text("worker"),
+        top_frames: vec![TopFrame::default()],
+    };
+    assert_eq!(summary(&report), expected);
+    let bare = Summary { report_id: Some(read(b"{}").id), ..Summary::default() };
+    assert_eq!(read(b"{}").summary(), bare);
+}
+
+#[test]
+fn exceptions_have_names_and_reasons() {
+    let of = |error| {
+        let summary = summary(&Report::standard().error(error));
+        (summary.exception.unwrap_or_default(), summary.reason.unwrap_or_default())
+    };
+    let check =
+        |error, name: &str, reason: &str| assert_eq!(of(error), (name.into(), reason.into()), "{error:?}");
+    check(
+        Error::NsException,
+        "NSInvalidArgumentException",
+        "-[__NSArrayI objectForKey:]: unrecognized selector",
+    );
+    check(Error::CppException, "11MyException", "Something bad happened...");
+    check(Error::User, "TypeError", "undefined is not a function");
+    check(Error::Signal, "EXC_CRASH", "");
+    check(Error::Termination, "", "memory_limit");
+    let inside = Report::standard().error(Error::NsException).without("crash.error.reason");
+    assert_eq!(summary(&inside.set("crash.error.nsexception.reason", "inside")).reason, text("inside"));
+}
+
+#[test]
+fn timestamps_are_read_in_every_spelling() {
+    let at = |value: Json| {
+        summary(&Report::standard().set("report.timestamp", value))
+            .timestamp
+            .map(time::OffsetDateTime::unix_timestamp_nanos)
+    };
+    let number = |n: i64| at(Json::from(n));
+    assert_eq!(number(1_478_560_643), Some(1_478_560_643_000_000_000));
+    assert_eq!(number(99_999_999_999), Some(99_999_999_999_000_000_000));
+    assert_eq!(number(100_000_000_000), Some(100_000_000_000_000_000));
+    assert_eq!(number(1_478_560_643_123), Some(1_478_560_643_123_000_000));
+    assert_eq!(number(99_999_999_999_999), Some(99_999_999_999_999_000_000));
+    assert_eq!(number(100_000_000_000_000), Some(100_000_000_000_000_000));
+    assert_eq!(number(1_716_226_564_474_658), Some(1_716_226_564_474_658_000));
+    assert_eq!(at("2016-11-07T23:17:23Z".into()), Some(1_478_560_643_000_000_000));
+    assert_eq!(at("2016-11-07T23:17:23.000123Z".into()), Some(1_478_560_643_000_123_000));
+    // A wrong date of an old writer is not put right.
+    assert_eq!(at("1970-01-17T18:47:06Z".into()), Some(1_450_026_000_000_000));
+    for none in [
+        Json::from(""),
+        Json::from("yesterday"),
+        Json::from(-1),
+        Json::null(),
+        Json::array([]),
+        Json::Raw("1e9".into()),
+    ] {
+        assert_eq!(at(none.clone()), None, "{none:?}");
+    }
+    assert_eq!(at(Json::from(u64::MAX)), None);
+}
+
+#[test]
+fn an_embedded_crash_is_completed_from_the_outer_report() {
+    let inner =
+        Report::standard().app("com.inner", "1", "2").without("report.timestamp").without("system.machine");
+    let outer =
+        Report::standard().app("com.outer", "3", "4").set("report.type", "minimal").error(Error::Signal);
+    let summary = summary(&outer.set("system.machine", "iPad1,1").recrash(inner));
+    assert_eq!((summary.app, summary.build), (text("com.inner"), text("2")));
+    assert_eq!((summary.device_model, summary.timestamp.is_some()), (text("iPad1,1"), true));
+    assert_eq!((summary.error_type, summary.report_type), (text("mach"), text("standard")));
+}
+
+#[test]
+fn the_top_frames_are_ours_where_there_are_any() {
+    let frames = (0..20_u64).map(|n| Frame::at(n).object("Shop", 1).symbol("device_name", 1).uuid(ID));
+    let report = Report::standard()
+        .image(Image::new("/a/b/Market", ID, 1))
+        .thread(Thread::new(0).crashed().frames(frames));
+    let bytes = report.bytes();
+    let device = read(&bytes).summary().top_frames;
+    assert_eq!(device.len(), 10);
+    assert_eq!(
+        (device[0].function.as_deref(), device[0].image.as_deref()),
+        (Some("device_name"), Some("Shop"))
+    );
+    assert_eq!(device[0].debug_id, ID.parse().ok());
+    let frame = format!(
+        r#"{{"status":"symbolicated","debug_id":"{ID}","calls":[{{"function":"price","file":"/src/Cart.swift","line":12,"inlined":true}},{{"function":"add"}}]}}"#
+    );
+    let enriched = enrich_with(&bytes, &frame, r#"{"version":1,"engine":"unslide/0.1.0"}"#);
+    let ours = read(&enriched).summary().top_frames;
+    assert_eq!(ours.len(), 10);
+    let expected = TopFrame {
+        image: text("Market"),
+        debug_id: ID.parse().ok(),
+        function: text("price"),
+        file: text("/src/Cart.swift"),
+        line: Some(12),
+    };
+    assert_eq!(ours[0], expected);
+    assert_eq!(ours[1], TopFrame { function: text("add"), file: None, line: None, ..expected });
+}
