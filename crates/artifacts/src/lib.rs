@@ -1,15 +1,20 @@
 //! Files at rest: object storage, uploaded archives taken apart, and the local cache of symcaches.
 //!
 //! * [`ObjectStore`]: S3, or memory with failure switches for tests; one suite holds both.
+//! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
+//! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, bounded, fetched once.
 //! * [`keys`]: the one place where object keys are made and checked.
 
 mod alias;
+pub mod archive;
+mod cache;
 mod error;
 pub mod keys;
 mod object_store;
 mod settings;
 
 pub use alias::AliasMeta;
+pub use cache::{CacheError, CacheSettings, CacheStats, Cached, Hint, Symcache, SymcacheCache};
 pub use error::StoreError;
 pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{

@@ -18,11 +18,15 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) struct S3 {
     client: Client,
     bucket: String,
+    /// True once the bucket answered. Until then a 404 is looked into, because some stores say
+    /// "no such key" where there is no such bucket.
+    answered: AtomicBool,
 }
 
 /// How one call failed, before the caller decides whether "not found" is an answer.
@@ -137,12 +141,18 @@ impl S3 {
         if let Some(endpoint) = &settings.endpoint {
             config = config.endpoint_url(endpoint);
         }
-        S3 { client: Client::from_conf(config.build()), bucket: settings.bucket.clone() }
+        S3 {
+            client: Client::from_conf(config.build()),
+            bucket: settings.bucket.clone(),
+            answered: AtomicBool::new(false),
+        }
     }
 
     pub(super) async fn check(&self) -> Result<(), StoreError> {
         let listed = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1).send().await;
-        listed.map(drop).map_err(|e| failure("list", &self.bucket, &e).into_error("list", &self.bucket))
+        listed.map_err(|e| failure("list", &self.bucket, &e).into_error("list", &self.bucket))?;
+        self.answered.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
@@ -287,7 +297,8 @@ impl S3 {
             Err(error) => {
                 let status = error.raw_response().map(|response| response.status().as_u16());
                 match (failure("get", key.as_str(), &error), range) {
-                    (Failure::NotFound, _) => Ok(None),
+                    (Failure::NotFound, _) if self.answered.load(Ordering::Relaxed) => Ok(None),
+                    (Failure::NotFound, _) => self.check().await.map(|()| None),
                     (_, Some(range)) if status == Some(416) => {
                         Err(StoreError::Range { key: key.to_string(), start: range.start, end: range.end })
                     }

@@ -11,6 +11,9 @@ use unslide_model::ContentHash;
 /// S3 takes 10,000 parts; some room is left.
 const MOST_PARTS: u64 = 9_500;
 
+/// What a limit without meaning, such as `u64::MAX`, can make a part grow to.
+const LARGEST_PART_BYTES: usize = 64 << 20;
+
 pub(super) async fn stream(
     store: &ObjectStore,
     key: &Key,
@@ -18,7 +21,8 @@ pub(super) async fn stream(
     limit: u64,
     put: &Put,
 ) -> Result<Stored, StoreError> {
-    let part_bytes = usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).max(PART_BYTES);
+    let part_bytes =
+        usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).clamp(PART_BYTES, LARGEST_PART_BYTES);
     let mut hash = Sha256::new();
     let first = read_part(&mut source, part_bytes, &mut hash).await?;
     let mut size = within(key, first.len() as u64, limit)?;

@@ -1,4 +1,7 @@
-//! Artifacts against a real S3 protocol endpoint and against memory.
+//! Artifacts against a real S3 protocol endpoint and against memory, and archives of every kind.
 
+mod archives;
+mod hostile_archives;
 mod s3_server;
 mod store_suite;
+mod symcaches;

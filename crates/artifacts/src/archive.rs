@@ -1,0 +1,129 @@
+//! Uploaded files taken apart: zip, tar and gzip in any nesting, with the Mach-O files in them.
+//!
+//! What a file is, its first bytes say; names are only shown. Nothing is ever written to a path
+//! that an archive names, so a path that leaves the archive can do no harm; it is refused all the
+//! same, and so are links and devices. Memory is bounded whatever the input: an archive within an
+//! archive is held in a temporary file, and directories are read entry by entry.
+
+mod budget;
+mod error;
+mod magic;
+mod member;
+mod tar;
+mod walk;
+mod zip;
+
+pub use error::ArchiveError;
+pub use magic::Binary;
+pub use member::{Member, Sink, ToFolder};
+pub use walk::unpack;
+
+/// What an upload may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Archives within one another; a gzip around a tar counts as two.
+    pub depth: usize,
+    /// Entries of all archives together.
+    pub entries: u64,
+    /// Bytes of one entry, unpacked.
+    pub member_bytes: u64,
+    /// Bytes of everything that is unpacked.
+    pub total_bytes: u64,
+    /// Unpacked bytes for one byte of the upload, on top of [`Limits::free_bytes`].
+    pub ratio: u64,
+    /// Bytes that may be unpacked whatever the ratio.
+    pub free_bytes: u64,
+    /// Bytes of an entry's path.
+    pub path_bytes: usize,
+    /// Mach-O files that are kept.
+    pub members: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            depth: 8,
+            entries: 500_000,
+            member_bytes: 8 << 30,
+            total_bytes: 32 << 30,
+            ratio: 100,
+            free_bytes: 64 << 20,
+            path_bytes: 1024,
+            members: 20_000,
+        }
+    }
+}
+
+/// What was found besides the members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Entries of all archives together, folders included.
+    pub entries: u64,
+    /// Bytes that were unpacked.
+    pub unpacked_bytes: u64,
+    /// Entries that were not looked into though they might have been meant, the first
+    /// [`Contents::SKIPPED_SHOWN`] of them.
+    pub skipped: Vec<Skipped>,
+    /// How many were skipped.
+    pub skipped_count: u64,
+}
+
+impl Contents {
+    /// How many skipped entries are named.
+    pub const SKIPPED_SHOWN: usize = 100;
+
+    fn skip(&mut self, path: &str, reason: SkipReason) {
+        self.skipped_count += 1;
+        if self.skipped.len() < Self::SKIPPED_SHOWN {
+            let path = path.chars().take(1024).collect();
+            self.skipped.push(Skipped { path, reason });
+        }
+    }
+}
+
+/// An entry that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it lies, archives and folders joined by `/`.
+    pub path: String,
+    /// Why.
+    pub reason: SkipReason,
+}
+
+/// Why an entry was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SkipReason {
+    /// A path with `..` in it, or one that begins at the root or a drive.
+    #[error("the path leaves the archive")]
+    Outside,
+    /// A path longer than [`Limits::path_bytes`].
+    #[error("the path is too long")]
+    PathTooLong,
+    /// A symbolic or hard link.
+    #[error("links are not followed")]
+    Link,
+    /// A device, a pipe or a socket.
+    #[error("not a regular file")]
+    Special,
+    /// A zip entry that needs a password.
+    #[error("encrypted")]
+    Encrypted,
+    /// A zip entry packed in a way that is not supported; the number is the format's.
+    #[error("compression method {0} is not supported")]
+    Method(u16),
+    /// A kind of tar entry that is not supported, such as a sparse file.
+    #[error("tar entries of kind {0:?} are not supported")]
+    Kind(char),
+    /// An archive in a format that is not supported.
+    #[error("{0} archives are not supported")]
+    Format(&'static str),
+    /// A static library, which has no debug id.
+    #[error("a static library has no debug id")]
+    StaticLibrary,
+    /// An archive within more archives than [`Limits::depth`].
+    #[error("archives within one another are too deep")]
+    TooDeep,
+    /// An archive within the archive that is cut off or damaged.
+    #[error("{0}")]
+    Broken(String),
+}

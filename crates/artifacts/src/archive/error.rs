@@ -1,0 +1,111 @@
+//! Why an upload can't be taken apart.
+
+use std::io;
+
+/// Why an upload was refused as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// Nothing that this service reads.
+    #[error("neither a Mach-O file nor a zip, tar or gzip archive: it begins with {0}")]
+    Unrecognised(String),
+    /// A file without a byte.
+    #[error("the file is empty")]
+    Empty,
+    /// A known archive format that is not supported.
+    #[error("{0} archives are not supported; send a zip or tar.gz")]
+    Unsupported(&'static str),
+    /// An archive that ends before it should.
+    #[error("{} is cut off: {what} at byte {at}", shown(.container))]
+    Truncated {
+        /// The path of the archive within the upload; empty for the upload itself.
+        container: String,
+        /// What was being read.
+        what: String,
+        /// The offset in the archive, in bytes.
+        at: u64,
+    },
+    /// An archive that contradicts itself.
+    #[error("{} is damaged: {what} at byte {at}", shown(.container))]
+    Corrupt {
+        /// The path of the archive within the upload; empty for the upload itself.
+        container: String,
+        /// What is wrong.
+        what: String,
+        /// The offset in the archive, in bytes.
+        at: u64,
+    },
+    /// More entries than allowed.
+    #[error("more than {0} entries")]
+    TooManyEntries(u64),
+    /// More Mach-O files than allowed.
+    #[error("more than {0} Mach-O files")]
+    TooManyMembers(usize),
+    /// One entry, or all together, has more bytes than allowed.
+    #[error("{path} unpacks to more than {limit} bytes")]
+    TooLarge {
+        /// The entry.
+        path: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The upload unpacks to far more than its size explains.
+    #[error("{path} unpacks to more than {ratio} times the size of the upload")]
+    Bomb {
+        /// The entry where it was noticed.
+        path: String,
+        /// The largest ratio allowed.
+        ratio: u64,
+    },
+    /// Our own disk failed, not the upload.
+    #[error("a temporary file could not be read or written")]
+    Disk(#[source] io::Error),
+}
+
+fn shown(container: &str) -> &str {
+    if container.is_empty() { "the upload" } else { container }
+}
+
+impl ArchiveError {
+    /// A short name that never changes.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ArchiveError::Unrecognised(_) => "unrecognised",
+            ArchiveError::Empty => "empty",
+            ArchiveError::Unsupported(_) => "unsupported",
+            ArchiveError::Truncated { .. } => "truncated",
+            ArchiveError::Corrupt { .. } => "corrupt",
+            ArchiveError::TooManyEntries(_) | ArchiveError::TooManyMembers(_) => "too_many_entries",
+            ArchiveError::TooLarge { .. } => "too_large",
+            ArchiveError::Bomb { .. } => "bomb",
+            ArchiveError::Disk(_) => "disk",
+        }
+    }
+
+    /// The archive that is broken, where that is what happened.
+    pub(super) fn broken_container(&self) -> Option<&str> {
+        match self {
+            ArchiveError::Truncated { container, .. } | ArchiveError::Corrupt { container, .. } => {
+                Some(container)
+            }
+            _ => None,
+        }
+    }
+
+    /// Carries the error through a reader.
+    pub(super) fn into_io(self) -> io::Error {
+        io::Error::other(self)
+    }
+
+    /// The error that a reader carried, or what `otherwise` makes of a plain one.
+    pub(super) fn from_io(
+        error: io::Error,
+        otherwise: impl FnOnce(io::Error) -> ArchiveError,
+    ) -> ArchiveError {
+        if error.get_ref().is_some_and(|inner| inner.is::<ArchiveError>()) {
+            let inner = error.into_inner().and_then(|inner| inner.downcast::<ArchiveError>().ok());
+            return inner.map_or_else(|| otherwise(io::ErrorKind::Other.into()), |inner| *inner);
+        }
+        otherwise(error)
+    }
+}

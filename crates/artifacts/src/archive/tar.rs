@@ -1,0 +1,278 @@
+//! Reading tar archives as a stream: ustar, GNU long names and pax paths.
+//!
+//! Source of the format: POSIX.1-2017, `pax` (ustar and extended headers); GNU tar manual,
+//! "Basic Tar Format" (long names, base-256 numbers).
+
+use super::walk::{Walk, entry_path};
+use super::{ArchiveError, SkipReason};
+use std::io::{self, Read};
+
+const BLOCK: usize = 512;
+
+/// Bytes of a pax header or a long name; more is hostile.
+const LARGEST_EXTENSION: u64 = 1 << 20;
+
+/// True for a block that is a tar header: its checksum is right.
+pub(super) fn is_header(block: &[u8]) -> bool {
+    let Some(block) = block.get(..BLOCK) else { return false };
+    let sum: u64 =
+        block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u64::from(*b) }).sum();
+    number(&block[148..156]) == Some(sum)
+}
+
+/// An octal field, or a base-256 one; `None` for anything else and for negative numbers.
+fn number(field: &[u8]) -> Option<u64> {
+    if let Some((first, rest)) = field.split_first()
+        && first & 0x80 != 0
+    {
+        return rest
+            .iter()
+            .try_fold(u64::from(first & 0x7f), |n, b| Some(n.checked_mul(256)? + u64::from(*b)));
+    }
+    let text = std::str::from_utf8(field).ok()?.trim_matches([' ', '\0']);
+    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    field.split(|b| *b == 0).next().unwrap_or_default()
+}
+
+/// The stream, and where in it we are.
+struct Tar<'t> {
+    source: &'t mut dyn Read,
+    at: u64,
+    container: &'t str,
+}
+
+impl Tar<'_> {
+    fn truncated(&self, what: &str) -> ArchiveError {
+        ArchiveError::Truncated { container: self.container.into(), what: what.into(), at: self.at }
+    }
+
+    fn corrupt(&self, what: &str) -> ArchiveError {
+        ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at: self.at }
+    }
+
+    /// The next block; `None` at the end of the stream.
+    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, ArchiveError> {
+        let mut block = [0; BLOCK];
+        let mut filled = 0;
+        while filled < BLOCK {
+            let read = self
+                .source
+                .read(&mut block[filled..])
+                .map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
+            if read == 0 {
+                break;
+            }
+            filled += read;
+            self.at += read as u64;
+        }
+        match filled {
+            0 => Ok(None),
+            BLOCK => Ok(Some(block)),
+            _ => Err(self.truncated("a header ends")),
+        }
+    }
+
+    fn skip(&mut self, bytes: u64, what: &str) -> Result<(), ArchiveError> {
+        let skipped = io::copy(&mut (&mut *self.source).take(bytes), &mut io::sink())
+            .map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
+        self.at += skipped;
+        if skipped < bytes { Err(self.truncated(&format!("{what} ends"))) } else { Ok(()) }
+    }
+
+    /// A long name or a pax header.
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
+        if size > LARGEST_EXTENSION {
+            return Err(self.corrupt("an extended header is too large"));
+        }
+        let mut bytes = Vec::new();
+        (&mut *self.source)
+            .take(size)
+            .read_to_end(&mut bytes)
+            .map_err(|e| ArchiveError::from_io(e, ArchiveError::Disk))?;
+        self.at += bytes.len() as u64;
+        if (bytes.len() as u64) < size {
+            return Err(self.truncated("an extended header ends"));
+        }
+        self.skip(padding(size), "an extended header")?;
+        Ok(bytes)
+    }
+}
+
+/// Bytes from an entry's end to the next block.
+fn padding(size: u64) -> u64 {
+    size.next_multiple_of(BLOCK as u64) - size
+}
+
+/// What extended headers say of the entry after them.
+#[derive(Default)]
+struct Extended {
+    path: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl Extended {
+    /// Records of the form `<length> <key>=<value>\n`.
+    fn read_pax(&mut self, mut records: &[u8]) {
+        while let Some(space) = records.iter().position(|b| *b == b' ') {
+            let length = std::str::from_utf8(&records[..space]).ok().and_then(|n| n.parse::<usize>().ok());
+            let Some(length) = length.filter(|n| (space + 2..=records.len()).contains(n)) else { return };
+            let record = &records[space + 1..length - 1];
+            if let Some(path) = record.strip_prefix(b"path=") {
+                self.path = Some(path.to_vec());
+            } else if let Some(size) = record.strip_prefix(b"size=") {
+                self.size = std::str::from_utf8(size).ok().and_then(|n| n.parse().ok());
+            }
+            records = &records[length..];
+        }
+    }
+}
+
+pub(super) fn walk(
+    walk: &mut Walk<'_>,
+    source: &mut dyn Read,
+    container: &str,
+    depth: usize,
+) -> Result<(), ArchiveError> {
+    let mut tar = Tar { source, at: 0, container };
+    let mut extended = Extended::default();
+    loop {
+        let Some(header) = tar.block()? else {
+            // Some writers leave out the two blocks of zeros at the end.
+            return Ok(());
+        };
+        if header.iter().all(|b| *b == 0) {
+            return Ok(());
+        }
+        if !is_header(&header) {
+            return Err(tar.corrupt("there is no header"));
+        }
+        walk.budget.entry()?;
+        let kind = header[156];
+        let declared =
+            number(&header[124..136]).ok_or_else(|| tar.corrupt("an entry's size is no number"))?;
+        match kind {
+            b'L' => {
+                let name = tar.extension(declared)?;
+                extended.path = Some(until_nul(&name).to_vec());
+                continue;
+            }
+            b'x' => {
+                let records = tar.extension(declared)?;
+                extended.read_pax(&records);
+                continue;
+            }
+            b'g' | b'K' => {
+                tar.extension(declared)?;
+                continue;
+            }
+            _ => {}
+        }
+        let Extended { path, size } = std::mem::take(&mut extended);
+        let name = path.unwrap_or_else(|| short_name(&header));
+        entry(walk, &mut tar, kind, &name, size.unwrap_or(declared), depth)?;
+    }
+}
+
+fn short_name(header: &[u8; BLOCK]) -> Vec<u8> {
+    let (name, prefix) = (until_nul(&header[..100]), until_nul(&header[345..500]));
+    // GNU's own headers have other things in the prefix's place.
+    let posix = &header[257..263] == b"ustar\0";
+    if posix && !prefix.is_empty() { [prefix, b"/", name].concat() } else { name.to_vec() }
+}
+
+fn entry(
+    walk: &mut Walk<'_>,
+    tar: &mut Tar<'_>,
+    kind: u8,
+    name: &[u8],
+    size: u64,
+    depth: usize,
+) -> Result<(), ArchiveError> {
+    let shown = String::from_utf8_lossy(name).into_owned();
+    // Links, devices and folders have no content, whatever their size field says.
+    let reason = match kind {
+        b'5' => return Ok(()),
+        b'1' | b'2' => Some(SkipReason::Link),
+        b'3' | b'4' | b'6' => Some(SkipReason::Special),
+        b'0' | 0 | b'7' => None,
+        other => {
+            walk.skip(&shown, SkipReason::Kind(char::from(other)));
+            return tar.skip(size.saturating_add(padding(size)), &shown);
+        }
+    };
+    if let Some(reason) = reason {
+        walk.skip(&shown, reason);
+        return Ok(());
+    }
+    let limit = walk.budget.limits.member_bytes;
+    if size > limit {
+        return Err(ArchiveError::TooLarge { path: shown, limit });
+    }
+    let path = match entry_path(tar.container, name, walk.budget.limits) {
+        Ok(path) => path,
+        Err(reason) => {
+            walk.skip(&shown, reason);
+            return tar.skip(size + padding(size), &shown);
+        }
+    };
+    let container = tar.container;
+    let mut content = Content { left: size, read: 0, tar, path: &path };
+    walk.content(&mut content, &path, container, depth)?;
+    let (left, read) = (content.left, content.read);
+    tar.at += read;
+    tar.skip(left + padding(size), &path)
+}
+
+/// The bytes of one entry; the stream's end before the entry's is the archive's fault.
+struct Content<'a, 't> {
+    left: u64,
+    read: u64,
+    tar: &'a mut Tar<'t>,
+    path: &'a str,
+}
+
+impl Read for Content<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self.tar.source.read(&mut buffer[..most])?;
+        if read == 0 {
+            let what = format!("{} ends", self.path);
+            let at = self.tar.at + self.read;
+            let container = self.tar.container.into();
+            return Err(ArchiveError::Truncated { container, what, at }.into_io());
+        }
+        self.left -= read as u64;
+        self.read += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_octal_or_base_256() {
+        assert_eq!(number(b"0000644\0"), Some(0o644));
+        assert_eq!(number(b"        "), Some(0));
+        assert_eq!(number(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]), Some(1 << 32));
+        assert_eq!(number(b"9"), None);
+        assert_eq!(number(&[0xff; 12]), None, "a negative number");
+    }
+
+    #[test]
+    fn pax_records_give_path_and_size() {
+        let mut extended = Extended::default();
+        extended.read_pax(b"13 path=a/bc\n11 size=77\n30 mtime=1");
+        assert_eq!((extended.path.as_deref(), extended.size), (Some(&b"a/bc"[..]), Some(77)));
+        for bad in [&b"0 path=x\n"[..], b"99999999999999999999 a=b\n", b" ", b"3 \n", b"x path=y\n"] {
+            Extended::default().read_pax(bad);
+        }
+    }
+}

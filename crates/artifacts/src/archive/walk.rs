@@ -1,0 +1,208 @@
+//! Going through an upload, layer by layer.
+
+use super::budget::Budget;
+use super::magic::{self, Kind, PEEK};
+use super::member::copy;
+use super::{ArchiveError, Contents, Limits, Sink, SkipReason, tar, zip};
+use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use tempfile::SpooledTempFile;
+
+/// An archive within an archive is held in memory up to this many bytes, then in a file.
+const SPOOL_BYTES: usize = 1 << 20;
+
+/// Takes an upload apart: every Mach-O file in it goes to `sink`, at most what `limits` allow.
+/// `name` is what a bare file is called.
+///
+/// # Errors
+/// [`ArchiveError`] where the upload as a whole is refused; members that `sink` has by then are
+/// of no use. An archive within the upload that is broken is a skipped entry, not an error.
+pub fn unpack(
+    source: impl Read + Seek,
+    name: &str,
+    limits: &Limits,
+    sink: &mut dyn Sink,
+) -> Result<Contents, ArchiveError> {
+    let mut source = BufReader::new(source);
+    let size = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Disk)?;
+    source.rewind().map_err(ArchiveError::Disk)?;
+    let budget = Budget::new(limits, size);
+    let mut walk = Walk { budget: &budget, sink, contents: Contents::default() };
+    let mut head = Vec::with_capacity(PEEK);
+    (&mut source).take(PEEK as u64).read_to_end(&mut head).map_err(ArchiveError::Disk)?;
+    source.rewind().map_err(ArchiveError::Disk)?;
+    match magic::detect(&head) {
+        _ if head.is_empty() => return Err(ArchiveError::Empty),
+        Kind::Zip => zip::walk(&mut walk, &mut source, "", 1)?,
+        Kind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
+        Kind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
+        Kind::Other => {
+            let shown: Vec<_> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
+            return Err(ArchiveError::Unrecognised(shown.join(" ")));
+        }
+        Kind::Binary(binary) => {
+            budget.member()?;
+            walk.sink.member(name, binary, &mut source)?;
+        }
+        Kind::Gzip => walk.gzip(&mut source, name, "", 1)?,
+        Kind::Tar => tar::walk(&mut walk, &mut source, "", 1)?,
+    }
+    let mut contents = walk.contents;
+    contents.entries = budget.entries();
+    contents.unpacked_bytes = budget.unpacked();
+    Ok(contents)
+}
+
+pub(super) struct Walk<'w> {
+    pub(super) budget: &'w Budget<'w>,
+    sink: &'w mut dyn Sink,
+    contents: Contents,
+}
+
+impl Walk<'_> {
+    pub(super) fn skip(&mut self, path: &str, reason: SkipReason) {
+        self.contents.skip(path, reason);
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.sink.len()
+    }
+
+    /// An entry of an archive, or what a gzip layer holds. `container` is the innermost archive
+    /// with a path of its own; a failure of it is the caller's.
+    pub(super) fn content(
+        &mut self,
+        content: &mut dyn Read,
+        path: &str,
+        container: &str,
+        depth: usize,
+    ) -> Result<(), ArchiveError> {
+        let mut head = Vec::with_capacity(PEEK);
+        let read_failed = |e| ArchiveError::from_io(e, |e| broken(e, container, "an entry", 0));
+        (&mut *content).take(PEEK as u64).read_to_end(&mut head).map_err(read_failed)?;
+        let kind = magic::detect(&head);
+        let mut content = Cursor::new(head).chain(content);
+        match kind {
+            Kind::Other => Ok(()),
+            Kind::Binary(binary) => {
+                self.budget.member()?;
+                self.sink.member(path, binary, &mut content)
+            }
+            Kind::StaticLibrary => {
+                self.skip(path, SkipReason::StaticLibrary);
+                Ok(())
+            }
+            Kind::Unsupported(format) if path.is_empty() => Err(ArchiveError::Unsupported(format)),
+            Kind::Unsupported(format) => {
+                self.skip(path, SkipReason::Format(format));
+                Ok(())
+            }
+            Kind::Zip | Kind::Gzip | Kind::Tar if depth >= self.budget.limits.depth => {
+                self.skip(path, SkipReason::TooDeep);
+                Ok(())
+            }
+            Kind::Zip | Kind::Gzip | Kind::Tar => {
+                let kept = self.sink.len();
+                let walked = match kind {
+                    Kind::Zip => self.spooled_zip(&mut content, path, depth + 1),
+                    Kind::Gzip => self.gzip(&mut content, path, path, depth + 1),
+                    _ => tar::walk(self, &mut content, path, depth + 1),
+                };
+                match walked {
+                    // An archive among an app's resources may be anything; it costs only itself.
+                    Err(error) if !path.is_empty() && error.broken_container() == Some(path) => {
+                        self.sink.truncate(kept);
+                        self.skip(path, SkipReason::Broken(error.to_string()));
+                        Ok(())
+                    }
+                    other => other,
+                }
+            }
+        }
+    }
+
+    fn spooled_zip(&mut self, content: &mut dyn Read, path: &str, depth: usize) -> Result<(), ArchiveError> {
+        let mut spool = SpooledTempFile::new(SPOOL_BYTES);
+        copy(content, &mut spool)?;
+        zip::walk(self, &mut spool, path, depth)
+    }
+
+    /// A gzip layer: `path` names what it holds, `container` is the archive to blame.
+    fn gzip(
+        &mut self,
+        packed: &mut dyn Read,
+        path: &str,
+        container: &str,
+        depth: usize,
+    ) -> Result<(), ArchiveError> {
+        let budget = self.budget;
+        let layer = Gzip { decoder: MultiGzDecoder::new(BufReader::new(packed)), container, at: 0 };
+        let mut unpacked = budget.unpacking(path, layer);
+        budget.entry()?;
+        // A tar right below the upload has no path of its own: it fails the upload.
+        let inner = if container.is_empty() { "" } else { path };
+        let mut head = Vec::with_capacity(PEEK);
+        let failed = |e| ArchiveError::from_io(e, ArchiveError::Disk);
+        (&mut unpacked).take(PEEK as u64).read_to_end(&mut head).map_err(failed)?;
+        let kind = magic::detect(&head);
+        let mut content = Cursor::new(head).chain(&mut unpacked);
+        match kind {
+            Kind::Tar => tar::walk(self, &mut content, inner, depth + 1)?,
+            Kind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
+            Kind::Other if container.is_empty() => {
+                return Err(ArchiveError::Unrecognised("a gzip layer around something else".into()));
+            }
+            _ => self.content(&mut content, path, inner, depth)?,
+        }
+        // The checksum at the end is read too.
+        io::copy(&mut unpacked, &mut io::sink()).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// A gzip decoder whose errors say which archive is broken and where.
+struct Gzip<'a, R> {
+    decoder: MultiGzDecoder<R>,
+    container: &'a str,
+    at: u64,
+}
+
+impl<R: io::BufRead> Read for Gzip<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.decoder.read(buffer).map_err(|error| {
+            ArchiveError::from_io(error, |e| broken(e, self.container, "its gzip stream, unpacked,", self.at))
+                .into_io()
+        })?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// What a decoder's plain error says of its input.
+pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> ArchiveError {
+    let container = container.to_owned();
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            ArchiveError::Truncated { container, what: format!("{what} ends"), at }
+        }
+        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+            ArchiveError::Corrupt { container, what: format!("{what} is wrong ({error})"), at }
+        }
+        _ => ArchiveError::Disk(error),
+    }
+}
+
+/// The path of an entry below its archive, or why it has none that may be used.
+pub(super) fn entry_path(container: &str, name: &[u8], limits: &Limits) -> Result<String, SkipReason> {
+    if name.len() > limits.path_bytes {
+        return Err(SkipReason::PathTooLong);
+    }
+    let name = String::from_utf8_lossy(name).replace('\\', "/");
+    let drive = name.as_bytes().get(1) == Some(&b':');
+    if name.starts_with('/') || drive || name.contains('\0') || name.split('/').any(|part| part == "..") {
+        return Err(SkipReason::Outside);
+    }
+    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let path = parts.join("/");
+    if container.is_empty() { Ok(path) } else { Ok(format!("{container}/{path}")) }
+}

@@ -1,0 +1,145 @@
+//! The cache's files. Each is written under a temporary name and renamed when it is whole; its
+//! name says everything that is known of it. A file is never changed or cut, only unlinked.
+//!
+//! `v<format>/<tenant or _system>/<debug id>.<generation>.<sha256>.<object's sha256>`
+
+use super::Slot;
+use super::state::Entry;
+use memmap2::Mmap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+use unslide_model::{ContentHash, TenantId};
+use unslide_symbolicate::symcache::VERSION;
+
+/// Stands for the system; no tenant's slug has an underscore.
+const SYSTEM: &str = "_system";
+
+pub(super) struct Disk {
+    folder: PathBuf,
+    numbers: AtomicU64,
+}
+
+/// A whole file of the cache.
+#[derive(Clone, Debug)]
+pub(super) struct OnDisk {
+    pub(super) path: PathBuf,
+    pub(super) generation: u64,
+    pub(super) sha256: ContentHash,
+    pub(super) object: ContentHash,
+    pub(super) size: u64,
+}
+
+impl Disk {
+    /// Makes the folders and lists what is there, the longest unused first. What is left of
+    /// downloads that were cut off and of other formats is removed.
+    pub(super) fn open(root: &Path) -> io::Result<(Disk, Vec<(Slot, OnDisk)>)> {
+        fs::create_dir_all(root)?;
+        let current = format!("v{VERSION}");
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let ours = name.to_str().is_some_and(|name| {
+                name == "tmp"
+                    || name != current && name.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok())
+            });
+            if ours {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let disk = Disk { folder: root.to_owned(), numbers: AtomicU64::new(0) };
+        fs::create_dir_all(disk.temporary_folder())?;
+        fs::create_dir_all(disk.files())?;
+        let mut found = Vec::new();
+        for owner in fs::read_dir(disk.files())? {
+            let owner = owner?;
+            let tenant = match owner.file_name().to_str() {
+                Some(SYSTEM) => None,
+                Some(name) => match TenantId::new(name) {
+                    Ok(tenant) => Some(tenant),
+                    Err(_) => continue,
+                },
+                None => continue,
+            };
+            for file in fs::read_dir(owner.path())? {
+                let file = file?;
+                let meta = file.metadata()?;
+                match read_name(&file.path(), meta.len()) {
+                    Some((id, on_disk)) => {
+                        let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                        found.push((used, Slot { tenant: tenant.clone(), id }, on_disk));
+                    }
+                    None => fs::remove_file(file.path())?,
+                }
+            }
+        }
+        found.sort_by_key(|(used, _, _)| *used);
+        Ok((disk, found.into_iter().map(|(_, slot, file)| (slot, file)).collect()))
+    }
+
+    fn files(&self) -> PathBuf {
+        self.folder.join(format!("v{VERSION}"))
+    }
+
+    fn temporary_folder(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+
+    /// A new name for a download. The folder is made again where somebody deleted the cache.
+    pub(super) fn temporary(&self) -> io::Result<PathBuf> {
+        fs::create_dir_all(self.temporary_folder())?;
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        Ok(self.temporary_folder().join(format!("{}-{number}", std::process::id())))
+    }
+
+    /// Gives a whole download its name.
+    pub(super) fn keep(
+        &self,
+        temporary: &Path,
+        slot: &Slot,
+        meta: &crate::AliasMeta,
+        size: u64,
+    ) -> io::Result<OnDisk> {
+        let owner = self.files().join(slot.tenant.as_ref().map_or(SYSTEM, TenantId::as_str));
+        fs::create_dir_all(&owner)?;
+        let (generation, sha256, object) = (meta.generation, meta.sha256, meta.object);
+        let path = owner.join(format!("{}.{generation}.{sha256}.{object}", slot.id.compact()));
+        fs::rename(temporary, &path)?;
+        Ok(OnDisk { path, generation, sha256, object, size })
+    }
+
+    /// Unlinks an entry's file; whoever has it mapped goes on reading.
+    pub(super) fn remove(&self, entry: &Entry) {
+        match fs::remove_file(&entry.file.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %entry.file.path.display(), error = %error, "a cached symcache could not be removed");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_name(path: &Path, size: u64) -> Option<(unslide_model::DebugId, OnDisk)> {
+    let mut parts = path.file_name()?.to_str()?.split('.');
+    let id = parts.next()?.parse().ok()?;
+    let generation = parts.next()?.parse().ok()?;
+    let sha256 = parts.next()?.parse().ok()?;
+    let object = parts.next()?.parse().ok()?;
+    parts.next().is_none().then(|| (id, OnDisk { path: path.to_owned(), generation, sha256, object, size }))
+}
+
+/// Maps a file into memory.
+pub(super) fn map(path: &Path) -> io::Result<Mmap> {
+    let file = File::open(path)?;
+    #[expect(
+        unsafe_code,
+        reason = "the mapped file is never written to or cut after its rename, only unlinked, and \
+                  the folder is the cache's alone; every index into it is checked where it is used"
+    )]
+    // SAFETY: see the reason above.
+    unsafe {
+        Mmap::map(&file)
+    }
+}

@@ -1,0 +1,248 @@
+//! Archives that lie, break off or want to do harm.
+
+use crate::archives::{Kept, gz, open, tar_of, thin, zip_of};
+use proptest::prelude::*;
+use std::io::{Cursor, Write};
+use unslide_artifacts::archive::{ArchiveError, Limits, SkipReason, unpack};
+use zip::write::SimpleFileOptions;
+
+fn reasons(upload: &[u8]) -> Vec<SkipReason> {
+    let (_, contents) = open(upload, &Limits::default()).unwrap();
+    contents.skipped.into_iter().map(|skipped| skipped.reason).collect()
+}
+
+/// A Mach-O file that is mostly zeros.
+fn blown_up(bytes: usize) -> Vec<u8> {
+    let mut file = thin(0);
+    file.resize(bytes, 0);
+    file
+}
+
+#[test]
+fn a_bomb_is_refused_before_it_unfolds() {
+    let limits = Limits { free_bytes: 1 << 20, ..Limits::default() };
+    let bomb = blown_up(64 << 20);
+    for upload in [zip_of(&[("a", &bomb)]), gz(&tar_of(&[("a", &bomb)])), gz(&bomb)] {
+        assert!(upload.len() < bomb.len() / 100);
+        let error = open(&upload, &limits).unwrap_err();
+        assert!(matches!(error, ArchiveError::Bomb { .. }), "{error}");
+    }
+    // Layer upon layer: each is small, together they are not.
+    let layered = zip_of(&[("l", &zip_of(&[("l", &zip_of(&[("a", &bomb), ("b", &bomb)]))]))]);
+    assert!(matches!(open(&layered, &limits).unwrap_err(), ArchiveError::Bomb { .. }));
+    let limits = Limits { total_bytes: 1 << 20, ..Limits::default() };
+    assert_eq!(open(&gz(&bomb), &limits).unwrap_err().reason(), "too_large");
+    let limits = Limits { member_bytes: 1 << 20, ..Limits::default() };
+    for upload in [zip_of(&[("a", &bomb)]), tar_of(&[("a", &bomb)]), gz(&bomb)] {
+        assert_eq!(open(&upload, &limits).unwrap_err().reason(), "too_large");
+    }
+}
+
+#[test]
+fn paths_that_leave_the_archive_are_refused_and_the_rest_is_kept() {
+    let bad = ["../../etc/passwd", "/etc/passwd", "a/../../b", "C:\\windows\\x", "..\\x", "a\\..\\..\\b"];
+    for name in bad {
+        let zip = raw_zip(name, &thin(1), |_| {});
+        assert_eq!(reasons(&zip), [SkipReason::Outside], "{name} in a zip");
+        let mut tar = raw_tar(name, b'0', &thin(1));
+        tar.extend(tar_of(&[("good", &thin(2))]));
+        let (members, contents) = open(&tar, &Limits::default()).unwrap();
+        assert_eq!(contents.skipped[0].reason, SkipReason::Outside, "{name} in a tar");
+        assert_eq!(members.len(), 1);
+    }
+    let long = "x".repeat(2000);
+    assert_eq!(reasons(&raw_zip(&long, &thin(1), |_| {})), [SkipReason::PathTooLong]);
+    let (members, _) = open(&raw_zip("./a//b/./c..d", &thin(1), |_| {}), &Limits::default()).unwrap();
+    assert_eq!(members[0].0, "a/b/c..d");
+}
+
+#[test]
+fn links_and_devices_are_not_followed() {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    zip.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    assert_eq!(reasons(&zip.finish().unwrap().into_inner()), [SkipReason::Link]);
+    for (kind, reason) in [
+        (b'1', SkipReason::Link),
+        (b'2', SkipReason::Link),
+        (b'3', SkipReason::Special),
+        (b'6', SkipReason::Special),
+        (b'S', SkipReason::Kind('S')),
+    ] {
+        let mut tar = raw_tar("link", kind, b"");
+        tar.extend(tar_of(&[("good", &thin(2))]));
+        let (members, contents) = open(&tar, &Limits::default()).unwrap();
+        assert_eq!((contents.skipped[0].reason.clone(), members.len()), (reason, 1));
+    }
+}
+
+#[test]
+fn an_upload_cut_anywhere_is_refused_with_what_and_where() {
+    let member = thin(7);
+    let tar = tar_of(&[("a/b", &member), ("c", &member)]);
+    let zip = zip_of(&[("a/b", &member), ("c", &member)]);
+    for cut in [zip.len() / 2, zip.len() - 1, 40] {
+        let error = open(&zip[..cut], &Limits::default()).unwrap_err();
+        assert_eq!(error.reason(), "truncated", "{error}");
+        assert!(error.to_string().starts_with("the upload is cut off"), "{error}");
+        assert!(error.to_string().ends_with(&format!("at byte {cut}")), "{error}");
+    }
+    for cut in [600, 512 + member.len() / 2, tar.len() / 2 + 100] {
+        let error = open(&tar[..cut], &Limits::default()).unwrap_err();
+        assert_eq!(error.reason(), "truncated", "{error}");
+        assert!(error.to_string().ends_with(&format!("at byte {cut}")), "{error}");
+    }
+    let packed = gz(&tar);
+    for cut in [packed.len() / 2, packed.len() - 4, 15] {
+        let error = open(&packed[..cut], &Limits::default()).unwrap_err();
+        assert_eq!(error.reason(), "truncated", "cut at {cut}: {error}");
+    }
+}
+
+#[test]
+fn a_broken_archive_among_others_costs_only_itself() {
+    let inner = zip_of(&[("x", &thin(1)), ("y", &thin(2))]);
+    let mut damaged = zip_of(&[("x", &thin(1)), ("y", &thin(2))]);
+    // The second member's first bytes: the first is found before the damage is.
+    let at = damaged.windows(4).rposition(|w| w == b"PK\x03\x04").unwrap();
+    damaged[at] = 0;
+    for broken in [&inner[..inner.len() - 5], &damaged, &gz(&tar_of(&[("z", &thin(3))]))[..300]] {
+        for upload in
+            [zip_of(&[("in", broken), ("good", &thin(9))]), tar_of(&[("in", broken), ("good", &thin(9))])]
+        {
+            let (members, contents) = open(&upload, &Limits::default()).unwrap();
+            assert_eq!(members, [("good".to_owned(), thin(9))]);
+            assert!(matches!(contents.skipped[0].reason, SkipReason::Broken(_)), "{contents:?}");
+            assert_eq!(contents.skipped[0].path, "in");
+        }
+    }
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let mut zip = zip_of(&[("a", &thin(1))]);
+    let mut tar = gz(&tar_of(&[("a", &thin(1))]));
+    for _ in 0..30 {
+        zip = zip_of(&[("n", &zip)]);
+        tar = gz(&tar);
+    }
+    assert_eq!(reasons(&zip), [SkipReason::TooDeep]);
+    assert_eq!(reasons(&tar), [SkipReason::TooDeep]);
+}
+
+#[test]
+fn a_hundred_thousand_entries_pass_and_too_many_do_not() {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for n in 0..100_000 {
+        zip.start_file(format!("f{n}"), stored).unwrap();
+    }
+    zip.start_file("App", stored).unwrap();
+    zip.write_all(&thin(1)).unwrap();
+    let zip = zip.finish().unwrap().into_inner();
+    let (members, contents) = open(&zip, &Limits::default()).unwrap();
+    assert_eq!((members.len(), contents.entries), (1, 100_001));
+    let limits = Limits { entries: 100_000, ..Limits::default() };
+    assert!(matches!(open(&zip, &limits).unwrap_err(), ArchiveError::TooManyEntries(100_000)));
+    let limits = Limits { members: 1, ..Limits::default() };
+    let two = tar_of(&[("a", &thin(1)), ("b", &thin(2))]);
+    assert!(matches!(open(&two, &limits).unwrap_err(), ArchiveError::TooManyMembers(1)));
+}
+
+#[test]
+fn sizes_that_lie_and_checksums_that_do_not_match() {
+    for (field, value) in [(24, 100_u32), (24, 1 << 20), (16, 7)] {
+        let zip =
+            raw_zip("a", &thin(1), |central| central[field..field + 4].copy_from_slice(&value.to_le_bytes()));
+        let error = open(&zip, &Limits::default()).unwrap_err();
+        assert_eq!(error.reason(), "corrupt", "{error}");
+        assert!(error.to_string().contains('a'), "{error}");
+    }
+    // A packed size past the end, an entry that is not where it should be.
+    let zip = raw_zip("a", &thin(1), |central| central[20..24].copy_from_slice(&u32::MAX.to_le_bytes()[..4]));
+    assert_eq!(open(&zip, &Limits::default()).unwrap_err().reason(), "truncated");
+    let zip = raw_zip("a", &thin(1), |central| central[42..46].copy_from_slice(&5_u32.to_le_bytes()));
+    assert_eq!(open(&zip, &Limits::default()).unwrap_err().reason(), "corrupt");
+    // A tar entry that says it is longer than the archive; a size that is no number.
+    let mut tar = tar_of(&[("a", &thin(1))]);
+    tar[124..136].copy_from_slice(b"00077777777\0");
+    checksum(&mut tar);
+    assert_eq!(open(&tar, &Limits::default()).unwrap_err().reason(), "truncated");
+    tar[124..136].copy_from_slice(b"not a number");
+    checksum(&mut tar);
+    assert_eq!(open(&tar, &Limits::default()).unwrap_err().reason(), "corrupt");
+}
+
+#[test]
+fn encrypted_and_unsupported_members_are_skipped_with_their_reason() {
+    let encrypted = raw_zip("a", &thin(1), |central| central[8] |= 1);
+    assert_eq!(reasons(&encrypted), [SkipReason::Encrypted]);
+    let lzma = raw_zip("a", &thin(1), |central| central[10] = 14);
+    assert_eq!(reasons(&lzma), [SkipReason::Method(14)]);
+}
+
+/// A zip of one stored member whose directory entry is changed by `change`.
+fn raw_zip(name: &str, bytes: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let placeholder = "x".repeat(name.len());
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    zip.start_file(placeholder.as_str(), stored).unwrap();
+    zip.write_all(bytes).unwrap();
+    let mut zip = zip.finish().unwrap().into_inner();
+    zip[30..30 + name.len()].copy_from_slice(name.as_bytes());
+    let central = zip.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
+    zip[central + 46..central + 46 + name.len()].copy_from_slice(name.as_bytes());
+    change(&mut zip[central..]);
+    zip
+}
+
+/// One tar entry with any name and kind, without the end of an archive.
+fn raw_tar(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut tar = vec![0; 512];
+    tar[..name.len()].copy_from_slice(name.as_bytes());
+    tar[124..136].copy_from_slice(format!("{:011o}\0", bytes.len()).as_bytes());
+    tar[156] = kind;
+    tar[257..263].copy_from_slice(b"ustar\0");
+    checksum(&mut tar);
+    tar.extend(bytes);
+    tar.resize(tar.len().next_multiple_of(512), 0);
+    tar
+}
+
+fn checksum(tar: &mut [u8]) {
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar[..512].iter().map(|b| u32::from(*b)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let tar = tar_of(&[("a/b", &thin(1)), ("c", &gz(&thin(2)))]);
+    vec![zip_of(&[("a", &thin(1)), ("b.zip", &zip_of(&[("c", &thin(2))]))]), gz(&tar), tar]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn damaged_archives_give_an_answer(
+        which in 0..3_usize,
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut upload = seeds().swap_remove(which);
+        for (at, byte) in damage {
+            let at = at.index(upload.len());
+            upload[at] = byte;
+        }
+        let limits = Limits { free_bytes: 1 << 20, ..Limits::default() };
+        for upload in [&upload[..], &upload[..cut.index(upload.len())]] {
+            let mut kept = Kept::default();
+            unpack(Cursor::new(upload), "upload", &limits, &mut kept).ok();
+        }
+    }
+
+    #[test]
+    fn any_bytes_give_an_answer(mut bytes in prop::collection::vec(any::<u8>(), 0..4000), magic in 0..4_usize) {
+        let magic: &[u8] = [&b"PK\x03\x04"[..], b"\x1f\x8b\x08", b"", b"PK\x05\x06"][magic];
+        bytes.splice(0..0, magic.iter().copied());
+        unpack(Cursor::new(&bytes), "upload", &Limits::default(), &mut Kept::default()).ok();
+    }
+}
