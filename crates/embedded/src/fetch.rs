@@ -67,7 +67,12 @@ fn maven(part: &Path, platform: &str, progress: &Progress<'_>) -> Result<(), Err
     let log = part.join("maven.log");
     let out = File::create(&log).at("create", &log)?;
     let err = out.try_clone().at("write", &log)?;
-    let mut child = Command::new("mvn")
+    if !on_path("mvn") {
+        return Err(Error::Missing { tool: "mvn", package: "maven default-jre-headless" });
+    }
+    // Ends with us: this thread waits for it.
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--", "mvn"])
         .args(["--batch-mode", "--quiet", "-Dstyle.color=never"])
         .arg(format!("-Dpostgres.platform={platform}"))
         .arg("--file")
@@ -77,7 +82,7 @@ fn maven(part: &Path, platform: &str, progress: &Progress<'_>) -> Result<(), Err
         .stdout(out)
         .stderr(err)
         .spawn()
-        .map_err(|error| missing(&error, "mvn", "maven default-jre-headless", "fetching with Maven"))?;
+        .map_err(|error| missing(&error, "setpriv", "util-linux", "fetching with Maven"))?;
     let mut ticks: u64 = 0;
     let status = loop {
         match child.try_wait().at("wait for", Path::new("mvn"))? {
@@ -97,6 +102,11 @@ fn maven(part: &Path, platform: &str, progress: &Progress<'_>) -> Result<(), Err
         });
     }
     Ok(())
+}
+
+fn on_path(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
 /// Unpacks the archive that came inside PostgreSQL's jar.

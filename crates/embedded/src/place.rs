@@ -14,6 +14,8 @@ pub(crate) const SERVER_UID: u32 = 65534;
 const STATE_OUTSIDE: &str = "/var/lib/unslide";
 /// The file in a data folder that says where its database went.
 const LOCATION: &str = "postgres-location";
+/// The file beside such a database that names its data folder.
+const OWNER: &str = "owner";
 
 /// True where we are root and the server needs another user.
 pub(crate) fn is_root() -> bool {
@@ -84,12 +86,27 @@ pub(crate) fn database_folder(data: &Path) -> Result<PathBuf, Error> {
         fs::set_permissions(data, fs::Permissions::from_mode((mode & 0o7777) | 0o001)).at("open", data)?;
         return Ok(inside);
     }
+    forget_temporary(Path::new(STATE_OUTSIDE));
     let outside = Path::new(STATE_OUTSIDE).join(random_text()?);
     fs::create_dir_all(&outside).at("create the folder", &outside)?;
+    private_file(&outside.join(OWNER), &format!("{}\n", data.display()))?;
     fs::set_permissions(&outside, fs::Permissions::from_mode(0o711)).at("open", &outside)?;
     let database = outside.join("postgres");
     private_file(&location, &format!("{}\n", database.display()))?;
     Ok(database)
+}
+
+/// Removes the databases of data folders that were temporary and are gone. Others are kept: a data
+/// folder that is not where it was may have been moved.
+fn forget_temporary(state: &Path) {
+    for outside in fs::read_dir(state).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let Ok(owner) = fs::read_to_string(outside.join(OWNER)) else { continue };
+        let owner = Path::new(owner.trim());
+        if owner.starts_with(std::env::temp_dir()) && !owner.exists() {
+            // Whoever comes next tries again.
+            let _ = fs::remove_dir_all(&outside);
+        }
+    }
 }
 
 /// Removes what [`database_folder`] put outside of a data folder that is about to be deleted.
