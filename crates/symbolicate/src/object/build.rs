@@ -5,7 +5,7 @@ use super::dwarf::{self, Output, Stretch};
 use super::macho::{MachO, malformed};
 use super::symbols::{Extent, extents};
 use super::{Built, Limits, ObjectError, ObjectKind, has_symbols};
-use crate::symcache::{Facts, Owner, Scope, TooLarge, Writer};
+use crate::symcache::{Facts, Owner, Place, Scope, TooLarge, Writer};
 use unslide_model::Quality;
 
 impl From<TooLarge> for ObjectError {
@@ -46,73 +46,72 @@ pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError>
     Ok(Built { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
 }
 
-/// Joins what DWARF says with the symbols in between, as ascending starts with a location or none.
+/// Joins what DWARF says with the symbols in between, as ascending starts with a place or none.
 fn fill(
     stretches: &[Stretch],
     symbols: &[Extent<'_>],
     code: &CodeMap,
     writer: &mut Writer,
-) -> Result<Vec<(u32, Option<u32>)>, ObjectError> {
+) -> Result<Vec<(u32, Option<Place>)>, ObjectError> {
     let mut ranges = Ranges::default();
     let mut next = stretches.iter().peekable();
     for symbol in symbols {
         let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
-        while let Some((low, high, location)) = next.next_if(|p| p.0 <= start) {
-            ranges.push(*low, *high, *location);
+        while let Some((low, high, place)) = next.next_if(|s| s.0 <= start) {
+            ranges.push(*low, *high, *place);
         }
         // What is left of the symbol between the stretches that DWARF explains.
         let mut at = start.max(ranges.end);
-        let mut location = None;
+        let mut own = None;
         while at < end {
-            let until = next.peek().map_or(end, |p| p.0.min(end));
+            let until = next.peek().map_or(end, |s| s.0.min(end));
             if at < until {
-                let place = match location {
+                let place = match own {
                     Some(place) => place,
-                    None => *location.insert(symbol_location(symbol, start, writer)?),
+                    None => *own.insert(symbol_place(symbol, start, writer)?),
                 };
                 ranges.push(at, until, place);
             }
-            let Some((low, high, place)) = next.next_if(|p| p.0 < end) else { break };
+            let Some((low, high, place)) = next.next_if(|s| s.0 < end) else { break };
             ranges.push(*low, *high, *place);
             at = *high;
         }
     }
-    for (low, high, location) in next {
-        ranges.push(*low, *high, *location);
+    for (low, high, place) in next {
+        ranges.push(*low, *high, *place);
     }
     Ok(ranges.done())
 }
 
-fn symbol_location(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<u32, TooLarge> {
-    let function = writer.function(&symbol.name)?;
+fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<Place, TooLarge> {
+    let function = writer.function(&symbol.name, None)?;
     let owner =
         Owner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
-    let scope = writer.scope(Scope::Owner(owner))?;
-    writer.location(scope, None, 0, 0)
+    Ok(Place { scope: writer.scope(Scope::Owner(owner))?, line: 0, column: 0 })
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.
 #[derive(Default)]
 struct Ranges {
-    starts: Vec<(u32, Option<u32>)>,
+    starts: Vec<(u32, Option<Place>)>,
     end: u32,
 }
 
 impl Ranges {
-    fn push(&mut self, low: u32, high: u32, location: u32) {
+    fn push(&mut self, low: u32, high: u32, place: Place) {
         if low >= high {
             return;
         }
         if self.end < low && self.starts.last().is_some_and(|last| last.1.is_some()) {
             self.starts.push((self.end, None));
         }
-        if self.starts.last().is_none_or(|last| last.1 != Some(location)) {
-            self.starts.push((low, Some(location)));
+        if self.starts.last().is_none_or(|last| last.1 != Some(place)) {
+            self.starts.push((low, Some(place)));
         }
         self.end = high;
     }
 
-    fn done(mut self) -> Vec<(u32, Option<u32>)> {
+    fn done(mut self) -> Vec<(u32, Option<Place>)> {
         if self.starts.last().is_some_and(|last| last.1.is_some()) {
             self.starts.push((self.end, None));
         }

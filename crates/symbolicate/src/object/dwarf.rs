@@ -1,14 +1,14 @@
 //! DWARF: which function, inlined where, and which line answer for each address.
 
 use super::code::CodeMap;
-use super::functions::{Functions, NO_NODE};
+use super::functions::{Functions, NO_NODE, Node};
 use super::lines::{self, Lines};
 use super::macho::MachO;
 use super::paint::Canvas;
 use super::symbols::Extent;
 use super::units::{Budget, Dwarf, Failure, Units, owners, unreadable, warn};
 use super::{Limits, ObjectError};
-use crate::symcache::{MAX_CALLS, Owner, Scope, Source, Writer};
+use crate::symcache::{MAX_CALLS, Owner, Place, Scope, Source, Writer};
 use std::collections::HashMap;
 
 /// Where the answers go.
@@ -17,8 +17,8 @@ pub(super) struct Output<'w> {
     pub(super) limits: &'w Limits,
 }
 
-/// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the location.
-pub(super) type Stretch = (u32, u32, u32);
+/// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
+pub(super) type Stretch = (u32, u32, Place);
 
 /// The stretches that the debug information explains, ascending and without overlap.
 pub(super) fn stretches(
@@ -191,12 +191,12 @@ impl Pass<'_> {
     }
 }
 
-/// Turns functions of one unit into scopes and locations.
+/// Turns functions of one unit into scopes and places.
 struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
-    /// Scope by node and owner.
-    scopes: HashMap<(u32, u32), u32>,
+    /// Scope by function, its file, and the scope that it was inlined into.
+    scopes: HashMap<(u32, Option<u32>, u32), u32>,
     chain: Vec<u32>,
     symbols: &'c [Extent<'c>],
     code: &'c CodeMap,
@@ -230,23 +230,21 @@ impl Chains<'_, '_> {
         while at < high {
             let end = self.symbols.get(symbol).map_or(high, |next| start_of(next).min(high));
             let named = symbol.checked_sub(1).and_then(|i| self.symbols.get(i));
-            let scope = self.scope(at, named, lines, output)?;
             let mut next = lines.rows.partition_point(|row| row.start <= at);
             let mut from = at;
             while from < end {
                 let row =
                     next.checked_sub(1).and_then(|i| lines.rows.get(i)).filter(|row| row.known).copied();
                 let to = lines.rows.get(next).map_or(end, |row| row.start.min(end));
-                let location = match row {
-                    Some(row) => {
-                        let file = lines.file(u64::from(row.file), self.dwarf, output)?;
-                        output.writer.location(scope, file, row.line, row.column)?
-                    }
-                    None => output.writer.location(scope, None, 0, 0)?,
+                let (path, line, column) = match row {
+                    Some(row) => (lines.path(u64::from(row.file), self.dwarf, output)?, row.line, row.column),
+                    None => (None, 0, 0),
                 };
+                let scope = self.scope(at, named, path, lines, output)?;
+                let place = Place { scope, line, column };
                 match found.last_mut() {
-                    Some(last) if last.1 == from && last.2 == location => last.1 = to,
-                    _ => found.push((from, to, location)),
+                    Some(last) if last.1 == from && last.2 == place => last.1 = to,
+                    _ => found.push((from, to, place)),
                 }
                 from = to;
                 next += 1;
@@ -257,15 +255,17 @@ impl Chains<'_, '_> {
         Ok(())
     }
 
-    /// The scope of the innermost function of the chain at `at`.
+    /// The scope of the innermost function of the chain at `at`, where its code comes from `path`.
     fn scope(
         &mut self,
         at: u32,
         symbol: Option<&Extent<'_>>,
+        path: Option<u32>,
         lines: &mut Lines<'_>,
         output: &mut Output<'_>,
     ) -> Result<u32, Failure> {
-        let root = self.chain.last().and_then(|root| self.functions.nodes.get(*root as usize));
+        let nodes = &self.functions.nodes;
+        let root = self.chain.last().and_then(|root| nodes.get(*root as usize));
         let begin = root.map_or(0, |root| self.functions.begin(root, at));
         // The symbol table's name wins where the symbol lies in this function.
         let symbol = symbol.filter(|s| s.source == Source::Symtab).and_then(|symbol| {
@@ -274,33 +274,43 @@ impl Chains<'_, '_> {
                 start >= begin && (root.is_some() || self.code.clip(symbol.start, symbol.end)?.1 > at);
             covers.then_some((symbol, start))
         });
+        // Each function but the innermost lies, here, in the file of the call to the next.
+        let inlined = self.chain.len().saturating_sub(1);
+        let mut path_of = |inner: Option<&Node<'_>>, output: &mut Output<'_>| match inner {
+            Some(inner) => lines.path(inner.call_file, self.dwarf, output),
+            None => Ok(path),
+        };
+        let inner_of = |i: usize| i.checked_sub(1).and_then(|i| nodes.get(self.chain[i] as usize));
+        let owner_path = path_of(inner_of(inlined), output)?;
         let (function, start) = match (symbol, root) {
-            (Some((symbol, start)), _) => (output.writer.function(&symbol.name)?, Some(start)),
-            (None, Some(root)) => (self.function(root, output)?, Some(root.entry.unwrap_or(begin))),
-            (None, None) => (output.writer.function("")?, None),
+            (Some((symbol, start)), _) => (output.writer.function(&symbol.name, owner_path)?, Some(start)),
+            (None, Some(root)) => {
+                (node_function(root, owner_path, output)?, Some(root.entry.unwrap_or(begin)))
+            }
+            (None, None) => (output.writer.function("", owner_path)?, None),
         };
         let owner = Owner { function, start, source: Source::Dwarf, approximate: false };
-        let owner = output.writer.scope(Scope::Owner(owner))?;
-        let mut scope = owner;
-        for i in (0..self.chain.len().saturating_sub(1)).rev() {
-            let node = self.chain[i];
-            if let Some(known) = self.scopes.get(&(node, owner)) {
+        let mut scope = output.writer.scope(Scope::Owner(owner))?;
+        for i in (0..inlined).rev() {
+            let Some(node) = nodes.get(self.chain[i] as usize) else { break };
+            let path = path_of(inner_of(i), output)?;
+            let key = (self.chain[i], path, scope);
+            if let Some(known) = self.scopes.get(&key) {
                 scope = *known;
                 continue;
             }
-            let Some(inlined) = self.functions.nodes.get(node as usize) else { break };
-            let file = lines.file(inlined.call_file, self.dwarf, output)?;
-            let caller = output.writer.location(scope, file, inlined.call_line, inlined.call_column)?;
-            let function = self.function(inlined, output)?;
+            let caller =
+                output.writer.call(Place { scope, line: node.call_line, column: node.call_column })?;
+            let function = node_function(node, path, output)?;
             scope = output.writer.scope(Scope::Inlined { function, caller })?;
-            self.scopes.insert((node, owner), scope);
+            self.scopes.insert(key, scope);
         }
         Ok(scope)
     }
+}
 
-    fn function(&self, node: &super::functions::Node<'_>, output: &mut Output<'_>) -> Result<u32, Failure> {
-        let name = node.name.unwrap_or_default();
-        let name = name.get(..output.limits.max_name_bytes).unwrap_or(name);
-        Ok(output.writer.function(&String::from_utf8_lossy(name))?)
-    }
+fn node_function(node: &Node<'_>, path: Option<u32>, output: &mut Output<'_>) -> Result<u32, Failure> {
+    let name = node.name.unwrap_or_default();
+    let name = name.get(..output.limits.max_name_bytes).unwrap_or(name);
+    Ok(output.writer.function(&String::from_utf8_lossy(name), path)?)
 }

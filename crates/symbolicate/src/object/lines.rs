@@ -128,8 +128,8 @@ fn sequences<'a>(
 }
 
 impl Lines<'_> {
-    /// The file at an index of the line table.
-    pub(super) fn file(
+    /// The path at an index of the line table, as the writer knows it.
+    pub(super) fn path(
         &mut self,
         index: u64,
         dwarf: &Dwarf<'_>,
@@ -141,7 +141,7 @@ impl Lines<'_> {
         }
         let path = self.files.path(index as u64, dwarf, output.limits);
         let file = match path {
-            Some(path) if !path.is_empty() => Some(output.writer.file(&path)?),
+            Some(path) if !path.is_empty() => Some(output.writer.path(&path)?),
             _ => None,
         };
         if self.files.known.len() <= index {

@@ -7,7 +7,7 @@
 //! # Format, version 1
 //!
 //! All numbers are little-endian and need no alignment. A header of [`HEADER_SIZE`] bytes is
-//! followed by eight sections without gaps, whose lengths follow from the header's counts; the
+//! followed by seven sections without gaps, whose lengths follow from the header's counts; the
 //! file ends with the last of them.
 //!
 //! | offset | size | header field |
@@ -22,24 +22,27 @@
 //! | 56 | 4 | extent: offsets at or above it are outside the image |
 //! | 60 | 4 | quality rank |
 //! | 64 | 4 | bucket shift |
-//! | 68 | 4 × 7 | counts: buckets, ranges, locations, scopes, functions, files, bytes of texts |
+//! | 68 | 4 × 6 | counts: buckets, ranges, calls, scopes, functions, bytes of texts |
+//! | 92 | 4 | 0 |
 //!
 //! | section | record | meaning |
 //! |---|---|---|
 //! | buckets | u32 × (buckets + 1) | number of ranges that start below `bucket << shift` |
 //! | starts | u32 | start of each range as an offset from `__TEXT`, ascending; a range ends where the next starts |
-//! | answers | u32 | the location of each range; `0xFFFF_FFFF` where no function is |
-//! | locations | u32 scope, u24 file, u24 line, u16 column | a place in the source; file `0xFF_FFFF`, line 0, column 0: unknown |
+//! | places | u32 scope, u24 line, u16 column | what each range is; scope `0xFFFF_FFFF` where no function is |
+//! | calls | u32 scope, u24 line, u16 column | a place that a function was inlined at |
 //! | scopes | u32, u32 | a function, or one inlined copy of it: see below |
-//! | functions | u32 text, u32 text | linkage name, demangled name (`0xFFFF_FFFF` where it is the same) |
-//! | files | u32 text | joined path |
+//! | functions | u32 text, u32 text, u32 text | linkage name, demangled name, path; `0xFFFF_FFFF` for a demangled name that is the same and for a path that is not known |
 //! | texts | LEB128 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
+//!
+//! A line or column of 0 is unknown. A function whose code comes from several files has a record for
+//! each of them.
 //!
 //! The first number of a scope has the function's index in bits 0–27. With bit 31 set the scope
 //! owns its machine code: bit 28 says that the answer is approximate, bits 29 and 30 hold the
 //! [`Source`], and the second number is the offset of the symbol's start from `__TEXT`. With bit 31
-//! clear the scope was inlined, and the second number is the location of the call. A call's
-//! location always has a lower index than the location that it leads to, so every chain ends.
+//! clear the scope was inlined, and the second number is the index of the call. The call that a
+//! call's own scope was inlined at always has a lower index, so every chain ends.
 //!
 //! # History
 //!
@@ -52,7 +55,7 @@ mod write;
 pub use read::{Answer, Call, Calls, Lookup, Source, SymCache, SymCacheError};
 pub use text::JsonStr;
 pub(crate) use text::escape;
-pub(crate) use write::{Facts, Owner, Scope, TooLarge, Writer};
+pub(crate) use write::{Facts, Owner, Place, Scope, TooLarge, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;
@@ -64,9 +67,9 @@ pub const MAX_CALLS: usize = 256;
 
 const MAGIC: &[u8; 8] = b"UNSLDSYM";
 const NONE: u32 = u32::MAX;
-const NO_FILE: u32 = 0x00FF_FFFF;
 const OWNER: u32 = 1 << 31;
 const APPROXIMATE: u32 = 1 << 28;
 const SOURCE_SHIFT: u32 = 29;
 const FUNCTION_MASK: u32 = APPROXIMATE - 1;
-const LOCATION_SIZE: usize = 12;
+const PLACE_SIZE: usize = 9;
+const FUNCTION_SIZE: usize = 12;

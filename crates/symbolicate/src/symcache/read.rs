@@ -2,8 +2,8 @@
 //! bytes whatever make a lookup panic or run on.
 
 use super::{
-    APPROXIMATE, FUNCTION_MASK, HEADER_SIZE, JsonStr, LOCATION_SIZE, MAGIC, MAX_CALLS, NO_FILE, NONE, OWNER,
-    SOURCE_SHIFT, VERSION,
+    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, JsonStr, MAGIC, MAX_CALLS, NONE, OWNER,
+    PLACE_SIZE, SOURCE_SHIFT, VERSION,
 };
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 
@@ -75,11 +75,10 @@ struct Layout {
     shift: u32,
     buckets: Section,
     starts: Section,
-    answers: Section,
-    locations: Section,
+    places: Section,
+    calls: Section,
     scopes: Section,
     functions: Section,
-    files: Section,
     texts: Section,
 }
 
@@ -124,7 +123,7 @@ pub struct Answer<'a> {
     /// Where that function or symbol starts; `None` where it is not known.
     pub symbol_address: Option<RelativeAddress>,
     view: View<'a>,
-    location: u32,
+    place: Place,
 }
 
 /// One call of the chain at an address.
@@ -148,7 +147,7 @@ pub struct Call<'a> {
 #[derive(Clone, Debug)]
 pub struct Calls<'a> {
     view: View<'a>,
-    next: Option<u32>,
+    next: Option<Place>,
     left: usize,
 }
 
@@ -183,11 +182,11 @@ impl Layout {
                 len: usize::try_from(count).unwrap_or(usize::MAX),
             }
         };
-        let mut counts = [0; 7];
+        let mut counts = [0; 6];
         for (i, count) in counts.iter_mut().enumerate() {
             *count = u64::from(field(68 + 4 * i)?);
         }
-        let [buckets, ranges, locations, scopes, functions, files, texts] = counts;
+        let [buckets, ranges, calls, scopes, functions, texts] = counts;
         let layout = Layout {
             debug_id: DebugId(debug_id),
             cpu: CpuType::new(field(32)?, field(36)?),
@@ -198,11 +197,10 @@ impl Layout {
             shift: Some(field(64)?).filter(|shift| *shift < 32).ok_or(Header("shift"))?,
             buckets: section(buckets + 1, 4),
             starts: section(ranges, 4),
-            answers: section(ranges, 4),
-            locations: section(locations, LOCATION_SIZE as u64),
+            places: section(ranges, PLACE_SIZE as u64),
+            calls: section(calls, PLACE_SIZE as u64),
             scopes: section(scopes, 8),
-            functions: section(functions, 8),
-            files: section(files, 4),
+            functions: section(functions, FUNCTION_SIZE as u64),
             texts: section(texts, 1),
         };
         let found = bytes.len() as u64;
@@ -262,6 +260,16 @@ impl<B: AsRef<[u8]>> SymCache<B> {
         self.layout.quality
     }
 
+    /// How many records of each kind there are, for people.
+    #[must_use]
+    pub fn contents(&self) -> String {
+        let layout = &self.layout;
+        format!(
+            "{} ranges, {} calls, {} scopes, {} functions, {} bytes of texts",
+            layout.starts.len, layout.calls.len, layout.scopes.len, layout.functions.len, layout.texts.len
+        )
+    }
+
     /// The bytes that this symcache reads.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -310,16 +318,19 @@ impl std::fmt::Debug for View<'_> {
     }
 }
 
-struct Location {
+/// A record of the places or the calls.
+#[derive(Clone, Copy, Debug)]
+struct Place {
     scope: u32,
-    file: u32,
     line: u32,
     column: u32,
+    /// Calls that this place leads to lie below this index.
+    before: u32,
 }
 
 struct ScopeRecord {
     function: u32,
-    /// The location of the call for an inlined scope; `None` for an owner.
+    /// The index of the call for an inlined scope; `None` for an owner.
     caller: Option<u32>,
     flags: u32,
     start: u32,
@@ -353,13 +364,12 @@ impl<'a> View<'a> {
     }
 
     fn answer_of(&self, range: usize) -> Option<Answer<'a>> {
-        let location = self.record(self.layout.answers, range, 4, 0).filter(|n| *n != NONE)?;
-        let mut at = location;
+        let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
+        let mut at = place;
         for _ in 0..MAX_CALLS {
-            let scope = self.scope(self.location(at)?.scope)?;
+            let scope = self.scope(at.scope)?;
             match scope.caller {
-                Some(caller) if caller < at => at = caller,
-                Some(_) => return None,
+                Some(caller) => at = self.caller(caller, at)?,
                 None => {
                     let source = match scope.flags >> SOURCE_SHIFT & 3 {
                         0 => Source::Dwarf,
@@ -367,16 +377,16 @@ impl<'a> View<'a> {
                         2 => Source::Exports,
                         _ => return None,
                     };
-                    let (symbol, _) = self.function(scope.function)?;
+                    let symbol = self.text(self.function(scope.function, 0)?)?;
                     return Some(Answer {
                         source,
                         approximate: scope.flags & APPROXIMATE != 0,
                         symbol: Some(symbol).filter(|s| !s.is_empty()),
                         symbol_address: Some(scope.start)
-                            .filter(|a| *a != NONE)
-                            .map(|a| RelativeAddress(u64::from(a))),
+                            .filter(|start| *start != NONE)
+                            .map(|start| RelativeAddress(u64::from(start))),
                         view: *self,
-                        location,
+                        place,
                     });
                 }
             }
@@ -384,17 +394,24 @@ impl<'a> View<'a> {
         None
     }
 
-    fn location(&self, index: u32) -> Option<Location> {
-        let section = self.layout.locations;
-        let part = |offset| self.record(section, index as usize, LOCATION_SIZE, offset);
-        // Two little-endian u24 and a u16 in eight bytes.
-        let (low, high) = (part(4)?, part(8)?);
-        Some(Location {
-            scope: part(0)?,
-            file: low & 0x00FF_FFFF,
-            line: low >> 24 | (high & 0xFFFF) << 8,
-            column: high >> 16,
+    fn place(&self, section: Section, index: usize, before: u32) -> Option<Place> {
+        if index >= section.len {
+            return None;
+        }
+        let at = section.at + index * PLACE_SIZE;
+        let record: &[u8; PLACE_SIZE] = self.bytes.get(at..at + PLACE_SIZE)?.try_into().ok()?;
+        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *record;
+        Some(Place {
+            scope: u32::from_le_bytes([s0, s1, s2, s3]),
+            line: u32::from_le_bytes([l0, l1, l2, 0]),
+            column: u32::from(u16::from_le_bytes([c0, c1])),
+            before,
         })
+    }
+
+    /// The place that the function at `inner` was inlined at.
+    fn caller(&self, index: u32, inner: Place) -> Option<Place> {
+        if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
     }
 
     fn scope(&self, index: u32) -> Option<ScopeRecord> {
@@ -409,12 +426,9 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The linkage name of a function, and the demangled one where it differs.
-    fn function(&self, index: u32) -> Option<(JsonStr<'a>, Option<JsonStr<'a>>)> {
-        let raw = self.record(self.layout.functions, index as usize, 8, 0)?;
-        let demangled = self.record(self.layout.functions, index as usize, 8, 4)?;
-        let demangled = if demangled == NONE { None } else { Some(self.text(demangled)?) };
-        Some((self.text(raw)?, demangled))
+    /// One of the texts of a function: linkage name, demangled name or path.
+    fn function(&self, index: u32, text: usize) -> Option<u32> {
+        self.record(self.layout.functions, index as usize, FUNCTION_SIZE, 4 * text)
     }
 
     fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
@@ -429,24 +443,23 @@ impl<'a> View<'a> {
         None
     }
 
-    fn call(&self, index: u32) -> Option<(Call<'a>, Option<u32>)> {
-        let location = self.location(index)?;
-        let scope = self.scope(location.scope)?;
-        let (raw, demangled) = self.function(scope.function)?;
-        let file = if location.file == NO_FILE {
-            None
-        } else {
-            self.text(self.record(self.layout.files, location.file as usize, 4, 0)?)
+    fn call(&self, place: Place) -> Option<(Call<'a>, Option<Place>)> {
+        let scope = self.scope(place.scope)?;
+        let raw = self.text(self.function(scope.function, 0)?)?;
+        let optional = |text| Some(text).filter(|text| *text != NONE);
+        let demangled = match optional(self.function(scope.function, 1)?) {
+            Some(text) => Some(self.text(text)?),
+            None => None,
         };
         let call = Call {
             function: demangled.unwrap_or(raw),
             raw: demangled.map(|_| raw),
-            file,
-            line: Some(location.line).filter(|n| *n != 0),
-            column: Some(location.column).filter(|n| *n != 0),
+            file: optional(self.function(scope.function, 2)?).and_then(|text| self.text(text)),
+            line: Some(place.line).filter(|n| *n != 0),
+            column: Some(place.column).filter(|n| *n != 0),
             inlined: scope.caller.is_some(),
         };
-        Some((call, scope.caller.filter(|caller| *caller < index)))
+        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
     }
 }
 
@@ -454,7 +467,7 @@ impl<'a> Answer<'a> {
     /// The calls from the innermost inlined function to the owner of the machine code; at least one.
     #[must_use]
     pub fn calls(&self) -> Calls<'a> {
-        Calls { view: self.view, next: Some(self.location), left: MAX_CALLS }
+        Calls { view: self.view, next: Some(self.place), left: MAX_CALLS }
     }
 }
 

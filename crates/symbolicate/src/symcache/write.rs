@@ -4,7 +4,8 @@
 use super::read::checksum;
 use super::text::escape;
 use super::{
-    APPROXIMATE, FUNCTION_MASK, HEADER_SIZE, MAGIC, NO_FILE, NONE, OWNER, SOURCE_SHIFT, Source, VERSION,
+    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, NONE, OWNER, PLACE_SIZE, SOURCE_SHIFT,
+    Source, VERSION,
 };
 use crate::demangle::Demangler;
 use std::collections::HashMap;
@@ -19,15 +20,33 @@ pub(crate) struct Owner {
     pub(crate) approximate: bool,
 }
 
-/// Whose code a location is.
+/// Whose code a place is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Owner(Owner),
-    /// A copy of `function`, inlined at the location `caller`.
+    /// A copy of `function`, inlined at the call `caller`.
     Inlined {
         function: u32,
         caller: u32,
     },
+}
+
+/// A scope, and where in its source. A line or column too large for its field is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) scope: u32,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+impl Place {
+    fn record(self) -> [u8; PLACE_SIZE] {
+        let line = if self.line > 0x00FF_FFFF { 0 } else { self.line };
+        let column = if line == 0 { 0 } else { u16::try_from(self.column).unwrap_or(0) };
+        let ([s0, s1, s2, s3], [l0, l1, l2, _]) = (self.scope.to_le_bytes(), line.to_le_bytes());
+        let [c0, c1] = column.to_le_bytes();
+        [s0, s1, s2, s3, l0, l1, l2, c0, c1]
+    }
 }
 
 /// What the header says of the object.
@@ -49,14 +68,15 @@ pub(crate) struct TooLarge;
 pub(crate) struct Writer {
     texts: Vec<u8>,
     text_index: HashMap<Box<str>, u32>,
-    functions: Vec<(u32, u32)>,
-    function_index: HashMap<u32, u32>,
-    files: Vec<u32>,
-    file_index: HashMap<u32, u32>,
+    functions: Vec<[u32; 3]>,
+    /// Function by linkage name and path.
+    function_index: HashMap<(u32, u32), u32>,
+    /// Demangled by linkage name.
+    demangled: HashMap<u32, u32>,
     scopes: Vec<(u32, u32)>,
     scope_index: HashMap<(u32, u32), u32>,
-    locations: Vec<[u8; 12]>,
-    location_index: HashMap<[u8; 12], u32>,
+    calls: Vec<Place>,
+    call_index: HashMap<Place, u32>,
     demangler: Demangler,
     limit: usize,
 }
@@ -74,9 +94,9 @@ impl Writer {
     fn size(&self) -> usize {
         HEADER_SIZE
             + self.texts.len()
-            + 8 * (self.functions.len() + self.scopes.len())
-            + 4 * self.files.len()
-            + 12 * self.locations.len()
+            + FUNCTION_SIZE * self.functions.len()
+            + 8 * self.scopes.len()
+            + PLACE_SIZE * self.calls.len()
     }
 
     fn text(&mut self, text: &str) -> Result<u32, TooLarge> {
@@ -100,32 +120,34 @@ impl Writer {
         Ok(at)
     }
 
-    /// The index of the function with a linkage name. Demangles each name once.
-    pub(crate) fn function(&mut self, linkage_name: &str) -> Result<u32, TooLarge> {
+    /// The index of the function with a linkage name, as far as it lies in the file with a path.
+    /// Demangles each name once.
+    pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, TooLarge> {
         let raw = self.text(linkage_name)?;
-        if let Some(index) = self.function_index.get(&raw) {
+        let path = path.unwrap_or(NONE);
+        if let Some(index) = self.function_index.get(&(raw, path)) {
             return Ok(*index);
         }
-        let demangled = match self.demangler.demangle(linkage_name) {
-            Some(name) if name != linkage_name => self.text(&name)?,
-            _ => NONE,
+        let demangled = match self.demangled.get(&raw) {
+            Some(known) => *known,
+            None => {
+                let demangled = match self.demangler.demangle(linkage_name) {
+                    Some(name) => self.text(&name)?,
+                    None => NONE,
+                };
+                self.demangled.insert(raw, demangled);
+                demangled
+            }
         };
         let index = count(self.functions.len())?;
-        self.functions.push((raw, demangled));
-        self.function_index.insert(raw, index);
+        self.functions.push([raw, demangled, path]);
+        self.function_index.insert((raw, path), index);
         Ok(index)
     }
 
-    /// The index of a path.
-    pub(crate) fn file(&mut self, path: &str) -> Result<u32, TooLarge> {
-        let text = self.text(path)?;
-        if let Some(index) = self.file_index.get(&text) {
-            return Ok(*index);
-        }
-        let index = count(self.files.len()).ok().filter(|n| *n < NO_FILE).ok_or(TooLarge)?;
-        self.files.push(text);
-        self.file_index.insert(text, index);
-        Ok(index)
+    /// The number that stands for a path in [`Writer::function`].
+    pub(crate) fn path(&mut self, path: &str) -> Result<u32, TooLarge> {
+        self.text(path)
     }
 
     /// The index of a scope.
@@ -147,36 +169,24 @@ impl Writer {
         Ok(index)
     }
 
-    /// The index of a place in the source. A line or column too large for its field is unknown.
-    pub(crate) fn location(
-        &mut self,
-        scope: u32,
-        file: Option<u32>,
-        line: u32,
-        column: u32,
-    ) -> Result<u32, TooLarge> {
-        let [s0, s1, s2, s3] = scope.to_le_bytes();
-        let [f0, f1, f2, _] = file.unwrap_or(NO_FILE).to_le_bytes();
-        let line = if line > 0x00FF_FFFF { 0 } else { line };
-        let [l0, l1, l2, _] = line.to_le_bytes();
-        let [c0, c1] = if line == 0 { [0; 2] } else { u16::try_from(column).unwrap_or(0).to_le_bytes() };
-        let record = [s0, s1, s2, s3, f0, f1, f2, l0, l1, l2, c0, c1];
-        if let Some(index) = self.location_index.get(&record) {
+    /// The index of a call, for the scopes of the functions inlined there.
+    pub(crate) fn call(&mut self, place: Place) -> Result<u32, TooLarge> {
+        if let Some(index) = self.call_index.get(&place) {
             return Ok(*index);
         }
-        let index = count(self.locations.len())?;
-        self.locations.push(record);
-        self.location_index.insert(record, index);
+        let index = count(self.calls.len())?;
+        self.calls.push(place);
+        self.call_index.insert(place, index);
         if self.size() > self.limit { Err(TooLarge) } else { Ok(index) }
     }
 
-    /// The bytes, where `ranges` are ascending starts with the location that they lead to.
-    pub(crate) fn finish(self, facts: &Facts, ranges: &[(u32, Option<u32>)]) -> Result<Vec<u8>, TooLarge> {
-        // About four ranges a bucket: the search reads the index once and one or two cache lines of starts.
-        let wanted = (ranges.len() / 4).max(1) as u64;
+    /// The bytes, where `ranges` are ascending starts with the place that they lead to.
+    pub(crate) fn finish(self, facts: &Facts, ranges: &[(u32, Option<Place>)]) -> Result<Vec<u8>, TooLarge> {
+        // About eight ranges a bucket: the search reads the index once and a cache line or two of starts.
+        let wanted = (ranges.len() / 8).max(1) as u64;
         let shift = (0..31).find(|s| u64::from(facts.extent) >> s < wanted).unwrap_or(31);
         let buckets = (facts.extent >> shift) + 1;
-        let size = self.size() + 4 * (buckets as usize + 1) + 8 * ranges.len();
+        let size = self.size() + 4 * (buckets as usize + 1) + (4 + PLACE_SIZE) * ranges.len();
         if size > self.limit {
             return Err(TooLarge);
         }
@@ -194,12 +204,11 @@ impl Writer {
         word(&mut out, u32::from(facts.quality.rank().unsigned_abs()));
         word(&mut out, shift);
         word(&mut out, buckets);
-        for len in
-            [ranges.len(), self.locations.len(), self.scopes.len(), self.functions.len(), self.files.len()]
-        {
+        for len in [ranges.len(), self.calls.len(), self.scopes.len(), self.functions.len()] {
             word(&mut out, count(len)?);
         }
         word(&mut out, u32::try_from(self.texts.len()).map_err(|_| TooLarge)?);
+        word(&mut out, 0);
         debug_assert_eq!(out.len(), HEADER_SIZE);
         let mut below = 0;
         for bucket in 0..=u64::from(buckets) {
@@ -211,18 +220,19 @@ impl Writer {
         for (start, _) in ranges {
             word(&mut out, *start);
         }
-        for (_, location) in ranges {
-            word(&mut out, location.unwrap_or(NONE));
+        let nothing = Place { scope: NONE, line: 0, column: 0 };
+        for (_, place) in ranges {
+            out.extend_from_slice(&place.unwrap_or(nothing).record());
         }
-        for location in &self.locations {
-            out.extend_from_slice(location);
+        for call in &self.calls {
+            out.extend_from_slice(&call.record());
         }
-        for (first, second) in self.scopes.iter().chain(&self.functions) {
+        for (first, second) in &self.scopes {
             word(&mut out, *first);
             word(&mut out, *second);
         }
-        for file in &self.files {
-            word(&mut out, *file);
+        for text in self.functions.iter().flatten() {
+            word(&mut out, *text);
         }
         out.extend_from_slice(&self.texts);
         let crc = checksum(&out);
