@@ -69,6 +69,14 @@ impl StoreError {
         }
     }
 
+    /// True where the database refuses the values themselves, and would again: a text or number that
+    /// a column cannot hold.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("54"))
+    }
+
     /// True where a row with this identity is there already.
     #[must_use]
     pub fn is_duplicate(&self) -> bool {

@@ -62,6 +62,21 @@ pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Slot>> 
     .transpose()
 }
 
+/// Makes this transaction the only one of its kind for a debug id until it ends: two builders never
+/// change what object storage holds for one debug id at the same time. Locks no row, so that
+/// indexers go on.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn exclusive(tx: &mut TenantTx, debug_id: &DebugId) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(format!("symbols {tenant}/{debug_id}"))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
 /// Tells the store that new symbols answer for a debug id: the slot's generation grows, a wake job
 /// and the event for the workers are added. Comes after the symcache is in object storage. Gives
 /// the slot's generation.

@@ -1,1 +1,18 @@
-//! unslide indexer.
+//! The indexer: makes Postgres a view of the enriched reports in Kafka.
+//!
+//! It reads the output topic from positions that are rows of the database, and stores each batch
+//! together with its new positions in one transaction. Nothing is stored twice, a reader that lost
+//! its partition stores nothing, and a replay from the start changes nothing. It also reads the
+//! ledger, for requests that ended without a new revision.
+
+mod answers;
+mod batch;
+mod config;
+mod enriched;
+mod metrics;
+mod reader;
+mod run;
+mod upkeep;
+
+pub use config::{Config, Settings};
+pub use run::{Error, run};

@@ -12,6 +12,7 @@ pub(crate) use waits::newer_than_seen;
 use crate::outbox::Need;
 use crate::requests::{self, Ask};
 use crate::{Result, TenantTx};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, ReportId};
@@ -172,12 +173,13 @@ struct Change<'a> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn store(
+pub async fn store<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
-    arrivals: &[Arrival],
+    arrivals: &[A],
     effects: Effects,
     keep_from: Option<OffsetDateTime>,
 ) -> Result<Vec<Stored>> {
+    let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
     let mut groups: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
         groups.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
@@ -217,7 +219,7 @@ pub async fn store(
             if expired {
                 remembered.push((key, latest));
             } else {
-                changes.push(Change { key, arrival: &arrivals[place], place, previous: None });
+                changes.push(Change { key, arrival: arrivals[place], place, previous: None });
             }
         }
     }

@@ -1,0 +1,298 @@
+//! One transaction: what was read, and the positions after it.
+
+use crate::answers::{self, Answered};
+use crate::enriched::{self, Enriched, Unreadable};
+use crate::metrics::Metrics;
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::TenantId;
+use unslide_report::ReadLimits;
+use unslide_runtime::{CpuError, Host};
+use unslide_store::positions::{self, Position};
+use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
+use unslide_store::{Store, StoreError, partitions, requests, tenants};
+use unslide_stream::{Record, RecordRef};
+
+/// Records that one job of the CPU pool reads.
+const RECORDS_A_JOB: usize = 16;
+
+/// What a topic's records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Enriched reports.
+    Reports,
+    /// The ledger.
+    Ledger,
+}
+
+/// What a record says.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A report to store.
+    Report(Box<Enriched>),
+    /// An answer to a request.
+    Answer(Answered),
+    /// Nothing that concerns the store.
+    Nothing,
+    /// Nothing that can be read.
+    Unreadable(Unreadable),
+}
+
+/// A record that was read.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Where it lies.
+    pub at: RecordRef,
+    /// What it says.
+    pub said: Said,
+}
+
+/// Reads records on the CPU pool, in their order.
+///
+/// # Errors
+/// Where the pool is gone or reading panicked.
+pub async fn read(
+    host: &Host,
+    content: Content,
+    records: Vec<Record>,
+    limits: ReadLimits,
+) -> Result<Vec<Item>, CpuError> {
+    let now = host.clock.now();
+    let mut records = records.into_iter();
+    let mut jobs = Vec::new();
+    loop {
+        let some: Vec<Record> = records.by_ref().take(RECORDS_A_JOB).collect();
+        if some.is_empty() {
+            break;
+        }
+        jobs.push(host.cpu.submit(move || {
+            some.iter().map(|record| item(content, record, &limits, now)).collect::<Vec<_>>()
+        }));
+    }
+    let mut items = Vec::new();
+    for job in jobs {
+        items.extend(job.await?);
+    }
+    Ok(items)
+}
+
+fn item(content: Content, record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Item {
+    let said = match content {
+        Content::Reports => enriched::read(record, limits, now)
+            .map_or_else(Said::Unreadable, |enriched| Said::Report(Box::new(enriched))),
+        Content::Ledger => match answers::read(record) {
+            Ok(Some(answer)) => Said::Answer(answer),
+            Ok(None) => Said::Nothing,
+            Err(error) => Said::Unreadable(error),
+        },
+    };
+    Item { at: record.at.clone(), said }
+}
+
+/// Stores batches.
+pub struct Batches {
+    store: Store,
+    metrics: Metrics,
+    keep: Duration,
+    /// Days whose tables are there.
+    days: BTreeSet<Date>,
+}
+
+/// What a stored batch has to tell the metrics once it is committed.
+#[derive(Default)]
+struct Tally {
+    stored: Vec<Stored>,
+    bytes: u64,
+    unreadable: u64,
+    answered: u64,
+}
+
+impl Batches {
+    /// Stores into `store`; reports are kept for `keep_days`.
+    pub fn new(store: Store, metrics: Metrics, keep_days: u32) -> Batches {
+        Batches { store, metrics, keep: Duration::days(keep_days.into()), days: BTreeSet::new() }
+    }
+
+    /// The first moment that is still kept: the beginning of a day.
+    fn keep_from(&self) -> OffsetDateTime {
+        let day = (self.store.clock().now() - self.keep).to_offset(UtcOffset::UTC).date();
+        day.midnight().assume_utc()
+    }
+
+    /// Stores what was read together with the positions after it, and moves `positions`. Where the
+    /// database refuses the content itself, the batch is halved until the one record is found that
+    /// it cannot store, and that one is noted as unreadable.
+    ///
+    /// # Errors
+    /// Where the database fails, or a position was moved by someone else.
+    pub async fn store(
+        &mut self,
+        items: Vec<Item>,
+        positions: &mut BTreeMap<i32, Position>,
+        effects: Effects,
+    ) -> Result<(), StoreError> {
+        let mut parts = vec![items];
+        while let Some(mut items) = parts.pop() {
+            let error = match self.attempt(&items, positions, effects).await {
+                Ok(tally) => {
+                    self.count(&tally);
+                    continue;
+                }
+                Err(error) if error.is_data() => error,
+                Err(error) => return Err(error),
+            };
+            if let [only] = items.as_mut_slice() {
+                let detail = causes(&error);
+                tracing::error!(
+                    kafka.topic = &*only.at.topic,
+                    kafka.partition = only.at.partition,
+                    kafka.offset = only.at.offset,
+                    error = detail,
+                    "the database refuses a record: it is passed over and noted"
+                );
+                only.said = Said::Unreadable(Unreadable { reason: "unstorable", detail });
+                parts.push(items);
+                continue;
+            }
+            let later = items.split_off(items.len() / 2);
+            parts.push(later);
+            parts.push(items);
+        }
+        Ok(())
+    }
+
+    fn count(&self, tally: &Tally) {
+        for stored in &tally.stored {
+            self.metrics.stored(stored.outcome);
+            if stored.requested.is_some() {
+                self.metrics.requests.inc();
+            }
+        }
+        self.metrics.bytes.inc_by(tally.bytes);
+        self.metrics.unreadable.inc_by(tally.unreadable);
+        self.metrics.answered.inc_by(tally.answered);
+    }
+
+    async fn attempt(
+        &mut self,
+        items: &[Item],
+        positions: &mut BTreeMap<i32, Position>,
+        effects: Effects,
+    ) -> Result<Tally, StoreError> {
+        let keep_from = self.keep_from();
+        self.ensure_days(items, keep_from).await?;
+        let mut tally = Tally::default();
+        let mut tx = self.store.batch().await?;
+        // The positions first: a reader that lost its partition finds out before it does any work.
+        let mut moved: BTreeMap<i32, i64> = BTreeMap::new();
+        for item in items {
+            moved.insert(item.at.partition, item.at.offset + 1);
+        }
+        for (partition, next) in &moved {
+            let position = positions.get(partition).ok_or_else(|| StoreError::Fenced {
+                topic: items.first().map(|item| item.at.topic.to_string()).unwrap_or_default(),
+                partition: *partition,
+                expected: *next,
+            })?;
+            positions::advance(&mut tx, position, *next).await?;
+        }
+        let mut arrivals: BTreeMap<&TenantId, Vec<(&RecordRef, &Arrival)>> = BTreeMap::new();
+        let mut answers: BTreeSet<&Answered> = BTreeSet::new();
+        let mut unreadable: Vec<(&RecordRef, Unreadable)> = Vec::new();
+        for item in items {
+            match &item.said {
+                Said::Report(enriched) => {
+                    arrivals.entry(&enriched.tenant).or_default().push((&item.at, &enriched.arrival));
+                }
+                Said::Answer(answer) => {
+                    answers.insert(answer);
+                }
+                Said::Nothing => {}
+                Said::Unreadable(why) => unreadable.push((&item.at, why.clone())),
+            }
+        }
+        for (tenant, arrivals) in arrivals {
+            let tenant_tx = tx.enter(tenant).await?;
+            match tenants::get(tenant_tx).await? {
+                None => unreadable.extend(arrivals.iter().map(|(at, _)| {
+                    (*at, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
+                })),
+                Some(row) if row.state == tenants::State::Deleted => {
+                    let deleted = Stored { outcome: Outcome::Deleted, variant: 0, requested: None };
+                    tally.stored.extend(arrivals.iter().map(|_| deleted));
+                }
+                Some(_) => {
+                    tally.bytes += arrivals.iter().map(|(_, arrival)| arrival.size).sum::<u64>();
+                    let arrivals: Vec<&Arrival> = arrivals.into_iter().map(|(_, arrival)| arrival).collect();
+                    tally
+                        .stored
+                        .extend(reports::store(tenant_tx, &arrivals, effects, Some(keep_from)).await?);
+                }
+            }
+        }
+        // Sorted by tenant and report: the order in which rows are locked.
+        for answer in answers {
+            let tenant_tx = tx.enter(&answer.tenant).await?;
+            let closed = requests::answered(
+                tenant_tx,
+                answer.report_id,
+                answer.revision,
+                answer.answer(),
+                answer.given_at(),
+            )
+            .await?;
+            tally.answered += u64::from(closed);
+        }
+        for (at, why) in unreadable {
+            let row = positions::Unreadable {
+                topic: at.topic.to_string(),
+                partition: at.partition,
+                offset: at.offset,
+                reason: why.reason.to_owned(),
+                detail: why.detail,
+            };
+            if positions::unreadable(&mut tx, &row).await? {
+                tracing::error!(
+                    kafka.topic = row.topic,
+                    kafka.partition = row.partition,
+                    kafka.offset = row.offset,
+                    reason = row.reason,
+                    "a record cannot be read: it is passed over and noted"
+                );
+            }
+            tally.unreadable += 1;
+        }
+        tx.commit().await?;
+        for (partition, next) in moved {
+            if let Some(position) = positions.get_mut(&partition) {
+                position.next_offset = next;
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Makes sure that there are tables for the days of what was read.
+    async fn ensure_days(&mut self, items: &[Item], keep_from: OffsetDateTime) -> Result<(), StoreError> {
+        let days: BTreeSet<Date> = items
+            .iter()
+            .filter_map(|item| match &item.said {
+                Said::Report(enriched) if enriched.arrival.received_at >= keep_from => {
+                    Some(enriched.arrival.received_at.to_offset(UtcOffset::UTC).date())
+                }
+                _ => None,
+            })
+            .filter(|day| !self.days.contains(day))
+            .collect();
+        for day in days {
+            partitions::ensure(&self.store, day, day).await?;
+            self.days.insert(day);
+        }
+        Ok(())
+    }
+}
+
+/// An error with its causes, on one line.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,120 @@
+//! What the indexer is told at its start.
+
+use serde::Deserialize;
+use std::time::Duration;
+use unslide_runtime::Problem;
+
+/// The indexer's configuration. Each field is a section.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The indexer's own settings.
+    pub indexer: Settings,
+    /// Where reports are stored.
+    pub postgres: unslide_store::Settings,
+    /// Where reports come from.
+    pub kafka: unslide_stream::Settings,
+}
+
+/// The section `indexer`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// What this process is called among the indexers; each needs another name. Empty: one that
+    /// nobody else has is made up at the start.
+    pub name: String,
+    /// The most records of one transaction.
+    pub batch_records: usize,
+    /// The most bytes of one transaction's records; one record may be larger.
+    pub batch_bytes: usize,
+    /// How long a batch may wait to become full, in milliseconds.
+    pub batch_wait_milliseconds: u64,
+    /// How long partitions stay with an indexer that says nothing any more, in seconds.
+    pub lease_seconds: u64,
+    /// How many days reports are kept.
+    pub keep_days: u32,
+    /// How many days the ids of reports are remembered: longer than reports are kept, and longer
+    /// than any topic holds them.
+    pub remember_days: u32,
+    /// How many days ahead tables are made.
+    pub days_ahead: u32,
+    /// The pause between two rounds of upkeep, in seconds.
+    pub upkeep_seconds: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            name: String::new(),
+            batch_records: 500,
+            batch_bytes: 16 << 20,
+            batch_wait_milliseconds: 200,
+            lease_seconds: 15,
+            keep_days: 90,
+            remember_days: 400,
+            days_ahead: 7,
+            upkeep_seconds: 30,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a batch may wait to become full.
+    #[must_use]
+    pub fn batch_wait(&self) -> Duration {
+        Duration::from_millis(self.batch_wait_milliseconds)
+    }
+}
+
+impl Config {
+    /// Everything that is wrong with the configuration.
+    #[must_use]
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let own = &self.indexer;
+        let numbers = [
+            ("batch_records", own.batch_records as u64, 1..=10_000),
+            ("batch_bytes", own.batch_bytes as u64, 1 << 16..=256 << 20),
+            ("batch_wait_milliseconds", own.batch_wait_milliseconds, 1..=5_000),
+            ("lease_seconds", own.lease_seconds, 3..=600),
+            ("keep_days", own.keep_days.into(), 1..=3_000),
+            ("remember_days", own.remember_days.into(), 1..=3_650),
+            ("days_ahead", own.days_ahead.into(), 1..=60),
+            ("upkeep_seconds", own.upkeep_seconds, 1..=3_600),
+        ];
+        for (key, value, range) in numbers {
+            if !range.contains(&value) {
+                let message = format!("must be between {} and {}", range.start(), range.end());
+                problems.push(Problem::new(format!("indexer.{key}"), message));
+            }
+        }
+        if own.remember_days <= own.keep_days {
+            problems.push(Problem::new("indexer.remember_days", "must be more than indexer.keep_days"));
+        }
+        problems.extend(
+            self.postgres.problems().into_iter().map(|(key, m)| Problem::new(format!("postgres.{key}"), m)),
+        );
+        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
+            Some((key, message)) => Problem::new(format!("kafka.{key}"), message),
+            None => Problem::new("kafka", message),
+        }));
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_lack_a_database_only_and_every_problem_is_named() {
+        let keys = |config: &Config| config.validate().into_iter().map(|p| p.key).collect::<Vec<_>>();
+        assert_eq!(keys(&Config::default()), ["postgres.url"]);
+        let bad = Config {
+            indexer: Settings { batch_records: 0, keep_days: 500, ..Settings::default() },
+            postgres: unslide_store::Settings::with_url("postgres://u@h/d"),
+            ..Config::default()
+        };
+        assert_eq!(keys(&bad), ["indexer.batch_records", "indexer.remember_days"]);
+    }
+}

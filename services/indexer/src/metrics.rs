@@ -1,0 +1,119 @@
+//! The service's metrics.
+
+use prometheus::{
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+use unslide_store::reports::Outcome;
+
+/// What the indexer counts.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    records: IntCounterVec,
+    /// Records that were passed over, with a row that says why.
+    pub unreadable: IntCounter,
+    /// Requests for a better revision.
+    pub requests: IntCounter,
+    /// Requests that were sent again because nobody answered.
+    pub resent: IntCounter,
+    /// Requests that ended without a new revision.
+    pub answered: IntCounter,
+    /// Batches given up because another indexer had moved the position.
+    pub fenced: IntCounter,
+    /// Batches that the database refused and that were tried again.
+    pub retries: IntCounter,
+    /// From the first record of a batch to its commit.
+    pub batch_seconds: Histogram,
+    /// Bytes of reports before compression.
+    pub bytes: IntCounter,
+    lag: IntGaugeVec,
+    /// Partitions that this indexer reads.
+    pub partitions: IntGaugeVec,
+    /// 1 while upkeep fails.
+    pub upkeep_failing: IntGauge,
+}
+
+impl Metrics {
+    /// Registers the metrics.
+    ///
+    /// # Errors
+    /// Where the registry has metrics of these names already.
+    pub fn new(registry: &Registry) -> Result<Metrics, prometheus::Error> {
+        let counter = |name: &str, help: &str| {
+            let counter = IntCounter::new(name, help)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let by_topic = |name: &str, help: &str| {
+            let gauge = IntGaugeVec::new(Opts::new(name, help), &["topic"])?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
+        let records = IntCounterVec::new(
+            Opts::new("unslide_indexer_reports_total", "Enriched reports read, by what became of them."),
+            &["outcome"],
+        )?;
+        registry.register(Box::new(records.clone()))?;
+        let batch_seconds = Histogram::with_opts(
+            HistogramOpts::new("unslide_indexer_batch_seconds", "From a batch's first work to its commit.")
+                .buckets(vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]),
+        )?;
+        registry.register(Box::new(batch_seconds.clone()))?;
+        let upkeep_failing = IntGauge::new("unslide_indexer_upkeep_failing", "1 while upkeep fails.")?;
+        registry.register(Box::new(upkeep_failing.clone()))?;
+        Ok(Metrics {
+            records,
+            unreadable: counter(
+                "unslide_indexer_unreadable_total",
+                "Records passed over, with a row in unreadable_records that says why.",
+            )?,
+            requests: counter(
+                "unslide_indexer_requests_total",
+                "Requests for a better revision of a report.",
+            )?,
+            resent: counter(
+                "unslide_indexer_requests_resent_total",
+                "Requests sent again because nobody answered.",
+            )?,
+            answered: counter(
+                "unslide_indexer_requests_closed_total",
+                "Requests that ended without a new revision.",
+            )?,
+            fenced: counter(
+                "unslide_indexer_fenced_total",
+                "Batches given up because another indexer had moved the position.",
+            )?,
+            retries: counter(
+                "unslide_indexer_retries_total",
+                "Batches that the database refused for now and that were tried again.",
+            )?,
+            batch_seconds,
+            bytes: counter("unslide_indexer_report_bytes_total", "Bytes of reports read, uncompressed.")?,
+            lag: by_topic("unslide_indexer_lag_records", "Offsets between the positions and the log's end.")?,
+            partitions: by_topic("unslide_indexer_partitions", "Partitions that this indexer reads.")?,
+            upkeep_failing,
+        })
+    }
+
+    /// Counts a report.
+    pub fn stored(&self, outcome: Outcome) {
+        let name = match outcome {
+            Outcome::New => "new",
+            Outcome::Revised => "revised",
+            Outcome::Superseded => "superseded",
+            Outcome::Duplicate => "duplicate",
+            Outcome::Deleted => "deleted",
+            Outcome::Expired => "expired",
+        };
+        self.records.with_label_values(&[name]).inc();
+    }
+
+    /// Says how far behind the log's end a topic's positions are.
+    pub fn lag(&self, topic: &str, records: i64) {
+        self.lag.with_label_values(&[topic]).set(records);
+    }
+
+    /// Says how many partitions of a topic this indexer reads.
+    pub fn reading(&self, topic: &str, partitions: usize) {
+        self.partitions.with_label_values(&[topic]).set(i64::try_from(partitions).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,76 @@
+//! The service from start to drain.
+
+use crate::batch::Content;
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::reader::Reader;
+use crate::upkeep;
+use std::hash::{BuildHasher, Hasher};
+use unslide_runtime::Host;
+use unslide_store::{Store, StoreError};
+use unslide_stream::StreamError;
+
+/// Why the indexer did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database is not as it has to be.
+    #[error("the indexer cannot use its database")]
+    Store(#[from] StoreError),
+    /// Kafka is not as it has to be.
+    #[error("the indexer cannot use Kafka")]
+    Stream(#[from] StreamError),
+    /// A metric could not be registered.
+    #[error("the indexer's metrics cannot be registered")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// Runs the indexer until the shutdown begins and what was begun is stored.
+///
+/// # Errors
+/// Where it cannot start. Once it runs it tries again whatever fails, and says so in its readiness.
+pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+    let metrics = Metrics::new(&host.metrics)?;
+    unslide_stream::admin::verify(&config.kafka).await?;
+    let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    let owner = match config.indexer.name.as_str() {
+        "" => unique_name(),
+        name => name.to_owned(),
+    };
+    let topics = config.kafka.topics();
+    let reader = |topic: String, content| {
+        Reader::new(
+            topic,
+            content,
+            owner.clone(),
+            config.indexer.clone(),
+            config.kafka.clone(),
+            store.clone(),
+            host.clone(),
+            metrics.clone(),
+        )
+    };
+    let reports = reader(topics.output, Content::Reports);
+    let ledger = reader(topics.ledger, Content::Ledger);
+    let asked = store.clone();
+    host.health.register("postgres", move || {
+        let store = asked.clone();
+        async move { store.ping().await.map_err(|e| crate::batch::causes(&e)) }
+    });
+    for (name, state) in [("reports", reports.state()), ("ledger", ledger.state())] {
+        host.health.register(name, move || {
+            let state = state.clone();
+            async move { state.check() }
+        });
+    }
+    let state = reports.state();
+    let upkeep = upkeep::run(store.clone(), config.indexer.clone(), metrics, state, host.shutdown.clone());
+    tokio::join!(reports.run(), ledger.run(), upkeep);
+    store.close().await;
+    Ok(())
+}
+
+/// A name that no other indexer has: hosts may share a name, processes of containers a number.
+fn unique_name() -> String {
+    let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    format!("indexer-{}-{random:016x}", std::process::id())
+}

@@ -1,0 +1,72 @@
+//! What has to be done from time to time: tables ahead, old days dropped, requests that nobody
+//! answered.
+//!
+//! Moving bodies into per-tenant, per-day segments in object storage belongs here too. Until then
+//! they stay in Postgres, compressed, for as long as reports are kept.
+
+use crate::batch::causes;
+use crate::config::Settings;
+use crate::metrics::Metrics;
+use crate::reader::State;
+use std::time::Duration;
+use time::UtcOffset;
+use unslide_runtime::Shutdown;
+use unslide_store::{Store, StoreError, jobs, partitions, requests};
+
+/// Requests that one transaction looks at.
+const PAGE: u32 = 500;
+/// How long jobs that are done stay to be looked at.
+const JOBS_KEPT: time::Duration = time::Duration::days(7);
+
+/// Does upkeep until the shutdown begins. Every indexer does: each part bears being done twice.
+pub async fn run(store: Store, settings: Settings, metrics: Metrics, reports: State, shutdown: Shutdown) {
+    let mut pause = Duration::ZERO;
+    loop {
+        tokio::select! {
+            () = shutdown.begun() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        // Right after the log's end is reached, what was put off is due.
+        let waits = !reports.caught_up();
+        pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
+        match once(&store, &settings, &metrics, &reports).await {
+            Ok(()) => metrics.upkeep_failing.set(0),
+            Err(error) => {
+                metrics.upkeep_failing.set(1);
+                tracing::warn!(error = causes(&error), "upkeep failed and is tried again");
+            }
+        }
+    }
+}
+
+async fn once(
+    store: &Store,
+    settings: &Settings,
+    metrics: &Metrics,
+    reports: &State,
+) -> Result<(), StoreError> {
+    let now = store.clock().now();
+    let today = now.to_offset(UtcOffset::UTC).date();
+    let ahead = time::Duration::days(settings.days_ahead.into());
+    let made = partitions::ensure(store, today, today.saturating_add(ahead)).await?;
+    if made > 0 {
+        tracing::info!(tables = made, "made tables for the days ahead");
+    }
+    let keep = time::Duration::days(settings.keep_days.into());
+    let dropped = partitions::drop_before(store, today.saturating_sub(keep)).await?;
+    if dropped > 0 {
+        tracing::info!(tables = dropped, "dropped the tables of days that are over");
+    }
+    partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
+    jobs::purge(store, now - JOBS_KEPT).await?;
+    if reports.caught_up() {
+        while requests::ask_pending(store, PAGE).await? > 0 {}
+    }
+    loop {
+        let sent = requests::resend_overdue(store, PAGE).await?;
+        metrics.resent.inc_by(sent);
+        if sent < u64::from(PAGE) {
+            return Ok(());
+        }
+    }
+}
