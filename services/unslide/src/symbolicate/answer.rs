@@ -1,0 +1,154 @@
+//! One record answered.
+
+use super::input::Record;
+use super::library::Library;
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use unslide_report::{Element, ReadError, ReadLimits, Report, splice, split, text};
+use unslide_symbolicate::{Context, enrich};
+
+/// How answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The report with its answers, every other byte as it was
+    Json,
+    /// A log in Apple's form
+    Text,
+}
+
+/// A record that waits for its answer.
+pub type Job = Record;
+
+/// What comes out for a record.
+pub struct Answer {
+    /// The bytes to write.
+    pub bytes: Vec<u8>,
+    /// The line, and what is wrong with it.
+    pub problem: Option<(u64, String)>,
+}
+
+/// Answers a record. One that cannot be read comes out as it is.
+pub fn answer(job: Job, library: &Library, format: Format) -> Answer {
+    match job {
+        Record::Filler(bytes) => {
+            // Between logs a blank line has no meaning.
+            let bytes =
+                if format == Format::Text && bytes.trim_ascii().is_empty() { Vec::new() } else { bytes };
+            Answer { bytes, problem: None }
+        }
+        Record::TooLong { line, bytes } => {
+            let limit = ReadLimits::default().max_bytes;
+            let problem = ReadError::TooLarge { bytes: bytes.len(), limit };
+            Answer { bytes, problem: Some((line, describe(&problem))) }
+        }
+        Record::Report { line, bytes, ending } => {
+            let answered = catch_unwind(AssertUnwindSafe(|| record(&bytes, library, format)))
+                .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
+            match answered {
+                Ok(mut answered) => {
+                    if format == Format::Json {
+                        answered.extend_from_slice(&ending);
+                    }
+                    Answer { bytes: answered, problem: None }
+                }
+                Err(problem) => Answer { bytes: [bytes, ending].concat(), problem: Some((line, problem)) },
+            }
+        }
+    }
+}
+
+/// A report, or an array of reports as the HTTP sink of the crash handler sends them.
+fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, String> {
+    let limits = ReadLimits::default();
+    if bytes.trim_ascii_start().first() != Some(&b'[') {
+        return report(bytes, library, format).map_err(|error| describe(&error));
+    }
+    let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
+    let mut out = Vec::with_capacity(bytes.len() * 2);
+    let mut copied = 0;
+    for element in elements {
+        match (element, format) {
+            (Element::Report(element), _) => {
+                let answered = report(element, library, format).map_err(|error| describe(&error))?;
+                if format == Format::Json {
+                    // The element is a part of the record, so its offset is that of its first byte.
+                    let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
+                    out.extend_from_slice(&bytes[copied..start]);
+                    copied = start + element.len();
+                }
+                out.extend_from_slice(&answered);
+            }
+            // A report that the device has rendered is a log already.
+            (Element::Text(rendered), Format::Text) => {
+                out.extend_from_slice(with_newline(rendered.decode()).as_bytes());
+            }
+            (Element::Text(_) | Element::Other { .. }, _) => {}
+        }
+    }
+    if format == Format::Json {
+        out.extend_from_slice(&bytes[copied..]);
+    }
+    Ok(out)
+}
+
+fn report(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, ReadError> {
+    let limits = ReadLimits::default();
+    let read = Report::read(bytes, &limits)?;
+    let enriched = enrich(&read, &|id| library.symbols(id), &Context::default());
+    match format {
+        Format::Json => Ok(enriched.bytes),
+        Format::Text => {
+            let log = text::apple_log(&Report::read(&enriched.bytes, &limits)?);
+            Ok(with_newline(log.into()).into_bytes())
+        }
+    }
+}
+
+fn with_newline(text: Cow<'_, str>) -> String {
+    let mut text = text.into_owned();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+fn describe(error: &ReadError) -> String {
+    format!("{}: {error}", error.reason())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(bytes: &str) -> Answer {
+        let job = Record::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
+        answer(job, &Library::default(), Format::Json)
+    }
+
+    #[test]
+    fn what_is_no_report_comes_out_as_it_is() {
+        for bad in ["{\"a\":", "oops", "17", "[{},]", "\"text\""] {
+            let answer = json(bad);
+            assert_eq!(String::from_utf8(answer.bytes).unwrap(), format!("{bad}\r\n"));
+            assert_eq!(answer.problem.unwrap().0, 7);
+        }
+    }
+
+    #[test]
+    fn the_reports_of_an_array_are_answered_where_they_are() {
+        let answer = json("[ {\"a\":1} , \"text\", 3,{} ]");
+        assert!(answer.problem.is_none());
+        let text = String::from_utf8(answer.bytes).unwrap();
+        assert!(text.starts_with("[ {\"a\":1,\"symbolication\":{\"version\":1,"), "{text}");
+        assert!(text.contains("} , \"text\", 3,{\"symbolication\":{\"version\":1,"), "{text}");
+        assert!(text.ends_with("}} ]\r\n"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_is_stripped_to_what_came_in() {
+        let input = "{ \"crash\": {} }";
+        let answer = json(input);
+        let bytes = answer.bytes.strip_suffix(b"\r\n").unwrap();
+        assert_eq!(splice::strip(bytes, &ReadLimits::default()).unwrap(), input.as_bytes());
+    }
+}

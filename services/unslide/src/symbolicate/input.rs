@@ -1,0 +1,246 @@
+//! From bytes to records: the whole input, or each of its lines.
+//!
+//! Crash handlers write one report over many lines; pipelines send one report a line. Where the
+//! first line is a JSON value, or a later one is a report and all of them are no single value, there
+//! is a report a line. Else the input is one report, sound or not, as long as it is no longer than a
+//! report may be. Memory is bounded by that size, however long the input or a line is.
+
+use std::io::{self, BufRead, BufReader, Read};
+use unslide_report::{ReadError, ReadLimits, Report, split};
+
+/// A piece of the input. Put one after the other, the pieces are the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// What may be a report, and the white space after it.
+    Report {
+        /// The number of the line, from 1; 1 for the whole input.
+        line: u64,
+        bytes: Vec<u8>,
+        ending: Vec<u8>,
+    },
+    /// The beginning of a line that is longer than a report may be.
+    TooLong { line: u64, bytes: Vec<u8> },
+    /// What is passed on without a word: blank lines, and the rest of long ones.
+    Filler(Vec<u8>),
+}
+
+/// How the input is read.
+#[derive(Debug)]
+pub enum Records {
+    /// One report; `None` once it was given out.
+    Whole(Option<Vec<u8>>),
+    /// A report a line.
+    Lines { line: u64, in_long_line: bool },
+}
+
+/// The input as records.
+pub struct Input<R> {
+    pub records: Records,
+    limit: usize,
+    /// What was read to find out how the input is read.
+    ahead: io::Cursor<Vec<u8>>,
+    rest: BufReader<R>,
+}
+
+impl<R: Read> Input<R> {
+    /// Reads far enough to know whether the input is one report.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn open(source: R) -> io::Result<Input<R>> {
+        Input::with_limits(source, ReadLimits::default())
+    }
+
+    fn with_limits(source: R, limits: ReadLimits) -> io::Result<Input<R>> {
+        let mut rest = BufReader::with_capacity(1 << 16, source);
+        let mut ahead = Vec::new();
+        let mut looked_at = 0;
+        let records = loop {
+            // One more than a report may have shows that it is too long.
+            let room = (limits.max_bytes + 1).saturating_sub(ahead.len()) as u64;
+            let ended = rest.by_ref().take(room).read_until(b'\n', &mut ahead)? == 0;
+            if ended {
+                let whole = ahead.len() <= limits.max_bytes
+                    && !is_one_line(&ahead)
+                    && (is_value(&ahead, &limits) || !has_report_in_a_line(&ahead, &limits));
+                break if whole {
+                    Records::Whole(Some(std::mem::take(&mut ahead)))
+                } else {
+                    Records::lines()
+                };
+            }
+            // Looking again only at twice the size keeps the work linear.
+            if ahead.len() >= looked_at * 2 && !ahead.trim_ascii().is_empty() {
+                looked_at = ahead.len();
+                let lines = match is_one_line(&ahead) {
+                    true => is_value(&ahead, &limits),
+                    false => !is_value(&ahead, &limits) && has_report_in_a_line(&ahead, &limits),
+                };
+                if lines {
+                    break Records::lines();
+                }
+            }
+        };
+        Ok(Input { records, limit: limits.max_bytes, ahead: io::Cursor::new(ahead), rest })
+    }
+
+    fn next_record(&mut self) -> io::Result<Option<Record>> {
+        let limit = self.limit;
+        match &mut self.records {
+            Records::Whole(bytes) => Ok(bytes.take().map(|bytes| report(1, bytes))),
+            Records::Lines { line, in_long_line } => {
+                let mut bytes = Vec::new();
+                let mut both = self.ahead.by_ref().chain(self.rest.by_ref()).take(limit as u64 + 1);
+                both.read_until(b'\n', &mut bytes)?;
+                if bytes.is_empty() {
+                    return Ok(None);
+                }
+                let ends = bytes.ends_with(b"\n");
+                let long = bytes.len() > limit && !ends;
+                let continues = std::mem::replace(in_long_line, long || *in_long_line && !ends);
+                if !continues {
+                    *line += 1;
+                }
+                Ok(Some(match (continues, long) {
+                    (true, _) => Record::Filler(bytes),
+                    (false, true) => Record::TooLong { line: *line, bytes },
+                    (false, false) => report(*line, bytes),
+                }))
+            }
+        }
+    }
+}
+
+impl Records {
+    fn lines() -> Records {
+        Records::Lines { line: 0, in_long_line: false }
+    }
+}
+
+impl<R: Read> Iterator for Input<R> {
+    type Item = io::Result<Record>;
+
+    fn next(&mut self) -> Option<io::Result<Record>> {
+        self.next_record().transpose()
+    }
+}
+
+/// Cuts the white space behind a report off, so that it is not the report's.
+fn report(line: u64, mut bytes: Vec<u8>) -> Record {
+    let end = bytes.iter().rposition(|b| !b.is_ascii_whitespace()).map_or(0, |last| last + 1);
+    if end == 0 {
+        return Record::Filler(bytes);
+    }
+    let ending = bytes.split_off(end);
+    Record::Report { line, bytes, ending }
+}
+
+fn is_one_line(bytes: &[u8]) -> bool {
+    !bytes.trim_ascii().contains(&b'\n')
+}
+
+/// True where the bytes are one JSON value.
+fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
+    match bytes.trim_ascii_start().first() {
+        Some(b'[') => split(bytes, limits).is_ok(),
+        _ => matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. })),
+    }
+}
+
+/// True where a line that is not indented is a whole report, as no line of a report over many lines
+/// is, however broken that report may be.
+fn has_report_in_a_line(bytes: &[u8], limits: &ReadLimits) -> bool {
+    bytes.split(|b| *b == b'\n').any(|line| {
+        line.starts_with(b"{") && line.ends_with(b"}") | line.ends_with(b"}\r") && is_value(line, limits)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(input: &[u8], limit: usize) -> Vec<Record> {
+        let limits = ReadLimits { max_bytes: limit, ..ReadLimits::default() };
+        let records: Vec<Record> =
+            Input::with_limits(input, limits).unwrap().collect::<io::Result<_>>().unwrap();
+        let pieces = records.iter().map(|record| match record {
+            Record::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
+            Record::TooLong { bytes, .. } | Record::Filler(bytes) => bytes.clone(),
+        });
+        assert_eq!(pieces.collect::<Vec<_>>().concat(), input, "nothing is lost");
+        records
+    }
+
+    fn line(line: u64, bytes: &str, ending: &str) -> Record {
+        Record::Report { line, bytes: bytes.into(), ending: ending.into() }
+    }
+
+    #[test]
+    fn a_report_over_many_lines_is_one_record() {
+        for text in ["{\n  \"a\": 1\n}", "\n{\n}", "[\n{\"a\":\n1},{}\n]"] {
+            for ending in ["", "\n", "\n\n \n"] {
+                assert_eq!(records(format!("{text}{ending}").as_bytes(), 1 << 20), [line(1, text, ending)]);
+            }
+        }
+    }
+
+    #[test]
+    fn reports_in_lines_are_a_record_each() {
+        assert_eq!(
+            records(b"{\"a\":1}\r\n\n{}\n{\"b\":2}", 1 << 20),
+            [
+                line(1, "{\"a\":1}", "\r\n"),
+                Record::Filler(b"\n".to_vec()),
+                line(3, "{}", "\n"),
+                line(4, "{\"b\":2}", "")
+            ]
+        );
+        assert_eq!(records(b"{\"a\":1}\n", 1 << 20), [line(1, "{\"a\":1}", "\n")]);
+        assert_eq!(records(b"", 1 << 20), []);
+        assert_eq!(records(b"\n\n", 1 << 20).len(), 2);
+    }
+
+    #[test]
+    fn a_bad_first_line_does_not_make_the_lines_one_report() {
+        for bad in ["oops", "{\"a\":", "{\"a\":[1,", "}", "\"text\"", "17", "{}}"] {
+            let input = format!("{bad}\n{{\"a\":1}}\n{{\"b\":2}}\n");
+            let expected = [line(1, bad, "\n"), line(2, "{\"a\":1}", "\n"), line(3, "{\"b\":2}", "\n")];
+            assert_eq!(records(input.as_bytes(), 1 << 20), expected, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_broken_report_over_many_lines_is_one_record() {
+        for text in ["{\n\"a\":1\n}\n{\n\"b\":2\n}", "{\n \"a\": 1,\n}", "{\n \"a\": [\n  {}", "oops\nno"] {
+            assert_eq!(records(text.as_bytes(), 1 << 20), [line(1, text, "")]);
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_report_are_passed_on_in_pieces() {
+        let long = "x".repeat(25);
+        let found = records(format!("{{}}\n{long}\n{{\"a\":1}}\n").as_bytes(), 10);
+        assert_eq!(found[0], line(1, "{}", "\n"));
+        assert_eq!(found[1], Record::TooLong { line: 2, bytes: b"x".repeat(11) });
+        assert!(found[2..found.len() - 1].iter().all(|record| matches!(record, Record::Filler(_))));
+        assert_eq!(*found.last().unwrap(), line(3, "{\"a\":1}", "\n"));
+        // Neither is an input that never becomes one value.
+        let endless = records(format!("{{\"a\":[\n{}", "1,\n".repeat(20)).as_bytes(), 30);
+        assert_eq!(endless.len(), 21);
+    }
+
+    #[test]
+    fn the_first_report_of_a_pipe_does_not_wait_for_the_second() {
+        /// A pipe that has one line and would block for the next.
+        struct Pipe(Option<&'static [u8]>);
+        impl Read for Pipe {
+            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+                let line = self.0.take().ok_or(io::ErrorKind::WouldBlock)?;
+                into[..line.len()].copy_from_slice(line);
+                Ok(line.len())
+            }
+        }
+        let mut input = Input::open(Pipe(Some(b"{\"a\":1}\n"))).unwrap();
+        assert_eq!(input.next().unwrap().unwrap(), line(1, "{\"a\":1}", "\n"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Symbols from files: found by debug id when the command begins, built when a report first asks.
+
+use memmap2::Mmap;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use unslide_model::{DebugId, Quality};
+use unslide_symbolicate::ImageSymbols;
+use unslide_symbolicate::object::{self, Limits, ObjectError};
+use unslide_symbolicate::symcache::SymCache;
+
+/// How Mach-O files begin, thin and fat, in both byte orders.
+const MAGICS: [[u8; 4]; 6] = [
+    [0xFE, 0xED, 0xFA, 0xCE],
+    [0xCE, 0xFA, 0xED, 0xFE],
+    [0xFE, 0xED, 0xFA, 0xCF],
+    [0xCF, 0xFA, 0xED, 0xFE],
+    [0xCA, 0xFE, 0xBA, 0xBE],
+    [0xCA, 0xFE, 0xBA, 0xBF],
+];
+
+/// A path of `--symbols` of which nothing can come.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take symbols from {path}")]
+pub struct Unusable {
+    path: PathBuf,
+    #[source]
+    cause: Cause,
+}
+
+/// Why a file gives no symbols.
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+}
+
+/// Every object under the given paths.
+#[derive(Default)]
+pub struct Library {
+    objects: HashMap<DebugId, Entry>,
+}
+
+/// What there is for a debug id.
+#[derive(Default)]
+struct Entry {
+    /// The best first.
+    candidates: Vec<Candidate>,
+    built: OnceLock<ImageSymbols>,
+}
+
+struct Candidate {
+    path: PathBuf,
+    range: Range<usize>,
+    quality: Quality,
+}
+
+impl Library {
+    /// Looks through the paths, folders to any depth. Gives notes about files in folders that look
+    /// like symbols and are broken.
+    ///
+    /// # Errors
+    /// Where one of the paths itself is not there, or is a file without symbols.
+    pub fn search(paths: &[PathBuf]) -> Result<(Library, Vec<String>), Unusable> {
+        let mut library = Library::default();
+        let mut notes = Vec::new();
+        for path in paths {
+            let unusable = |cause: Cause| Unusable { path: path.clone(), cause };
+            if fs::metadata(path).map_err(|error| unusable(error.into()))?.is_dir() {
+                for file in files_under(path) {
+                    match library.add(&file) {
+                        // Java's classes begin like fat Mach-O files.
+                        Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
+                        Err(cause) => notes.push(format!("{}: {cause}", file.display())),
+                    }
+                }
+            } else if begins_like_an_object(path).map_err(|error| unusable(error.into()))? {
+                library.add(path).map_err(unusable)?;
+            } else {
+                return Err(unusable(ObjectError::NotAnObject.into()));
+            }
+        }
+        for entry in library.objects.values_mut() {
+            entry.candidates.sort_by(|a, b| b.quality.cmp(&a.quality).then_with(|| a.path.cmp(&b.path)));
+        }
+        Ok((library, notes))
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), Cause> {
+        let bytes = map(path)?;
+        let mut broken = None;
+        for slice in object::objects(&bytes, &Limits::default())? {
+            match slice.object {
+                Ok(facts) => {
+                    let Some(debug_id) = facts.debug_id else { continue };
+                    let candidate =
+                        Candidate { path: path.to_path_buf(), range: slice.range, quality: facts.quality() };
+                    self.objects.entry(debug_id).or_default().candidates.push(candidate);
+                }
+                Err(error) => broken = Some(error),
+            }
+        }
+        broken.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The symbols for a debug id, built at the first call. Other debug ids are built meanwhile;
+    /// callers of the same one wait.
+    pub fn symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
+        let entry = self.objects.get(debug_id)?;
+        Some(entry.built.get_or_init(|| build(&entry.candidates)))
+    }
+}
+
+/// The symbols of the best candidate that can be built.
+fn build(candidates: &[Candidate]) -> ImageSymbols {
+    let mut failed = None;
+    for candidate in candidates {
+        match build_one(candidate) {
+            Ok(symbols) => return symbols,
+            Err(cause) => {
+                eprintln!("unslide: {}: {cause}", candidate.path.display());
+                failed.get_or_insert(match cause {
+                    Cause::Object(ObjectError::Malformed(_)) => ImageSymbols::Malformed,
+                    Cause::Object(_) => ImageSymbols::Unsupported,
+                    Cause::Io(_) => ImageSymbols::FetchingFailed,
+                });
+            }
+        }
+    }
+    failed.unwrap_or(ImageSymbols::Missing)
+}
+
+fn build_one(candidate: &Candidate) -> Result<ImageSymbols, Cause> {
+    let bytes = map(&candidate.path)?;
+    let slice = bytes.get(candidate.range.clone()).unwrap_or_default();
+    let built = object::build(slice, &Limits::default())?;
+    let symcache =
+        SymCache::parse(built.symcache).map_err(|error| ObjectError::Malformed(error.to_string().into()))?;
+    Ok(ImageSymbols::found(Arc::new(symcache)))
+}
+
+/// The files in a folder and its folders that begin like objects, in the order of their paths. Links
+/// are followed, each folder is entered once.
+fn files_under(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entered = HashSet::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let Ok(facts) = fs::metadata(&folder) else { continue };
+        if !entered.insert((facts.dev(), facts.ino())) {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            match fs::metadata(&path) {
+                Ok(facts) if facts.is_dir() => folders.push(path),
+                Ok(facts) if facts.is_file() && begins_like_an_object(&path).unwrap_or(false) => {
+                    found.push(path);
+                }
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn begins_like_an_object(path: &Path) -> io::Result<bool> {
+    let mut magic = [0; 4];
+    match File::open(path)?.read_exact(&mut magic) {
+        Ok(()) => Ok(MAGICS.contains(&magic)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[expect(unsafe_code, reason = "a memory map; files of debug information are too large to be read whole")]
+fn map(path: &Path) -> io::Result<Mmap> {
+    let file = File::open(path)?;
+    // SAFETY: the map is read-only, and dropped before the call that made it returns. A file that is
+    // cut off meanwhile ends the process by a signal, as it does every tool that maps its input.
+    unsafe { Mmap::map(&file) }
+}

@@ -1,0 +1,173 @@
+//! Many records at a time, their answers in the order in which they came.
+//!
+//! For each record the reader puts a slot into a bounded queue to the writer and the record, with
+//! the slot's other end, into a bounded queue to the workers. The writer waits for the slots in
+//! order, so that no more than the window is in memory however long one record takes.
+
+use super::answer::{Answer, Job};
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// Records in flight for each thread.
+const WINDOW: usize = 4;
+
+/// Why not everything was answered.
+#[derive(Debug)]
+pub enum Stopped {
+    /// The input failed.
+    Read(io::Error),
+    /// The output failed.
+    Write(io::Error),
+}
+
+type Work = (Job, SyncSender<Answer>);
+
+/// Answers every record with `threads` workers and writes the answers in order. `note` is told of
+/// each record that could not be read.
+///
+/// # Errors
+/// Where the input or the output fails; what was read before a failure of the input is written.
+pub fn run(
+    records: impl Iterator<Item = io::Result<Job>> + Send,
+    threads: usize,
+    work: impl Fn(Job) -> Answer + Sync,
+    out: &mut impl Write,
+    note: &mut impl FnMut(u64, &str),
+) -> Result<(), Stopped> {
+    let (to_workers, from_reader) = sync_channel::<Work>(threads * WINDOW);
+    let (to_writer, slots) = sync_channel::<Receiver<Answer>>(threads * WINDOW);
+    let from_reader = Mutex::new(from_reader);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read(records, &to_workers, &to_writer));
+        for _ in 0..threads {
+            scope.spawn(|| answer_all(&from_reader, &work));
+        }
+        let written = write(slots, out, note);
+        // Without the slots' receiver the reader stops by itself, at its next record.
+        written.map_err(Stopped::Write)?;
+        reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Stopped::Read)
+    })
+}
+
+fn read(
+    records: impl Iterator<Item = io::Result<Job>>,
+    to_workers: &SyncSender<Work>,
+    to_writer: &SyncSender<Receiver<Answer>>,
+) -> io::Result<()> {
+    for record in records {
+        let record = record?;
+        let (answer, slot) = sync_channel(1);
+        if to_writer.send(slot).is_err() || to_workers.send((record, answer)).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer) {
+    loop {
+        let next = match from_reader.lock() {
+            Ok(receiver) => receiver.recv(),
+            Err(poisoned) => poisoned.into_inner().recv(),
+        };
+        let Ok((job, answer)) = next else { return };
+        // Nobody waits for the answer once the output has failed.
+        let _ = answer.send(work(job));
+    }
+}
+
+fn write(
+    slots: Receiver<Receiver<Answer>>,
+    out: &mut impl Write,
+    note: &mut impl FnMut(u64, &str),
+) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 18, out);
+    loop {
+        let slot = match slots.try_recv() {
+            Ok(slot) => slot,
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => {
+                // Whoever reads along gets what there is while the input pauses.
+                out.flush()?;
+                match slots.recv() {
+                    Ok(slot) => slot,
+                    Err(_) => break,
+                }
+            }
+        };
+        let Ok(answer) = slot.recv() else { break };
+        out.write_all(&answer.bytes)?;
+        if let Some((line, problem)) = &answer.problem {
+            note(*line, problem);
+        }
+    }
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn record(line: u64) -> Job {
+        Job::Report { line, bytes: line.to_string().into_bytes(), ending: b"\n".to_vec() }
+    }
+
+    fn echo(job: Job) -> Answer {
+        let Job::Report { line, bytes, ending } = job else { unreachable!() };
+        let problem = (line % 100 == 0).then(|| (line, "hundred".to_owned()));
+        Answer { bytes: [bytes, ending].concat(), problem }
+    }
+
+    #[test]
+    fn answers_come_in_order_and_never_more_than_the_window_is_in_flight() {
+        let read = AtomicUsize::new(0);
+        let answered = AtomicUsize::new(0);
+        let ahead = AtomicUsize::new(0);
+        let records = (0..2000).map(|line| {
+            let in_flight = read.fetch_add(1, Ordering::SeqCst) - answered.load(Ordering::SeqCst).min(2000);
+            ahead.fetch_max(in_flight, Ordering::SeqCst);
+            Ok(record(line))
+        });
+        let work = |job: Job| {
+            if let Job::Report { line, .. } = &job {
+                // Later records are quicker.
+                (0..(2000 - line) * 10).for_each(|n| _ = std::hint::black_box(n));
+            }
+            answered.fetch_add(1, Ordering::SeqCst);
+            echo(job)
+        };
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        run(records, 3, work, &mut out, &mut |line, _| notes.push(line)).unwrap();
+        let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(notes.iter().copied().eq((0..2000).step_by(100)));
+        assert!(ahead.load(Ordering::SeqCst) <= 3 * WINDOW + 3 + 2, "{ahead:?}");
+    }
+
+    #[test]
+    fn a_failing_output_stops_an_endless_input() {
+        struct Full(usize);
+        impl Write for Full {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, &mut Full(2), &mut |_, _| {});
+        assert!(matches!(stopped, Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn what_was_read_before_the_input_failed_is_written() {
+        let records = [Ok(record(1)), Ok(record(2)), Err(io::ErrorKind::BrokenPipe.into())];
+        let mut out = Vec::new();
+        let stopped = run(records.into_iter(), 2, echo, &mut out, &mut |_, _| {});
+        assert!(matches!(stopped, Err(Stopped::Read(_))));
+        assert_eq!(out, b"1\n2\n");
+    }
+}
