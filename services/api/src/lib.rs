@@ -1,1 +1,37 @@
-//! unslide api.
+//! The public HTTP interface: symbols in, reports in, answers out.
+//!
+//! A request passes, from the outside in: a connection ([`serve`]), an id, a span, counters and the
+//! rendering of errors ([`observe`]), bounds on load and time, its key and scope ([`access`]), and
+//! then one file under [`operations`]. Every error is a [`problem::Problem`], and only
+//! [`problem`] turns one into HTTP.
+
+mod accept;
+pub mod access;
+mod app;
+pub mod body;
+mod config;
+mod digest;
+mod docs;
+pub mod entropy;
+mod image_symbols;
+pub mod ingest;
+mod input;
+mod magic;
+mod memory;
+pub mod metrics;
+mod multipart;
+pub mod observe;
+pub mod openapi;
+pub mod operations;
+pub mod page;
+pub mod problem;
+mod receive;
+mod run;
+pub mod serve;
+pub mod state;
+pub mod trace;
+pub mod upload_news;
+
+pub use app::{app, document};
+pub use config::{Config, Limits, Settings};
+pub use run::{Error, build, listen, run, run_on};

@@ -1,0 +1,167 @@
+//! What the api is told at its start.
+
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use unslide_runtime::Problem;
+
+/// The api's configuration. Each field is a section.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The api's own settings.
+    pub api: Settings,
+    /// Where tenants, keys, uploads and reports are.
+    pub postgres: unslide_store::Settings,
+    /// Where uploaded files and symcaches are.
+    pub objects: unslide_artifacts::Settings,
+    /// Where reports go.
+    pub kafka: unslide_stream::Settings,
+}
+
+/// The section `api`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where the public HTTP interface listens; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Where symcaches are kept for `POST /v1/symbolicate`. May be deleted at any time.
+    pub cache_dir: PathBuf,
+    /// Bytes of symcaches kept on disk.
+    pub cache_bytes: u64,
+    /// Bounds on what clients may send.
+    pub limits: Limits,
+}
+
+/// Bounds on requests.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of one symbol upload, where the tenant has no limit of its own.
+    pub upload_bytes: u64,
+    /// Files of one multipart upload.
+    pub upload_files: usize,
+    /// Bytes of a `POST /v1/reports` body as it comes over the wire.
+    pub ingest_bytes: u64,
+    /// Bytes of that body unpacked, all reports together.
+    pub ingest_unpacked_bytes: u64,
+    /// Reports in one such body.
+    pub ingest_reports: usize,
+    /// Bytes of one report.
+    pub report_bytes: usize,
+    /// Bytes of a JSON request body.
+    pub json_bytes: u64,
+    /// Requests in work at once.
+    pub requests: usize,
+    /// Bodies of reports held in memory at once, each at most `ingest_bytes` and unpacked at most
+    /// `ingest_unpacked_bytes`.
+    pub bodies: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// Seconds for a request's head to arrive.
+    pub head_seconds: u64,
+    /// Seconds without a byte after which a body counts as stalled.
+    pub stall_seconds: u64,
+    /// Seconds for an operation, waiting by wish of the client not counted.
+    pub request_seconds: u64,
+    /// Seconds for a symbol upload as a whole.
+    pub upload_seconds: u64,
+    /// Seconds that a client may wish to wait for an upload to be built.
+    pub wait_seconds: u64,
+    /// Seconds that the making of a tenant waits for the workers to learn of it.
+    pub announce_seconds: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            cache_dir: std::env::temp_dir().join("unslide-api"),
+            cache_bytes: 2 << 30,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            upload_bytes: 4 << 30,
+            upload_files: 64,
+            ingest_bytes: 32 << 20,
+            ingest_unpacked_bytes: 64 << 20,
+            ingest_reports: 1_000,
+            report_bytes: 20 << 20,
+            json_bytes: 1 << 20,
+            requests: 512,
+            bodies: 16,
+            connections: 4_096,
+            head_seconds: 30,
+            stall_seconds: 30,
+            request_seconds: 30,
+            upload_seconds: 6 * 3_600,
+            wait_seconds: 60,
+            announce_seconds: 15,
+        }
+    }
+}
+
+impl Limits {
+    /// How long a body may give nothing.
+    #[must_use]
+    pub fn stall(&self) -> Duration {
+        Duration::from_secs(self.stall_seconds)
+    }
+}
+
+impl Config {
+    /// Everything that is wrong with the configuration.
+    #[must_use]
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let limits = &self.api.limits;
+        let numbers = [
+            ("upload_bytes", limits.upload_bytes),
+            ("upload_files", limits.upload_files as u64),
+            ("ingest_bytes", limits.ingest_bytes),
+            ("ingest_unpacked_bytes", limits.ingest_unpacked_bytes),
+            ("ingest_reports", limits.ingest_reports as u64),
+            ("report_bytes", limits.report_bytes as u64),
+            ("json_bytes", limits.json_bytes),
+            ("requests", limits.requests as u64),
+            ("bodies", limits.bodies as u64),
+            ("connections", limits.connections as u64),
+            ("head_seconds", limits.head_seconds),
+            ("stall_seconds", limits.stall_seconds),
+            ("request_seconds", limits.request_seconds),
+            ("upload_seconds", limits.upload_seconds),
+            ("wait_seconds", limits.wait_seconds),
+            ("announce_seconds", limits.announce_seconds),
+        ];
+        let zero = numbers.iter().filter(|(_, value)| *value == 0);
+        problems
+            .extend(zero.map(|(name, _)| Problem::new(format!("api.limits.{name}"), "must be more than 0")));
+        if self.api.cache_dir.as_os_str().is_empty() {
+            problems.push(Problem::new("api.cache_dir", "must name a folder"));
+        }
+        if limits.report_bytes > self.kafka.max_record_bytes {
+            let message = format!("more than kafka.max_record_bytes ({})", self.kafka.max_record_bytes);
+            problems.push(Problem::new("api.limits.report_bytes", message));
+        }
+        problems.extend(
+            self.postgres
+                .problems()
+                .into_iter()
+                .map(|(field, m)| Problem::new(format!("postgres.{field}"), m)),
+        );
+        problems.extend(
+            self.objects.problems().into_iter().map(|(field, m)| Problem::new(format!("objects.{field}"), m)),
+        );
+        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
+            Some((field, message)) => Problem::new(format!("kafka.{field}"), message),
+            None => Problem::new("kafka", message),
+        }));
+        problems
+    }
+}

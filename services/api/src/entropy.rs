@@ -1,0 +1,20 @@
+//! Where the randomness of secrets comes from, passed in so that nothing takes another source.
+
+use rand::TryRng;
+use rand::rngs::{SysError, SysRng};
+
+/// The operating system's generator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entropy(SysRng);
+
+impl Entropy {
+    /// Thirty random bytes, as a new API key needs them.
+    ///
+    /// # Errors
+    /// Where the operating system has none to give.
+    pub fn key(mut self) -> Result<[u8; 30], SysError> {
+        let mut bytes = [0; 30];
+        self.0.try_fill_bytes(&mut bytes)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,64 @@
+//! The symbols that a report can use, for the operations that symbolicate themselves.
+//!
+//! Which generation is the newest is asked of the database, so that this machine's cache never
+//! answers with an older one, and images that nobody has symbols for cost no request to storage.
+
+use crate::problem::Problem;
+use crate::state::Api;
+use futures::{StreamExt, stream};
+use std::collections::HashMap;
+use unslide_artifacts::Hint;
+use unslide_model::{DebugId, Quality, TenantId};
+use unslide_store::slots;
+use unslide_symbolicate::{ImageSymbols, Need};
+
+/// Images of one report that symbols are fetched for; further ones count as not fetched. Real
+/// reports have frames in a few dozen images.
+const MOST_IMAGES: usize = 1_000;
+/// Downloads at a time for one report.
+const AT_ONCE: usize = 16;
+
+/// Symbols by debug id.
+#[derive(Debug, Default)]
+pub struct Fetched(HashMap<DebugId, ImageSymbols>);
+
+impl Fetched {
+    /// What is known of a debug id.
+    pub fn get(&self, id: &DebugId) -> Option<&ImageSymbols> {
+        self.0.get(id)
+    }
+}
+
+/// Fetches what a report needs. What can't be fetched is said so in the answer: it fails no report.
+///
+/// # Errors
+/// Where the database does not answer.
+pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fetched, Problem> {
+    let mut fetched = HashMap::new();
+    let mut wanted: Vec<(Need, Hint)> = Vec::new();
+    let mut tx = api.store.tenant(tenant).await?;
+    for (index, need) in needs.into_iter().enumerate() {
+        if index >= MOST_IMAGES {
+            fetched.insert(need.debug_id, ImageSymbols::FetchingFailed);
+            continue;
+        }
+        let slot = slots::get(&mut tx, &need.debug_id).await?.filter(|slot| slot.quality != Quality::None);
+        if slot.is_some() || need.system {
+            wanted.push((need, Hint { tenant: slot.map(|slot| slot.generation), system: None }));
+        }
+    }
+    tx.rollback().await?;
+    let found = stream::iter(wanted).map(|(need, hint)| async move {
+        let id = tenant.scope(need.debug_id);
+        let symbols = match api.symcaches.get(&id, need.system, hint).await {
+            Ok(cached) => cached.symbols(),
+            Err(error) => {
+                tracing::warn!(error = %error, "symbols could not be fetched for a request");
+                ImageSymbols::FetchingFailed
+            }
+        };
+        (need.debug_id, symbols)
+    });
+    fetched.extend(found.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+    Ok(Fetched(fetched))
+}

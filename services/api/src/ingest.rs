@@ -1,0 +1,326 @@
+//! From a request body to the reports in it.
+//!
+//! Taken are one report as a bare object, an array of reports (what KSCrash's HTTP sink sends), one
+//! report a line (NDJSON), each also with gzip, told by its magic bytes whatever the headers say;
+//! and all of these as the parts of multipart/form-data. A report is taken as it is: whether it is
+//! a good one is for the symbolizer to find out.
+
+use crate::body::{gunzip, is_gzip};
+use crate::multipart;
+use crate::problem::{Kind, Problem};
+use bytes::Bytes;
+use futures::stream;
+use unslide_model::ReportId;
+use unslide_report::{Element, ReadError, ReadLimits, Report};
+
+/// One report of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// The report's bytes, as they came.
+    pub bytes: Bytes,
+    /// Its id; `None` for a text, which will end among the dead letters.
+    pub id: Option<ReportId>,
+}
+
+/// What bounds the reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of all reports together, unpacked.
+    pub unpacked: u64,
+    /// Reports.
+    pub reports: usize,
+    /// Each report.
+    pub report: ReadLimits,
+}
+
+/// How the body's content type says it is to be read.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// multipart/form-data with this boundary.
+    Parts(String),
+    /// One JSON text a line.
+    Lines,
+    /// Whatever it turns out to be.
+    Any,
+}
+
+/// Reads all reports of a body. Where `app` is given, all must be of that app. Takes CPU time: call it on the CPU pool.
+///
+/// # Errors
+/// [`Kind::InvalidReport`] naming the report and the place in it, [`Kind::InvalidBody`] for broken
+/// packaging, [`Kind::TooLarge`] past a bound, [`Kind::InsufficientScope`] for another app's report.
+pub fn read(body: &Bytes, form: &Form, bounds: &Bounds, app: Option<&str>) -> Result<Vec<Incoming>, Problem> {
+    let mut reading = Reading { reports: Vec::new(), left: bounds.unpacked, bounds, app };
+    match form {
+        Form::Parts(boundary) => {
+            for (name, part) in parts(reading.unpacked(body)?, boundary)? {
+                reading.document(&part, false, &format!("part {name}: "))?;
+            }
+        }
+        Form::Lines => reading.document(body, true, "")?,
+        Form::Any => reading.document(body, false, "")?,
+    }
+    if reading.reports.is_empty() {
+        return Err(Problem::new(Kind::InvalidReport, "the body has no report"));
+    }
+    Ok(reading.reports)
+}
+
+struct Reading<'b> {
+    reports: Vec<Incoming>,
+    /// Bytes that may still be unpacked.
+    left: u64,
+    bounds: &'b Bounds,
+    app: Option<&'b str>,
+}
+
+impl Reading<'_> {
+    fn unpacked(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
+        let bytes = if is_gzip(bytes) { gunzip(bytes, self.left)?.into() } else { bytes.clone() };
+        self.left = self.left.saturating_sub(bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    fn document(&mut self, packed: &Bytes, lines: bool, place: &str) -> Result<(), Problem> {
+        let bytes = self.unpacked(packed)?;
+        if lines {
+            return self.lines(&bytes, place);
+        }
+        match self.record(&bytes, self.bounds.unpacked, place) {
+            // More text after a complete value is what lines look like to a reader of one value.
+            Err(_) if first_line_is_complete(&bytes, &self.bounds.report) => self.lines(&bytes, place),
+            outcome => outcome,
+        }
+    }
+
+    fn lines(&mut self, bytes: &Bytes, place: &str) -> Result<(), Problem> {
+        for (number, line) in bytes.split(|b| *b == b'\n').enumerate() {
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let line = bytes.slice_ref(line);
+            self.record(
+                &line,
+                self.bounds.report.max_bytes as u64,
+                &format!("{place}line {}: ", number + 1),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// One JSON text: a report, or an array of them.
+    fn record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
+        let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+        let limits = ReadLimits { max_bytes, ..self.bounds.report };
+        let elements = unslide_report::split(record, &limits).map_err(|error| refused(place, &error))?;
+        let before = self.reports.len();
+        let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
+        for (index, element) in elements.into_iter().enumerate() {
+            if self.reports.len() == self.bounds.reports {
+                let problem =
+                    format!("more than {} reports; send them in several requests", self.bounds.reports);
+                self.reports.truncate(before);
+                return Err(Problem::new(Kind::TooLarge, problem));
+            }
+            let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
+            let incoming = self.element(record, &element, &place);
+            match incoming {
+                Ok(incoming) => self.reports.push(incoming),
+                Err(problem) => {
+                    // The caller may read the same bytes again as lines.
+                    self.reports.truncate(before);
+                    return Err(problem);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
+        match element {
+            Element::Report(bytes) => {
+                let report =
+                    Report::read(bytes, &self.bounds.report).map_err(|error| refused(place, &error))?;
+                self.check_app(place, || report.summary().app)?;
+                Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
+            }
+            // A log that the device has rendered already. It can't be symbolicated, but refusing it
+            // would make the SDK send its neighbours again and again: it goes to the dead letters.
+            Element::Text(text) => {
+                self.check_app(place, || None)?;
+                let bytes = [b"\"", text.raw(), b"\""].concat();
+                Ok(Incoming { id: None, bytes: bytes.into() })
+            }
+            Element::Other { found, .. } => {
+                let problem = format!("{place}a report is an object, this is {found} (not_a_report)");
+                Err(Problem::new(Kind::InvalidReport, problem))
+            }
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// A key that speaks for one app lets in that app's reports only.
+    fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
+        match self.app {
+            Some(app) if of().as_deref() != Some(app) => {
+                let problem = format!("{place}the key speaks for {app} alone, and the report is not of it");
+                Err(Problem::new(Kind::InsufficientScope, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn refused(place: &str, error: &ReadError) -> Problem {
+    let kind = if error.reason() == "too_large" { Kind::TooLarge } else { Kind::InvalidReport };
+    Problem::new(kind, format!("{place}{error} ({})", error.reason()))
+}
+
+/// True where there are several lines and the first that is not empty is a JSON text of its own.
+fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
+    let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !line.iter().all(u8::is_ascii_whitespace));
+    let first = lines.next();
+    let complete = |line: &[u8]| match unslide_report::split(line, limits) {
+        // A bare object has not been scanned yet.
+        Ok(elements) => {
+            elements.iter().all(|e| !matches!(e, Element::Report(r) if Report::read(r, limits).is_err()))
+        }
+        Err(_) => false,
+    };
+    lines.next().is_some() && first.is_some_and(complete)
+}
+
+/// The parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields
+/// of a form say something about the sender and are passed over.
+fn parts(body: Bytes, boundary: &str) -> Result<Vec<(String, Bytes)>, Problem> {
+    let malformed = |error| multipart::problem(error, Kind::InvalidBody);
+    let mut parts = multer::Multipart::new(stream::iter([Ok::<_, std::convert::Infallible>(body)]), boundary);
+    let reading = async {
+        let mut found = Vec::new();
+        while let Some(field) = parts.next_field().await.map_err(malformed)? {
+            let name = field.name().unwrap_or_default().to_owned();
+            let json = field.content_type().is_some_and(|t| t.essence_str() == "application/json");
+            let wanted = field.file_name().is_some() || json || matches!(name.as_str(), "report" | "reports");
+            let bytes = field.bytes().await.map_err(malformed)?;
+            if wanted && !bytes.is_empty() {
+                found.push((name, bytes));
+            }
+        }
+        Ok(found)
+    };
+    // The whole body is in memory: nothing is ever waited for.
+    futures::executor::block_on(reading)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    const BOUNDS: Bounds =
+        Bounds { unpacked: 10_000, reports: 3, report: ReadLimits { max_bytes: 2_000, max_depth: 16 } };
+    const A: &str = r#"{"report":{"id":"11111111-1111-1111-1111-111111111111"}}"#;
+    const B: &str = r#"{"report":{"id":"22222222-2222-2222-2222-222222222222"},"crash":{}}"#;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn reports(body: impl Into<Bytes>, form: &Form) -> Vec<String> {
+        let read = read(&body.into(), form, &BOUNDS, None).unwrap();
+        read.into_iter().map(|r| String::from_utf8(r.bytes.to_vec()).unwrap()).collect()
+    }
+
+    fn refusal(body: impl Into<Bytes>, form: &Form) -> (Kind, String) {
+        let problem = read(&body.into(), form, &BOUNDS, None).unwrap_err();
+        (problem.kind(), problem.detail().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn every_packaging_gives_the_same_reports_byte_for_byte() {
+        assert_eq!(reports(A, &Form::Any), [A]);
+        assert_eq!(reports(format!("[{A},\n {B}]"), &Form::Any), [A, B]);
+        assert_eq!(reports(format!("{A}\n\n{B}\r\n"), &Form::Lines).len(), 2);
+        assert_eq!(reports(format!("{A}\n{B}\n"), &Form::Any), [A, B]);
+        assert_eq!(reports(format!("[{A}]\n{B}\n"), &Form::Any), [A, B]);
+        assert_eq!(reports(gzip(&format!("[{A},{B}]")), &Form::Any), [A, B]);
+        let id = read(&A.into(), &Form::Any, &BOUNDS, None).unwrap()[0].id.unwrap();
+        assert_eq!(id.to_string(), "11111111-1111-1111-1111-111111111111");
+    }
+
+    #[test]
+    fn a_form_brings_its_files_and_json_and_nothing_else() {
+        let mut body = Vec::new();
+        for (head, data) in [
+            (
+                "name=\"reports\"; filename=\"reports.json\"\r\nContent-Type: application/json",
+                format!("[{A}]").into_bytes(),
+            ),
+            ("name=\"x\"; filename=\"r.gz\"", gzip(B)),
+            ("name=\"sender\"", b"not a report".to_vec()),
+        ] {
+            body.extend_from_slice(
+                format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(),
+            );
+            body.extend_from_slice(&data);
+            body.extend_from_slice(b"\r\n");
+        }
+        let cut = body.clone();
+        body.extend_from_slice(b"--b--\r\n");
+        let form = Form::Parts("b".to_owned());
+        assert_eq!(reports(body.clone(), &form), [A, B]);
+        let packed: Vec<u8> = {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(&body).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(reports(packed, &form), [A, B]);
+        assert_eq!(refusal(cut, &form).0, Kind::InvalidBody);
+    }
+
+    #[test]
+    fn a_rendered_log_is_taken_and_has_no_id() {
+        let read = read(&format!("[\"Incident\\n\", {A}]").into(), &Form::Any, &BOUNDS, None).unwrap();
+        assert_eq!((read[0].id, &read[0].bytes[..]), (None, &b"\"Incident\\n\""[..]));
+        assert!(read[1].id.is_some());
+    }
+
+    #[test]
+    fn a_refusal_names_the_report_and_the_place() {
+        let (kind, detail) = refusal(format!("[{A}, {{\"a\": }}]"), &Form::Any);
+        assert_eq!(kind, Kind::InvalidReport);
+        assert!(detail.contains("at byte") && detail.contains("not_json"), "{detail}");
+        let (kind, detail) = refusal(format!("{A}\n{{\"a\" 1}}\n"), &Form::Any);
+        assert_eq!(kind, Kind::InvalidReport);
+        assert!(detail.starts_with("line 2: at byte 5"), "{detail}");
+        let (kind, detail) = refusal(format!("[{A}, 7]"), &Form::Any);
+        assert_eq!(kind, Kind::InvalidReport);
+        assert!(detail.starts_with("report 1: ") && detail.contains("a number"), "{detail}");
+        assert!(refusal(r#"{"report": {"#, &Form::Any).1.contains("truncated"));
+        assert!(refusal("{\"a\":".repeat(40), &Form::Any).1.contains("too_deep"));
+        assert_eq!(refusal("", &Form::Any).0, Kind::InvalidReport);
+        assert_eq!(refusal("[]", &Form::Any), (Kind::InvalidReport, "the body has no report".to_owned()));
+    }
+
+    #[test]
+    fn bounds_hold_for_bytes_and_numbers() {
+        assert_eq!(refusal(format!("[{A},{A},{A},{A}]"), &Form::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(gzip(&" ".repeat(10_001)), &Form::Any).0, Kind::TooLarge);
+        let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2_000));
+        assert_eq!(refusal(large.clone(), &Form::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(format!("[{large}]"), &Form::Any).0, Kind::TooLarge);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes: Vec<u8>) {
+            for form in [Form::Any, Form::Lines, Form::Parts("b".to_owned())] {
+                let _ = read(&bytes.clone().into(), &form, &BOUNDS, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Path, query and JSON inputs whose errors are problems.
+
+use crate::body::Chunks;
+use crate::problem::{Kind, Problem};
+use crate::state::Api;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// A path's parameters.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Path<T>, Problem> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, api).await;
+        read.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
+            PathRejection::FailedToDeserializePathParams(error) => {
+                Problem::new(Kind::InvalidParameter, error.body_text())
+            }
+            other => Problem::internal(other),
+        })
+    }
+}
+
+/// A query string's parameters.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Query<T>, Problem> {
+        let read = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        read.map(|axum::extract::Query(value)| Query(value)).map_err(|rejection| match rejection {
+            QueryRejection::FailedToDeserializeQueryString(error) => {
+                Problem::new(Kind::InvalidParameter, error.body_text())
+            }
+            other => Problem::internal(other),
+        })
+    }
+}
+
+/// A small JSON body, whatever its content type says.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Json<T>, Problem> {
+        let (parts, body) = request.into_parts();
+        let limits = &api.limits;
+        let body = Chunks::new(&parts.headers, body, limits.json_bytes, limits.stall())?.collect().await?;
+        serde_json::from_slice(&body)
+            .map(Json)
+            .map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
+    }
+}
+
+/// Reads a parameter's text as the value that it stands for.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
+pub fn parameter<T>(name: &str, text: &str) -> Result<T, Problem>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
+}

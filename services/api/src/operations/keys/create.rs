@@ -1,0 +1,40 @@
+//! `POST /v1/keys`.
+
+use super::{CreatedKey, NewKey, make};
+use crate::access::{Access, TenantAdmin};
+use crate::input::Json;
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use http::StatusCode;
+use unslide_model::Scope;
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+
+/// Create a key of the own tenant
+///
+/// The key's text is shown in this answer and never again. The scope `operator` can't be given
+/// here, and a key that speaks for one app makes keys for that app only.
+#[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
+    request_body = NewKey,
+    responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn create_key(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Json(new): Json<NewKey>,
+) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
+    new.check(api.clock.now())?;
+    if new.scopes.contains(&Scope::Operator) {
+        return Err(Problem::new(Kind::InsufficientScope, "only operators give the scope operator"));
+    }
+    if access.principal.app.is_some() && new.app != access.principal.app {
+        return Err(Problem::new(
+            Kind::InsufficientScope,
+            "this key speaks for one app; so must the keys that it makes",
+        ));
+    }
+    let tx = api.store.tenant(access.tenant()).await?;
+    let created = make(&api, tx, &access.principal, new).await?;
+    Ok((StatusCode::CREATED, axum::Json(created)))
+}

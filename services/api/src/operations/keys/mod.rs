@@ -1,0 +1,136 @@
+//! API keys.
+
+mod create;
+mod list;
+mod revoke;
+
+use crate::problem::{Kind, Problem};
+use crate::state::Api;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use unslide_model::Scope;
+use unslide_store::keys::Principal;
+use unslide_store::{TenantTx, Uuid, audit, keys};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(create::create_key, list::list_keys))
+        .routes(routes!(revoke::revoke_key))
+}
+
+/// A key as it can be shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Key {
+    /// Its id.
+    pub id: Uuid,
+    /// Its name for people.
+    pub name: String,
+    /// The public part of its text, after `unslide_`.
+    #[schema(example = "k3mw7qzd")]
+    pub prefix: String,
+    /// What it may do.
+    #[schema(value_type = Vec<String>, example = json!(["symbols:write", "symbols:read"]))]
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for; absent where it speaks for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app: Option<String>,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// When it ends by itself.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<OffsetDateTime>,
+    /// When it was revoked.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<OffsetDateTime>,
+    /// About when it was used last; exact to the hour.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+impl From<keys::Key> for Key {
+    fn from(key: keys::Key) -> Key {
+        Key {
+            id: key.id,
+            name: key.name,
+            prefix: key.prefix,
+            scopes: key.scopes,
+            app: key.app,
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            last_used_at: key.last_used_at,
+        }
+    }
+}
+
+/// A key to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewKey {
+    /// Its name for people.
+    #[schema(min_length = 1, max_length = 200, example = "build pipeline")]
+    pub name: String,
+    /// What it may do, at least one scope.
+    #[schema(value_type = Vec<String>, min_items = 1, example = json!(["symbols:write", "symbols:read"]))]
+    pub scopes: Vec<Scope>,
+    /// The only app (bundle identifier) that it speaks for; all where absent.
+    #[schema(max_length = 255)]
+    pub app: Option<String>,
+    /// When it ends by itself; never where absent.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// A key that was made, with its text.
+#[derive(Serialize, ToSchema)]
+pub struct CreatedKey {
+    /// The key.
+    #[serde(flatten)]
+    pub key: Key,
+    /// The key's text, for `Authorization: Bearer …`. Shown this one time.
+    #[schema(example = "unslide_k3mw7qzd_0000000000000000000000000000000000000000")]
+    pub text: String,
+}
+
+impl NewKey {
+    /// Checks what the schema can't say.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidBody`].
+    pub fn check(&self, now: OffsetDateTime) -> Result<(), Problem> {
+        let wrong = if self.name.is_empty() || self.name.len() > 200 {
+            "name: 1 to 200 bytes"
+        } else if self.scopes.is_empty() || self.scopes.len() > Scope::ALL.len() {
+            "scopes: at least one, each once"
+        } else if self.app.as_ref().is_some_and(|app| app.is_empty() || app.len() > 255) {
+            "app: 1 to 255 bytes"
+        } else if self.expires_at.is_some_and(|end| end <= now) {
+            "expires_at: in the past"
+        } else {
+            return Ok(());
+        };
+        Err(Problem::new(Kind::InvalidBody, wrong))
+    }
+}
+
+/// Makes a key of the transaction's tenant and commits.
+///
+/// # Errors
+/// Where the database fails, or the operating system gives no random bytes.
+pub async fn make(api: &Api, mut tx: TenantTx, by: &Principal, new: NewKey) -> Result<CreatedKey, Problem> {
+    let entropy = api.entropy.key().map_err(Problem::internal)?;
+    let mut scopes = new.scopes;
+    scopes.sort_unstable();
+    scopes.dedup();
+    let new = keys::NewKey { name: new.name, scopes, app: new.app, expires_at: new.expires_at };
+    let (key, text) = keys::create(&mut tx, &new, &entropy).await?;
+    let detail = serde_json::json!({"scopes": key.scopes, "by_tenant": by.tenant});
+    audit::append(&mut tx, &by.key_id.to_string(), "key.create", &key.id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok(CreatedKey { key: key.into(), text: text.reveal().to_owned() })
+}

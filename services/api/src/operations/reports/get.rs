@@ -1,0 +1,106 @@
+//! `GET /v1/reports/{id}`.
+
+use crate::accept::{Representation, negotiate};
+use crate::access::{Access, ReportsRead};
+use crate::input::{Path, Query, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::Deserialize;
+use unslide_model::ReportId;
+use unslide_report::{ReadLimits, Report};
+use unslide_store::queries::report::{self, StoredReport};
+use utoipa::IntoParams;
+
+/// Which report of an id.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VariantQuery {
+    /// Where several reports with other bytes came under one id: which of them, from 0.
+    pub variant: Option<u32>,
+}
+
+problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
+
+/// Read a report
+///
+/// The report as the device sent it, byte for byte, with our `symbolication` members in it; or with
+/// `Accept: text/plain` as an Apple-style crash log. The `ETag` changes with each revision.
+#[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
+    params(("id" = String, Path, description = "The report's id."), VariantQuery,
+        ("accept" = Option<String>, Header, description = "`application/json` or `text/plain`."),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),
+    responses(
+        (status = 200, description = "The report.",
+            headers(("etag" = String, description = "Changes with each revision."),
+                ("x-report-revision" = u32, description = "The revision, from 1."),
+                ("x-report-variants" = u32, description = "How many reports have this id.")),
+            content((serde_json::Value = "application/json"), (String = "text/plain"))),
+        (status = 304, description = "The client's copy is the present one."), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_report(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(id): Path<String>,
+    Query(query): Query<VariantQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let form = negotiate(&headers)?;
+    let stored = find(&api, &access, &id, &query).await?;
+    let revision = stored.listed.revision;
+    let tag = format!("\"{revision}-{}\"", form.name());
+    let answer_headers = [
+        (header::ETAG, HeaderValue::from_str(&tag).map_err(Problem::internal)?),
+        (header::VARY, HeaderValue::from_static("accept, authorization")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
+        (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
+        (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(stored.variants)),
+    ];
+    if has_copy(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, answer_headers).into_response());
+    }
+    let body = api.cpu.run(move || written(&stored, form)).await??;
+    Ok((answer_headers, [(header::CONTENT_TYPE, form.media_type())], body).into_response())
+}
+
+/// The stored report of an id, as far as the key sees it.
+///
+/// # Errors
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id.
+pub async fn find(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+    query: &VariantQuery,
+) -> Result<StoredReport, Problem> {
+    let id: ReportId = parameter("id", id)?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let found = report::get(&mut tx, id, query.variant.unwrap_or(0)).await?;
+    tx.rollback().await?;
+    found
+        .filter(|stored| access.sees(&stored.listed.app))
+        .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such report"))
+}
+
+fn written(stored: &StoredReport, form: Representation) -> Result<Vec<u8>, Problem> {
+    let body = stored.body()?;
+    match form {
+        Representation::Json => Ok(body),
+        Representation::Text => {
+            // It was read when it was symbolicated: only its size may be over the usual bounds now.
+            let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+            let report = Report::read(&body, &limits).map_err(Problem::internal)?;
+            Ok(unslide_report::text::apple_log(&report).into_bytes())
+        }
+    }
+}
+
+/// True where `If-None-Match` names this tag (RFC 9110 §13.1.2, weak comparison).
+fn has_copy(headers: &HeaderMap, tag: &str) -> bool {
+    let named = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = named.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|named| named == "*" || named.strip_prefix("W/").unwrap_or(named) == tag)
+}

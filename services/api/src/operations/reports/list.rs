@@ -1,0 +1,121 @@
+//! `GET /v1/reports`.
+
+use super::ListedReport;
+use crate::access::{Access, ReportsRead};
+use crate::input::{Query, parameter};
+use crate::page::{List, Page, PageQuery, foreign};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_store::cursor::ReportCursor;
+use unslide_store::queries::reports::{self, Filter};
+use utoipa::IntoParams;
+
+/// Longer filters fit nothing that is stored.
+const LONGEST: usize = 1_024;
+
+/// Which reports to list. What is absent does not matter.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ReportQuery {
+    /// Bundle identifier.
+    #[param(example = "com.example.shop")]
+    pub app: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Build.
+    pub build: Option<String>,
+    /// Arrived at this time or later (RFC 3339).
+    #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
+    pub from: Option<String>,
+    /// Arrived before this time (RFC 3339).
+    #[param(format = DateTime)]
+    pub to: Option<String>,
+    /// The crash's type, such as `mach`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// `complete`, `partial` or `none`.
+    pub status: Option<String>,
+    /// A frame refers to the image with this debug id.
+    pub debug_id: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 2048)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List reports
+///
+/// Newest arrival first.
+#[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
+    params(ReportQuery),
+    responses((status = 200, description = "A page of reports.", body = Page<ListedReport>), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn list_reports(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Query(query): Query<ReportQuery>,
+) -> Result<Json<Page<ListedReport>>, Problem> {
+    let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
+    let filter = filter(&access, query)?;
+    let list = List::of(access.tenant(), "list_reports", &filter);
+    let after = match &page.cursor {
+        Some(cursor) => Some(ReportCursor::read(&list.position(cursor)?).map_err(|_| foreign())?),
+        None => None,
+    };
+    let limit = page.limit()?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
+    tx.rollback().await?;
+    Ok(Json(Page {
+        items: found.reports.into_iter().map(ListedReport::from).collect(),
+        next_cursor: found.next.map(|next| list.cursor(&next.write())),
+    }))
+}
+
+fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Filter, Problem> {
+    let filter = Filter {
+        app: access.app(query.app)?,
+        version: query.version,
+        build: query.build,
+        from: query.from.as_deref().map(|text| time("from", text)).transpose()?,
+        to: query.to.as_deref().map(|text| time("to", text)).transpose()?,
+        kind: query.kind,
+        status: query.status,
+        debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
+    };
+    if let Some(status) = &filter.status
+        && !["complete", "partial", "none"].contains(&status.as_str())
+    {
+        return Err(Problem::new(Kind::InvalidParameter, "status: complete, partial or none"));
+    }
+    let texts = [
+        ("app", &filter.app),
+        ("version", &filter.version),
+        ("build", &filter.build),
+        ("type", &filter.kind),
+    ];
+    for (name, text) in texts {
+        if text.as_ref().is_some_and(|text| text.len() > LONGEST) {
+            return Err(Problem::new(Kind::InvalidParameter, format!("{name}: at most {LONGEST} bytes")));
+        }
+    }
+    Ok(filter)
+}
+
+fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
+    // A plus in a query string is a space; a time zone is the only place for one.
+    let text = text.replace(' ', "+");
+    OffsetDateTime::parse(&text, &Rfc3339).map_err(|error| {
+        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
+    })
+}

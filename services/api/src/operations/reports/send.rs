@@ -1,0 +1,125 @@
+//! `POST /v1/reports`.
+
+use crate::access::{Access, ReportsWrite};
+use crate::body::{Chunks, is_gzip};
+use crate::ingest::{self, Bounds, Form, Incoming};
+use crate::memory::{announced, reserve};
+use crate::multipart;
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use crate::trace::TraceContext;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+use std::sync::Arc;
+use unslide_model::{ReportId, TenantId};
+use unslide_proto::headers;
+use unslide_report::ReadLimits;
+use unslide_stream::OutRecord;
+use utoipa::ToSchema;
+
+/// What the broker has taken.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SentReports {
+    /// How many reports there were.
+    pub accepted: usize,
+    /// Each of them, in the order of the request.
+    pub reports: Vec<SentReport>,
+}
+
+/// One report that the broker has taken.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SentReport {
+    /// The report's id, under which `GET /v1/reports/{id}` answers once it is symbolicated: its own
+    /// `report.id`, or one made from its bytes. Absent for a rendered log, which is kept but can't be symbolicated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub id: Option<ReportId>,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, UnsupportedFormat);
+
+/// Send reports
+///
+/// Takes KSCrash reports as an SDK sends them: one JSON object, an array, one a line (NDJSON), each
+/// also gzipped (told by its first bytes), or any of these in multipart/form-data. Anything that is
+/// a JSON object is taken. The reports go to Kafka byte for byte; the answer comes when the broker
+/// has all of them. A request that failed may be sent again: the same report twice is one report.
+#[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
+    request_body(description = "One report or many.", content(
+        (serde_json::Value = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
+        (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "multipart/form-data"))),
+    responses((status = 202, description = "The broker has all reports.", body = SentReports), Failures),
+    security(("key" = ["reports:write"])))]
+pub async fn send_reports(
+    State(api): State<Api>,
+    access: Access<ReportsWrite>,
+    Extension(trace): Extension<TraceContext>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, axum::Json<SentReports>), Problem> {
+    let form = form(&headers)?;
+    let limits = &api.limits;
+    let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.stall())?;
+    let mut memory = reserve(&api, announced(&headers, limits.ingest_bytes))?;
+    let body = chunks.collect().await?;
+    if is_gzip(&body) {
+        // How much it will be is known only after the fact; the pool bounds how many unpack at once.
+        memory.merge(reserve(&api, unpacked_size(&body).min(limits.ingest_unpacked_bytes))?);
+    }
+    let bounds = Bounds {
+        unpacked: limits.ingest_unpacked_bytes,
+        reports: limits.ingest_reports,
+        report: ReadLimits { max_bytes: limits.report_bytes, ..ReadLimits::default() },
+    };
+    let app = access.principal.app.clone();
+    let reports = api.cpu.run(move || ingest::read(&body, &form, &bounds, app.as_deref())).await??;
+    let records: Vec<OutRecord> =
+        reports.iter().map(|report| record(&api, access.tenant(), trace, report)).collect();
+    api.producer.send_all(&records).await?;
+    drop(memory);
+    api.metrics.reports.inc_by(reports.len() as u64);
+    api.metrics.report_bytes.inc_by(reports.iter().map(|r| r.bytes.len() as u64).sum());
+    let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
+    Ok((StatusCode::ACCEPTED, axum::Json(SentReports { accepted: reports.len(), reports })))
+}
+
+fn form(headers: &HeaderMap) -> Result<Form, Problem> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    for coding in text(header::CONTENT_ENCODING).split(',').map(str::trim) {
+        // What gzip is shows in the bytes themselves.
+        if !["", "gzip", "x-gzip", "identity"].iter().any(|known| coding.eq_ignore_ascii_case(known)) {
+            return Err(Problem::new(
+                Kind::UnsupportedFormat,
+                format!("content-encoding: {coding} is not taken, gzip is"),
+            ));
+        }
+    }
+    if let Some(boundary) = multipart::boundary(headers, Kind::InvalidBody)? {
+        return Ok(Form::Parts(boundary));
+    }
+    let essence =
+        text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let lines =
+        ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
+    Ok(if lines.contains(&essence.as_str()) { Form::Lines } else { Form::Any })
+}
+
+/// What the last member of gzip data says of its size (RFC 1952 §2.3.1, modulo 2³²): a hint.
+fn unpacked_size(gzip: &[u8]) -> u64 {
+    gzip.last_chunk().map_or(0, |size| u64::from(u32::from_le_bytes(*size)))
+}
+
+fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
+    let topic: Arc<str> = api.topics.input.as_str().into();
+    let record = OutRecord::to(topic, report.bytes.clone())
+        .header(headers::TENANT, tenant.as_str().to_owned())
+        .header(headers::TRACEPARENT, trace.header());
+    match report.id {
+        // One report's repetitions lie in one partition.
+        Some(id) => record.key(format!("{tenant}/{id}")),
+        None => record,
+    }
+}

@@ -1,0 +1,84 @@
+//! `POST /v1/symbolicate`.
+
+use crate::accept::{Representation, negotiate};
+use crate::access::{Access, SymbolsRead};
+use crate::body::{Chunks, gunzip, is_gzip};
+use crate::image_symbols::{Fetched, fetch};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use unslide_model::TenantId;
+use unslide_report::{ReadLimits, Report};
+use unslide_symbolicate::Context;
+
+problems!(Failures: InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable);
+
+/// Symbolicate one report
+///
+/// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
+/// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
+/// for no symbols.
+#[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
+    params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
+    request_body(description = "The report.", content(
+        (serde_json::Value = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
+        (Vec<u8> = "application/gzip"))),
+    responses((status = 200, description = "The enriched report.",
+        content((serde_json::Value = "application/json"), (String = "text/plain"))), Failures),
+    security(("key" = ["symbols:read"])))]
+pub async fn symbolicate(
+    State(api): State<Api>,
+    access: Access<SymbolsRead>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let form = negotiate(&headers)?;
+    let limit = api.limits.report_bytes;
+    let room = crate::memory::reserve(&api, crate::memory::announced(&headers, limit as u64))?;
+    let body = Chunks::new(&headers, body, limit as u64, api.limits.stall())?.collect().await?;
+    let (body, wanted) = api
+        .cpu
+        .run(move || {
+            let body = if is_gzip(&body) { gunzip(&body, limit as u64)?.into() } else { body };
+            let wanted = unslide_symbolicate::needs(&read(&body, limit)?);
+            Ok::<_, Problem>((body, wanted))
+        })
+        .await??;
+    let symbols = fetch(&api, access.tenant(), wanted).await?;
+    let tenant = access.tenant().clone();
+    let answer = api.cpu.run(move || enriched(&body, limit, &symbols, &tenant, form)).await??;
+    drop(room);
+    Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
+}
+
+fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
+    let limits = ReadLimits { max_bytes, ..ReadLimits::default() };
+    Report::read(body, &limits).map_err(|error| {
+        let kind = if error.reason() == "too_large" { Kind::TooLarge } else { Kind::InvalidReport };
+        Problem::new(kind, format!("{error} ({})", error.reason()))
+    })
+}
+
+fn enriched(
+    body: &Bytes,
+    limit: usize,
+    symbols: &Fetched,
+    tenant: &TenantId,
+    form: Representation,
+) -> Result<Vec<u8>, Problem> {
+    let report = read(body, limit)?;
+    let context = Context { tenant: Some(tenant), ..Context::default() };
+    let enriched = unslide_symbolicate::enrich(&report, &|id| symbols.get(id), &context);
+    match form {
+        Representation::Json => Ok(enriched.bytes),
+        Representation::Text => {
+            let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+            let report = Report::read(&enriched.bytes, &limits).map_err(Problem::internal)?;
+            Ok(unslide_report::text::apple_log(&report).into_bytes())
+        }
+    }
+}

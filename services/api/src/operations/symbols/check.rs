@@ -1,0 +1,70 @@
+//! `POST /v1/symbols/check`.
+
+use crate::access::{Access, SymbolsRead};
+use crate::input::{Json, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use unslide_model::DebugId;
+use unslide_store::symbols;
+use utoipa::ToSchema;
+
+/// Debug ids of one request.
+const MOST: usize = 1_000;
+
+/// What to check.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRequest {
+    /// Debug ids, dashed or not, in any case.
+    #[schema(min_items = 1, max_items = 1000, example = json!(["0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"]))]
+    pub debug_ids: Vec<String>,
+}
+
+/// Whether symbols are there.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Checked {
+    /// True where every debug id is `ready`.
+    pub ready: bool,
+    /// Each debug id, in the order asked.
+    pub items: Vec<CheckedId>,
+}
+
+/// One debug id.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CheckedId {
+    /// The debug id.
+    #[schema(value_type = String, format = Uuid)]
+    pub debug_id: DebugId,
+    /// `ready`, `building`, `missing`, `malformed` or `unsupported`.
+    #[schema(value_type = String)]
+    pub status: symbols::Readiness,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+
+/// Check whether symbols are ready
+///
+/// For a build pipeline: the symbols of these debug ids answer, are being built, or are not there.
+#[utoipa::path(post, path = "/v1/symbols/check", tag = "symbols", operation_id = "check_symbols",
+    request_body = CheckRequest,
+    responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),
+    security(("key" = ["symbols:read"])))]
+pub async fn check_symbols(
+    State(api): State<Api>,
+    access: Access<SymbolsRead>,
+    Json(request): Json<CheckRequest>,
+) -> Result<axum::Json<Checked>, Problem> {
+    if !(1..=MOST).contains(&request.debug_ids.len()) {
+        return Err(Problem::new(Kind::InvalidBody, format!("debug_ids: 1 to {MOST}")));
+    }
+    let read = |id: &String| parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
+    let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let checked = symbols::check(&mut tx, &debug_ids).await?;
+    tx.rollback().await?;
+    let ready = checked.iter().all(|(_, status)| *status == symbols::Readiness::Ready);
+    let items = checked.into_iter().map(|(debug_id, status)| CheckedId { debug_id, status });
+    Ok(axum::Json(Checked { ready, items: items.collect() }))
+}

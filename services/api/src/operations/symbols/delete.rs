@@ -1,0 +1,37 @@
+//! `DELETE /v1/symbols/{debug_id}`.
+
+use crate::access::{Access, SymbolsWrite};
+use crate::input::{Path, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use http::StatusCode;
+use unslide_model::DebugId;
+use unslide_store::{audit, symbols};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Delete the symbols of a debug id
+///
+/// All its objects go, and the workers forget them. Reports keep the answers that they have.
+#[utoipa::path(delete, path = "/v1/symbols/{debug_id}", tag = "symbols", operation_id = "delete_symbols",
+    params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
+    responses((status = 204, description = "The symbols are deleted."), Failures),
+    security(("key" = ["symbols:write"])))]
+pub async fn delete_symbols(
+    State(api): State<Api>,
+    access: Access<SymbolsWrite>,
+    Path(debug_id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let deleted = symbols::delete(&mut tx, &debug_id).await?;
+    let deleted =
+        deleted.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
+    let actor = access.principal.key_id.to_string();
+    let detail = serde_json::json!({"objects": deleted.objects});
+    audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
+    tx.commit().await?;
+    api.symcaches.forget(&access.tenant().scope(debug_id), deleted.generation);
+    Ok(StatusCode::NO_CONTENT)
+}

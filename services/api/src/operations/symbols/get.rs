@@ -1,0 +1,54 @@
+//! `GET /v1/symbols/{debug_id}`.
+
+use super::ListedObject;
+use crate::access::{Access, SymbolsRead};
+use crate::input::{Path, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use unslide_model::{DebugId, Quality};
+use unslide_store::symbols;
+use utoipa::ToSchema;
+
+/// What is known of a debug id's symbols.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Symbols {
+    /// The debug id.
+    #[schema(value_type = String, format = Uuid)]
+    pub debug_id: DebugId,
+    /// Grows with each change of the answers; 0 where nothing was published yet.
+    pub generation: u64,
+    /// What the symbols that answer offer.
+    #[schema(value_type = String)]
+    pub quality: Quality,
+    /// Every object with this debug id, the best first.
+    pub objects: Vec<ListedObject>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Look at the symbols of a debug id
+#[utoipa::path(get, path = "/v1/symbols/{debug_id}", tag = "symbols", operation_id = "get_symbols",
+    params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
+    responses((status = 200, description = "The objects, and which of them answers.", body = Symbols), Failures),
+    security(("key" = ["symbols:read"])))]
+pub async fn get_symbols(
+    State(api): State<Api>,
+    access: Access<SymbolsRead>,
+    Path(debug_id): Path<String>,
+) -> Result<Json<Symbols>, Problem> {
+    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let found = symbols::get(&mut tx, &debug_id).await?;
+    tx.rollback().await?;
+    let found =
+        found.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
+    Ok(Json(Symbols {
+        debug_id,
+        generation: found.slot.generation,
+        quality: found.slot.quality,
+        objects: found.objects.into_iter().map(ListedObject::from).collect(),
+    }))
+}

@@ -1,0 +1,124 @@
+//! Symbols: uploads and what was found in them.
+
+mod check;
+mod delete;
+mod get;
+mod list;
+mod upload;
+mod upload_status;
+
+use crate::state::Api;
+use serde::Serialize;
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, DebugId};
+use unslide_store::{objects, symbols};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The routes of this folder that answer at once.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list_symbols))
+        .routes(routes!(check::check_symbols))
+        .routes(routes!(get::get_symbols, delete::delete_symbols))
+}
+
+/// The route that takes files, for as long as they need.
+pub fn upload_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(upload::upload_symbols))
+}
+
+/// The route that waits by wish of the client.
+pub fn waiting_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(upload_status::get_upload))
+}
+
+/// One architecture of one Mach-O file.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Object {
+    /// Its debug id (`LC_UUID`); absent where it has none or could not be read that far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = Uuid)]
+    pub debug_id: Option<DebugId>,
+    /// The SHA-256 of its bytes.
+    #[schema(value_type = String, min_length = 64, max_length = 64)]
+    pub sha256: ContentHash,
+    /// Its file's name.
+    #[schema(example = "Shop")]
+    pub name: String,
+    /// Its architecture.
+    #[schema(example = "arm64")]
+    pub arch: String,
+    /// What kind of file it is.
+    #[schema(example = "dsym")]
+    pub kind: String,
+    /// What it offers.
+    pub offers: Offers,
+    /// Bytes.
+    pub size: u64,
+    /// `queued`, `building`, `ready`, `malformed` or `unsupported`.
+    #[schema(value_type = String)]
+    pub status: objects::Status,
+    /// Why it is malformed or unsupported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Bytes of the symcache that was built from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symcache_size: Option<u64>,
+    /// When it first came.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// What a file says of its code.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Offers {
+    /// DWARF: functions, files, lines, inlining.
+    pub dwarf: bool,
+    /// A symbol table.
+    pub symtab: bool,
+    /// Exported names.
+    pub exports: bool,
+    /// Sources.
+    pub sources: bool,
+}
+
+impl From<objects::Object> for Object {
+    fn from(object: objects::Object) -> Object {
+        Object {
+            debug_id: object.debug_id,
+            sha256: object.content_hash,
+            name: object.name,
+            arch: object.arch,
+            kind: object.kind,
+            offers: Offers {
+                dwarf: object.has_dwarf,
+                symtab: object.has_symtab,
+                exports: object.has_exports,
+                sources: object.has_sources,
+            },
+            size: object.size,
+            status: object.status,
+            reason: object.reason,
+            symcache_size: object.symcache.map(|symcache| symcache.size),
+            created_at: object.created_at,
+        }
+    }
+}
+
+/// An object, and whether it is the one that is asked.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ListedObject {
+    /// The object.
+    #[serde(flatten)]
+    pub object: Object,
+    /// True for the object that answers for its debug id: the one that offers most, then the newest.
+    pub active: bool,
+}
+
+impl From<symbols::Listed> for ListedObject {
+    fn from(listed: symbols::Listed) -> ListedObject {
+        ListedObject { object: listed.object.into(), active: listed.active }
+    }
+}

@@ -1,0 +1,164 @@
+//! `POST /v1/symbols`.
+
+use crate::access::{Access, SymbolsWrite};
+use crate::body::Chunks;
+use crate::digest;
+use crate::input::Query;
+use crate::multipart;
+use crate::problem::{Kind, Problem, problems};
+use crate::receive::{File, Received, receive};
+use crate::state::Api;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use unslide_model::{ContentHash, TenantId};
+use unslide_store::{Uuid, tenants};
+use utoipa::{IntoParams, ToSchema};
+
+/// What the client says of the file.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct UploadQuery {
+    /// The file's name, to be shown again; a part of a form has its own.
+    #[param(max_length = 255, example = "Shop.dSYM.zip")]
+    pub name: Option<String>,
+    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    #[param(max_length = 255, example = "com.example.shop")]
+    pub app: Option<String>,
+}
+
+/// What was received.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AcceptedUpload {
+    /// The upload's id, of the first file where there are several.
+    pub id: Uuid,
+    /// True where the same bytes were uploaded before: the id is that upload's, and nothing changes.
+    pub existing: bool,
+    /// Each file of the request, in its order.
+    pub uploads: Vec<AcceptedFile>,
+}
+
+/// One file that was received.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AcceptedFile {
+    /// The upload's id.
+    pub id: Uuid,
+    /// True where the same bytes were uploaded before.
+    pub existing: bool,
+    /// The file's name, as the client said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes.
+    #[schema(value_type = String)]
+    pub sha256: ContentHash,
+}
+
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, TooLarge, UnsupportedFormat);
+
+/// Upload symbols
+///
+/// Takes a zip, tar, tar.gz or gz file of any depth, a dSYM bundle in one of them, or a bare Mach-O
+/// file, thin or fat: as the body, or as the files of multipart/form-data. The body goes to storage
+/// as it comes, whatever its size within the tenant's limit; the answer comes when it is safe there.
+/// Symcaches are built afterwards: see `GET /v1/symbols/uploads/{id}?wait=30s`.
+///
+/// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
+/// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.
+#[utoipa::path(post, path = "/v1/symbols", tag = "symbols", operation_id = "upload_symbols",
+    params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
+    request_body(description = "The file, or a form with files.", content(
+        (Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/gzip"),
+        (Vec<u8> = "multipart/form-data"))),
+    responses((status = 202, description = "The file is stored and waits to be built.", body = AcceptedUpload), Failures),
+    security(("key" = ["symbols:write"])))]
+pub async fn upload_symbols(
+    State(api): State<Api>,
+    access: Access<SymbolsWrite>,
+    Query(query): Query<UploadQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
+    for (name, text) in [("name", &query.name), ("app", &query.app)] {
+        if text.as_ref().is_some_and(|text| text.len() > 255 || text.contains('\0')) {
+            return Err(Problem::new(
+                Kind::InvalidParameter,
+                format!("{name}: at most 255 bytes, none of them NUL"),
+            ));
+        }
+    }
+    let limit = limit(&api, access.tenant()).await?;
+    let chunks = Chunks::new(&headers, body, limit, api.limits.stall())?;
+    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
+    let announced = digest::announced(&headers)?;
+    if announced.is_some() && boundary.is_some() {
+        let detail = "a form's hash is not compared; send the file as the body, or no hash";
+        return Err(Problem::new(Kind::InvalidParameter, detail));
+    }
+    // In a task of its own, so that a client who goes away in the middle does not take with it what
+    // notes the failure and clears the storage. The body then ends with an error.
+    let tenant = access.tenant().clone();
+    let time = Duration::from_secs(api.limits.upload_seconds);
+    let work = tokio::spawn(async move {
+        let file = File { tenant, name: query.name, app: query.app, announced, limit };
+        tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
+            Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
+        })
+    });
+    let uploads: Vec<AcceptedFile> = work.await.map_err(Problem::internal)??;
+    let Some(first) = uploads.first() else {
+        return Err(Problem::new(Kind::InvalidUpload, "the form has no file"));
+    };
+    Ok((StatusCode::ACCEPTED, Json(AcceptedUpload { id: first.id, existing: first.existing, uploads })))
+}
+
+async fn limit(api: &Api, tenant: &TenantId) -> Result<u64, Problem> {
+    let mut tx = api.store.tenant(tenant).await?;
+    let own = tenants::get(&mut tx).await?.map_or(0, |tenant| tenant.limits.upload_bytes);
+    tx.rollback().await?;
+    Ok(if own == 0 { api.limits.upload_bytes } else { own })
+}
+
+async fn all(
+    api: &Api,
+    file: File,
+    boundary: Option<String>,
+    chunks: Chunks,
+) -> Result<Vec<AcceptedFile>, Problem> {
+    let Some(boundary) = boundary else {
+        let name = file.name.clone();
+        let received = receive(api, file, chunks.into_stream()).await?;
+        return Ok(vec![accepted(name, &received)]);
+    };
+    let mut uploads = Vec::new();
+    let mut parts = multer::Multipart::new(chunks.into_stream(), boundary);
+    let malformed = |error| multipart::problem(error, Kind::InvalidUpload);
+    while let Some(field) = parts.next_field().await.map_err(malformed)? {
+        let Some(name) = field.file_name().map(|name| name.chars().take(255).collect::<String>()) else {
+            continue;
+        };
+        if uploads.len() == api.limits.upload_files {
+            let detail = format!("more than {} files; send them one by one", api.limits.upload_files);
+            return Err(Problem::new(Kind::TooLarge, detail));
+        }
+        let file = File { name: Some(name.clone()), ..file.clone() };
+        let received = receive(api, file, multipart::pieces(field, Kind::InvalidUpload)).await?;
+        uploads.push(accepted(Some(name), &received));
+    }
+    Ok(uploads)
+}
+
+fn accepted(file_name: Option<String>, received: &Received) -> AcceptedFile {
+    AcceptedFile {
+        id: received.id,
+        existing: received.existing,
+        file_name,
+        size: received.size,
+        sha256: received.sha256,
+    }
+}

@@ -1,0 +1,39 @@
+//! `POST /v1/tenants/{tenant}/keys`.
+
+use crate::access::{Access, Operator};
+use crate::input::{Json, Path, parameter};
+use crate::operations::keys::{CreatedKey, NewKey, make};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use http::StatusCode;
+use unslide_model::TenantId;
+use unslide_store::tenants;
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound);
+
+/// Create a key of a tenant
+///
+/// The first key of a new tenant, and the only way to a key with the scope `operator`. The key's
+/// text is shown in this answer and never again.
+#[utoipa::path(post, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "create_tenant_key",
+    params(("tenant" = String, Path, description = "The tenant's slug.")),
+    request_body = NewKey,
+    responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
+    security(("key" = ["operator"])))]
+pub async fn create_tenant_key(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Path(tenant): Path<String>,
+    Json(new): Json<NewKey>,
+) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
+    let tenant: TenantId = parameter("tenant", &tenant)?;
+    new.check(api.clock.now())?;
+    let mut tx = api.store.tenant(&tenant).await?;
+    let found = tenants::get(&mut tx).await?;
+    if found.is_none_or(|tenant| tenant.state == tenants::State::Deleted) {
+        return Err(Problem::new(Kind::NotFound, "there is no such tenant"));
+    }
+    let created = make(&api, tx, &access.principal, new).await?;
+    Ok((StatusCode::CREATED, axum::Json(created)))
+}

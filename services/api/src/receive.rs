@@ -1,0 +1,142 @@
+//! One uploaded file on its way to object storage.
+//!
+//! The order makes every failure harmless: a row says that a file is coming; the bytes go to
+//! storage; one transaction says that they have come and adds the job. Whatever breaks in between
+//! leaves the row with the reason, and nothing in storage.
+
+use crate::magic::{ENOUGH, Format};
+use crate::problem::{Kind, Problem};
+use crate::state::Api;
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tokio_util::io::StreamReader;
+use unslide_artifacts::{Put, keys};
+use unslide_model::{ContentHash, TenantId};
+use unslide_store::{TenantTx, Uuid, uploads};
+
+/// What is known of a file before its bytes come.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its name, as the client says.
+    pub name: Option<String>,
+    /// The app that it belongs to, as the client says.
+    pub app: Option<String>,
+    /// The hash that its bytes must have.
+    pub announced: Option<ContentHash>,
+    /// Bytes that it may have.
+    pub limit: u64,
+}
+
+/// A file that is safe in storage.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// The upload, or the earlier one with the same bytes.
+    pub id: Uuid,
+    /// True for an earlier one.
+    pub existing: bool,
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes.
+    pub sha256: ContentHash,
+}
+
+/// Receives one file.
+///
+/// # Errors
+/// What was wrong with the bytes, or with a server that is needed. The upload's row then says so.
+pub async fn receive(
+    api: &Api,
+    file: File,
+    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+) -> Result<Received, Problem> {
+    let mut pieces = Box::pin(pieces);
+    let head = head(&mut pieces).await?;
+    // A wrong file is refused before anything is written anywhere.
+    Format::of(&head)?;
+    let mut tx = api.store.tenant(&file.tenant).await?;
+    let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
+    tx.commit().await?;
+    let whole = stream::once(async { Ok(head) }).chain(pieces);
+    match store(api, &file, id, whole).await {
+        Ok(received) => {
+            api.metrics.upload_bytes.inc_by(received.size);
+            Ok(received)
+        }
+        Err(problem) => {
+            give_up(api, &file.tenant, id, &problem).await;
+            Err(problem)
+        }
+    }
+}
+
+/// The first [`ENOUGH`] bytes or more; fewer only at the end.
+async fn head(pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin)) -> Result<Bytes, Problem> {
+    let mut head = BytesMut::new();
+    while head.len() < ENOUGH {
+        let Some(piece) = pieces.try_next().await? else { break };
+        head.extend_from_slice(&piece);
+    }
+    Ok(head.freeze())
+}
+
+async fn store(
+    api: &Api,
+    file: &File,
+    id: Uuid,
+    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+) -> Result<Received, Problem> {
+    let key = keys::upload(&file.tenant.scope(id));
+    let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
+    let stored = api.objects.put_stream(&key, reader, file.limit, &Put::default()).await?;
+    if file.announced.is_some_and(|announced| announced != stored.sha256) {
+        let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
+        return Err(Problem::new(Kind::ChecksumMismatch, detail));
+    }
+    let mut tx = api.store.tenant(&file.tenant).await?;
+    if let Some(earlier) = same_bytes(&mut tx, &stored.sha256).await? {
+        let detail = format!("the same bytes are the upload {}", earlier.id);
+        uploads::failed(&mut tx, id, "duplicate", &detail, &[]).await?;
+        tx.commit().await?;
+        remove(api, &file.tenant, id).await;
+        return Ok(Received { id: earlier.id, existing: true, size: stored.size, sha256: stored.sha256 });
+    }
+    if !uploads::received(&mut tx, id, stored.size, &stored.sha256).await? {
+        return Err(Problem::unavailable(format!("the upload {id} was given up in the meantime"), 1));
+    }
+    tx.commit().await?;
+    Ok(Received { id, existing: false, size: stored.size, sha256: stored.sha256 })
+}
+
+/// An earlier upload of these bytes that still stands for them. Where its objects were deleted
+/// since, the bytes are new again.
+async fn same_bytes(tx: &mut TenantTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
+    let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
+    if earlier.status != uploads::Status::Done {
+        return Ok(Some(earlier));
+    }
+    let objects = uploads::get(tx, earlier.id).await?;
+    Ok(objects.is_some_and(|(_, objects)| !objects.is_empty()).then_some(earlier))
+}
+
+/// Notes the failure and clears the storage. What fails here is left to the sweep of old uploads.
+async fn give_up(api: &Api, tenant: &TenantId, id: Uuid, problem: &Problem) {
+    remove(api, tenant, id).await;
+    let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
+    let noted = async {
+        let mut tx = api.store.tenant(tenant).await?;
+        uploads::failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
+        tx.commit().await
+    };
+    if let Err(error) = noted.await {
+        tracing::warn!(upload.id = %id, error = %error, "a failed upload could not be noted");
+    }
+}
+
+async fn remove(api: &Api, tenant: &TenantId, id: Uuid) {
+    let key = keys::upload(&tenant.scope(id));
+    if let Err(error) = api.objects.delete(&key).await {
+        tracing::warn!(object.key = %key, error = %error, "an object that nobody needs could not be removed");
+    }
+}

@@ -1,0 +1,153 @@
+//! Accepting connections, and draining them.
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How connections are treated.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// Open connections at once; further ones wait in the listener's backlog.
+    pub limit: usize,
+    /// How long a request's head may take to arrive, the first and each next one.
+    pub head: Duration,
+}
+
+/// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    connections: Connections,
+    stop: impl Future<Output = ()>,
+    drain: Duration,
+) {
+    let tasks = TaskTracker::new();
+    let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
+    let slots = Arc::new(Semaphore::new(connections.limit));
+    tokio::pin!(stop);
+    loop {
+        let accepted = async {
+            // The semaphore is never closed: an error can't come.
+            let slot = slots.clone().acquire_owned().await.ok();
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            () = &mut stop => break,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(stream, app.clone(), connections.head, finish.clone());
+                let abort = abort.clone();
+                tasks.spawn(async move {
+                    tokio::select! {
+                        () = connection => {}
+                        () = abort.cancelled() => {}
+                    }
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, or a connection that was gone at once: the listener itself is sound.
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    drop(listener);
+    finish.cancel();
+    tasks.close();
+    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
+        tracing::warn!(connections.open = tasks.len(), "requests were cut off at the end of the drain time");
+        abort.cancel();
+        tasks.wait().await;
+    }
+}
+
+async fn connection(stream: TcpStream, app: Router, head: Duration, finish: CancellationToken) {
+    // Answers are written whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    tokio::pin!(connection);
+    tokio::select! {
+        // How a connection ends is the client's affair; requests are logged one by one.
+        _ = connection.as_mut() => {}
+        () = finish.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const LIMITS: Connections = Connections { limit: 8, head: Duration::from_secs(5) };
+
+    async fn server(
+        app: Router,
+        drain: Duration,
+    ) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task =
+            tokio::spawn(async move { serve(listener, app, LIMITS, stopped.cancelled_owned(), drain).await });
+        (address, stop, task)
+    }
+
+    async fn send(address: std::net::SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_running_request_ends_before_the_server_does() {
+        let begun = Arc::new(tokio::sync::Notify::new());
+        let notify = begun.clone();
+        let slow = get(|| async move {
+            notify.notify_one();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            "done"
+        });
+        let (address, stop, task) = server(Router::new().route("/", slow), Duration::from_secs(5)).await;
+        let mut stream = send(address, "/").await;
+        begun.notified().await;
+        stop.cancel();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+        task.await.unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_drain_has_an_end() {
+        let begun = Arc::new(tokio::sync::Notify::new());
+        let notify = begun.clone();
+        let stuck = get(|| async move {
+            notify.notify_one();
+            std::future::pending::<()>().await;
+        });
+        let (address, stop, task) = server(Router::new().route("/", stuck), Duration::from_millis(50)).await;
+        let _stream = send(address, "/").await;
+        begun.notified().await;
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,71 @@
+//! What the operations share.
+
+use crate::config::Limits;
+use crate::entropy::Entropy;
+use crate::metrics::Metrics;
+use crate::openapi::Document;
+use crate::trace::Ids;
+use crate::upload_news::UploadNews;
+use std::ops::Deref;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use unslide_artifacts::{ObjectStore, SymcacheCache};
+use unslide_model::Clock;
+use unslide_proto::topics::TopicNames;
+use unslide_runtime::CpuPool;
+use unslide_store::Store;
+use unslide_stream::Producer;
+
+/// The state of the api. Cheap to clone.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+/// What an [`Api`] holds.
+pub struct Inner {
+    /// Tenants, keys, uploads, objects, reports.
+    pub store: Store,
+    /// Uploaded files and symcaches.
+    pub objects: ObjectStore,
+    /// Symcaches on this machine's disk.
+    pub symcaches: SymcacheCache,
+    /// The way to Kafka.
+    pub producer: Producer,
+    /// The topics' names.
+    pub topics: TopicNames,
+    /// Threads for parsing and symbolication.
+    pub cpu: CpuPool,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Bounds on requests.
+    pub limits: Limits,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Ids of requests and spans.
+    pub ids: Ids,
+    /// Randomness for new keys.
+    pub entropy: Entropy,
+    /// News of uploads.
+    pub uploads: UploadNews,
+    /// A permit for each request in work.
+    pub load: Semaphore,
+    /// A permit for each KiB of report bodies in memory.
+    pub memory: Arc<Semaphore>,
+    /// The OpenAPI document, written once.
+    pub document: Document,
+}
+
+impl Api {
+    /// Wraps the state.
+    #[must_use]
+    pub fn new(inner: Inner) -> Api {
+        Api(Arc::new(inner))
+    }
+}
+
+impl Deref for Api {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}

@@ -1,0 +1,140 @@
+//! Tenants and keys.
+
+use crate::world::{World, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use unslide_model::Scope;
+
+#[tokio::test]
+async fn an_operator_makes_a_tenant_and_its_first_key() {
+    let world = World::start().await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let made = world
+        .post_json(
+            "/v1/tenants",
+            &operator,
+            &json!({"id": "stark", "name": "Stark", "limits": {"upload_bytes": 7}}),
+        )
+        .await;
+    let made = made.expect(201);
+    assert_eq!(
+        (&made["id"], &made["state"], &made["limits"]["upload_bytes"]),
+        (&"stark".into(), &"active".into(), &7.into())
+    );
+    assert_eq!(made["announced"], false, "no relay runs in this test");
+    world.post_json("/v1/tenants", &operator, &json!({"id": "stark"})).await.expect_problem(409, "conflict");
+    for bad in [
+        json!({"id": "Stark Industries"}),
+        json!({}),
+        json!({"id": "ab", "nam": "x"}),
+        json!({"id": "ab", "name": ""}),
+    ] {
+        world.post_json("/v1/tenants", &operator, &bad).await.expect_problem(400, "invalid-body");
+    }
+
+    let new = json!({"name": "first", "scopes": ["tenant:admin", "symbols:read"]});
+    let key = world.post_json("/v1/tenants/stark/keys", &operator, &new).await.expect(201);
+    let admin = key["text"].as_str().unwrap();
+    let listed = world.get("/v1/keys", admin).await.expect(200);
+    assert_eq!(listed["items"][0]["id"], key["id"]);
+    assert!(!listed.to_string().contains(admin), "the text is shown once");
+    world.post_json("/v1/tenants/nobody/keys", &operator, &new).await.expect_problem(404, "not-found");
+    world.post_json("/v1/tenants/No/keys", &operator, &new).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn tenants_are_listed_in_pages() {
+    let world = World::start().await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let slugs = |page: &Value| {
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let first = world.get("/v1/tenants?limit=1", &operator).await.expect(200);
+    assert_eq!(slugs(&first), ["acme"]);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = world.get(&format!("/v1/tenants?limit=1&cursor={cursor}"), &operator).await.expect(200);
+    assert_eq!((slugs(&second), second.get("next_cursor")), (vec!["umbrella".to_owned()], None));
+    for query in ["limit=0", "limit=501", "limit=x", "cursor=00", "cursor=zz"] {
+        world.get(&format!("/v1/tenants?{query}"), &operator).await.expect_problem(400, "invalid-parameter");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_is_made_used_and_revoked() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let new = json!({"name": "pipeline", "scopes": ["symbols:read"], "expires_at": "2999-01-01T00:00:00Z"});
+    let made = world.post_json("/v1/keys", &admin, &new).await.expect(201);
+    let (id, text) = (made["id"].as_str().unwrap(), made["text"].as_str().unwrap());
+    assert!(text.starts_with(&format!("unslide_{}_", made["prefix"].as_str().unwrap())));
+    world.get("/v1/symbols", text).await.expect(200);
+    let other = world.master("umbrella").await;
+    world.delete(&format!("/v1/keys/{id}"), &other).await.expect_problem(404, "not-found");
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(204);
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(204);
+    world.get("/v1/symbols", text).await.expect_problem(401, "unauthorized");
+    world.delete("/v1/keys/7", &admin).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_gives_no_more_than_it_may() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = json!({"name": "x", "scopes": ["operator"]});
+    world.post_json("/v1/keys", &admin, &operator).await.expect_problem(403, "insufficient-scope");
+    let one_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
+    let wide = json!({"name": "x", "scopes": ["reports:read"]});
+    world.post_json("/v1/keys", &one_app, &wide).await.expect_problem(403, "insufficient-scope");
+    for bad in [
+        json!({"name": "", "scopes": ["reports:read"]}),
+        json!({"name": "x", "scopes": []}),
+        json!({"name": "x", "scopes": ["reports:everything"]}),
+        json!({"name": "x", "scopes": ["reports:read"], "expires_at": "2001-01-01T00:00:00Z"}),
+        json!({"name": "x", "scopes": ["reports:read"], "app": ""}),
+    ] {
+        world.post_json("/v1/keys", &admin, &bad).await.expect_problem(400, "invalid-body");
+    }
+    world.stop().await;
+}
+
+/// Nothing of the answer tells a key that was never there from one that is over.
+#[tokio::test]
+async fn every_key_that_is_not_in_force_gets_the_same_answer() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let made = world
+        .post_json("/v1/keys", &admin, &json!({"name": "x", "scopes": ["symbols:read"]}))
+        .await
+        .expect(201);
+    let revoked = made["text"].as_str().unwrap().to_owned();
+    world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect(204);
+    let mut gone = world.store.tenant(&tenant("umbrella")).await.unwrap();
+    let left = world.master("umbrella").await;
+    let limits = unslide_store::tenants::Limits::default();
+    unslide_store::tenants::change(&mut gone, "umbrella", unslide_store::tenants::State::Deleted, &limits)
+        .await
+        .unwrap();
+    gone.commit().await.unwrap();
+    let wrong = format!("{}{}", &admin[..admin.len() - 1], if admin.ends_with('a') { 'b' } else { 'a' });
+    let unknown = "unslide_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    for key in ["", "x", unknown, &wrong, &revoked, &left] {
+        let answer = world.get("/v1/symbols", key).await;
+        assert_eq!(answer.headers["www-authenticate"], "Bearer realm=\"unslide\"");
+        let mut body = answer.json();
+        body["request_id"] = "".into();
+        answer.expect_problem(401, "unauthorized");
+        let same = json!({"type": "urn:unslide:problem:unauthorized", "title": "A valid API key is needed", "status": 401, "request_id": ""});
+        assert_eq!(body, same, "{key}");
+    }
+    let basic = world.request(Method::GET, "/v1/symbols", "").basic_auth("user", Some(&admin));
+    world.send(basic).await.expect_problem(401, "unauthorized");
+    world.stop().await;
+}

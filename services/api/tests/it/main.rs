@@ -1,0 +1,10 @@
+//! The api as its clients see it: over HTTP, against real PostgreSQL, Kafka and S3.
+
+mod keys_and_tenants;
+mod openapi;
+mod reports;
+mod sending;
+mod service;
+mod symbols;
+mod uploads;
+mod world;

@@ -1,0 +1,223 @@
+//! The OpenAPI document, and every route of it under every wrong key.
+
+use crate::reports::{A, crash, store};
+use crate::world::{Answer, World};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use unslide_model::Scope;
+
+fn document() -> Value {
+    serde_json::to_value(unslide_api::document()).unwrap()
+}
+
+/// Every operation: id, method, path template, the operation.
+fn operations(document: &Value) -> Vec<(String, Method, String, Value)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            operations.push((id, method, path.clone(), operation.clone()));
+        }
+    }
+    operations
+}
+
+#[test]
+fn the_document_is_as_it_was() {
+    insta::assert_json_snapshot!(document());
+}
+
+#[test]
+fn every_operation_has_an_id_a_scope_and_its_errors() {
+    let document = document();
+    let operations = operations(&document);
+    let ids: BTreeSet<&str> = operations.iter().map(|(id, ..)| id.as_str()).collect();
+    assert_eq!(ids.len(), operations.len(), "operation ids are unique");
+    for (id, method, path, operation) in &operations {
+        assert!(path.starts_with("/v1/"), "{path}");
+        assert!(operation["summary"].as_str().is_some_and(|s| !s.is_empty()), "{id} has a summary");
+        let scopes = operation["security"][0]["key"].as_array().unwrap();
+        let [scope] = scopes.as_slice() else { panic!("{id} needs one scope") };
+        scope.as_str().unwrap().parse::<Scope>().unwrap();
+        let responses = operation["responses"].as_object().unwrap();
+        for status in ["401", "403", "500", "503"] {
+            assert!(responses.contains_key(status), "{id} documents {status}");
+        }
+        if path.contains('{') || operation.get("parameters").is_some() {
+            assert!(responses.contains_key("400") || id == "symbolicate", "{id} documents 400");
+        }
+        if path.contains('{') && *method != Method::POST {
+            assert!(responses.contains_key("404"), "{id} documents 404");
+        }
+        for (status, response) in responses.iter().filter(|(status, _)| status.as_str() >= "400") {
+            let content = &response["content"]["application/problem+json"];
+            assert_eq!(content["schema"]["$ref"], "#/components/schemas/Problem", "{id} {status}");
+            assert!(content["examples"].is_object(), "{id} {status}");
+        }
+    }
+}
+
+/// Every reference leads somewhere.
+#[test]
+fn the_document_is_whole() {
+    fn walk(value: &Value, document: &Value) {
+        match value {
+            Value::Object(members) => {
+                if let Some(Value::String(reference)) = members.get("$ref") {
+                    let pointer = reference.strip_prefix('#').unwrap();
+                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                }
+                members.values().for_each(|value| walk(value, document));
+            }
+            Value::Array(items) => items.iter().for_each(|value| walk(value, document)),
+            _ => {}
+        }
+    }
+    let document = document();
+    walk(&document, &document);
+}
+
+/// How a request with another tenant's key must end.
+enum Foreign {
+    /// What it names does not exist for that tenant.
+    NotFound,
+    /// An empty list.
+    Empty,
+    /// The request names nothing of any tenant: it acts for the key's own.
+    Own(fn(&Value)),
+    /// Only operators get here, who may name any tenant.
+    Operators,
+}
+
+struct Case {
+    path: String,
+    body: Option<Value>,
+    foreign: Foreign,
+}
+
+impl Case {
+    fn new(path: impl Into<String>, foreign: Foreign) -> Case {
+        Case { path: path.into(), body: None, foreign }
+    }
+
+    fn body(self, body: Value) -> Case {
+        Case { body: Some(body), ..self }
+    }
+}
+
+/// Things of the tenant acme, and for each operation a request that names them.
+async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
+    let file = b"\xcf\xfa\xed\xfe some bytes".to_vec();
+    let upload = world.post("/v1/symbols", key, file).await.expect(202);
+    let upload = upload["id"].as_str().unwrap();
+    let debug_id = crate::symbols::stored(world, "acme").await;
+    store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let made =
+        world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
+    let made = made["id"].as_str().unwrap();
+    let all_missing = |body: &Value| {
+        assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()))
+    };
+    let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
+    let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
+    BTreeMap::from([
+        (
+            "upload_symbols",
+            Case::new("/v1/symbols", Foreign::Own(|body| assert_eq!(body["existing"], false)))
+                .body(Value::String("\u{cf}".to_owned())),
+        ),
+        ("get_upload", Case::new(format!("/v1/symbols/uploads/{upload}"), Foreign::NotFound)),
+        ("list_symbols", Case::new("/v1/symbols", Foreign::Empty)),
+        ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        ("delete_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        (
+            "check_symbols",
+            Case::new("/v1/symbols/check", Foreign::Own(all_missing)).body(json!({"debug_ids": [debug_id]})),
+        ),
+        (
+            "send_reports",
+            Case::new("/v1/reports", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crash(A, "1.0")),
+        ),
+        ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
+        ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
+        ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
+        ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
+        ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
+        ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
+        ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),
+        ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
+        ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
+        (
+            "create_tenant_key",
+            Case::new("/v1/tenants/acme/keys", Foreign::Operators)
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        (
+            "create_key",
+            Case::new("/v1/keys", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        ("list_keys", Case::new("/v1/keys", Foreign::Own(own_keys))),
+        ("revoke_key", Case::new(format!("/v1/keys/{made}"), Foreign::NotFound)),
+    ])
+}
+
+async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> Answer {
+    let request = world.request(method.clone(), &case.path, key);
+    world
+        .send(match &case.body {
+            Some(Value::String(_)) => request.body(b"\xcf\xfa\xed\xfe some bytes".to_vec()),
+            Some(body) => request.body(body.to_string()),
+            None => request,
+        })
+        .await
+}
+
+#[tokio::test]
+async fn every_route_refuses_every_wrong_key() {
+    let world = World::start().await;
+    let acme = world.master("acme").await;
+    let everything_but_operator: Vec<Scope> =
+        Scope::ALL.into_iter().filter(|s| *s != Scope::Operator).collect();
+    let umbrella = world.key("umbrella", &everything_but_operator).await;
+    let cases = cases(&world, &acme).await;
+    let document = document();
+    let operations = operations(&document);
+    let names: BTreeSet<&str> = operations.iter().map(|(id, ..)| id.as_str()).collect();
+    assert_eq!(names, cases.keys().copied().collect(), "every operation has its case here");
+    let stranger = "unslide_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    // What changes something comes last.
+    let mut operations = operations;
+    operations.sort_by_key(|(_, method, ..)| *method != Method::GET);
+    for (id, method, _, operation) in &operations {
+        let case = &cases[id.as_str()];
+        for key in ["", stranger] {
+            attempt(&world, method, case, key).await.expect_problem(401, "unauthorized");
+        }
+        let needed: Scope = operation["security"][0]["key"][0].as_str().unwrap().parse().unwrap();
+        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| *scope != needed).collect();
+        let lacking = world.key("acme", &others).await;
+        let detail = attempt(&world, method, case, &lacking).await.expect_problem(403, "insufficient-scope");
+        assert!(detail.contains(needed.as_str()), "{id}: {detail}");
+        let foreign = attempt(&world, method, case, &umbrella).await;
+        match &case.foreign {
+            Foreign::NotFound => drop(foreign.expect_problem(404, "not-found")),
+            Foreign::Empty => assert_eq!(foreign.expect(200), json!({"items": []}), "{id}"),
+            Foreign::Own(check) => {
+                assert!(foreign.status.is_success(), "{id}: {}", foreign.text);
+                check(&foreign.json());
+            }
+            Foreign::Operators => drop(foreign.expect_problem(403, "insufficient-scope")),
+        }
+        // The case itself is sound: with the right key there is something.
+        let right = attempt(&world, method, case, &acme).await;
+        assert!(right.status.is_success(), "{id}: {}", right.text);
+        if let Foreign::Empty = case.foreign {
+            assert_ne!(right.json()["items"], json!([]), "{id}");
+        }
+    }
+    world.stop().await;
+}

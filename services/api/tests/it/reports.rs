@@ -1,0 +1,240 @@
+//! Queries over stored reports.
+
+use crate::world::{World, report, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ContentHash, DebugId, Scope};
+use unslide_report::{ReadLimits, Report};
+use unslide_store::{partitions, reports};
+use unslide_symbolicate::Context;
+
+pub const A: &str = "11111111-1111-1111-1111-111111111111";
+const B: &str = "22222222-2222-2222-2222-222222222222";
+const IMAGE: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+
+/// A report with one frame in an app image that nobody has symbols for.
+pub fn crash(id: &str, version: &str) -> Value {
+    let mut crash = report(id);
+    crash["system"]["CFBundleShortVersionString"] = version.into();
+    crash["binary_images"] = json!([{"image_addr": 0x1_0000_0000_u64, "image_size": 0x10000, "image_vmaddr": 0x1_0000_0000_u64,
+        "name": "/private/var/containers/Bundle/Application/X/Shop.app/Shop", "uuid": IMAGE.to_uppercase(),
+        "cpu_type": 16_777_228, "cpu_subtype": 0}]);
+    crash["crash"]["threads"] = json!([{"index": 0, "crashed": true, "current_thread": true,
+        "registers": {"basic": {"pc": 0x1_0000_1000_u64}},
+        "backtrace": {"skipped": 0, "contents": [{"instruction_addr": 0x1_0000_1000_u64, "object_name": "Shop", "object_addr": 0x1_0000_0000_u64}]}}]);
+    crash
+}
+
+/// Stores a report as an indexer does, and gives the enriched bytes.
+pub async fn store(
+    world: &World,
+    of: &str,
+    crash: &Value,
+    revision: u32,
+    received_at: OffsetDateTime,
+) -> Vec<u8> {
+    let bytes = crash.to_string().into_bytes();
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let of = tenant(of);
+    let context = Context { tenant: Some(&of), revision: Some(revision), ..Context::default() };
+    let enriched = unslide_symbolicate::enrich(&report, &|_| None, &context);
+    let summary = report.summary();
+    let arrival = reports::Arrival {
+        report_id: report.id,
+        content_hash: ContentHash(Sha256::digest(&bytes).into()),
+        revision,
+        received_at,
+        body: unslide_proto::body::compress(&enriched.bytes),
+        size: enriched.bytes.len() as u64,
+        facts: reports::Facts {
+            app: summary.app.unwrap_or_default(),
+            version: summary.version.unwrap_or_default(),
+            build: summary.build.unwrap_or_default(),
+            kind: summary.error_type.unwrap_or_default(),
+            status: "none".to_owned(),
+            device: Some(vec![1]),
+            reason: Some("it crashed".to_owned()),
+            summary: json!({"signal": "SIGSEGV"}),
+            frames: reports::Frames { total: 1, symbolicated: 0, device: 0, missing: 1 },
+            ..reports::Facts::default()
+        },
+        images: vec![reports::ImageUse {
+            debug_id: IMAGE.parse::<DebugId>().unwrap(),
+            name: "Shop".to_owned(),
+            arch: "arm64".to_owned(),
+            system: false,
+            found: false,
+            seen_generation: 0,
+        }],
+        origin: None,
+        traceparent: None,
+    };
+    let day = received_at.date();
+    partitions::ensure(&world.store, day, day).await.unwrap();
+    let mut tx = world.store.tenant(&of).await.unwrap();
+    reports::store(&mut tx, &[arrival], reports::Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+    enriched.bytes
+}
+
+fn now() -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(1_795_000_000).unwrap()
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn reports_are_found_by_every_filter_in_pages() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    store(&world, "acme", &crash(B, "2.0"), 1, now() + Duration::HOUR).await;
+    let all = world.get("/v1/reports", &key).await.expect(200);
+    assert_eq!(ids(&all), [B, A]);
+    let first = &all["items"][1];
+    assert_eq!(
+        (&first["app"], &first["version"], &first["build"]),
+        (&"com.example.shop".into(), &"1.0".into(), &"34".into())
+    );
+    assert_eq!(
+        (&first["type"], &first["revision"], &first["frames"]["missing"]),
+        (&"signal".into(), &1.into(), &1.into())
+    );
+
+    let time = now() + Duration::MINUTE;
+    let time = time.format(&time::format_description::well_known::Rfc3339).unwrap();
+    for (query, found) in [
+        ("app=com.example.shop", vec![B, A]),
+        ("app=com.example", vec![]),
+        ("version=1.0", vec![A]),
+        ("build=34&version=2.0", vec![B]),
+        (&format!("from={time}"), vec![B]),
+        (&format!("to={time}"), vec![A]),
+        ("type=signal", vec![B, A]),
+        ("type=mach", vec![]),
+        ("status=none", vec![B, A]),
+        ("status=complete", vec![]),
+        (&format!("debug_id={}", IMAGE.replace('-', "").to_uppercase()), vec![B, A]),
+        ("debug_id=00000000000000000000000000000000", vec![]),
+    ] {
+        let page = world.get(&format!("/v1/reports?{query}"), &key).await.expect(200);
+        assert_eq!(ids(&page), found, "{query}");
+        assert_eq!(page.get("next_cursor"), None);
+    }
+    let page = world.get("/v1/reports?limit=1&status=none", &key).await.expect(200);
+    assert_eq!(ids(&page), [B]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let next = world.get(&format!("/v1/reports?limit=1&status=none&cursor={cursor}"), &key).await.expect(200);
+    assert_eq!((ids(&next), next.get("next_cursor")), (vec![A], None));
+    let other = world.get(&format!("/v1/reports?limit=1&cursor={cursor}"), &key).await;
+    assert!(other.expect_problem(400, "invalid-parameter").contains("other filters"));
+    for query in ["from=yesterday", "status=fine", "debug_id=7", "limit=0", "color=red", "cursor=01"] {
+        world.get(&format!("/v1/reports?{query}"), &key).await.expect_problem(400, "invalid-parameter");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_is_read_as_json_and_as_text_and_its_tag_changes_with_its_revision() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let stored = store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    let path = format!("/v1/reports/{A}");
+    let json = world.get(&path, &key).await;
+    assert_eq!(json.headers["content-type"], "application/json");
+    assert_eq!(json.text.as_bytes(), stored);
+    assert_eq!(json.headers["x-report-revision"], "1");
+    let tag = json.headers["etag"].clone();
+    let accept = |accept: &'static str| world.request(Method::GET, &path, &key).header("accept", accept);
+    let text = world.send(accept("text/plain")).await;
+    assert_eq!(text.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(text.text.contains("Thread 0 Crashed") && text.text.contains("Shop"), "{}", text.text);
+    assert_ne!(text.headers["etag"], tag);
+    world.send(accept("image/png")).await.expect_problem(406, "not-acceptable");
+
+    let same = world.request(Method::GET, &path, &key).header("if-none-match", tag.clone());
+    let same = world.send(same).await;
+    assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""));
+    store(&world, "acme", &crash(A, "1.0"), 2, now() + Duration::HOUR).await;
+    let newer = world.request(Method::GET, &path, &key).header("if-none-match", tag);
+    let newer = world.send(newer).await;
+    assert_eq!((newer.status.as_u16(), &newer.headers["x-report-revision"]), (200, &"2".parse().unwrap()));
+
+    world.get(&format!("/v1/reports/{B}"), &key).await.expect_problem(404, "not-found");
+    world.get(&format!("{path}?variant=1"), &key).await.expect_problem(404, "not-found");
+    world.get("/v1/reports/7", &key).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_explanation_names_the_rule_and_why_nobody_answered() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    let explained = world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect(200);
+    assert_eq!(explained["images"][0]["debug_id"], IMAGE);
+    assert_eq!(explained["images"][0]["status"], "missing");
+    let frame = &explained["backtraces"][0]["frames"][0];
+    assert_eq!((&frame["rule"], &frame["lookup_address"]), (&5.into(), &"0x100001000".into()));
+    assert!(frame["reason"].as_str().unwrap().contains("no symbols"), "{frame}");
+    world.get(&format!("/v1/reports/{B}/explain"), &key).await.expect_problem(404, "not-found");
+    world.get("/v1/reports/7/explain", &key).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn apps_versions_and_missing_symbols_are_counted() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    store(&world, "acme", &crash(B, "2.0"), 1, now()).await;
+    let apps = world.get("/v1/apps", &key).await.expect(200);
+    assert_eq!(
+        (&apps["items"][0]["app"], &apps["items"][0]["reports"], &apps["items"][0]["versions"]),
+        (&"com.example.shop".into(), &2.into(), &2.into())
+    );
+    assert_eq!(apps["items"][0]["first_day"], "2026-11-18");
+    let versions = world.get("/v1/apps/com.example.shop/versions", &key).await.expect(200);
+    let newest = &versions["items"][0];
+    assert_eq!(
+        (&newest["version"], &newest["reports"], &newest["devices"]),
+        (&"2.0".into(), &1.into(), &1.into())
+    );
+    assert_eq!(
+        (&newest["missing"][0]["debug_id"], &newest["share_symbolicated"]),
+        (&IMAGE.into(), &0.0.into())
+    );
+    world.get("/v1/apps/com.example.bank/versions", &key).await.expect_problem(404, "not-found");
+    let missing = world.get("/v1/missing-symbols?app=com.example.shop", &key).await.expect(200);
+    assert_eq!(
+        (&missing["items"][0]["debug_id"], &missing["items"][0]["reports"]),
+        (&IMAGE.into(), &2.into())
+    );
+    assert_eq!(world.get("/v1/missing-symbols?version=9", &key).await.expect(200)["items"], json!([]));
+    world.get("/v1/missing-symbols?limit=0", &key).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+/// A key for one app sees that app, and learns nothing of the others.
+#[tokio::test]
+async fn a_key_for_one_app_sees_that_app() {
+    let world = World::start().await;
+    let key = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.bank")).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    let mut bank = crash(B, "1.0");
+    bank["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    store(&world, "acme", &bank, 1, now()).await;
+    assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), [B]);
+    world.get("/v1/reports?app=com.example.shop", &key).await.expect_problem(403, "insufficient-scope");
+    world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(404, "not-found");
+    world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_problem(404, "not-found");
+    world.get(&format!("/v1/reports/{B}"), &key).await.expect(200);
+    let apps = world.get("/v1/apps", &key).await.expect(200);
+    assert_eq!(apps["items"].as_array().unwrap().len(), 1);
+    world.get("/v1/apps/com.example.shop/versions", &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}

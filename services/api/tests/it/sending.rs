@@ -1,0 +1,121 @@
+//! `POST /v1/reports`.
+
+use crate::world::{World, report, tenant};
+use flate2::{Compression, write::GzEncoder};
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use std::io::Write;
+use unslide_model::Scope;
+use unslide_proto::headers;
+
+const A: &str = "11111111-1111-1111-1111-111111111111";
+const B: &str = "22222222-2222-2222-2222-222222222222";
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn reports_reach_the_topic_byte_for_byte_in_every_packaging() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let (a, b) = (report(A).to_string(), format!(" {}\n", serde_json::to_string_pretty(&report(B)).unwrap()));
+
+    let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let one = world.request(Method::POST, "/v1/reports", &key).header("traceparent", trace).body(a.clone());
+    let one = world.send(one).await.expect(202);
+    assert_eq!((&one["accepted"], &one["reports"][0]["id"]), (&1.into(), &A.into()));
+
+    let many = world.post("/v1/reports", &key, format!("[{a},{b}]")).await.expect(202);
+    assert_eq!((&many["accepted"], &many["reports"][1]["id"]), (&2.into(), &B.into()));
+    world.post("/v1/reports", &key, format!("{a}\n{a}\n")).await.expect(202);
+    let packed =
+        world.request(Method::POST, "/v1/reports", &key).header("content-encoding", "gzip").body(gzip(&a));
+    world.send(packed).await.expect(202);
+    let part = Part::bytes(format!("[{a}]").into_bytes())
+        .file_name("reports.json")
+        .mime_str("application/json")
+        .unwrap();
+    let form = Form::new().part("reports", part);
+    world.send(world.request(Method::POST, "/v1/reports", &key).multipart(form)).await.expect(202);
+
+    let records = world.sent(7).await;
+    assert_eq!(records.len(), 7);
+    for record in &records {
+        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        let value = std::str::from_utf8(record.value.as_deref().unwrap()).unwrap();
+        assert!(value == a || value == b.trim(), "{value}");
+        let id = if value == a { A } else { B };
+        assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
+    }
+    let traced = records.iter().filter(|r| {
+        r.headers.text(headers::TRACEPARENT).unwrap().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-")
+    });
+    assert_eq!(traced.count(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
+    let world = World::with(|limits| {
+        limits.ingest_bytes = 10_000;
+        limits.ingest_unpacked_bytes = 20_000;
+        limits.report_bytes = 8_000;
+        limits.ingest_reports = 3;
+    })
+    .await;
+    let key = world.master("acme").await;
+    let good = report(A).to_string();
+    let refused = |body: Vec<u8>| async { world.post("/v1/reports", &key, body).await };
+    let detail = refused(format!("[{good}, {{\"a\" 1}}]").into()).await.expect_problem(400, "invalid-report");
+    assert!(detail.contains("at byte"), "{detail}");
+    let detail = refused(format!("[{good}, 7]").into()).await.expect_problem(400, "invalid-report");
+    assert!(detail.starts_with("report 1: "), "{detail}");
+    refused(Vec::new()).await.expect_problem(400, "invalid-report");
+    refused(format!("[{good},{good},{good},{good}]").into()).await.expect_problem(413, "too-large");
+    refused(vec![b' '; 10_001]).await.expect_problem(413, "too-large");
+    refused(gzip(&" ".repeat(20_001))).await.expect_problem(413, "too-large");
+    refused(format!("{{\"a\":\"{}\"}}", "x".repeat(8_000)).into()).await.expect_problem(413, "too-large");
+    refused(b"\x1f\x8b damaged".to_vec()).await.expect_problem(400, "invalid-body");
+    let coded =
+        world.request(Method::POST, "/v1/reports", &key).header("content-encoding", "br").body(good.clone());
+    world.send(coded).await.expect_problem(415, "unsupported-format");
+    let form = world.request(Method::POST, "/v1/reports", &key).header("content-type", "multipart/form-data");
+    world.send(form.body("--")).await.expect_problem(400, "invalid-body");
+    assert_eq!(world.sent(0).await.len(), 0);
+    // An object is taken whatever is in it.
+    world.post("/v1/reports", &key, "{}").await.expect(202);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_suspended_tenant_can_look_but_not_send() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let limits = unslide_store::tenants::Limits::default();
+    unslide_store::tenants::change(&mut tx, "acme", unslide_store::tenants::State::Suspended, &limits)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    world.post("/v1/reports", &key, report(A).to_string()).await.expect_problem(403, "tenant-suspended");
+    world.post("/v1/symbols", &key, "x").await.expect_problem(403, "tenant-suspended");
+    world.get("/v1/symbols", &key).await.expect(200);
+    world.stop().await;
+}
+
+/// A key for one app lets in that app's reports only.
+#[tokio::test]
+async fn a_key_for_one_app_sends_for_that_app() {
+    let world = World::start().await;
+    let key = world.key_for("acme", &[Scope::ReportsWrite], Some("com.example.shop")).await;
+    world.post("/v1/reports", &key, report(A).to_string()).await.expect(202);
+    let mut other = report(B);
+    other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    let detail =
+        world.post("/v1/reports", &key, other.to_string()).await.expect_problem(403, "insufficient-scope");
+    assert!(detail.contains("com.example.shop"), "{detail}");
+    world.stop().await;
+}

@@ -1,0 +1,242 @@
+//! `POST /v1/symbols` and what becomes of an upload.
+
+use crate::world::{World, tenant};
+use reqwest::Method;
+use reqwest::multipart::{Form, Part};
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use unslide_model::{ContentHash, Scope};
+use unslide_store::{Uuid, objects, uploads};
+
+/// Bytes that begin like a thin Mach-O file; the api looks no further.
+fn mach_o(size: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..size).map(|i| u8::try_from(i % 251).unwrap()).collect();
+    bytes[..4].copy_from_slice(&[0xcf, 0xfa, 0xed, 0xfe]);
+    bytes
+}
+
+fn id(body: &serde_json::Value) -> Uuid {
+    body["id"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_upload_is_stored_whole_and_queued_and_the_same_again_changes_nothing() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsWrite, Scope::SymbolsRead]).await;
+    let file = mach_o(20 << 20);
+    let hash = ContentHash(Sha256::digest(&file).into()).to_string();
+    let sent = world.post("/v1/symbols?name=Shop&app=com.example.shop", &key, file.clone()).await.expect(202);
+    assert_eq!(sent["existing"], false);
+    assert_eq!(sent["uploads"][0]["sha256"], hash.as_str());
+    assert_eq!(sent["uploads"][0]["size"], file.len());
+    let upload = id(&sent);
+    let path = format!("/v1/symbols/uploads/{upload}");
+    let status = world.get(&path, &key).await.expect(200);
+    assert_eq!((status["status"].as_str(), status["file_name"].as_str()), (Some("queued"), Some("Shop")));
+    assert_eq!(status["app"], "com.example.shop");
+    assert_eq!(world.objects("acme").await, [format!("t/acme/uploads/{upload}")]);
+
+    // Chunked this time, and with its hash.
+    let pieces = futures::stream::iter(
+        file.chunks(100_000).map(|c| Ok::<_, std::io::Error>(c.to_vec())).collect::<Vec<_>>(),
+    );
+    let request = world.request(Method::POST, "/v1/symbols", &key).header("x-content-sha256", &hash);
+    let again = world.send(request.body(reqwest::Body::wrap_stream(pieces))).await.expect(202);
+    assert_eq!((again["existing"].as_bool(), id(&again)), (Some(true), upload));
+    assert_eq!(world.objects("acme").await.len(), 1, "the second copy is gone");
+
+    // Another tenant knows nothing of it.
+    let other = world.master("umbrella").await;
+    let theirs = world.post("/v1/symbols", &other, file).await.expect(202);
+    assert_eq!(theirs["existing"], false);
+    world.get(&path, &other).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_brings_several_files() {
+    let world = World::with(|limits| limits.upload_files = 2).await;
+    let key = world.master("acme").await;
+    let part = |name: &'static str, size| Part::bytes(mach_o(size)).file_name(name);
+    let form = Form::new().part("a", part("One", 1_000)).text("note", "hello").part("b", part("Two", 2_000));
+    let sent = world.send(world.request(Method::POST, "/v1/symbols", &key).multipart(form)).await.expect(202);
+    let names: Vec<_> =
+        sent["uploads"].as_array().unwrap().iter().map(|u| u["file_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["One", "Two"]);
+    assert_eq!(sent["id"], sent["uploads"][0]["id"]);
+
+    let three =
+        Form::new().part("a", part("1", 1_001)).part("b", part("2", 1_002)).part("c", part("3", 1_003));
+    let refused = world.send(world.request(Method::POST, "/v1/symbols", &key).multipart(three)).await;
+    assert!(refused.expect_problem(413, "too-large").contains("2 files"));
+    let none = world
+        .send(world.request(Method::POST, "/v1/symbols", &key).multipart(Form::new().text("a", "b")))
+        .await;
+    none.expect_problem(400, "invalid-upload");
+    let cut = world
+        .request(Method::POST, "/v1/symbols", &key)
+        .header("content-type", "multipart/form-data; boundary=b");
+    let body = [
+        b"--b\r\nContent-Disposition: form-data; name=\"a\"; filename=\"a\"\r\n\r\n".to_vec(),
+        mach_o(1_000),
+    ]
+    .concat();
+    world.send(cut.body(body)).await.expect_problem(400, "invalid-upload");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_file_is_refused_and_leaves_nothing() {
+    let world = World::with(|limits| limits.upload_bytes = 100_000).await;
+    let key = world.master("acme").await;
+    assert!(
+        world
+            .post("/v1/symbols", &key, "<html>")
+            .await
+            .expect_problem(415, "unsupported-format")
+            .contains("text")
+    );
+    world.post("/v1/symbols", &key, "").await.expect_problem(400, "invalid-upload");
+    world.post("/v1/symbols", &key, mach_o(100_001)).await.expect_problem(413, "too-large");
+    let pieces = futures::stream::iter(vec![Ok::<_, std::io::Error>(mach_o(90_000)), Ok(vec![0; 90_000])]);
+    let chunked = world.request(Method::POST, "/v1/symbols", &key).body(reqwest::Body::wrap_stream(pieces));
+    world.send(chunked).await.expect_problem(413, "too-large");
+    let wrong = world.request(Method::POST, "/v1/symbols", &key).header("x-content-sha256", "0".repeat(64));
+    world.send(wrong.body(mach_o(1_000))).await.expect_problem(400, "checksum-mismatch");
+    let malformed = world.request(Method::POST, "/v1/symbols", &key).header("digest", "sha-256=x");
+    world.send(malformed.body(mach_o(1_000))).await.expect_problem(400, "invalid-parameter");
+    let name = format!("/v1/symbols?name={}", "n".repeat(256));
+    world.post(&name, &key, mach_o(1_000)).await.expect_problem(400, "invalid-parameter");
+    assert_eq!(world.objects("acme").await, Vec::<String>::new());
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_tenants_own_limit_counts() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let limits = unslide_store::tenants::Limits { upload_bytes: 5_000, ..Default::default() };
+    unslide_store::tenants::change(&mut tx, "acme", unslide_store::tenants::State::Active, &limits)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    world.post("/v1/symbols", &key, mach_o(5_001)).await.expect_problem(413, "too-large");
+    world.post("/v1/symbols", &key, mach_o(5_000)).await.expect(202);
+    world.stop().await;
+}
+
+/// The connection ends in the middle of the body: all that is left is a note of the failure.
+#[tokio::test]
+async fn a_cut_connection_leaves_a_note_and_no_object() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut stream =
+        tokio::net::TcpStream::connect(world.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!(
+        "POST /v1/symbols HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\ncontent-length: 30000000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&mach_o(20 << 20)).await.unwrap();
+    drop(stream);
+    let failed = async {
+        loop {
+            let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+            let newest = uploads::newest(&mut tx, 1).await.unwrap();
+            tx.rollback().await.unwrap();
+            if let Some(upload) = newest.into_iter().find(|u| u.status == uploads::Status::Failed) {
+                return upload;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let upload = tokio::time::timeout(Duration::from_secs(20), failed).await.unwrap();
+    assert_eq!(upload.reason.as_deref(), Some("incomplete-body"));
+    assert_eq!(world.objects("acme").await, Vec::<String>::new());
+    let status = world.get(&format!("/v1/symbols/uploads/{}", upload.id), &key).await.expect(200);
+    assert_eq!((&status["status"], &status["reason"]), (&"failed".into(), &"incomplete-body".into()));
+    world.stop().await;
+}
+
+/// A body that stops coming is given up, not waited for.
+#[tokio::test]
+async fn a_stalled_body_is_given_up() {
+    let world = World::with(|limits| limits.stall_seconds = 1).await;
+    let key = world.master("acme").await;
+    let mut stream =
+        tokio::net::TcpStream::connect(world.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!(
+        "POST /v1/symbols HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {key}\r\ncontent-length: 30000000\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&mach_o(1_000)).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 408") && answer.contains("urn:unslide:problem:body-timeout"),
+        "{answer}"
+    );
+    world.stop().await;
+}
+
+/// What a builder does to an upload, without the builder.
+async fn build(world: &World, upload: Uuid, hash: ContentHash) {
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    uploads::building(&mut tx, upload).await.unwrap();
+    let new = objects::NewObject {
+        content_hash: hash,
+        debug_id: Some("0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap()),
+        name: "Shop".to_owned(),
+        arch: "arm64".to_owned(),
+        kind: "dsym".to_owned(),
+        has_dwarf: true,
+        has_symtab: true,
+        has_exports: false,
+        has_sources: false,
+        size: 1_000,
+    };
+    objects::found(&mut tx, upload, "Shop.dSYM/Shop", &new).await.unwrap();
+    objects::rejected(&mut tx, &hash, objects::Status::Malformed, "the load commands end early")
+        .await
+        .unwrap();
+    let skipped = uploads::Skipped { path: "link".to_owned(), reason: "symlink".to_owned() };
+    uploads::done(&mut tx, upload, &[skipped]).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiting_ends_when_the_upload_is_built() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let upload = id(&world.post("/v1/symbols", &key, file.clone()).await.expect(202));
+    let path = format!("/v1/symbols/uploads/{upload}");
+    let early = world.get(&format!("{path}?wait=100ms"), &key).await.expect(200);
+    assert_eq!(early["status"], "queued");
+    let waited = format!("{path}?wait=30s");
+    let begun = tokio::time::Instant::now();
+    let (answer, ()) = tokio::join!(world.get(&waited, &key), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        build(&world, upload, ContentHash(Sha256::digest(&file).into())).await;
+    });
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let done = answer.expect(200);
+    assert_eq!(done["status"], "done");
+    let object = &done["objects"][0];
+    assert_eq!(object["debug_id"], "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
+    assert_eq!(
+        (&object["status"], &object["reason"]),
+        (&"malformed".into(), &"the load commands end early".into())
+    );
+    assert_eq!((&object["offers"]["dwarf"], &object["known"]), (&true.into(), &false.into()));
+    assert_eq!(done["skipped"][0]["reason"], "symlink");
+    world.get(&format!("{path}?wait=soon"), &key).await.expect_problem(400, "invalid-parameter");
+    world.get("/v1/symbols/uploads/7", &key).await.expect_problem(400, "invalid-parameter");
+
+    // Deleted symbols come back with the same file.
+    world.delete("/v1/symbols/0f1e2d3c4b5a69788796a5b4c3d2e1f0", &key).await.expect(204);
+    let again = world.post("/v1/symbols", &key, file).await.expect(202);
+    assert_eq!(again["existing"], false);
+    world.stop().await;
+}

@@ -1,0 +1,230 @@
+//! One api with servers of its own: a database, topics and a bucket that no other test has.
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use unslide_api::{Config, Limits, Settings};
+use unslide_embedded::S3Endpoint;
+use unslide_model::{Scope, Secret, TenantId};
+use unslide_runtime::Host;
+use unslide_store::{Store, keys, tenants};
+use unslide_stream::{BatchLimits, PositionedConsumer, Record, admin, topic_facts};
+use unslide_testkit::servers;
+
+const BUCKET: &str = "unslide-test";
+
+/// A running api and what it runs on.
+pub struct World {
+    pub url: String,
+    pub config: Config,
+    pub store: Store,
+    pub host: Host,
+    pub s3: S3Endpoint,
+    client: reqwest::Client,
+    database: String,
+    folder: tempfile::TempDir,
+    running: JoinHandle<Result<(), unslide_api::Error>>,
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: reqwest::header::HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e} in {}: {}", self.status, self.text))
+    }
+
+    /// The last part of the problem's type, after checking that it is a whole problem.
+    pub fn problem(&self) -> String {
+        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+        let body = self.json();
+        assert_eq!(body["status"], self.status.as_u16());
+        assert_eq!(body["request_id"], self.headers["x-request-id"].to_str().unwrap());
+        assert!(body["title"].is_string());
+        body["type"].as_str().unwrap().strip_prefix("urn:unslide:problem:").unwrap().to_owned()
+    }
+
+    /// Checks the status and gives the body as JSON.
+    pub fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// Checks that this is a problem of a kind, and gives its detail.
+    pub fn expect_problem(self, status: u16, slug: &str) -> String {
+        assert_eq!((self.status.as_u16(), self.problem().as_str()), (status, slug), "{}", self.text);
+        self.json()["detail"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+async fn admin_sql(statement: &str) {
+    use sqlx::{Connection, PgConnection};
+    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+impl World {
+    pub async fn start() -> World {
+        World::with(|_| {}).await
+    }
+
+    /// A world with other bounds.
+    pub async fn with(change: impl FnOnce(&mut Limits)) -> World {
+        // Another test may have been first.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let folder = tempfile::tempdir().unwrap();
+        let s3 = S3Endpoint::start(folder.path(), BUCKET).await.unwrap();
+        let database = servers::unique("api").replace('-', "_");
+        admin_sql(&format!("CREATE DATABASE {database}")).await;
+        let url = servers::postgres();
+        let (server, _) = url.rsplit_once('/').unwrap();
+        let mut config = Config {
+            api: Settings {
+                listen: ([127, 0, 0, 1], 0).into(),
+                cache_dir: folder.path().join("cache"),
+                ..Settings::default()
+            },
+            postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
+            objects: unslide_artifacts::Settings {
+                endpoint: Some(s3.url()),
+                bucket: BUCKET.to_owned(),
+                access_key: Some(s3.credentials().access_key.clone()),
+                secret_key: Secret::new(s3.credentials().secret_key.clone()),
+                path_style: true,
+                ..unslide_artifacts::Settings::default()
+            },
+            kafka: unslide_stream::Settings {
+                topic_prefix: format!("{}.", servers::unique("api")),
+                ..unslide_stream::Settings::single_broker(servers::kafka())
+            },
+        };
+        config.api.limits.announce_seconds = 1;
+        change(&mut config.api.limits);
+        assert_eq!(config.validate(), []);
+        let host = Host::local().unwrap();
+        unslide_store::migrate(&config.postgres.url).await.unwrap();
+        admin::create(&config.kafka).await.unwrap();
+        let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
+        let listener = unslide_api::listen(&config).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let running = tokio::spawn(unslide_api::run_on(listener, config.clone(), host.clone()));
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        let world = World { url, config, store, host, s3, client, database, folder, running };
+        for name in ["acme", "umbrella"] {
+            let mut tx = world.store.tenant(&tenant(name)).await.unwrap();
+            tenants::create(&mut tx, name, &tenants::Limits::default()).await.unwrap().unwrap();
+            tx.commit().await.unwrap();
+        }
+        world
+    }
+
+    /// Stops the api, which must drain, and takes everything away.
+    pub async fn stop(self) {
+        self.host.shutdown.begin();
+        tokio::time::timeout(Duration::from_secs(10), self.running).await.unwrap().unwrap().unwrap();
+        self.store.close().await;
+        admin::delete(&self.config.kafka).await.unwrap();
+        // Fails where a connection was left open.
+        admin_sql(&format!("DROP DATABASE {}", self.database)).await;
+        self.s3.stop().await;
+        self.folder.close().unwrap();
+    }
+
+    /// A new key of a tenant.
+    pub async fn key(&self, of: &str, scopes: &[Scope]) -> String {
+        self.key_for(of, scopes, None).await
+    }
+
+    /// A new key of a tenant for one app.
+    pub async fn key_for(&self, of: &str, scopes: &[Scope], app: Option<&str>) -> String {
+        let new = keys::NewKey {
+            name: "test".to_owned(),
+            scopes: scopes.to_vec(),
+            app: app.map(str::to_owned),
+            expires_at: None,
+        };
+        let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
+        let entropy = unslide_api::entropy::Entropy::default().key().unwrap();
+        let (_, text) = keys::create(&mut tx, &new, &entropy).await.unwrap();
+        tx.commit().await.unwrap();
+        text.reveal().to_owned()
+    }
+
+    /// A key with every scope.
+    pub async fn master(&self, of: &str) -> String {
+        self.key(of, &Scope::ALL).await
+    }
+
+    /// A request, to be completed and given to [`World::send`].
+    pub fn request(&self, method: Method, path: &str, key: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        if key.is_empty() { request } else { request.bearer_auth(key) }
+    }
+
+    pub async fn send(&self, request: RequestBuilder) -> Answer {
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.unwrap() }
+    }
+
+    pub async fn get(&self, path: &str, key: &str) -> Answer {
+        self.send(self.request(Method::GET, path, key)).await
+    }
+
+    pub async fn delete(&self, path: &str, key: &str) -> Answer {
+        self.send(self.request(Method::DELETE, path, key)).await
+    }
+
+    pub async fn post(&self, path: &str, key: &str, body: impl Into<reqwest::Body>) -> Answer {
+        self.send(self.request(Method::POST, path, key).body(body)).await
+    }
+
+    pub async fn post_json(&self, path: &str, key: &str, body: &Value) -> Answer {
+        self.post(path, key, body.to_string()).await
+    }
+
+    /// Every record of the input topic so far, at least `at_least`.
+    pub async fn sent(&self, at_least: usize) -> Vec<Record> {
+        let (kafka, topic) = (&self.config.kafka, self.config.kafka.topics().input);
+        let facts = topic_facts(kafka, &topic).await.unwrap();
+        let starts: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
+        let mut consumer = PositionedConsumer::open(kafka, &topic, &starts).await.unwrap();
+        let limits = BatchLimits { records: 1_000, bytes: 1 << 26, wait: Duration::from_millis(200) };
+        let mut records = Vec::new();
+        for _ in 0..50 {
+            records.extend(consumer.next_batch(limits).await.unwrap().records);
+            if records.len() >= at_least {
+                break;
+            }
+        }
+        assert!(records.len() >= at_least, "{} records", records.len());
+        records
+    }
+
+    /// Keys in the bucket.
+    pub async fn objects(&self, of: &str) -> Vec<String> {
+        let objects = unslide_artifacts::ObjectStore::s3(&self.config.objects).await;
+        let prefix = unslide_artifacts::keys::tenant_prefix(&tenant(of));
+        let page = objects.list(&prefix, None, 1_000).await.unwrap();
+        page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
+    }
+}
+
+/// A report with this id.
+pub fn report(id: &str) -> Value {
+    json!({"report": {"id": id, "version": "3.6.0", "type": "standard"},
+        "system": {"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2", "CFBundleVersion": "34"},
+        "binary_images": [], "crash": {"error": {"type": "signal"}, "threads": []}})
+}
