@@ -183,6 +183,15 @@ impl<'a> MachO<'a> {
                 None => return Some(Err(malformed("__TEXT ends past the last address"))),
             }
         }
+        let (file_offset, file_size) = if is_64 {
+            (body.u64(40)?, body.u64(48)?)
+        } else {
+            (body.word(32, false)?, body.word(36, false)?)
+        };
+        // Other segments of a dSYM keep the sizes that they have in the linked file.
+        if segment == b"__DWARF" && self.data.get(file_offset, file_size).is_none() {
+            return Some(Err(malformed("the file ends before its debug information does")));
+        }
         let count = body.u32(if is_64 { 64 } else { 48 })?;
         let (mut at, step) = if is_64 { (72, 80) } else { (56, 68) };
         for _ in 0..count {
