@@ -4,6 +4,7 @@
 pub mod admin;
 mod client;
 mod error;
+pub mod lane;
 mod positioned;
 mod producer;
 mod record;

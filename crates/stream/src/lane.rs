@@ -1,0 +1,321 @@
+//! A transactional lane: takes records from topics in a consumer group, has outputs made of them,
+//! and writes all outputs together with the consumed offsets in one transaction.
+//!
+//! A lane is one OS thread. Only that thread polls, so the group's rebalances happen between
+//! transactions and never within one, and no partition is given up while offsets of it are on
+//! their way. The next batch is prepared on the async runtime while one is committed.
+
+mod attempts;
+mod commit;
+mod context;
+mod engine;
+mod gather;
+mod membership;
+mod rewind;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+use crate::error::StreamError;
+use crate::positioned::BatchLimits;
+use crate::record::{OutRecord, Record, RecordRef};
+use crate::settings::Settings;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use unslide_proto::report::Outcome;
+
+/// What became of one input record.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The record.
+    pub source: RecordRef,
+    /// What is written for it, on whatever topics; may be nothing where the account says so.
+    pub outputs: Vec<OutRecord>,
+    /// Its outcomes by tenant (empty: no valid tenant): one, or one for each report of an array.
+    pub outcomes: Vec<(String, Outcome)>,
+}
+
+/// Nothing can be prepared for now, and it is no record's fault.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    /// Why, for readiness and the log.
+    pub reason: String,
+    /// How long to wait before the next try.
+    pub wait: Duration,
+}
+
+/// Why the lane itself ends a record's way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The process died each time that this record was the first of its partition.
+    KillsWorker {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The broker refuses an output of this record for good.
+    Unpublishable {
+        /// What the broker said.
+        detail: String,
+    },
+    /// Preparing this record panicked.
+    Panicked {
+        /// The panic's text.
+        detail: String,
+    },
+}
+
+/// What a lane does with records.
+pub trait Processor: Send + Sync + 'static {
+    /// Makes the outputs of a batch: one [`Done`] for each record, in the same order. Runs on the
+    /// async runtime; while it runs, no transaction is open.
+    ///
+    /// # Errors
+    /// [`Pause`] where it can't be done now. The same records come again.
+    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
+
+    /// The end of a record that can't be processed: dead-letter, with its bytes untouched.
+    fn refused(&self, record: &Record, why: &Refusal) -> Done;
+
+    /// What else belongs to the transaction: the account of what it does.
+    fn account(&self, done: &[&Done]) -> Vec<OutRecord>;
+
+    /// Called when a transaction is committed: for metrics. `records` and `done` are in the same
+    /// order.
+    fn committed(&self, records: &[&Record], done: &[&Done]);
+}
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionEnd {
+    /// Its outputs and offsets are visible.
+    Committed,
+    /// It was aborted and the batch is tried again.
+    Aborted,
+    /// Its end is not known: a new producer finds out.
+    Unknown,
+}
+
+/// Figures of a lane, for metrics. Called on the lane's thread.
+pub trait Observer: Send + Sync + 'static {
+    /// A transaction ended after so many seconds.
+    fn transaction(&self, _end: TransactionEnd, _seconds: f64) {}
+    /// So many bytes of input are held: gathered, being prepared or being committed.
+    fn in_flight(&self, _bytes: usize) {}
+    /// Records of assigned partitions that wait, and offsets that open transactions hold back.
+    fn lag(&self, _records: i64, _open: i64) {}
+    /// Partitions were given to this lane or taken from it.
+    fn assigned(&self, _partitions: usize) {}
+}
+
+/// An observer that looks away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// One lane.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    /// The lane's name, such as `live`.
+    pub name: String,
+    /// The worker slot's name: the same over restarts, and no other process's at the same time.
+    pub worker: String,
+    /// The input topics, with the installation's prefix.
+    pub topics: Vec<String>,
+    /// When a batch is full.
+    pub batch: BatchLimits,
+    /// Times; see [`Timings`].
+    pub timings: Timings,
+}
+
+/// The times that a lane keeps. The defaults make the stall after a kill less than thirty seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Timings {
+    /// After this long the broker aborts a transaction that nobody ends.
+    pub transaction: Duration,
+    /// After this long without a sign of life a member's partitions go to others.
+    pub session: Duration,
+    /// A lane that does not poll for this long is taken for hung.
+    pub poll_interval: Duration,
+}
+
+impl Default for Timings {
+    fn default() -> Timings {
+        Timings {
+            transaction: Duration::from_secs(15),
+            session: Duration::from_secs(10),
+            poll_interval: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What a lane is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// True once the group has taken this member in.
+    pub joined: bool,
+    /// Partitions assigned to it.
+    pub partitions: usize,
+    /// Why nothing is processed for now.
+    pub paused: Option<String>,
+    /// Transactions committed since the start.
+    pub commits: u64,
+    /// Records of those transactions.
+    pub records: u64,
+    /// The thread has ended.
+    pub ended: bool,
+}
+
+/// Why a lane ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// A client could not be made or is broken for good.
+    #[error("the lane {lane} can't go on")]
+    Client {
+        /// The lane's name.
+        lane: String,
+        /// What is wrong.
+        #[source]
+        source: StreamError,
+    },
+    /// Another process uses the same worker name.
+    #[error(
+        "the lane {lane} was fenced off again and again: another process runs under the worker name {worker}"
+    )]
+    Fenced {
+        /// The lane's name.
+        lane: String,
+        /// The name that both use.
+        worker: String,
+    },
+    /// The processor gave another number of results than it was given records.
+    #[error("the lane {lane} got {got} results for {asked} records")]
+    Miscount {
+        /// The lane's name.
+        lane: String,
+        /// Results.
+        got: usize,
+        /// Records.
+        asked: usize,
+    },
+    /// The thread panicked.
+    #[error("the lane {lane} panicked")]
+    Panicked {
+        /// The lane's name.
+        lane: String,
+    },
+}
+
+/// When a lane has to stop.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    asked: AtomicBool,
+    deadline: parking_lot::Mutex<Option<Instant>>,
+}
+
+impl Stop {
+    fn asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+
+    fn expired(&self) -> bool {
+        self.deadline.lock().is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+/// A running lane. Dropped, it stops as fast as it can.
+pub struct Lane {
+    status: watch::Receiver<LaneStatus>,
+    stop: Arc<Stop>,
+    end: Option<tokio::sync::oneshot::Receiver<Result<(), LaneError>>>,
+    name: String,
+}
+
+impl Lane {
+    /// Starts the lane's thread. Preparation runs on the runtime that this is called on.
+    ///
+    /// # Errors
+    /// [`StreamError::Settings`] for settings that can't work. Kafka need not be there yet.
+    pub fn start<P: Processor>(
+        settings: &Settings,
+        config: LaneConfig,
+        processor: Arc<P>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Lane, StreamError> {
+        settings.checked()?;
+        let (sender, status) = watch::channel(LaneStatus::default());
+        let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: parking_lot::Mutex::new(None) });
+        let (ended, end) = tokio::sync::oneshot::channel();
+        let name = config.name.clone();
+        let runtime = tokio::runtime::Handle::current();
+        let (lane_stop, lane_settings, lane) = (Arc::clone(&stop), settings.clone(), name.clone());
+        let status_sender = sender.clone();
+        std::thread::Builder::new()
+            .name(format!("lane {name}"))
+            .spawn(move || {
+                let work = std::panic::AssertUnwindSafe(|| {
+                    engine::Engine::open(
+                        &lane_settings,
+                        config,
+                        processor,
+                        observer,
+                        sender,
+                        lane_stop,
+                        runtime,
+                    )
+                    .and_then(engine::Engine::run)
+                });
+                let result = std::panic::catch_unwind(work)
+                    .unwrap_or_else(|_| Err(LaneError::Panicked { lane: lane.clone() }));
+                if let Err(error) = &result {
+                    tracing::error!(lane, error = error as &dyn std::error::Error, "a lane ended");
+                }
+                status_sender.send_modify(|s| s.ended = true);
+                // Nobody may be waiting any more.
+                let _ = ended.send(result);
+            })
+            .map_err(|e| StreamError::Settings(format!("no thread for the lane {name}: {e}")))?;
+        Ok(Lane { status, stop, end: Some(end), name })
+    }
+
+    /// What the lane is doing, to be watched.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<LaneStatus> {
+        self.status.clone()
+    }
+
+    /// Asks the lane to stop: it takes nothing more, ends what it has begun, commits, and leaves. What
+    /// is not done `within` is given up; nothing is lost by that. Returns at once.
+    pub fn stop(&self, within: Duration) {
+        *self.stop.deadline.lock() = Some(Instant::now() + within);
+        self.stop.asked.store(true, Ordering::Release);
+    }
+
+    /// Waits for the lane's end.
+    ///
+    /// # Errors
+    /// Why it ended, where nobody had asked it to.
+    pub async fn ended(&mut self) -> Result<(), LaneError> {
+        match self.end.as_mut() {
+            None => Ok(()),
+            Some(end) => {
+                let result = end.await;
+                self.end = None;
+                result.unwrap_or_else(|_| Err(LaneError::Panicked { lane: self.name.clone() }))
+            }
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if !self.stop.asked() {
+            self.stop(Duration::ZERO);
+        }
+    }
+}

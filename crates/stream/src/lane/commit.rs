@@ -1,0 +1,204 @@
+//! Writing what is ready.
+
+use super::attempts::Attempts;
+use super::context::{Mark, Place, offsets};
+use super::engine::Engine;
+use super::slots::Ready;
+use super::transaction::Fault;
+use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
+use crate::record::Record;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::Consumer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Aborts of one batch after which the producer is made anew.
+const ABORTS: u32 = 10;
+/// Fences in a row after which another process must be using the same worker name.
+const FENCES: u32 = 5;
+
+/// What of a batch is still this lane's.
+struct Cut {
+    /// Indexes of its records.
+    items: Vec<usize>,
+    /// What is committed for each partition, and where its attempts stand afterwards.
+    next: BTreeMap<Place, (i64, Attempts)>,
+}
+
+impl<P: Processor> Engine<P> {
+    /// Commits what is ready, batch by batch. `Ok(false)`: this lane is "killed" (in tests).
+    pub(super) fn commit_ready(&mut self) -> Result<bool, LaneError> {
+        while self.producing && !self.rewinding && !self.notes_under_way() {
+            let due = self.ready.front().is_some_and(|r| r.not_before.is_none_or(|at| Instant::now() >= at));
+            if !due {
+                break;
+            }
+            let Some(mut ready) = self.ready.pop_front() else { break };
+            let cut = self.cut(&ready);
+            if cut.items.is_empty() {
+                continue;
+            }
+            let begun = Instant::now();
+            let result = match self.offsets(&cut) {
+                Ok(list) => self.transact(&ready, &cut, &list),
+                Err(fault) => Err(fault),
+            };
+            let seconds = begun.elapsed().as_secs_f64();
+            match result {
+                Ok(()) => {
+                    self.observer.transaction(TransactionEnd::Committed, seconds);
+                    self.note_commit(&ready, &cut);
+                }
+                Err(Fault::Redo(why)) => {
+                    self.observer.transaction(TransactionEnd::Aborted, seconds);
+                    ready.aborted += 1;
+                    if ready.aborted > ABORTS {
+                        tracing::error!(aborted = ready.aborted, "a batch can't be committed: {why}");
+                        self.start_over()?;
+                    } else {
+                        tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");
+                        self.wait(ready, Duration::from_millis(100));
+                    }
+                    break;
+                }
+                Err(Fault::Operator(why)) => {
+                    self.observer.transaction(TransactionEnd::Aborted, seconds);
+                    tracing::error!("the lane pauses: {why}");
+                    self.paused = Some(why);
+                    self.wait(ready, Duration::from_secs(5));
+                    break;
+                }
+                Err(Fault::Refused { items, detail }) => {
+                    self.observer.transaction(TransactionEnd::Aborted, seconds);
+                    self.narrow_down(ready, &cut.items, &items, detail);
+                }
+                Err(Fault::Unknown(why)) => {
+                    self.observer.transaction(TransactionEnd::Unknown, seconds);
+                    tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
+                    self.start_over()?;
+                }
+                Err(Fault::Fenced(why)) => {
+                    self.observer.transaction(TransactionEnd::Unknown, seconds);
+                    self.fenced += 1;
+                    tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
+                    if self.fenced >= FENCES {
+                        return Err(LaneError::Fenced {
+                            lane: self.lane.name.clone(),
+                            worker: self.lane.worker.clone(),
+                        });
+                    }
+                    self.start_over()?;
+                }
+                #[cfg(test)]
+                Err(Fault::Killed) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn wait(&mut self, mut ready: Ready, time: Duration) {
+        ready.not_before = Some(Instant::now() + time);
+        self.ready.push_front(ready);
+    }
+
+    /// Cuts a batch to the partitions that are this lane's, under the lock that the rebalance
+    /// callback takes.
+    fn cut(&self, ready: &Ready) -> Cut {
+        let ownership = self.consumer.context().ownership.lock();
+        let mut items = Vec::with_capacity(ready.held.len());
+        let mut last: BTreeMap<Place, (i64, usize)> = BTreeMap::new();
+        for (index, held) in ready.held.iter().enumerate() {
+            if held.is_current(&ownership) {
+                items.push(index);
+                let entry = last.entry(held.place()).or_insert((0, 0));
+                *entry = (held.record.at.offset + 1, entry.1 + 1);
+            }
+        }
+        let next = last.into_iter().map(|(place, (offset, count))| {
+            let attempts = match ownership.owned.get(&place).map(|owned| owned.mark) {
+                Some(
+                    Mark::Written { attempts, .. } | Mark::Clear { attempts } | Mark::Known { attempts, .. },
+                ) => attempts.done(count),
+                Some(Mark::Unread) | None => Attempts::default(),
+            };
+            (place, (offset, attempts))
+        });
+        Cut { items, next: next.collect() }
+    }
+
+    fn offsets(&self, cut: &Cut) -> Result<TopicPartitionList, Fault> {
+        offsets(cut.next.iter().map(|(place, (offset, attempts))| (place, *offset, *attempts)))
+            .map_err(|e| Fault::Redo(e.to_string()))
+    }
+
+    fn transact(&self, ready: &Ready, cut: &Cut, list: &TopicPartitionList) -> Result<(), Fault> {
+        let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
+        let account = self.processor.account(&done);
+        let outputs = cut
+            .items
+            .iter()
+            .flat_map(|index| ready.done[*index].outputs.iter().map(|output| (*index, output)))
+            // A refused account is nobody's fault in the batch: its number is no item's.
+            .chain(account.iter().map(|output| (ready.held.len(), output)));
+        let metadata = || {
+            let _ownership = self.consumer.context().ownership.lock();
+            membership::metadata(&self.consumer)
+        };
+        self.producer.run(outputs, list, metadata, &self.stop)
+    }
+
+    fn note_commit(&mut self, ready: &Ready, cut: &Cut) {
+        let mut ownership = self.consumer.context().ownership.lock();
+        for (place, (_, attempts)) in &cut.next {
+            if let Some(owned) = ownership.owned.get_mut(place) {
+                owned.mark = Mark::Clear { attempts: *attempts };
+            }
+        }
+        drop(ownership);
+        self.fenced = 0;
+        self.paused = None;
+        self.commits += 1;
+        self.records += cut.items.len() as u64;
+        let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();
+        let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
+        self.processor.committed(&records, &done);
+    }
+
+    /// The broker refuses outputs of `refused`: finds the record that they belong to and ends its way.
+    fn narrow_down(&mut self, mut ready: Ready, items: &[usize], refused: &BTreeSet<usize>, detail: String) {
+        if ready.held.len() == 1 {
+            if ready.replaced || refused.iter().all(|item| *item >= ready.held.len()) {
+                let why = format!("Kafka refuses what this lane writes itself: {detail}");
+                tracing::error!("the lane pauses: {why}");
+                self.paused = Some(why);
+                return self.wait(ready, Duration::from_secs(5));
+            }
+            let record = &ready.held[0].record;
+            tracing::error!("Kafka refuses the outputs of {:?} for good: {detail}", record.at);
+            ready.done = vec![self.processor.refused(record, &Refusal::Unpublishable { detail })];
+            ready.replaced = true;
+            self.ready.push_front(ready);
+            return;
+        }
+        // A batch of the protocol is refused as a whole, so innocent records may be among them. One
+        // alone is cut out; of several, each half is tried.
+        let (first, last) = match (refused.first(), refused.last()) {
+            (Some(first), Some(last)) if *last < ready.held.len() => (*first, *last),
+            _ => (0, ready.held.len() - 1),
+        };
+        tracing::warn!(
+            records = items.len(),
+            refused = refused.len(),
+            "a batch is refused and cut up: {detail}"
+        );
+        let at = if first == last {
+            if first > 0 { first } else { 1 }
+        } else {
+            first + (last - first).div_ceil(2)
+        };
+        let (front, back) = ready.split(at);
+        self.ready.push_front(back);
+        self.ready.push_front(front);
+    }
+}

@@ -1,0 +1,216 @@
+//! What the consumer's callbacks change: which partitions are this lane's, and since when.
+
+use super::Observer;
+use super::attempts::Attempts;
+use crate::client;
+use parking_lot::Mutex;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::statistics::Statistics;
+use rdkafka::util::Timeout;
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A partition of a topic.
+pub(super) type Place = (Arc<str>, i32);
+
+/// Where a partition's attempts stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The committed offset's metadata was not read yet.
+    Unread,
+    /// The metadata of the committed offset, where there is one. No attempt is written yet.
+    Known { offset: Option<i64>, attempts: Attempts },
+    /// An attempt is written at this offset.
+    Written { offset: i64, attempts: Attempts },
+    /// A transaction was committed since: no attempt has to be written.
+    Clear { attempts: Attempts },
+}
+
+/// A partition that is this lane's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owned {
+    /// No two assignments, also of one partition, have the same epoch.
+    pub epoch: u64,
+    pub mark: Mark,
+    /// True once a record was polled: then the client has a position that must be set back on a rewind.
+    pub touched: bool,
+}
+
+/// The partitions that are this lane's now.
+#[derive(Debug, Default)]
+pub(super) struct Ownership {
+    next_epoch: u64,
+    pub owned: BTreeMap<Place, Owned>,
+    /// Commits of attempts that the coordinator has not answered yet.
+    pub unanswered: u64,
+    /// Set by a revocation, so that gathered records of those partitions are let go.
+    pub changed: bool,
+    /// True while fetching is paused: new partitions are paused as well.
+    pub paused: bool,
+}
+
+impl Ownership {
+    pub(super) fn fresh_epoch(&mut self) -> u64 {
+        self.next_epoch += 1;
+        self.next_epoch
+    }
+
+    /// The epoch of a partition; `None` where it is not this lane's.
+    pub(super) fn epoch(&self, place: &Place) -> Option<u64> {
+        self.owned.get(place).map(|owned| owned.epoch)
+    }
+
+    /// Makes everything prepared so far worthless, as after a rewind.
+    pub(super) fn renew_epochs(&mut self) {
+        let first = self.next_epoch + 1;
+        self.next_epoch += self.owned.len() as u64;
+        for (n, owned) in self.owned.values_mut().enumerate() {
+            owned.epoch = first + n as u64;
+            owned.touched = false;
+        }
+    }
+}
+
+/// The lane's side of the consumer.
+pub(super) struct LaneContext {
+    /// Held by the rebalance callback, and whenever group metadata is read or offsets are cut to
+    /// the assignment.
+    pub ownership: Mutex<Ownership>,
+    pub observer: Arc<dyn Observer>,
+}
+
+impl LaneContext {
+    pub(super) fn new(observer: Arc<dyn Observer>) -> LaneContext {
+        LaneContext { ownership: Mutex::new(Ownership::default()), observer }
+    }
+
+    /// Writes attempts back that did not end with the process. The answer does not matter: an
+    /// attempt too many counts only if the process dies several times more.
+    pub(super) fn take_back(consumer: &BaseConsumer<LaneContext>, marks: &[(Place, i64, Attempts)]) {
+        if marks.is_empty() {
+            return;
+        }
+        let entries = marks.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
+        let list = offsets(entries);
+        if let Err(e) = list.and_then(|list| consumer.commit(&list, CommitMode::Async)) {
+            tracing::debug!(error = %e, "an attempt could not be taken back");
+        }
+    }
+}
+
+/// A list of offsets with attempts as their metadata.
+pub(super) fn offsets<'a>(
+    entries: impl IntoIterator<Item = (&'a Place, i64, Attempts)>,
+) -> KafkaResult<TopicPartitionList> {
+    let mut list = TopicPartitionList::new();
+    for ((topic, partition), offset, attempts) in entries {
+        let mut element = list.add_partition(topic, *partition);
+        element.set_offset(Offset::Offset(offset))?;
+        let text = attempts.to_string();
+        if !text.is_empty() {
+            element.set_metadata(&text);
+        }
+    }
+    Ok(list)
+}
+
+/// A list of partitions.
+pub(super) fn places<'a>(entries: impl IntoIterator<Item = &'a Place>) -> TopicPartitionList {
+    let mut list = TopicPartitionList::new();
+    for (topic, partition) in entries {
+        list.add_partition(topic, *partition);
+    }
+    list
+}
+
+impl ClientContext for LaneContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let ownership = self.ownership.lock();
+        let (mut waiting, mut open) = (0, 0);
+        for (topic, partition) in ownership.owned.keys() {
+            let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
+            let Some(p) = known else { continue };
+            // Negative values stand for "not known yet".
+            waiting += p.consumer_lag.max(0);
+            if p.hi_offset >= 0 && p.ls_offset >= 0 {
+                open += (p.hi_offset - p.ls_offset).max(0);
+            }
+        }
+        self.observer.lag(waiting, open);
+    }
+}
+
+impl ConsumerContext for LaneContext {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Revoke(list) = rebalance else { return };
+        let lost = consumer.assignment_lost();
+        let mut ownership = self.ownership.lock();
+        let mut written = Vec::new();
+        for element in list.elements() {
+            let place: Place = (element.topic().into(), element.partition());
+            if let Some(owned) = ownership.owned.remove(&place)
+                && let Mark::Written { offset, attempts } = owned.mark
+            {
+                written.push((place, offset, attempts));
+            }
+        }
+        ownership.changed = true;
+        self.observer.assigned(ownership.owned.len());
+        if !lost && !written.is_empty() {
+            LaneContext::take_back(consumer, &written);
+            ownership.unanswered += 1;
+        }
+        tracing::info!(
+            partitions = list.count(),
+            remaining = ownership.owned.len(),
+            lost,
+            "partitions were taken from this lane"
+        );
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Assign(list) = rebalance else { return };
+        let mut ownership = self.ownership.lock();
+        for element in list.elements() {
+            let epoch = ownership.fresh_epoch();
+            let owned = Owned { epoch, mark: Mark::Unread, touched: false };
+            ownership.owned.insert((element.topic().into(), element.partition()), owned);
+        }
+        if ownership.paused
+            && list.count() > 0
+            && let Err(e) = consumer.pause(list)
+        {
+            tracing::warn!(error = %e, "new partitions could not be paused");
+        }
+        self.observer.assigned(ownership.owned.len());
+        tracing::info!(
+            partitions = list.count(),
+            total = ownership.owned.len(),
+            "partitions were given to this lane"
+        );
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
+        if let Err(e) = result {
+            tracing::debug!(error = %e, "an attempt could not be written");
+        }
+        let mut ownership = self.ownership.lock();
+        ownership.unanswered = ownership.unanswered.saturating_sub(1);
+    }
+
+    fn main_queue_min_poll_interval(&self) -> Timeout {
+        Timeout::After(Duration::from_millis(100))
+    }
+}

@@ -1,0 +1,574 @@
+//! The lane's thread: poll, gather, have prepared, commit.
+
+use super::attempts::{Attempts, GIVE_UP};
+use super::context::{LaneContext, Mark, Place, offsets, places};
+use super::gather::{Gather, Held};
+use super::slots::{Batch, Prepared, Ready, Slot};
+use super::transaction::TxProducer;
+use super::{
+    LaneConfig, LaneError, LaneStatus, Observer, Pause, Processor, Refusal, Stop, membership, rewind,
+};
+use crate::error::StreamError;
+use crate::record::Record;
+use crate::settings::Settings;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The longest time between two polls while nothing else is done.
+const POLL: Duration = Duration::from_millis(100);
+/// How long one wait for a preparation lasts, between polls.
+const GLANCE: Duration = Duration::from_millis(5);
+/// How long the coordinator may take to note an attempt.
+const NOTE: Duration = Duration::from_secs(2);
+
+pub(super) struct Engine<P> {
+    pub(super) lane: LaneConfig,
+    settings: Settings,
+    pub(super) processor: Arc<P>,
+    pub(super) observer: Arc<dyn Observer>,
+    status: watch::Sender<LaneStatus>,
+    pub(super) stop: Arc<Stop>,
+    runtime: tokio::runtime::Handle,
+    pub(super) consumer: BaseConsumer<LaneContext>,
+    pub(super) producer: TxProducer,
+    /// The producer has fenced its predecessors off and may be used.
+    pub(super) producing: bool,
+    /// Partitions have to be set back to their committed offsets before anything else.
+    pub(super) rewinding: bool,
+    topics: Vec<Arc<str>>,
+    gather: Gather,
+    /// Batches that were cut up and go before what is gathered.
+    backlog: VecDeque<Batch>,
+    slot: Slot,
+    pub(super) ready: VecDeque<Ready>,
+    /// Why nothing is prepared or written for now.
+    pub(super) paused: Option<String>,
+    fetching_paused: bool,
+    pub(super) fenced: u32,
+    pub(super) commits: u64,
+    pub(super) records: u64,
+    polled: Instant,
+}
+
+impl<P: Processor> Engine<P> {
+    #[expect(clippy::needless_pass_by_value, reason = "the thread owns all of it")]
+    pub(super) fn open(
+        settings: &Settings,
+        lane: LaneConfig,
+        processor: Arc<P>,
+        observer: Arc<dyn Observer>,
+        status: watch::Sender<LaneStatus>,
+        stop: Arc<Stop>,
+        runtime: tokio::runtime::Handle,
+    ) -> Result<Engine<P>, LaneError> {
+        let failed = |source| LaneError::Client { lane: lane.name.clone(), source };
+        let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
+        let mut config = settings.consumer();
+        config
+            .set("group.id", format!("{}unslide.symbolizer.{}", settings.topic_prefix, lane.name))
+            .set("group.instance.id", &member)
+            .set("auto.offset.reset", "earliest")
+            .set("partition.assignment.strategy", "cooperative-sticky")
+            .set("session.timeout.ms", lane.timings.session.as_millis().to_string())
+            .set("heartbeat.interval.ms", (lane.timings.session / 4).as_millis().to_string())
+            .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
+            .set("statistics.interval.ms", "5000");
+        let consumer: BaseConsumer<LaneContext> = config
+            .create_with_context(LaneContext::new(Arc::clone(&observer)))
+            .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
+        let topics: Vec<&str> = lane.topics.iter().map(String::as_str).collect();
+        consumer.subscribe(&topics).map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
+        let producer = TxProducer::new(settings, &member, lane.timings.transaction).map_err(failed)?;
+        Ok(Engine {
+            topics: lane.topics.iter().map(|t| Arc::from(t.as_str())).collect(),
+            gather: Gather::new(lane.batch),
+            settings: settings.clone(),
+            backlog: VecDeque::new(),
+            slot: Slot::Empty,
+            ready: VecDeque::new(),
+            producing: false,
+            rewinding: false,
+            paused: None,
+            fetching_paused: false,
+            fenced: 0,
+            commits: 0,
+            records: 0,
+            polled: Instant::now(),
+            lane,
+            processor,
+            observer,
+            status,
+            stop,
+            runtime,
+            consumer,
+            producer,
+        })
+    }
+
+    pub(super) fn run(mut self) -> Result<(), LaneError> {
+        let span = tracing::info_span!("lane", lane = self.lane.name, worker = self.lane.worker);
+        let _entered = span.enter();
+        let mut stopping = false;
+        loop {
+            if self.stop.asked() {
+                if !std::mem::replace(&mut stopping, true) {
+                    tracing::info!("the lane takes nothing more and ends what it has begun");
+                }
+                // What was polled and not begun comes to the next owner.
+                self.gather.clear();
+                self.backlog.clear();
+                let begun = self.slot.is_preparing() || !self.ready.is_empty();
+                if !begun || self.rewinding || self.stop.expired() {
+                    break;
+                }
+            }
+            self.poll(stopping)?;
+            self.let_go_of_lost();
+            self.start_producer()?;
+            if self.rewinding {
+                self.rewind();
+                continue;
+            }
+            self.take_prepared()?;
+            if !stopping {
+                self.prepare_next();
+            }
+            match self.commit_ready() {
+                Ok(true) => {}
+                // Only tests "kill" a lane: it lets go of nothing in an orderly way.
+                Ok(false) => {
+                    std::mem::forget(self);
+                    return Ok(());
+                }
+                Err(e) => return Err(e),
+            }
+            self.control_flow();
+            self.report();
+        }
+        self.close();
+        Ok(())
+    }
+
+    fn close(self) {
+        let written: Vec<(Place, i64, Attempts)> = {
+            let ownership = self.consumer.context().ownership.lock();
+            let marks = ownership.owned.iter().filter_map(|(place, owned)| match owned.mark {
+                Mark::Written { offset, attempts } => Some((place.clone(), offset, attempts)),
+                _ => None,
+            });
+            marks.collect()
+        };
+        LaneContext::take_back(&self.consumer, &written);
+        drop(self.producer);
+        // Dropping the consumer leaves the group, and calls back for the partitions given up.
+        drop(self.consumer);
+        tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
+    }
+
+    fn failed(&self, source: StreamError) -> LaneError {
+        LaneError::Client { lane: self.lane.name.clone(), source }
+    }
+
+    // ---- polling -------------------------------------------------------------------------------
+
+    /// Waits for what comes first, and gathers what has come.
+    fn poll(&mut self, stopping: bool) -> Result<(), LaneError> {
+        if self.slot.is_preparing() {
+            self.glance();
+        }
+        let mut wait = self.poll_wait();
+        let mut room = if stopping { 1 } else { 1_000 };
+        if self.gather.is_full() && !self.fetching_paused {
+            // Callbacks come by polling, and so may a record: now and then one too many.
+            if self.polled.elapsed() < POLL {
+                if !wait.is_zero() {
+                    std::thread::sleep(GLANCE);
+                }
+                return Ok(());
+            }
+            room = 1;
+        }
+        self.polled = Instant::now();
+        while room > 0 {
+            match self.consumer.poll(wait) {
+                None => break,
+                Some(Ok(message)) => {
+                    let topic = self.topics.iter().find(|t| ***t == *message.topic());
+                    let topic = topic.map_or_else(|| message.topic().into(), Arc::clone);
+                    let place = (Arc::clone(&topic), message.partition());
+                    let mut ownership = self.consumer.context().ownership.lock();
+                    if let Some(owned) = ownership.owned.get_mut(&place) {
+                        owned.touched = true;
+                        // While a rewind is due the record comes again.
+                        if !self.rewinding && !stopping {
+                            let epoch = owned.epoch;
+                            self.gather.push(Held { record: Record::copy(&message, topic), epoch });
+                        }
+                    }
+                }
+                Some(Err(e @ KafkaError::MessageConsumptionFatal(_))) => {
+                    return Err(self.failed(StreamError::kafka("consuming", e)));
+                }
+                Some(Err(e)) => {
+                    tracing::warn!(error = %e, "a read from Kafka failed and is tried again");
+                    break;
+                }
+            }
+            wait = Duration::ZERO;
+            room -= 1;
+            if self.gather.is_full() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_wait(&self) -> Duration {
+        match &self.slot {
+            Slot::Preparing { .. } => return Duration::ZERO,
+            Slot::Marking { .. } => return GLANCE,
+            Slot::Waiting { .. } if self.producing => return POLL,
+            _ => {}
+        }
+        if !self.producing {
+            return Duration::ZERO;
+        }
+        if self.notes_under_way() {
+            return GLANCE;
+        }
+        if let Some(ready) = self.ready.front() {
+            let left = ready.not_before.map(|at| at.saturating_duration_since(Instant::now()));
+            return left.unwrap_or(Duration::ZERO).min(POLL);
+        }
+        if self.gather.is_empty() { POLL } else { GLANCE }
+    }
+
+    /// True while the coordinator has not answered a commit of attempts. Until it has, no transaction
+    /// may commit offsets: the answer's commit could come later and set them back.
+    pub(super) fn notes_under_way(&self) -> bool {
+        self.consumer.context().ownership.lock().unanswered > 0
+    }
+
+    /// Waits for a moment whether the preparation ends.
+    fn glance(&mut self) {
+        if let Slot::Preparing { batch, result } = &mut self.slot {
+            match result.recv_timeout(GLANCE) {
+                Ok(prepared) => {
+                    let (sender, receiver) = mpsc::channel();
+                    // The receiver is at hand: this can't fail.
+                    let _ = sender.send(prepared);
+                    *result = receiver;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    tracing::debug!(records = batch.held.len(), "a preparation went away");
+                }
+            }
+        }
+    }
+
+    fn let_go_of_lost(&mut self) {
+        let mut ownership = self.consumer.context().ownership.lock();
+        if std::mem::take(&mut ownership.changed) {
+            self.gather.keep_owned(&ownership);
+            for batch in &mut self.backlog {
+                batch.held.retain(|held| held.is_current(&ownership));
+            }
+            if let Slot::Waiting { batch, .. } | Slot::Marking { batch, .. } = &mut self.slot {
+                batch.held.retain(|held| held.is_current(&ownership));
+            }
+        }
+        drop(ownership);
+        self.backlog.retain(|batch| !batch.held.is_empty());
+        if matches!(&self.slot, Slot::Waiting { batch, .. } | Slot::Marking { batch, .. } if batch.held.is_empty())
+        {
+            self.slot = Slot::Empty;
+        }
+    }
+
+    // ---- the producer's life -------------------------------------------------------------------
+
+    fn start_producer(&mut self) -> Result<(), LaneError> {
+        if !self.producing {
+            self.producing = self.producer.init(Duration::from_millis(500)).map_err(|e| self.failed(e))?;
+        }
+        Ok(())
+    }
+
+    /// The end of a transaction is not known: begin again with a new producer, from what is committed.
+    pub(super) fn start_over(&mut self) -> Result<(), LaneError> {
+        self.gather.clear();
+        self.backlog.clear();
+        self.ready.clear();
+        self.slot = Slot::Empty;
+        self.rewinding = true;
+        self.producing = false;
+        let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
+        let made = TxProducer::new(&self.settings, &member, self.lane.timings.transaction);
+        self.producer = made.map_err(|e| self.failed(e))?;
+        Ok(())
+    }
+
+    fn rewind(&mut self) {
+        // What is committed is known only once the new producer has ended the old one's transaction.
+        if !self.producing {
+            return;
+        }
+        match rewind::rewind(&self.consumer) {
+            Ok(()) => self.rewinding = false,
+            Err(e) => tracing::warn!(error = %e, "can't go back to the committed offsets yet"),
+        }
+    }
+
+    // ---- preparing -----------------------------------------------------------------------------
+
+    fn prepare_next(&mut self) {
+        match std::mem::replace(&mut self.slot, Slot::Empty) {
+            Slot::Waiting { batch, until } if Instant::now() >= until => self.begin_batch(batch),
+            Slot::Marking { batch, until } => {
+                let unanswered = self.consumer.context().ownership.lock().unanswered;
+                // Without an answer the batch goes on: a lost note costs at most one more try.
+                if unanswered == 0 || Instant::now() >= until {
+                    self.spawn(batch);
+                } else {
+                    self.slot = Slot::Marking { batch, until };
+                }
+            }
+            Slot::Empty => {
+                if let Some(batch) = self.next_batch() {
+                    self.begin_batch(batch);
+                }
+            }
+            other => self.slot = other,
+        }
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        if let Some(batch) = self.backlog.pop_front() {
+            return Some(batch);
+        }
+        if !self.gather.is_due() {
+            return None;
+        }
+        self.read_marks();
+        let ownership = self.consumer.context().ownership.lock();
+        let limit = self.lane.batch.records;
+        let held = self.gather.take(|place| match ownership.owned.get(place).map(|o| o.mark) {
+            Some(Mark::Clear { attempts }) => attempts.alone > 0,
+            Some(Mark::Known { attempts, .. }) => attempts.again(limit).alone > 0,
+            Some(Mark::Written { attempts, .. }) => attempts.alone > 0,
+            Some(Mark::Unread) | None => false,
+        });
+        (!held.is_empty()).then_some(Batch { held })
+    }
+
+    /// Reads the committed offsets' metadata of partitions whose first records have come.
+    fn read_marks(&mut self) {
+        let unread: Vec<Place> = {
+            let ownership = self.consumer.context().ownership.lock();
+            let unread = |mark: &Mark| matches!(mark, Mark::Unread);
+            let places = ownership.owned.iter().filter(|(_, o)| o.touched && unread(&o.mark));
+            places.map(|(place, _)| place.clone()).collect()
+        };
+        if unread.is_empty() {
+            return;
+        }
+        // The first records have come, so the coordinator knows these offsets and answers at once.
+        let list = match self.consumer.committed_offsets(places(&unread), NOTE) {
+            Ok(list) => list,
+            Err(e) => {
+                tracing::debug!(error = %e, "the attempts could not be read");
+                return;
+            }
+        };
+        let mut ownership = self.consumer.context().ownership.lock();
+        for element in list.elements() {
+            let place: Place = (element.topic().into(), element.partition());
+            let offset = match element.offset() {
+                Offset::Offset(offset) if element.error().is_ok() => Some(offset),
+                _ => None,
+            };
+            let attempts = Attempts::parse(element.metadata());
+            if attempts.attempt > 1 {
+                tracing::warn!(
+                    topic = &*place.0,
+                    partition = place.1,
+                    attempts = attempts.attempt,
+                    "earlier workers died at the first record of this partition"
+                );
+            }
+            if let Some(owned) = ownership.owned.get_mut(&place) {
+                owned.mark = Mark::Known { offset, attempts };
+            }
+        }
+    }
+
+    /// Notes an attempt for partitions that have none yet, and then has the batch prepared.
+    fn begin_batch(&mut self, batch: Batch) {
+        let limit = self.lane.batch.records;
+        let mut notes = Vec::new();
+        {
+            let mut ownership = self.consumer.context().ownership.lock();
+            for held in &batch.held {
+                let place = held.place();
+                let Some(owned) = ownership.owned.get_mut(&place) else { continue };
+                if let Mark::Known { offset, attempts } = owned.mark {
+                    // Nothing committed yet: the first record's own offset.
+                    let offset = offset.unwrap_or(held.record.at.offset);
+                    let attempts = attempts.again(limit);
+                    owned.mark = Mark::Written { offset, attempts };
+                    notes.push((place, offset, attempts));
+                }
+            }
+        }
+        if let [(_, _, attempts)] = notes[..]
+            && attempts.attempt >= GIVE_UP
+            && batch.held.len() == 1
+        {
+            return self.refuse(batch, &Refusal::KillsWorker { attempts: attempts.attempt });
+        }
+        if notes.is_empty() {
+            return self.spawn(batch);
+        }
+        let entries = notes.iter().map(|(place, offset, attempts)| (place, *offset, *attempts));
+        let noted = offsets(entries).and_then(|list| self.consumer.commit(&list, CommitMode::Async));
+        if let Err(e) = noted {
+            tracing::debug!(error = %e, "an attempt could not be noted");
+            return self.spawn(batch);
+        }
+        self.consumer.context().ownership.lock().unanswered += 1;
+        self.slot = Slot::Marking { batch, until: Instant::now() + NOTE };
+    }
+
+    fn refuse(&mut self, batch: Batch, why: &Refusal) {
+        let done = batch.held.iter().map(|held| self.processor.refused(&held.record, why)).collect();
+        self.ready.push_back(Ready::new(batch.held, done));
+    }
+
+    fn spawn(&mut self, batch: Batch) {
+        let (sender, result) = mpsc::channel();
+        let work = Arc::clone(&self.processor).prepare(batch.records());
+        let task = self.runtime.spawn(work);
+        self.runtime.spawn(async move {
+            let prepared = match task.await {
+                Ok(Ok(done)) => Prepared::Done(done),
+                Ok(Err(pause)) => Prepared::Paused(pause),
+                Err(e) => Prepared::Panicked(e.to_string()),
+            };
+            // The lane may have let go of the batch meanwhile.
+            let _ = sender.send(prepared);
+        });
+        self.slot = Slot::Preparing { batch, result };
+    }
+
+    /// Takes what was prepared, where the batch before it is committed.
+    fn take_prepared(&mut self) -> Result<(), LaneError> {
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        let Slot::Preparing { result, .. } = &self.slot else { return Ok(()) };
+        let prepared = match result.try_recv() {
+            Ok(prepared) => prepared,
+            Err(mpsc::TryRecvError::Empty) => return Ok(()),
+            Err(mpsc::TryRecvError::Disconnected) => Prepared::Panicked("the runtime has ended".to_owned()),
+        };
+        let Slot::Preparing { batch, .. } = std::mem::replace(&mut self.slot, Slot::Empty) else {
+            return Ok(());
+        };
+        match prepared {
+            Prepared::Done(done) if done.len() == batch.held.len() => {
+                self.paused = None;
+                self.ready.push_back(Ready::new(batch.held, done));
+            }
+            Prepared::Done(done) => {
+                let lane = self.lane.name.clone();
+                return Err(LaneError::Miscount { lane, got: done.len(), asked: batch.held.len() });
+            }
+            Prepared::Paused(pause) => self.pause(batch, pause),
+            Prepared::Panicked(detail) if self.stop.asked() => {
+                tracing::warn!("a batch was given up while stopping: {detail}");
+            }
+            Prepared::Panicked(detail) if batch.held.len() == 1 => {
+                tracing::error!("preparing {:?} panicked: {detail}", batch.held[0].record.at);
+                self.refuse(batch, &Refusal::Panicked { detail });
+            }
+            Prepared::Panicked(detail) => {
+                tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
+                let singles = batch.held.into_iter().map(|held| Batch { held: vec![held] });
+                self.backlog.extend(singles);
+            }
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, batch: Batch, pause: Pause) {
+        tracing::warn!(wait_seconds = pause.wait.as_secs_f64(), "the lane pauses: {}", pause.reason);
+        self.paused = Some(pause.reason);
+        // Waiting is no attempt: the process lives.
+        let mut written = Vec::new();
+        {
+            let mut ownership = self.consumer.context().ownership.lock();
+            let touched: BTreeSet<Place> = batch.held.iter().map(Held::place).collect();
+            for place in touched {
+                if let Some(owned) = ownership.owned.get_mut(&place)
+                    && let Mark::Written { offset, attempts } = owned.mark
+                {
+                    owned.mark = Mark::Known { offset: Some(offset), attempts: attempts.taken_back() };
+                    written.push((place, offset, attempts));
+                }
+            }
+        }
+        if !written.is_empty() {
+            LaneContext::take_back(&self.consumer, &written);
+            self.consumer.context().ownership.lock().unanswered += 1;
+        }
+        self.slot = Slot::Waiting { batch, until: Instant::now() + pause.wait };
+    }
+
+    // ---- flow and figures ----------------------------------------------------------------------
+
+    /// Stops fetching while enough is here, and takes it up again.
+    fn control_flow(&mut self) {
+        let stop = self.gather.is_overfull() || self.paused.is_some();
+        let resume = !self.gather.is_full() && self.paused.is_none();
+        if (stop && !self.fetching_paused) || (resume && self.fetching_paused) {
+            let mut ownership = self.consumer.context().ownership.lock();
+            let list = places(ownership.owned.keys());
+            let changed = if stop { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
+            match changed {
+                Ok(()) => {
+                    ownership.paused = stop;
+                    self.fetching_paused = stop;
+                }
+                Err(e) => tracing::warn!(error = %e, "fetching could not be paused or resumed"),
+            }
+        }
+    }
+
+    fn report(&self) {
+        let ready: usize = self.ready.iter().map(Ready::bytes).sum();
+        let backlog: usize = self.backlog.iter().map(Batch::bytes).sum();
+        self.observer.in_flight(self.gather.bytes() + backlog + self.slot.bytes() + ready);
+        let partitions = self.consumer.context().ownership.lock().owned.len();
+        self.status.send_if_modified(|status| {
+            let new = LaneStatus {
+                joined: status.joined || partitions > 0 || membership::joined(&self.consumer),
+                partitions,
+                paused: self.paused.clone(),
+                commits: self.commits,
+                records: self.records,
+                ended: false,
+            };
+            let changed = *status != new;
+            *status = new;
+            changed
+        });
+    }
+}

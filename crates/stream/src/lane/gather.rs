@@ -1,0 +1,157 @@
+//! Records that were polled and are not being prepared yet.
+
+use super::context::{Ownership, Place};
+use crate::positioned::BatchLimits;
+use crate::record::Record;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A record with the epoch of its partition's assignment.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub record: Record,
+    pub epoch: u64,
+}
+
+impl Held {
+    pub(super) fn place(&self) -> Place {
+        (Arc::clone(&self.record.at.topic), self.record.at.partition)
+    }
+
+    /// True while the partition is still, or again without a break, this lane's.
+    pub(super) fn is_current(&self, ownership: &Ownership) -> bool {
+        ownership.epoch(&self.place()) == Some(self.epoch)
+    }
+}
+
+/// The queue between polling and preparing.
+#[derive(Debug)]
+pub(super) struct Gather {
+    limits: BatchLimits,
+    queue: VecDeque<Held>,
+    bytes: usize,
+    /// When the oldest record came.
+    since: Option<Instant>,
+}
+
+impl Gather {
+    pub(super) fn new(limits: BatchLimits) -> Gather {
+        Gather { limits, queue: VecDeque::new(), bytes: 0, since: None }
+    }
+
+    pub(super) fn push(&mut self, held: Held) {
+        self.bytes += held.record.size();
+        self.queue.push_back(held);
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// A whole batch is here.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.len() >= self.limits.records || self.bytes >= self.limits.bytes
+    }
+
+    /// So much is here that fetching has to stop.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.queue.len() >= 2 * self.limits.records || self.bytes >= 2 * self.limits.bytes
+    }
+
+    /// A batch may be taken: it is full, or its first record has waited long enough.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_full() || self.since.is_some_and(|since| since.elapsed() >= self.limits.wait)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.bytes = 0;
+        self.since = None;
+    }
+
+    /// Lets go of records whose partition is not this lane's any more.
+    pub(super) fn keep_owned(&mut self, ownership: &Ownership) {
+        self.queue.retain(|held| held.is_current(ownership));
+        self.bytes = self.queue.iter().map(|held| held.record.size()).sum();
+        if self.queue.is_empty() {
+            self.since = None;
+        }
+    }
+
+    /// Takes the next batch, in the order of arrival. A record whose partition goes one a
+    /// transaction makes a batch of its own.
+    pub(super) fn take(&mut self, alone: impl Fn(&Place) -> bool) -> Vec<Held> {
+        let mut batch: Vec<Held> = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.queue.front() {
+            let size = next.record.size();
+            let full = batch.len() >= self.limits.records || bytes + size > self.limits.bytes;
+            let single = alone(&next.place());
+            if !batch.is_empty() && (full || single) {
+                break;
+            }
+            bytes += size;
+            batch.extend(self.queue.pop_front());
+            if single {
+                break;
+            }
+        }
+        self.bytes -= bytes;
+        self.since = (!self.queue.is_empty()).then(Instant::now);
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Headers, RecordRef};
+    use std::time::Duration;
+
+    fn held(partition: i32, offset: i64, bytes: usize) -> Held {
+        let at = RecordRef { topic: "t".into(), partition, offset };
+        let value = Some(vec![0; bytes].into());
+        Held { record: Record { at, time_millis: None, key: None, value, headers: Headers::new() }, epoch: 1 }
+    }
+
+    fn gather(records: usize, bytes: usize) -> Gather {
+        Gather::new(BatchLimits { records, bytes, wait: Duration::from_secs(9) })
+    }
+
+    fn offsets(batch: &[Held]) -> Vec<i64> {
+        batch.iter().map(|h| h.record.at.offset).collect()
+    }
+
+    #[test]
+    fn a_batch_keeps_to_records_and_bytes_but_has_at_least_one() {
+        let mut queue = gather(2, 100);
+        for (offset, bytes) in [(0, 500), (1, 40), (2, 40), (3, 40), (4, 80)] {
+            queue.push(held(0, offset, bytes));
+        }
+        assert!(queue.is_full() && queue.is_overfull());
+        assert_eq!(offsets(&queue.take(|_| false)), [0]);
+        assert_eq!(offsets(&queue.take(|_| false)), [1, 2]);
+        assert_eq!(offsets(&queue.take(|_| false)), [3]);
+        assert_eq!(offsets(&queue.take(|_| false)), [4]);
+        assert_eq!((queue.bytes(), queue.is_due()), (0, false));
+    }
+
+    #[test]
+    fn a_partition_under_suspicion_goes_one_record_at_a_time() {
+        let mut queue = gather(10, 1_000);
+        for (partition, offset) in [(0, 0), (1, 0), (1, 1), (0, 1)] {
+            queue.push(held(partition, offset, 1));
+        }
+        let alone = |place: &Place| place.1 == 1;
+        assert_eq!(queue.take(alone).len(), 1);
+        assert_eq!(queue.take(alone)[0].record.at.partition, 1);
+        assert_eq!(queue.take(alone)[0].record.at.offset, 1);
+        assert_eq!(queue.take(alone).len(), 1);
+    }
+}

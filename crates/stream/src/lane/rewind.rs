@@ -1,0 +1,41 @@
+//! Going back to the committed offsets.
+
+use super::context::{LaneContext, Mark, Place, places};
+use rdkafka::Offset;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaResult;
+use std::time::Duration;
+
+/// How long one question to the group's coordinator may take.
+const WITHIN: Duration = Duration::from_secs(3);
+
+/// Sets every partition that was read from back to its committed offset, and makes everything that
+/// was polled or prepared worthless. Committed offsets are asked for in a way that waits for open
+/// transactions, so an offset that was committed by a transaction of unknown end is seen.
+pub(super) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResult<()> {
+    let touched: Vec<Place> = {
+        let ownership = consumer.context().ownership.lock();
+        ownership.owned.iter().filter(|(_, owned)| owned.touched).map(|(place, _)| place.clone()).collect()
+    };
+    if !touched.is_empty() {
+        let mut list = consumer.committed_offsets(places(&touched), WITHIN)?;
+        for place in &touched {
+            let Some(mut element) = list.find_partition(&place.0, place.1) else { continue };
+            element.error()?;
+            if !matches!(element.offset(), Offset::Offset(_)) {
+                element.set_offset(Offset::Beginning)?;
+            }
+        }
+        let sought = consumer.seek_partitions(std::mem::take(&mut list), WITHIN)?;
+        for element in sought.elements() {
+            element.error()?;
+        }
+    }
+    let mut ownership = consumer.context().ownership.lock();
+    ownership.renew_epochs();
+    for owned in ownership.owned.values_mut() {
+        owned.mark = Mark::Unread;
+    }
+    tracing::info!(partitions = touched.len(), "went back to the committed offsets");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Where batches stand between gathering and their commit.
+
+use super::gather::Held;
+use super::{Done, Pause};
+use crate::record::Record;
+use std::sync::mpsc;
+use tokio::time::Instant;
+
+/// Records that go through preparation and transaction together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub held: Vec<Held>,
+}
+
+impl Batch {
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.held.iter().map(|held| held.record.clone()).collect()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.held.iter().map(|held| held.record.size()).sum()
+    }
+}
+
+/// What came of preparing.
+pub(super) enum Prepared {
+    Done(Vec<Done>),
+    Paused(Pause),
+    Panicked(String),
+}
+
+/// The batch whose outputs are being made.
+pub(super) enum Slot {
+    Empty,
+    /// Its attempts are on their way to the group's coordinator.
+    Marking {
+        batch: Batch,
+        until: Instant,
+    },
+    /// The processor is at work.
+    Preparing {
+        batch: Batch,
+        result: mpsc::Receiver<Prepared>,
+    },
+    /// It could not be prepared and waits for its next try.
+    Waiting {
+        batch: Batch,
+        until: Instant,
+    },
+}
+
+impl Slot {
+    pub(super) fn is_preparing(&self) -> bool {
+        matches!(self, Slot::Preparing { .. })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Slot::Empty => 0,
+            Slot::Marking { batch, .. } | Slot::Preparing { batch, .. } | Slot::Waiting { batch, .. } => {
+                batch.bytes()
+            }
+        }
+    }
+}
+
+/// A batch whose outputs are ready to be written.
+pub(super) struct Ready {
+    pub held: Vec<Held>,
+    /// One for each of `held`.
+    pub done: Vec<Done>,
+    /// Transactions that were aborted so far.
+    pub aborted: u32,
+    /// Its outputs were refused once and replaced already.
+    pub replaced: bool,
+    /// When the next transaction may begin.
+    pub not_before: Option<Instant>,
+}
+
+impl Ready {
+    pub(super) fn new(held: Vec<Held>, done: Vec<Done>) -> Ready {
+        Ready { held, done, aborted: 0, replaced: false, not_before: None }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.held.iter().map(|held| held.record.size()).sum()
+    }
+
+    /// Cuts the batch before its item `at`, which must be neither the first nor past the end.
+    pub(super) fn split(mut self, at: usize) -> (Ready, Ready) {
+        let held = self.held.split_off(at);
+        let done = self.done.split_off(at);
+        (Ready::new(self.held, self.done), Ready::new(held, done))
+    }
+}

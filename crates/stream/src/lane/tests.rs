@@ -1,0 +1,343 @@
+//! The lane against a real Kafka. The processor here copies each record to the output topic and does
+//! what the record's text says.
+
+use super::engine::Engine;
+use super::*;
+use crate::{BatchLimits, PositionedConsumer, Producer, admin, topic_facts};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use unslide_testkit::servers;
+
+pub(super) type Failpoint = Arc<dyn Fn() -> bool + Send + Sync>;
+
+struct Copier {
+    names: unslide_proto::topics::TopicNames,
+    pauses: Mutex<u32>,
+    slow: Duration,
+}
+
+impl Copier {
+    fn one(&self, record: &Record) -> Done {
+        let text = record.value.clone().unwrap_or_default();
+        assert_ne!(&text[..], b"panic", "asked to");
+        let value = if &text[..] == b"too large" { vec![b'x'; 3 << 20].into() } else { text };
+        self.done(record, &self.names.output, value, Outcome::Symbolicated, "")
+    }
+
+    fn done(
+        &self,
+        record: &Record,
+        topic: &str,
+        value: bytes::Bytes,
+        outcome: Outcome,
+        reason: &'static str,
+    ) -> Done {
+        let source = format!("{}@{}", record.at.partition, record.at.offset);
+        let output = OutRecord::to(topic, value).header("source", source).header("reason", reason);
+        Done { source: record.at.clone(), outputs: vec![output], outcomes: vec![(String::new(), outcome)] }
+    }
+}
+
+impl Processor for Copier {
+    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.slow).await;
+            let mut pauses = self.pauses.lock();
+            if *pauses > 0 {
+                *pauses -= 1;
+                return Err(Pause { reason: "not now".into(), wait: Duration::from_millis(50) });
+            }
+            drop(pauses);
+            Ok(batch.iter().map(|record| self.one(record)).collect())
+        })
+    }
+
+    fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        let reason = match why {
+            Refusal::KillsWorker { .. } => "kills_worker",
+            Refusal::Unpublishable { .. } => "unpublishable",
+            Refusal::Panicked { .. } => "panicked",
+        };
+        let bytes = record.value.clone().unwrap_or_default();
+        self.done(record, &self.names.dead_letter, bytes, Outcome::DeadLetter, reason)
+    }
+
+    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        vec![OutRecord::to(self.names.ledger.as_str(), done.len().to_string())]
+    }
+
+    fn committed(&self, _: &[&Record], _: &[&Done]) {}
+}
+
+struct Bench {
+    settings: Settings,
+    producer: Producer,
+}
+
+impl Bench {
+    async fn new() -> Bench {
+        let mut settings = Settings::single_broker(servers::kafka());
+        settings.topic_prefix = format!("{}.", servers::unique("lane"));
+        // The output takes a megabyte only, so that a larger one is refused by the broker.
+        settings.max_record_bytes = 256 << 10;
+        admin::create(&settings).await.unwrap();
+        settings.max_record_bytes = 8 << 20;
+        let producer = Producer::new(&settings).unwrap();
+        Bench { settings, producer }
+    }
+
+    async fn input(&self, texts: impl IntoIterator<Item = String>) {
+        let topic: Arc<str> = self.settings.topics().input.into();
+        let records: Vec<OutRecord> =
+            texts.into_iter().map(|text| OutRecord::to(Arc::clone(&topic), text)).collect();
+        self.producer.send_all(&records).await.unwrap();
+    }
+
+    fn config(&self, worker: &str) -> LaneConfig {
+        LaneConfig {
+            name: "live".into(),
+            worker: worker.into(),
+            topics: vec![self.settings.topics().input],
+            batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
+            timings: Timings::default(),
+        }
+    }
+
+    fn copier(&self) -> Arc<Copier> {
+        Arc::new(Copier {
+            names: self.settings.topics(),
+            pauses: Mutex::new(0),
+            slow: Duration::from_millis(2),
+        })
+    }
+
+    fn start(&self, worker: &str, copier: &Arc<Copier>) -> Lane {
+        Lane::start(&self.settings, self.config(worker), Arc::clone(copier), Arc::new(Unobserved)).unwrap()
+    }
+
+    /// A lane whose commit asks first: `true` from the failpoint kills it there.
+    fn start_with(
+        &self,
+        worker: &str,
+        failpoint: Failpoint,
+    ) -> std::thread::JoinHandle<Result<(), LaneError>> {
+        let (settings, config, copier) = (self.settings.clone(), self.config(worker), self.copier());
+        let runtime = tokio::runtime::Handle::current();
+        std::thread::spawn(move || {
+            let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: Mutex::new(None) });
+            let (status, _) = watch::channel(LaneStatus::default());
+            let mut engine =
+                Engine::open(&settings, config, copier, Arc::new(Unobserved), status, stop, runtime)?;
+            engine.producer.before_commit = Some(failpoint);
+            engine.run()
+        })
+    }
+
+    /// Everything committed on a topic: value and headers.
+    async fn read(&self, topic: &str) -> Vec<Record> {
+        let facts = topic_facts(&self.settings, topic).await.unwrap();
+        let from: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
+        let mut reader = PositionedConsumer::open(&self.settings, topic, &from).await.unwrap();
+        let (mut records, mut ends) = (Vec::new(), std::collections::BTreeSet::new());
+        let limits = BatchLimits { records: 10_000, bytes: 64 << 20, wait: Duration::from_millis(300) };
+        while ends.len() < from.len() {
+            let batch = reader.next_batch(limits).await.unwrap();
+            records.extend(batch.records);
+            ends.extend(batch.ends);
+        }
+        records
+    }
+
+    /// Waits until `count` records are committed on the output, and some time more for surplus ones.
+    async fn outputs(&self, count: usize) -> BTreeMap<String, usize> {
+        let topic = self.settings.topics().output;
+        for _ in 0..150 {
+            if self.read(&topic).await.len() >= count {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let mut counts = BTreeMap::new();
+        for record in self.read(&topic).await {
+            *counts.entry(record.headers.text("source").unwrap().to_owned()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    async fn done(self) {
+        admin::delete(&self.settings).await.unwrap();
+    }
+}
+
+async fn stop(mut lane: Lane) {
+    lane.stop(Duration::from_secs(10));
+    tokio::time::timeout(Duration::from_secs(15), lane.ended()).await.unwrap().unwrap();
+}
+
+fn numbers(range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
+    range.map(|n| n.to_string())
+}
+
+#[track_caller]
+fn assert_once(counts: &BTreeMap<String, usize>, records: usize) {
+    let doubled: Vec<_> = counts.iter().filter(|(_, n)| **n != 1).collect();
+    assert!(doubled.is_empty(), "not exactly once: {doubled:?}");
+    assert_eq!(counts.len(), records);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_killed_inside_a_transaction_loses_and_doubles_nothing() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..200)).await;
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    // The third transaction is complete but for its commit.
+    let killed = bench.start_with("w", Arc::new(move || calls.fetch_add(1, Ordering::SeqCst) == 2));
+    tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap().unwrap();
+    let before = bench.read(&bench.settings.topics().output).await.len();
+    assert!((1..200).contains(&before), "{before} records were committed before the kill");
+    let lane = bench.start("w", &bench.copier());
+    assert_once(&bench.outputs(200).await, 200);
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zombie_that_wakes_up_inside_its_transaction_is_fenced_off() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..100)).await;
+    let (reached, at_point) = std::sync::mpsc::channel();
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let asleep = Mutex::new(asleep);
+    let zombie = bench.start_with(
+        "w",
+        Arc::new(move || {
+            let _ = reached.send(());
+            // Sleeps here until it is woken; the others have gone on without it.
+            let _ = asleep.lock().recv();
+            false
+        }),
+    );
+    tokio::task::spawn_blocking(move || at_point.recv().unwrap()).await.unwrap();
+    let lane = bench.start("w", &bench.copier());
+    assert_once(&bench.outputs(100).await, 100);
+    drop(wake);
+    let end = tokio::task::spawn_blocking(move || zombie.join().unwrap()).await.unwrap();
+    assert!(end.is_err(), "a fenced lane ends with an error");
+    assert_once(&bench.outputs(100).await, 100);
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_share_the_partitions_and_one_leaves() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..300)).await;
+    let first = bench.start("a", &bench.copier());
+    let mut status = first.status();
+    status.wait_for(|s| s.records > 0).await.unwrap();
+    let second = bench.start("b", &bench.copier());
+    bench.input(numbers(300..600)).await;
+    let mut both = second.status();
+    tokio::time::timeout(Duration::from_secs(30), both.wait_for(|s| s.partitions == 2))
+        .await
+        .unwrap()
+        .unwrap();
+    bench.input(numbers(600..900)).await;
+    assert_once(&bench.outputs(900).await, 900);
+    assert!(both.borrow().records > 0, "the second worker did nothing");
+    stop(first).await;
+    bench.input(numbers(900..1000)).await;
+    assert_once(&bench.outputs(1000).await, 1000);
+    stop(second).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_cannot_be_processed_end_in_dead_letter_and_hold_nobody_up() {
+    let bench = Bench::new().await;
+    let mut texts: Vec<String> = numbers(0..60).collect();
+    texts[7] = "panic".into();
+    texts[23] = "too large".into();
+    texts[24] = "too large".into();
+    bench.input(texts).await;
+    let lane = bench.start("w", &bench.copier());
+    assert_once(&bench.outputs(57).await, 57);
+    let mut dead: Vec<(String, String)> = bench
+        .read(&bench.settings.topics().dead_letter)
+        .await
+        .iter()
+        .map(|r| {
+            let text = String::from_utf8(r.value.clone().unwrap().to_vec()).unwrap();
+            (r.headers.text("reason").unwrap().to_owned(), text)
+        })
+        .collect();
+    dead.sort();
+    let expected = [("panicked", "panic"), ("unpublishable", "too large"), ("unpublishable", "too large")];
+    assert_eq!(dead, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_keeps_the_records_and_says_why() {
+    let bench = Bench::new().await;
+    let copier = bench.copier();
+    *copier.pauses.lock() = 20;
+    bench.input(numbers(0..30)).await;
+    let lane = bench.start("w", &copier);
+    let mut status = lane.status();
+    let paused = status.wait_for(|s| s.paused.is_some()).await.unwrap().clone();
+    assert_eq!(paused.paused.as_deref(), Some("not now"));
+    assert_once(&bench.outputs(30).await, 30);
+    assert_eq!(lane.status().borrow().paused, None);
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// Six workers die one after the other at the same record.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_each_worker_is_given_up() {
+    let bench = Bench::new().await;
+    bench.input(["deadly".to_owned()]).await;
+    for _ in 0..5 {
+        let killed = bench.start_with("w", Arc::new(|| true));
+        tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap().unwrap();
+    }
+    let lane = bench.start("w", &bench.copier());
+    let mut status = lane.status();
+    tokio::time::timeout(Duration::from_secs(30), status.wait_for(|s| s.records == 1))
+        .await
+        .unwrap()
+        .unwrap();
+    let dead = bench.read(&bench.settings.topics().dead_letter).await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].headers.text("reason"), Some("kills_worker"));
+    assert_eq!(dead[0].value.as_deref(), Some(&b"deadly"[..]));
+    // The next record is processed as ever.
+    bench.input(["harmless".to_owned()]).await;
+    assert_eq!(bench.outputs(1).await.len(), 1);
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_ends_what_was_begun_and_the_next_worker_takes_the_rest() {
+    let bench = Bench::new().await;
+    let slow = Arc::new(Copier {
+        names: bench.settings.topics(),
+        pauses: Mutex::new(0),
+        slow: Duration::from_millis(300),
+    });
+    bench.input(numbers(0..200)).await;
+    let lane = bench.start("w", &slow);
+    let mut status = lane.status();
+    status.wait_for(|s| s.commits > 0).await.unwrap();
+    stop(lane).await;
+    let taken = bench.read(&bench.settings.topics().output).await.len();
+    assert!((1..200).contains(&taken), "{taken} were committed before the stop");
+    let lane = bench.start("w", &bench.copier());
+    assert_once(&bench.outputs(200).await, 200);
+    stop(lane).await;
+    bench.done().await;
+}

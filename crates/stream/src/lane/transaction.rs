@@ -1,0 +1,320 @@
+//! One transaction, from begin to its known end.
+
+use super::Stop;
+use crate::client;
+use crate::error::StreamError;
+use crate::record::OutRecord;
+use crate::settings::Settings;
+use parking_lot::Mutex;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use rdkafka::{ClientContext, TopicPartitionList};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Why a transaction was not committed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It was aborted; the same outputs may be produced again if their records are still owned.
+    Redo(String),
+    /// It was aborted because the broker refuses outputs of these items for good.
+    Refused { items: BTreeSet<usize>, detail: String },
+    /// It was aborted because something is wrong that only an operator can put right.
+    Operator(String),
+    /// Nobody knows how it ended. A new producer has to be made, and the committed offsets read,
+    /// before anything is produced again.
+    Unknown(String),
+    /// As unknown; another producer has taken this one's place.
+    Fenced(String),
+    /// The test's process is "dead".
+    #[cfg(test)]
+    Killed,
+}
+
+/// How a call's error is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Again,
+    Abort,
+    Fenced,
+    Unknown,
+}
+
+fn kind(error: &KafkaError) -> Kind {
+    match error {
+        KafkaError::Transaction(e) if e.is_fatal() => match e.code() {
+            Code::ProducerFenced | Code::Fenced | Code::InvalidProducerEpoch => Kind::Fenced,
+            _ => Kind::Unknown,
+        },
+        KafkaError::Transaction(e) if e.txn_requires_abort() => Kind::Abort,
+        KafkaError::Transaction(e) if e.is_retriable() => Kind::Again,
+        // The wrapper flushes before it commits, and says so when that takes too long.
+        KafkaError::Flush(Code::OperationTimedOut) => Kind::Again,
+        _ => Kind::Unknown,
+    }
+}
+
+/// A failed call: what it said, and how to take it.
+struct Failed(Kind, String);
+
+/// Makes the same call again while its error says so, until `deadline`.
+fn until(
+    deadline: Instant,
+    what: &str,
+    mut call: impl FnMut(Duration) -> KafkaResult<()>,
+) -> Result<(), Failed> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match call(left.clamp(Duration::from_millis(200), Duration::from_secs(5))) {
+            Ok(()) => return Ok(()),
+            Err(e) => {
+                let said = format!("{what}: {e}");
+                match kind(&e) {
+                    Kind::Again if Instant::now() < deadline => {
+                        tracing::debug!(error = %e, "{what} is called again");
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                    Kind::Again => return Err(Failed(Kind::Unknown, said)),
+                    other => return Err(Failed(other, said)),
+                }
+            }
+        }
+    }
+}
+
+/// Collects records that were not delivered.
+struct TxContext {
+    failures: Mutex<Vec<(usize, Code)>>,
+}
+
+/// Bits of the opaque number that name the item; the higher ones name the transaction.
+const ITEM_BITS: u32 = 32;
+
+impl ClientContext for TxContext {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::log_error(&error, reason);
+    }
+}
+
+impl ProducerContext for TxContext {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
+        if let Err((error, _)) = result {
+            self.failures.lock().push((opaque, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
+        }
+    }
+}
+
+/// A transactional producer.
+pub(super) struct TxProducer {
+    inner: BaseProducer<TxContext>,
+    within: Duration,
+    number: AtomicUsize,
+    #[cfg(test)]
+    pub(super) before_commit: Option<super::tests::Failpoint>,
+}
+
+impl TxProducer {
+    /// Makes the client; [`TxProducer::init`] has to succeed before it is used.
+    pub(super) fn new(
+        settings: &Settings,
+        id: &str,
+        transaction: Duration,
+    ) -> Result<TxProducer, StreamError> {
+        let millis = transaction.as_millis().to_string();
+        let mut config = settings.producer();
+        config
+            .set("transactional.id", id)
+            .set("transaction.timeout.ms", &millis)
+            .set("message.timeout.ms", &millis)
+            .set("linger.ms", "5")
+            // All records of a transaction are handed over at once and waited for.
+            .set("queue.buffering.max.messages", "1000000");
+        let context = TxContext { failures: Mutex::new(Vec::new()) };
+        let inner = config
+            .create_with_context(context)
+            .map_err(|e| StreamError::kafka("making the transactional producer", e))?;
+        Ok(TxProducer {
+            inner,
+            within: transaction,
+            number: AtomicUsize::new(0),
+            #[cfg(test)]
+            before_commit: None,
+        })
+    }
+
+    /// Fences off earlier producers of the same id and ends what they left open. `Ok(false)`: not
+    /// yet; call again.
+    pub(super) fn init(&self, within: Duration) -> Result<bool, StreamError> {
+        self.inner.poll(Duration::ZERO);
+        match self.inner.init_transactions(within) {
+            Ok(()) => Ok(true),
+            Err(KafkaError::Transaction(e)) if e.is_retriable() => Ok(false),
+            Err(e) => Err(StreamError::kafka("starting the transactional producer", e)),
+        }
+    }
+
+    /// Writes all outputs and offsets in one transaction. `outputs` come with the number of the item
+    /// that they belong to.
+    pub(super) fn run<'a>(
+        &self,
+        outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
+        offsets: &TopicPartitionList,
+        metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
+        stop: &Stop,
+    ) -> Result<(), Fault> {
+        // Some time is left to abort before the broker does.
+        let deadline = Instant::now() + self.within * 4 / 5;
+        let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        self.inner.poll(Duration::ZERO);
+        self.context().failures.lock().clear();
+        if let Err(e) = self.inner.begin_transaction() {
+            return Err(Self::end_of(Failed(kind(&e), format!("begin: {e}"))));
+        }
+        for (item, record) in outputs {
+            if let Err(fault) = self.send(number, item, record, deadline, stop) {
+                return Err(self.abort(fault));
+            }
+        }
+        if let Err(e) = self.inner.flush(deadline.saturating_duration_since(Instant::now())) {
+            return Err(self.abort(Fault::Redo(format!("the broker did not take all outputs in time: {e}"))));
+        }
+        if let Some(fault) = self.failures(number) {
+            return Err(self.abort(fault));
+        }
+        let Some(metadata) = metadata() else {
+            return Err(self.abort(Fault::Redo("the membership of the group was lost".to_owned())));
+        };
+        let sent = until(deadline, "send offsets", |within| {
+            self.inner.send_offsets_to_transaction(offsets, &metadata, within)
+        });
+        if let Err(failed) = sent {
+            return Err(self.failed(failed));
+        }
+        #[cfg(test)]
+        if let Some(failpoint) = &self.before_commit
+            && failpoint()
+        {
+            return Err(Fault::Killed);
+        }
+        until(deadline, "commit", |within| self.inner.commit_transaction(within))
+            .map_err(|failed| self.failed(failed))
+    }
+
+    fn context(&self) -> &Arc<TxContext> {
+        self.inner.context()
+    }
+
+    fn send(
+        &self,
+        number: usize,
+        item: usize,
+        record: &OutRecord,
+        deadline: Instant,
+        stop: &Stop,
+    ) -> Result<(), Fault> {
+        let opaque = number << ITEM_BITS | item;
+        let mut message: BaseRecord<'_, [u8], [u8], usize> =
+            BaseRecord::with_opaque_to(&record.topic, opaque).headers(record.headers.to_owned_headers());
+        if let Some(value) = record.value.as_deref() {
+            message = message.payload(value);
+        }
+        if let Some(key) = record.key.as_deref() {
+            message = message.key(key);
+        }
+        loop {
+            let Err((error, back)) = self.inner.send(message) else { return Ok(()) };
+            let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+            if code != Code::QueueFull {
+                return Err(fault_of(BTreeSet::from([item]), code));
+            }
+            if Instant::now() >= deadline || stop.expired() {
+                return Err(Fault::Redo("the broker took outputs too slowly".to_owned()));
+            }
+            message = back;
+            self.inner.poll(Duration::from_millis(20));
+        }
+    }
+
+    /// What the records of this transaction that were not delivered say together.
+    fn failures(&self, number: usize) -> Option<Fault> {
+        let failures = self.context().failures.lock();
+        let mask = (1usize << ITEM_BITS) - 1;
+        let ours = || failures.iter().filter(|(opaque, _)| opaque >> ITEM_BITS == number);
+        let (_, first) = ours().next()?;
+        let refused = ours().find(|(_, code)| is_refusal(*code));
+        let code = refused.map_or(*first, |(_, code)| *code);
+        let items = ours().filter(|(_, c)| *c == code).map(|(opaque, _)| opaque & mask).collect();
+        Some(fault_of(items, code))
+    }
+
+    /// A call failed inside the transaction.
+    fn failed(&self, failed: Failed) -> Fault {
+        match failed.0 {
+            Kind::Abort => self.abort(Fault::Redo(failed.1)),
+            _ => Self::end_of(failed),
+        }
+    }
+
+    fn end_of(failed: Failed) -> Fault {
+        match failed.0 {
+            Kind::Fenced => Fault::Fenced(failed.1),
+            _ => Fault::Unknown(failed.1),
+        }
+    }
+
+    /// Aborts; where that fails as well, the transaction's end is unknown.
+    fn abort(&self, because: Fault) -> Fault {
+        let deadline = Instant::now() + self.within;
+        let aborted = until(deadline, "abort", |_| {
+            // Aborting waits for the reports of purged records, which come by polling only.
+            self.inner.poll(Duration::from_millis(5));
+            self.inner.abort_transaction(Duration::from_millis(300))
+        });
+        match aborted {
+            Ok(()) => because,
+            Err(failed) => Self::end_of(failed),
+        }
+    }
+}
+
+/// The broker will refuse these very bytes again.
+fn is_refusal(code: Code) -> bool {
+    matches!(
+        code,
+        Code::MessageSizeTooLarge
+            | Code::InvalidMessage
+            | Code::InvalidMessageSize
+            | Code::MessageBatchTooLarge
+            | Code::InvalidRecord
+            | Code::InvalidTimestamp
+            | Code::InvalidArgument
+    )
+}
+
+fn fault_of(items: BTreeSet<usize>, code: Code) -> Fault {
+    if is_refusal(code) {
+        return Fault::Refused { items, detail: code.to_string() };
+    }
+    match code {
+        Code::TopicAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::TransactionalIdAuthorizationFailed
+        | Code::UnknownTopicOrPartition
+        | Code::UnknownTopic
+        | Code::UnknownPartition
+        | Code::PolicyViolation => Fault::Operator(format!("Kafka does not take the outputs: {code}")),
+        _ => Fault::Redo(format!("outputs were not taken: {code}")),
+    }
+}
