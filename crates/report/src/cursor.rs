@@ -1,9 +1,9 @@
 //! Values of a report that was read, looked up by key. For what is not needed for symbolication:
 //! each look-up scans the object again.
 
-use crate::scan::Scanner;
-use crate::value::{number, uuid};
-use crate::{Number, ReadError, Text};
+use crate::scan::{Scanner, Stop};
+use crate::value::uuid;
+use crate::{Number, Text};
 
 /// A value in bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
         }
         let input = self.input;
         // The bytes have passed the scanner: there is no error to be had.
-        let _: Result<_, ReadError> = self.scanner().members(|s, member| {
+        let _: Result<_, Stop> = self.scanner().members(|s, member| {
             each(&member.key, Value::at(input, s.pos()));
             s.skip()
         });
@@ -69,7 +69,7 @@ impl<'a> Value<'a> {
     pub(crate) fn items(self) -> Vec<Value<'a>> {
         let mut items = Vec::new();
         if self.first() == Some(b'[') {
-            let _: Result<_, ReadError> = self.scanner().elements(|s, _| {
+            let _: Result<_, Stop> = self.scanner().elements(|s, _| {
                 items.push(Value::at(self.input, s.pos()));
                 s.skip()
             });
@@ -95,8 +95,7 @@ impl<'a> Value<'a> {
         if !matches!(self.first(), Some(b'-' | b'0'..=b'9')) {
             return None;
         }
-        let (raw, float) = self.scanner().number().ok()?;
-        Some(number(raw, float))
+        Some(self.scanner().number().ok()?.value())
     }
 
     /// An integer of 64 bits without sign.

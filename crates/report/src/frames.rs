@@ -1,9 +1,9 @@
 //! Threads, backtraces and frames.
 
+use crate::Number;
 use crate::report::{Backtrace, Frame, Origin, ThreadFacts};
-use crate::scan::Scanner;
+use crate::scan::{Scanner, Stop};
 use crate::value::{Slot, Slots};
-use crate::{Number, ReadError};
 use unslide_model::DebugId;
 
 /// A list of frames before it is known whose it is.
@@ -34,7 +34,7 @@ pub(crate) fn thread<'a>(
     s: &mut Scanner<'a>,
     part: usize,
     position: Option<usize>,
-) -> Result<Option<Backtrace<'a>>, ReadError> {
+) -> Result<Option<Backtrace<'a>>, Stop> {
     let (place, inside, origin) = match position {
         Some(_) => ("crash.threads[]", "crash.threads[].backtrace", Origin::Thread),
         None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", Origin::CrashedThread),
@@ -61,11 +61,7 @@ pub(crate) fn thread<'a>(
 }
 
 /// The program counter of `registers`, and whether there are any registers.
-fn registers(
-    s: &mut Scanner<'_>,
-    slot: Slot,
-    place: &'static str,
-) -> Result<(Option<Number>, bool), ReadError> {
+fn registers(s: &mut Scanner<'_>, slot: Slot, place: &'static str) -> Result<(Option<Number>, bool), Stop> {
     let mut own = Slots::new(place);
     let mut facts = (None, false);
     s.object(slot, |s, member| {
@@ -80,9 +76,9 @@ fn registers(
         });
         let object = s.object(own.at(0, "registers.basic"), |s, member| {
             match &*member.key {
-                b"pc" => facts.0 = s.numeric(basic.at(0, "pc"))?,
-                b"rip" => facts.0 = s.numeric(basic.at(1, "rip"))?,
-                b"eip" => facts.0 = s.numeric(basic.at(2, "eip"))?,
+                b"pc" => s.numeric(basic.at(0, "pc"), &mut facts.0)?,
+                b"rip" => s.numeric(basic.at(1, "rip"), &mut facts.0)?,
+                b"eip" => s.numeric(basic.at(2, "eip"), &mut facts.0)?,
                 _ => s.skip()?,
             }
             Ok(())
@@ -98,7 +94,7 @@ pub(crate) fn last_exception<'a>(
     s: &mut Scanner<'a>,
     slot: Slot,
     part: usize,
-) -> Result<Option<Backtrace<'a>>, ReadError> {
+) -> Result<Option<Backtrace<'a>>, Stop> {
     let contents = backtrace(s, slot, "crash.last_exception_backtrace")?;
     Ok(contents.map(|contents| contents.of(part, Origin::LastException, None)))
 }
@@ -108,7 +104,7 @@ pub(crate) fn profile<'a>(
     s: &mut Scanner<'a>,
     slot: Slot,
     part: usize,
-) -> Result<Option<Backtrace<'a>>, ReadError> {
+) -> Result<Option<Backtrace<'a>>, Stop> {
     let mut contents = None;
     let mut own = Slots::new("crash.error.profile");
     s.object(slot, |s, member| {
@@ -122,11 +118,7 @@ pub(crate) fn profile<'a>(
 }
 
 /// Reads `process`, of which only `last_dealloced_nsexception.backtrace` matters.
-pub(crate) fn deallocated<'a>(
-    s: &mut Scanner<'a>,
-    slot: Slot,
-    part: usize,
-) -> Result<Deallocated<'a>, ReadError> {
+pub(crate) fn deallocated<'a>(s: &mut Scanner<'a>, slot: Slot, part: usize) -> Result<Deallocated<'a>, Stop> {
     const PLACE: &str = "process.last_dealloced_nsexception";
     let mut contents = None;
     let mut own = Slots::new("process");
@@ -152,11 +144,7 @@ pub(crate) fn deallocated<'a>(
 }
 
 /// Reads a backtrace object; `None` without `contents`.
-fn backtrace<'a>(
-    s: &mut Scanner<'a>,
-    slot: Slot,
-    place: &'static str,
-) -> Result<Option<Contents<'a>>, ReadError> {
+fn backtrace<'a>(s: &mut Scanner<'a>, slot: Slot, place: &'static str) -> Result<Option<Contents<'a>>, Stop> {
     let mut contents = None;
     let mut skipped = 0;
     let mut own = Slots::new(place);
@@ -185,7 +173,7 @@ fn frame_list<'a>(
     s: &mut Scanner<'a>,
     slot: Slot,
     place: &'static str,
-) -> Result<Option<Contents<'a>>, ReadError> {
+) -> Result<Option<Contents<'a>>, Stop> {
     let start = s.pos();
     let mut frames = Vec::new();
     let invalid = s.objects(slot, |s, index| {
@@ -195,7 +183,7 @@ fn frame_list<'a>(
     Ok(invalid.map(|invalid| Contents { start, frames, invalid, skipped: 0 }))
 }
 
-fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, ReadError> {
+fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
     let mut frame = Frame {
         index,
         insert_at: 0,
@@ -212,11 +200,11 @@ fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<F
     let object = s.members(|s, member| {
         frame.own_member = None;
         match &*member.key {
-            b"instruction_addr" => frame.instruction_addr = s.numeric(own.at(0, "instruction_addr"))?,
-            b"object_addr" => frame.object_addr = s.numeric(own.at(1, "object_addr"))?,
+            b"instruction_addr" => s.numeric(own.at(0, "instruction_addr"), &mut frame.instruction_addr)?,
+            b"object_addr" => s.numeric(own.at(1, "object_addr"), &mut frame.object_addr)?,
             b"object_name" => frame.object_name = s.text(own.at(2, "object_name"))?,
             b"object_uuid" => frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.map(DebugId),
-            b"symbol_addr" => frame.symbol_addr = s.numeric(own.at(4, "symbol_addr"))?,
+            b"symbol_addr" => s.numeric(own.at(4, "symbol_addr"), &mut frame.symbol_addr)?,
             b"symbol_name" => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
             b"symbolication" => {
                 let object = s.byte() == Some(b'{');

@@ -5,9 +5,9 @@
 
 use crate::frames::{self, Deallocated};
 use crate::report::{Backtrace, Image, Invalid, Part, Sections};
-use crate::scan::Scanner;
+use crate::scan::{Scanner, Stop};
 use crate::value::{Slots, cpu};
-use crate::{ReadError, Text, WarningKind};
+use crate::{Text, WarningKind};
 use std::ops::Range;
 use unslide_model::{DebugId, ReportId};
 
@@ -73,7 +73,7 @@ struct ErrorSection<'a> {
 }
 
 /// Reads the object at the scanner's position as the part `depth` levels below the outer report.
-pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, ReadError> {
+pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, Stop> {
     s.part = depth;
     let mut slots = Slots::new("");
     let mut at = Sections::default();
@@ -164,7 +164,7 @@ pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, 
     Ok(level)
 }
 
-fn report_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<ReportSection<'a>, ReadError> {
+fn report_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<ReportSection<'a>, Stop> {
     let mut section = ReportSection::default();
     let mut own = Slots::new("report");
     s.object(slots.at(0, "report"), |s, member| {
@@ -185,7 +185,7 @@ fn system<'a>(
     slots: &mut Slots,
     bit: u32,
     name: &'static str,
-) -> Result<System<'a>, ReadError> {
+) -> Result<System<'a>, Stop> {
     let mut system = System::default();
     let mut own = Slots::new(name);
     s.object(slots.at(bit, name), |s, member| {
@@ -211,7 +211,7 @@ fn system<'a>(
     Ok(system)
 }
 
-fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<Crash<'a>, ReadError> {
+fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<Crash<'a>, Stop> {
     let mut crash = Crash::default();
     let mut own = Slots::new("crash");
     s.object(slots.at(5, "crash"), |s, member| {
@@ -244,11 +244,7 @@ fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Res
     Ok(crash)
 }
 
-fn error_section<'a>(
-    s: &mut Scanner<'a>,
-    slots: &mut Slots,
-    part: usize,
-) -> Result<ErrorSection<'a>, ReadError> {
+fn error_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<ErrorSection<'a>, Stop> {
     let mut section = ErrorSection::default();
     let mut own = Slots::new("crash.error");
     s.object(slots.at(0, "error"), |s, member| {
@@ -263,7 +259,7 @@ fn error_section<'a>(
 }
 
 /// The objects of an image list, and the number of other things in it.
-fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'a>>, u64), ReadError> {
+fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'a>>, u64), Stop> {
     let mut images = Vec::new();
     let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
         images.push(image(s)?);
@@ -272,14 +268,14 @@ fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'
     Ok((images, invalid.unwrap_or(0)))
 }
 
-fn image<'a>(s: &mut Scanner<'a>) -> Result<Image<'a>, ReadError> {
+fn image<'a>(s: &mut Scanner<'a>) -> Result<Image<'a>, Stop> {
     let mut image = Image { addr: None, vmaddr: None, size: 0, uuid: None, name: None, cpu: None };
     let mut header = [None; 2];
     let mut own = Slots::new("binary_images[]");
     s.members(|s, member| {
         match &*member.key {
-            b"image_addr" => image.addr = s.numeric(own.at(0, "image_addr"))?,
-            b"image_vmaddr" => image.vmaddr = s.numeric(own.at(1, "image_vmaddr"))?,
+            b"image_addr" => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,
+            b"image_vmaddr" => s.numeric(own.at(1, "image_vmaddr"), &mut image.vmaddr)?,
             b"image_size" => image.size = s.unsigned(own.at(2, "image_size"))?.unwrap_or(0),
             b"uuid" => image.uuid = s.uuid(own.at(3, "uuid"))?.map(DebugId),
             b"name" => image.name = s.text(own.at(4, "name"))?,

@@ -5,9 +5,10 @@
 //! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
 //! white space and NULs after the end.
 
-use crate::string::{hex4, low_surrogate};
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
 use std::borrow::Cow;
+
+mod tokens;
 
 /// The most levels that the stack of open containers has room for.
 const MOST_LEVELS: usize = 1024;
@@ -30,6 +31,21 @@ pub(crate) struct Object {
     pub(crate) close: usize,
     /// The number of its members.
     pub(crate) count: usize,
+}
+
+/// Why the scanner stopped. On the heap, so that what nearly always succeeds returns in registers.
+pub(crate) struct Stop(Box<ReadError>);
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Stop {
+        Stop(Box::new(error))
+    }
+}
+
+impl From<Stop> for ReadError {
+    fn from(stop: Stop) -> ReadError {
+        *stop.0
+    }
 }
 
 pub(crate) struct Scanner<'a> {
@@ -65,7 +81,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The byte at the current position; `None` at the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn byte(&self) -> Option<u8> {
         self.input.get(self.pos).copied()
     }
@@ -91,36 +107,36 @@ impl<'a> Scanner<'a> {
     /// The error of a byte that does not fit: the record ends too early where nothing but white
     /// space and NULs follow, as in a file that was laid out before it was filled.
     #[cold]
-    pub(crate) fn fail<T>(&self, offset: usize, expected: &'static str) -> Result<T, ReadError> {
+    pub(crate) fn fail<T>(&self, offset: usize, expected: &'static str) -> Result<T, Stop> {
         let rest = self.input.get(offset..).unwrap_or_default();
         if rest.iter().all(|b| matches!(b, b' ' | b'\n' | b'\r' | b'\t' | 0)) {
-            Err(ReadError::Truncated { offset, expected })
+            Err(ReadError::Truncated { offset, expected }.into())
         } else {
-            Err(ReadError::NotJson { offset, expected })
+            Err(ReadError::NotJson { offset, expected }.into())
         }
     }
 
     /// Passes a byte order mark and the white space before the first value.
-    pub(crate) fn begin(&mut self) -> Result<(), ReadError> {
+    pub(crate) fn begin(&mut self) -> Result<(), Stop> {
         const MARK: &[u8] = b"\xEF\xBB\xBF";
         if self.input.starts_with(MARK) {
             self.pos = MARK.len();
             self.warn(WarningKind::ByteOrderMark, "", "", 0);
         } else if !self.input.is_empty() && MARK.starts_with(self.input) {
-            return Err(ReadError::Truncated { offset: self.input.len(), expected: "a value" });
+            return self.fail(self.input.len(), "a value");
         }
         self.white();
         Ok(())
     }
 
     /// Passes what may stand behind the last value.
-    pub(crate) fn end(&mut self) -> Result<(), ReadError> {
+    pub(crate) fn end(&mut self) -> Result<(), Stop> {
         let from = self.pos;
         while matches!(self.byte(), Some(b' ' | b'\n' | b'\r' | b'\t' | 0)) {
             self.pos += 1;
         }
         if self.pos < self.input.len() {
-            return Err(ReadError::NotJson { offset: self.pos, expected: "the end of the record" });
+            return self.fail(self.pos, "the end of the record");
         }
         if self.pos > from {
             self.warn(WarningKind::TrailingBytes, "", "", from);
@@ -129,7 +145,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes white space.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn white(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.byte() {
             self.pos += 1;
@@ -143,17 +159,17 @@ impl<'a> Scanner<'a> {
     }
 
     /// The eight bytes at `pos`, the first one lowest; `None` near the end.
-    #[inline]
+    #[inline(always)]
     fn word(&self, pos: usize) -> Option<u64> {
         let chunk = self.input.get(pos..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*chunk))
     }
 
     /// Goes into a container at the current position.
-    #[inline]
-    fn enter(&mut self) -> Result<(), ReadError> {
+    #[inline(always)]
+    fn enter(&mut self) -> Result<(), Stop> {
         if self.depth >= self.max_depth {
-            return Err(ReadError::TooDeep { offset: self.pos, limit: self.max_depth });
+            return Err(ReadError::TooDeep { offset: self.pos, limit: self.max_depth }.into());
         }
         self.depth += 1;
         self.pos += 1;
@@ -162,7 +178,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Leaves a container whose closing byte is at the current position.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self) {
         self.depth -= 1;
         self.pos += 1;
@@ -173,8 +189,8 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn members(
         &mut self,
-        mut each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), ReadError>,
-    ) -> Result<Object, ReadError> {
+        mut each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
+    ) -> Result<Object, Stop> {
         self.enter()?;
         let mut count = 0;
         if self.byte() != Some(b'}') {
@@ -205,8 +221,8 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn elements(
         &mut self,
-        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), ReadError>,
-    ) -> Result<(), ReadError> {
+        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         self.enter()?;
         if self.byte() != Some(b']') {
             for index in 0.. {
@@ -227,8 +243,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes a key and its colon, up to the value.
-    #[inline]
-    fn key(&mut self) -> Result<Cow<'a, [u8]>, ReadError> {
+    #[inline(always)]
+    fn key(&mut self) -> Result<Cow<'a, [u8]>, Stop> {
         if self.byte() != Some(b'"') {
             return self.fail(self.pos, "a key");
         }
@@ -248,128 +264,8 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Passes a string at its opening quote; gives the bytes between its quotes, and whether an
-    /// escape is among them.
-    #[inline]
-    pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), ReadError> {
-        let start = self.pos + 1;
-        let mut pos = start;
-        let mut high = 0;
-        let mut escaped = false;
-        loop {
-            let (stop, bits) = self.plain(pos);
-            high |= bits;
-            match self.input.get(stop) {
-                Some(b'"') => {
-                    self.pos = stop + 1;
-                    let raw = &self.input[start..stop];
-                    if high & HIGH_BITS != 0 && std::str::from_utf8(raw).is_err() {
-                        self.warn(WarningKind::InvalidUtf8, "", "", start);
-                    }
-                    return Ok((raw, escaped));
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    pos = self.escape(stop)?;
-                }
-                Some(_) => return self.fail(stop, "no control character in a string"),
-                None => return self.fail(stop, "the end of a string"),
-            }
-        }
-    }
-
-    /// The offset of the first quote, backslash or control character from `pos` on (the end where
-    /// there is none), and bits of the bytes before it.
-    #[inline]
-    fn plain(&self, mut pos: usize) -> (usize, u64) {
-        let mut high = 0;
-        while let Some(word) = self.word(pos) {
-            // The lowest bit that is set marks the first hit; borrows can only make bits above it wrong.
-            let quote = word ^ (LOW_BITS * u64::from(b'"'));
-            let backslash = word ^ (LOW_BITS * u64::from(b'\\'));
-            let hits = (word.wrapping_sub(LOW_BITS * 0x20) & !word
-                | quote.wrapping_sub(LOW_BITS) & !quote
-                | backslash.wrapping_sub(LOW_BITS) & !backslash)
-                & HIGH_BITS;
-            if hits != 0 {
-                let bits = hits.trailing_zeros() & !7;
-                return (pos + (bits / 8) as usize, high | word & ((1 << bits) - 1));
-            }
-            high |= word;
-            pos += 8;
-        }
-        while let Some(&byte) = self.input.get(pos)
-            && byte >= 0x20
-            && byte != b'"'
-            && byte != b'\\'
-        {
-            high |= u64::from(byte);
-            pos += 1;
-        }
-        (pos, high)
-    }
-
-    /// The offset behind the escape at `at`.
-    fn escape(&mut self, at: usize) -> Result<usize, ReadError> {
-        match self.input.get(at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
-            Some(b'u') => {
-                let digits = self.input.get(at + 2..).unwrap_or_default();
-                let Some(unit) = hex4(digits) else {
-                    let good = digits.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
-                    return self.fail(at + 2 + good, "a hexadecimal digit");
-                };
-                match unit {
-                    0xD800..=0xDBFF if low_surrogate(&digits[4..]).is_some() => return Ok(at + 12),
-                    0xD800..=0xDFFF => self.warn(WarningKind::LoneSurrogate, "", "", at),
-                    _ => {}
-                }
-                Ok(at + 6)
-            }
-            _ => self.fail(at + 1, "an escape"),
-        }
-    }
-
-    /// Passes a number; gives its bytes and whether it has a fraction or an exponent.
-    pub(crate) fn number(&mut self) -> Result<(&'a [u8], bool), ReadError> {
-        let start = self.pos;
-        let mut pos = start + usize::from(self.byte() == Some(b'-'));
-        let digits = |from: usize| -> usize {
-            let rest = self.input.get(from..).unwrap_or_default();
-            from + rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len())
-        };
-        match self.input.get(pos) {
-            Some(b'0') => pos += 1,
-            Some(b'1'..=b'9') => pos = digits(pos + 1),
-            _ => return self.fail(pos, "a digit"),
-        }
-        let mut float = false;
-        if self.input.get(pos) == Some(&b'.') {
-            let end = digits(pos + 1);
-            if end == pos + 1 {
-                return self.fail(end, "a digit");
-            }
-            (pos, float) = (end, true);
-        }
-        let mut exponent = false;
-        if let Some(b'e' | b'E') = self.input.get(pos) {
-            let sign = usize::from(matches!(self.input.get(pos + 1), Some(b'+' | b'-')));
-            let end = digits(pos + 1 + sign);
-            if end == pos + 1 + sign {
-                return self.fail(end, "a digit");
-            }
-            (pos, float, exponent) = (end, true, true);
-        }
-        self.pos = pos;
-        let raw = &self.input[start..pos];
-        if (exponent || raw.len() > 300) && as_double(raw).is_infinite() {
-            self.warn(WarningKind::NumberOverflow, "", "", start);
-        }
-        Ok((raw, float))
-    }
-
     /// Passes `true`, `false` or `null`.
-    fn literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), ReadError> {
+    fn literal(&mut self, word: &'static [u8], expected: &'static str) -> Result<(), Stop> {
         let rest = &self.input[self.pos..];
         if rest.starts_with(word) {
             self.pos += word.len();
@@ -381,7 +277,7 @@ impl<'a> Scanner<'a> {
 
     /// Passes a value that is no container.
     #[inline]
-    fn scalar(&mut self) -> Result<(), ReadError> {
+    fn scalar(&mut self) -> Result<(), Stop> {
         match self.byte() {
             Some(b'"') => self.string().map(|_| ()),
             Some(b'-' | b'0'..=b'9') => self.number().map(|_| ()),
@@ -394,14 +290,14 @@ impl<'a> Scanner<'a> {
 
     /// Passes the value at the current position, whatever it is.
     #[inline]
-    pub(crate) fn skip(&mut self) -> Result<(), ReadError> {
+    pub(crate) fn skip(&mut self) -> Result<(), Stop> {
         match self.byte() {
             Some(b'{' | b'[') => self.skip_container(),
             _ => self.scalar(),
         }
     }
 
-    fn skip_container(&mut self) -> Result<(), ReadError> {
+    fn skip_container(&mut self) -> Result<(), Stop> {
         let outside = self.depth;
         // One bit a level: set where the container is an object.
         let mut objects = [0_u64; MOST_LEVELS / 64];
@@ -453,7 +349,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_key(&mut self) -> Result<(), ReadError> {
+    fn skip_key(&mut self) -> Result<(), Stop> {
         if self.byte() != Some(b'"') {
             return self.fail(self.pos, "a key");
         }
@@ -466,11 +362,6 @@ impl<'a> Scanner<'a> {
         self.white();
         Ok(())
     }
-}
-
-/// The double that a number of the grammar stands for; infinite where it is too large.
-pub(crate) fn as_double(raw: &[u8]) -> f64 {
-    std::str::from_utf8(raw).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
 }
 
 /// What the value that begins with `byte` is, with its article.

@@ -1,6 +1,6 @@
 //! Records: one report, or an array of them as the HTTP sink sends it.
 
-use crate::scan::{Scanner, type_name};
+use crate::scan::{Scanner, Stop, type_name};
 use crate::{ReadError, ReadLimits, Text};
 
 /// One thing of a record.
@@ -44,7 +44,7 @@ pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a
     Ok(elements)
 }
 
-fn element<'a>(s: &mut Scanner<'a>, record: &'a [u8]) -> Result<Element<'a>, ReadError> {
+fn element<'a>(s: &mut Scanner<'a>, record: &'a [u8]) -> Result<Element<'a>, Stop> {
     let (start, first) = (s.pos(), s.byte());
     if first == Some(b'"') {
         return Ok(Element::Text(Text(s.string()?.0)));

@@ -1,7 +1,7 @@
 //! Members of a type: a value of another type is passed, noted and counts as absent.
 
-use crate::scan::{Member, Object, Scanner, as_double};
-use crate::{Number, ReadError, Text, WarningKind};
+use crate::scan::{Member, Object, Scanner, Stop};
+use crate::{Number, Text, WarningKind};
 use unslide_model::{CpuType, DebugId};
 
 /// The members of one object that are read: which of them were met already.
@@ -24,7 +24,7 @@ impl Slots {
     }
 
     /// The place of the member `field`, which has the bit `bit` (under 64) among the object's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> Slot {
         let duplicate = self.seen >> bit & 1 == 1;
         self.seen |= 1 << bit;
@@ -35,8 +35,8 @@ impl Slots {
 impl<'a> Scanner<'a> {
     /// Notes a duplicate; true where the value begins with `first`. Anything else is passed here,
     /// noted unless it is null.
-    #[inline]
-    fn begins(&mut self, slot: Slot, first: impl Fn(u8) -> bool) -> Result<bool, ReadError> {
+    #[inline(always)]
+    fn begins(&mut self, slot: Slot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
         if slot.duplicate {
             self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
         }
@@ -53,27 +53,31 @@ impl<'a> Scanner<'a> {
         self.warn(WarningKind::WrongType, slot.place, slot.field, offset);
     }
 
-    #[inline]
-    pub(crate) fn text(&mut self, slot: Slot) -> Result<Option<Text<'a>>, ReadError> {
+    #[inline(always)]
+    pub(crate) fn text(&mut self, slot: Slot) -> Result<Option<Text<'a>>, Stop> {
         if !self.begins(slot, |b| b == b'"')? {
             return Ok(None);
         }
         Ok(Some(Text(self.string()?.0)))
     }
 
-    #[inline]
-    pub(crate) fn numeric(&mut self, slot: Slot) -> Result<Option<Number>, ReadError> {
-        if !self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
-            return Ok(None);
+    /// A number, put where it belongs: it has too many bytes to come back in registers, and they are
+    /// many.
+    #[inline(always)]
+    pub(crate) fn numeric(&mut self, slot: Slot, into: &mut Option<Number>) -> Result<(), Stop> {
+        *into = None;
+        if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
+            *into = Some(self.number()?.value());
         }
-        let (raw, float) = self.number()?;
-        Ok(Some(number(raw, float)))
+        Ok(())
     }
 
     /// A number that `fit` turns into what is wanted.
-    fn fitting<T>(&mut self, slot: Slot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, ReadError> {
+    fn fitting<T>(&mut self, slot: Slot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
-        let Some(number) = self.numeric(slot)? else { return Ok(None) };
+        let mut number = None;
+        self.numeric(slot, &mut number)?;
+        let Some(number) = number else { return Ok(None) };
         let fitting = fit(number);
         if fitting.is_none() {
             self.wrong(slot, offset);
@@ -81,26 +85,26 @@ impl<'a> Scanner<'a> {
         Ok(fitting)
     }
 
-    pub(crate) fn unsigned(&mut self, slot: Slot) -> Result<Option<u64>, ReadError> {
+    pub(crate) fn unsigned(&mut self, slot: Slot) -> Result<Option<u64>, Stop> {
         self.fitting(slot, |n| match n {
             Number::Int { magnitude, negative: false } => Some(magnitude),
             _ => None,
         })
     }
 
-    pub(crate) fn signed(&mut self, slot: Slot) -> Result<Option<i64>, ReadError> {
+    pub(crate) fn signed(&mut self, slot: Slot) -> Result<Option<i64>, Stop> {
         self.fitting(slot, Number::to_i64)
     }
 
     /// A field of a Mach-O header: 32 bits, signed or not.
-    pub(crate) fn header_field(&mut self, slot: Slot) -> Result<Option<u32>, ReadError> {
+    pub(crate) fn header_field(&mut self, slot: Slot) -> Result<Option<u32>, Stop> {
         self.fitting(slot, |n| {
             let value = n.to_i64()?;
             u32::try_from(value).ok().or_else(|| i32::try_from(value).ok().map(i32::cast_unsigned))
         })
     }
 
-    pub(crate) fn boolean(&mut self, slot: Slot) -> Result<Option<bool>, ReadError> {
+    pub(crate) fn boolean(&mut self, slot: Slot) -> Result<Option<bool>, Stop> {
         if !self.begins(slot, |b| b == b't' || b == b'f')? {
             return Ok(None);
         }
@@ -109,7 +113,8 @@ impl<'a> Scanner<'a> {
         Ok(Some(value))
     }
 
-    pub(crate) fn uuid(&mut self, slot: Slot) -> Result<Option<[u8; 16]>, ReadError> {
+    #[inline(always)]
+    pub(crate) fn uuid(&mut self, slot: Slot) -> Result<Option<[u8; 16]>, Stop> {
         let offset = self.pos();
         let Some(text) = self.text(slot)? else { return Ok(None) };
         let uuid = uuid(text);
@@ -124,8 +129,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn object(
         &mut self,
         slot: Slot,
-        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), ReadError>,
-    ) -> Result<Option<Object>, ReadError> {
+        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
+    ) -> Result<Option<Object>, Stop> {
         if !self.begins(slot, |b| b == b'{')? {
             return Ok(None);
         }
@@ -136,8 +141,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn object_with<T>(
         &mut self,
         slot: Slot,
-        read: impl FnOnce(&mut Scanner<'a>) -> Result<T, ReadError>,
-    ) -> Result<Option<T>, ReadError> {
+        read: impl FnOnce(&mut Scanner<'a>) -> Result<T, Stop>,
+    ) -> Result<Option<T>, Stop> {
         if !self.begins(slot, |b| b == b'{')? {
             return Ok(None);
         }
@@ -150,8 +155,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn objects(
         &mut self,
         slot: Slot,
-        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), ReadError>,
-    ) -> Result<Option<u64>, ReadError> {
+        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), Stop>,
+    ) -> Result<Option<u64>, Stop> {
         if !self.begins(slot, |b| b == b'[')? {
             return Ok(None);
         }
@@ -167,27 +172,6 @@ impl<'a> Scanner<'a> {
             Ok(())
         })?;
         Ok(Some(invalid))
-    }
-}
-
-/// The number that the grammar's bytes stand for.
-pub(crate) fn number(raw: &[u8], float: bool) -> Number {
-    if float {
-        return Number::Float(as_double(raw));
-    }
-    let (negative, digits) = match raw {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    // Nineteen digits always fit; the few numbers with twenty are added up with care.
-    let magnitude = if digits.len() < 20 {
-        Some(digits.iter().fold(0, |sum: u64, b| sum * 10 + u64::from(b - b'0')))
-    } else {
-        digits.iter().try_fold(0, |sum: u64, b| sum.checked_mul(10)?.checked_add(u64::from(b - b'0')))
-    };
-    match magnitude {
-        Some(magnitude) => Number::Int { magnitude, negative },
-        None => Number::Float(as_double(raw)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Wrong types, duplicate keys, and the spellings of numbers and UUIDs.
 
 use crate::{read, warnings};
+use proptest::prelude::*;
 use unslide_report::{Frame, Number, Origin};
 use unslide_testkit::reports::{self, ARM64E, Error, Image, Json, Report, Thread};
 
@@ -40,6 +41,35 @@ fn integers_are_read_over_the_whole_64_bits() {
     assert_eq!(negative(0).to_bits(), Some(0));
     assert_eq!(negative(1 << 63).to_bits(), Some(1 << 63));
     assert_eq!(negative((1 << 63) + 1).to_bits(), None);
+}
+
+proptest! {
+    #[test]
+    fn integers_of_every_length_are_read_wherever_they_end(number: u64, digits in 1..=20_usize, tail in 0..12_usize) {
+        let text: String = number.to_string().chars().take(digits).collect();
+        let value: u64 = text.parse().unwrap();
+        // Behind it the rest of the report, of any length.
+        let bytes = format!(r#"{{"binary_images":[{{"image_addr":{text}}}]{}}}"#, " ".repeat(tail));
+        prop_assert_eq!(read(bytes.as_bytes()).parts[0].images[0].addr, Some(Number::unsigned(value)));
+        let bytes = format!(r#"{{"crash":{{}},"binary_images":[{{"image_addr":-{text}"#);
+        let whole = format!("{bytes}}}]}}");
+        let negative = Number::Int { magnitude: value, negative: true };
+        prop_assert_eq!(read(whole.as_bytes()).parts[0].images[0].addr, Some(negative));
+        prop_assert_eq!(crate::reason(bytes.as_bytes()), "truncated");
+    }
+
+    #[test]
+    fn floats_are_read_as_the_standard_library_reads_them(number: f64) {
+        prop_assume!(number.is_finite());
+        for text in [format!("{number:e}"), format!("{number:?}"), format!("{number:.3}")] {
+            let read = address(&text);
+            match text.parse::<u64>() {
+                Ok(integer) => prop_assert_eq!(read, Some(Number::unsigned(integer))),
+                Err(_) if text.contains(['.', 'e']) => prop_assert_eq!(read, Some(Number::Float(text.parse().unwrap()))),
+                Err(_) => {}
+            }
+        }
+    }
 }
 
 #[test]

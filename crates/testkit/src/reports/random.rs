@@ -10,7 +10,7 @@ const SYSTEM: [&str; 6] =
 
 /// A pretty-printed report of a bad access with this many images and frames, the frames in threads
 /// of sixteen and each in one of the images, as a device would name them. 150 images and 160
-/// frames make about 74 KB.
+/// frames make about 74 KB in [`Style::Compact`].
 #[must_use]
 pub fn sized(seed: u64, images: usize, frames: usize) -> Report {
     let mut rng = StdRng::seed_from_u64(seed);

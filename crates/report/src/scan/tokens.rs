@@ -1,0 +1,221 @@
+//! Strings and numbers, eight bytes at a time.
+
+use super::{HIGH_BITS, LOW_BITS, Scanner, Stop};
+use crate::string::{hex4, low_surrogate};
+use crate::{Number, WarningKind};
+
+/// A number that was passed.
+pub(crate) struct Digits<'a> {
+    raw: &'a [u8],
+    negative: bool,
+    float: bool,
+    /// The value of an integer with at most nineteen digits.
+    magnitude: u64,
+}
+
+impl Digits<'_> {
+    /// The number that they stand for.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> Number {
+        let count = self.raw.len() - usize::from(self.negative);
+        if !self.float && count < 20 {
+            return Number::Int { magnitude: self.magnitude, negative: self.negative };
+        }
+        self.unusual()
+    }
+
+    #[inline(never)]
+    fn unusual(&self) -> Number {
+        let digits = &self.raw[usize::from(self.negative)..];
+        let integer = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+        match integer {
+            Some(magnitude) => Number::Int { magnitude, negative: self.negative },
+            None => Number::Float(as_double(self.raw)),
+        }
+    }
+}
+
+impl<'a> Scanner<'a> {
+    /// Passes a string at its opening quote; gives the bytes between its quotes, and whether an
+    /// escape is among them.
+    #[inline(always)]
+    pub(crate) fn string(&mut self) -> Result<(&'a [u8], bool), Stop> {
+        let start = self.pos + 1;
+        let (stop, high) = self.plain(start);
+        // Nearly every string is ASCII without escapes.
+        if high & HIGH_BITS == 0 && self.input.get(stop) == Some(&b'"') {
+            self.pos = stop + 1;
+            return Ok((&self.input[start..stop], false));
+        }
+        self.unusual_string(start)
+    }
+
+    #[inline(never)]
+    fn unusual_string(&mut self, start: usize) -> Result<(&'a [u8], bool), Stop> {
+        let mut pos = start;
+        let mut high = 0;
+        let mut escaped = false;
+        loop {
+            let (stop, bits) = self.plain(pos);
+            high |= bits;
+            match self.input.get(stop) {
+                Some(b'"') => {
+                    self.pos = stop + 1;
+                    let raw = &self.input[start..stop];
+                    if high & HIGH_BITS != 0 && std::str::from_utf8(raw).is_err() {
+                        self.warn(WarningKind::InvalidUtf8, "", "", start);
+                    }
+                    return Ok((raw, escaped));
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    pos = self.escape(stop)?;
+                }
+                Some(_) => return self.fail(stop, "no control character in a string"),
+                None => return self.fail(stop, "the end of a string"),
+            }
+        }
+    }
+
+    /// The offset of the first quote, backslash or control character from `pos` on (the end where
+    /// there is none), and bits of the bytes before it.
+    #[inline(always)]
+    fn plain(&self, mut pos: usize) -> (usize, u64) {
+        let mut high = 0;
+        while let Some(word) = self.word(pos) {
+            // The lowest bit that is set marks the first hit; borrows can only make bits above it wrong.
+            let quote = word ^ (LOW_BITS * u64::from(b'"'));
+            let backslash = word ^ (LOW_BITS * u64::from(b'\\'));
+            let hits = (word.wrapping_sub(LOW_BITS * 0x20) & !word
+                | quote.wrapping_sub(LOW_BITS) & !quote
+                | backslash.wrapping_sub(LOW_BITS) & !backslash)
+                & HIGH_BITS;
+            if hits != 0 {
+                let bits = hits.trailing_zeros() & !7;
+                return (pos + (bits / 8) as usize, high | word & ((1 << bits) - 1));
+            }
+            high |= word;
+            pos += 8;
+        }
+        while let Some(&byte) = self.input.get(pos)
+            && byte >= 0x20
+            && byte != b'"'
+            && byte != b'\\'
+        {
+            high |= u64::from(byte);
+            pos += 1;
+        }
+        (pos, high)
+    }
+
+    /// The offset behind the escape at `at`.
+    fn escape(&mut self, at: usize) -> Result<usize, Stop> {
+        match self.input.get(at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+            Some(b'u') => {
+                let digits = self.input.get(at + 2..).unwrap_or_default();
+                let Some(unit) = hex4(digits) else {
+                    let good = digits.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
+                    return self.fail(at + 2 + good, "a hexadecimal digit");
+                };
+                match unit {
+                    0xD800..=0xDBFF if low_surrogate(&digits[4..]).is_some() => return Ok(at + 12),
+                    0xD800..=0xDFFF => self.warn(WarningKind::LoneSurrogate, "", "", at),
+                    _ => {}
+                }
+                Ok(at + 6)
+            }
+            _ => self.fail(at + 1, "an escape"),
+        }
+    }
+
+    /// Passes a number.
+    #[inline(always)]
+    pub(crate) fn number(&mut self) -> Result<Digits<'a>, Stop> {
+        let start = self.pos;
+        let negative = self.byte() == Some(b'-');
+        let first = start + usize::from(negative);
+        let (mut pos, magnitude) = match self.input.get(first) {
+            Some(b'0') => (first + 1, 0),
+            Some(b'1'..=b'9') => self.digits(first),
+            _ => return self.fail(first, "a digit"),
+        };
+        let float = matches!(self.input.get(pos), Some(b'.' | b'e' | b'E'));
+        if float {
+            pos = self.fraction(start, pos)?;
+        }
+        self.pos = pos;
+        let raw = &self.input[start..pos];
+        // No double holds 310 digits.
+        if !float && raw.len() > 309 && as_double(raw).is_infinite() {
+            self.warn(WarningKind::NumberOverflow, "", "", start);
+        }
+        Ok(Digits { raw, negative, float, magnitude })
+    }
+
+    /// The end of the digits from `from` on, and their value where there are at most nineteen.
+    #[inline(always)]
+    fn digits(&self, from: usize) -> (usize, u64) {
+        const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+        let mut pos = from;
+        let mut sum: u64 = 0;
+        while let Some(word) = self.word(pos) {
+            let digits = word ^ (LOW_BITS * u64::from(b'0'));
+            // The high bit of each byte over 9; as above, the lowest is right.
+            let others = (digits.wrapping_add(LOW_BITS * 0x76) | digits) & HIGH_BITS;
+            if others != 0 {
+                let count = others.trailing_zeros() / 8;
+                if count > 0 {
+                    let aligned = digits << (64 - 8 * count);
+                    sum = sum.wrapping_mul(POWERS[count as usize]).wrapping_add(eight_digits(aligned));
+                }
+                return (pos + count as usize, sum);
+            }
+            sum = sum.wrapping_mul(100_000_000).wrapping_add(eight_digits(digits));
+            pos += 8;
+        }
+        while let Some(digit @ b'0'..=b'9') = self.input.get(pos) {
+            sum = sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+            pos += 1;
+        }
+        (pos, sum)
+    }
+
+    /// The end of the number that began at `start` and has its fraction or exponent at `pos`.
+    fn fraction(&mut self, start: usize, mut pos: usize) -> Result<usize, Stop> {
+        if self.input.get(pos) == Some(&b'.') {
+            let end = self.digits(pos + 1).0;
+            if end == pos + 1 {
+                return self.fail(end, "a digit");
+            }
+            pos = end;
+        }
+        if let Some(b'e' | b'E') = self.input.get(pos) {
+            let sign = usize::from(matches!(self.input.get(pos + 1), Some(b'+' | b'-')));
+            let end = self.digits(pos + 1 + sign).0;
+            if end == pos + 1 + sign {
+                return self.fail(end, "a digit");
+            }
+            pos = end;
+        }
+        if as_double(&self.input[start..pos]).is_infinite() {
+            self.warn(WarningKind::NumberOverflow, "", "", start);
+        }
+        Ok(pos)
+    }
+}
+
+/// The value of eight digits, the first one lowest, each a byte without its zero.
+#[inline]
+fn eight_digits(digits: u64) -> u64 {
+    const EVERY_FOURTH: u64 = 0x0000_00ff_0000_00ff;
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let first = (pairs & EVERY_FOURTH).wrapping_mul(100 + (1_000_000 << 32));
+    let second = (pairs >> 16 & EVERY_FOURTH).wrapping_mul(1 + (10_000 << 32));
+    first.wrapping_add(second) >> 32
+}
+
+/// The double that a number of the grammar stands for; infinite where it is too large.
+fn as_double(raw: &[u8]) -> f64 {
+    std::str::from_utf8(raw).ok().and_then(|text| text.parse().ok()).unwrap_or(f64::NAN)
+}
