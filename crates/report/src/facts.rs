@@ -65,17 +65,27 @@ impl<'r, 'a> Facts<'r, 'a> {
         process.get("last_dealloced_nsexception").filter(|value| value.is_object())
     }
 
-    /// The thread that the report is about: the one that crashed, else `crashed_thread`, else the
-    /// one that ran the handler.
+    /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
+    /// that ran the handler.
     pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
-        let crash = self.crash()?;
-        let threads = crash.get("threads").map(Value::items).unwrap_or_default();
-        let marked = |key| {
-            threads.iter().copied().find(|thread| thread.get(key).and_then(Value::boolean) == Some(true))
-        };
-        marked("crashed")
-            .or_else(|| crash.get("crashed_thread").filter(|thread| thread.is_object()))
-            .or_else(|| marked("current_thread"))
+        self.value(self.part()?.sections.subject)
+    }
+
+    /// The first value that is not null of each of these members of `system`, in one go.
+    pub(crate) fn system_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        let mut found = [None; N];
+        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
+        let sections = parts.flat_map(|part| [part.sections.system_atcrash, part.sections.system]);
+        for section in sections.filter_map(|at| self.value(at)) {
+            let mut here = [None; N];
+            section.each(|name, value| {
+                if let Some(place) = keys.iter().position(|key| key.as_bytes() == name) {
+                    here[place] = Some(value).filter(|value| !value.is_null());
+                }
+            });
+            found.iter_mut().zip(here).for_each(|(found, here)| *found = found.or(here));
+        }
+        found
     }
 }
 

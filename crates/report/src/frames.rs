@@ -29,12 +29,12 @@ pub(crate) struct Deallocated<'a> {
 }
 
 /// Reads the thread object at the scanner's position: one of `crash.threads` where it has a
-/// position, else `crash.crashed_thread`. `None` for a thread without frames.
+/// position, else `crash.crashed_thread`. Gives what it says of itself, and its frames if it has any.
 pub(crate) fn thread<'a>(
     s: &mut Scanner<'a>,
     part: usize,
     position: Option<usize>,
-) -> Result<Option<Backtrace<'a>>, Stop> {
+) -> Result<(ThreadFacts, Option<Backtrace<'a>>), Stop> {
     let (place, inside, origin) = match position {
         Some(_) => ("crash.threads[]", "crash.threads[].backtrace", Origin::Thread),
         None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", Origin::CrashedThread),
@@ -57,7 +57,8 @@ pub(crate) fn thread<'a>(
         }
         Ok(())
     })?;
-    Ok(contents.map(|contents: Contents<'a>| contents.of(part, origin, Some(facts))))
+    let backtrace = contents.map(|contents: Contents<'a>| contents.of(part, origin, Some(facts)));
+    Ok((facts, backtrace))
 }
 
 /// The program counter of `registers`, and whether there are any registers.

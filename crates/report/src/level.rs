@@ -64,6 +64,15 @@ struct Crash<'a> {
     crashed_thread: Option<Backtrace<'a>>,
     last_exception: Option<Backtrace<'a>>,
     invalid_threads: u64,
+    marked: Marked,
+}
+
+/// Where threads begin that a report may be about.
+#[derive(Default)]
+struct Marked {
+    crashed: Option<usize>,
+    single: Option<usize>,
+    current: Option<usize>,
 }
 
 #[derive(Default)]
@@ -131,6 +140,7 @@ pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, 
     })?;
 
     let error_at = crash.error_at;
+    let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
     let [atcrash, base] = systems;
     let mut level = Level {
         part: Part {
@@ -149,7 +159,7 @@ pub(crate) fn level<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<Level<'a>, 
             binary_cpu: cpu(atcrash.binary_cpu[0], atcrash.binary_cpu[1])
                 .or(cpu(base.binary_cpu[0], base.binary_cpu[1])),
             cpu_arch: atcrash.cpu_arch.or(base.cpu_arch),
-            sections: Sections { error: error_at, ..at },
+            sections: Sections { error: error_at, subject, ..at },
         },
         backtraces: crash.threads,
         invalid: Invalid { threads: crash.invalid_threads, images: images.1, frames: 0 },
@@ -222,16 +232,24 @@ fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Res
             }
             b"threads" => {
                 crash.threads.clear();
-                let threads = &mut crash.threads;
+                crash.marked = Marked { single: crash.marked.single, ..Marked::default() };
+                let (threads, marked) = (&mut crash.threads, &mut crash.marked);
                 let invalid = s.objects(own.at(1, "threads"), |s, position| {
-                    threads.extend(frames::thread(s, part, Some(position))?);
+                    let start = s.pos();
+                    let (facts, backtrace) = frames::thread(s, part, Some(position))?;
+                    threads.extend(backtrace);
+                    // The first of each.
+                    marked.crashed = marked.crashed.or(facts.crashed.then_some(start));
+                    marked.current = marked.current.or(facts.current_thread.then_some(start));
                     Ok(())
                 })?;
                 crash.invalid_threads = invalid.unwrap_or(0);
             }
             b"crashed_thread" => {
-                let slot = own.at(2, "crashed_thread");
-                crash.crashed_thread = s.object_with(slot, |s| frames::thread(s, part, None))?.flatten();
+                let (slot, start) = (own.at(2, "crashed_thread"), s.pos());
+                let thread = s.object_with(slot, |s| frames::thread(s, part, None))?;
+                crash.marked.single = thread.is_some().then_some(start);
+                crash.crashed_thread = thread.and_then(|(_, backtrace)| backtrace);
             }
             b"last_exception_backtrace" => {
                 let slot = own.at(3, "last_exception_backtrace");

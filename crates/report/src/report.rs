@@ -90,6 +90,9 @@ pub(crate) struct Sections {
     pub(crate) crash: Option<usize>,
     pub(crate) error: Option<usize>,
     pub(crate) process: Option<usize>,
+    /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
+    /// that ran the handler.
+    pub(crate) subject: Option<usize>,
 }
 
 /// What `crash.error.type` says, as far as a rule asks for it.

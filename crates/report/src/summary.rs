@@ -87,28 +87,43 @@ impl Report<'_> {
     #[must_use]
     pub fn summary(&self) -> Summary {
         let facts = Facts::of(self, self.main_part());
-        let system = |key| facts.system(key).and_then(Value::string);
+        let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
+            facts
+                .system_members([
+                    "CFBundleIdentifier",
+                    "CFBundleName",
+                    "CFBundleShortVersionString",
+                    "CFBundleVersion",
+                    "system_name",
+                    "system_version",
+                    "os_version",
+                    "machine",
+                    "device_app_hash",
+                    "cpu_arch",
+                    "process_name",
+                ])
+                .map(|value| value.and_then(Value::string));
         let header = |key| facts.header(key).and_then(Value::string);
         let error = |path: &[&str]| facts.error(path).and_then(Value::string);
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
         Summary {
             report_id: Some(self.id),
-            app: system("CFBundleIdentifier"),
-            app_name: system("CFBundleName"),
-            version: system("CFBundleShortVersionString"),
-            build: system("CFBundleVersion"),
+            app,
+            app_name,
+            version,
+            build,
             report_type: header("type"),
             monitor_id: header("monitor_id"),
             run_id: header("run_id"),
             timestamp: facts.header("timestamp").and_then(device_time),
-            os_name: system("system_name"),
-            os_version: system("system_version"),
-            os_build: system("os_version"),
-            device_model: system("machine"),
-            device_hash: system("device_app_hash"),
-            cpu_arch: system("cpu_arch"),
-            process_name: header("process_name").or_else(|| system("process_name")),
+            os_name,
+            os_version,
+            os_build,
+            device_model: machine,
+            device_hash: hash,
+            cpu_arch: arch,
+            process_name: header("process_name").or(process),
             error_type: error(&["type"]),
             exception: ["nsexception", "cpp_exception", "user_reported"]
                 .iter()

@@ -45,6 +45,12 @@ fn a_minimal_report_alone() {
 }
 
 #[test]
+fn what_only_this_form_has() {
+    let text = log(&shape("rich"));
+    insta::assert_snapshot!(text.split_once("\nEOF\n").unwrap().1);
+}
+
+#[test]
 fn an_exception_with_its_own_backtrace() {
     insta::assert_snapshot!(log(&shape("last-exception")));
 }

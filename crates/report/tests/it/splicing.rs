@@ -36,6 +36,7 @@ fn our_members_go_in_before_the_closing_braces() {
     let empty = enrich_with(b"\xEF\xBB\xBF {\n} \0", "{}", OURS);
     assert_eq!(empty, b"\xEF\xBB\xBF {\n\"symbolication\":{\"version\":1,\"engine\":\"unslide/0.1.0\"}} \0");
     assert_eq!(strip(&empty), b"\xEF\xBB\xBF {\n} \0");
+    assert!(!read(b"{}").has_members && !read(&empty).has_members && read(bytes).has_members);
 }
 
 #[test]

@@ -149,3 +149,24 @@ fn the_top_frames_are_ours_where_there_are_any() {
     assert_eq!(ours[0], expected);
     assert_eq!(ours[1], TopFrame { function: text("add"), file: None, line: None, ..expected });
 }
+
+#[test]
+fn the_thread_that_a_summary_names_is_the_one_that_crashed() {
+    let named = |report: &Report| summary(report).thread_name;
+    let plain = Report::standard().thread(Thread::new(0).name("none"));
+    assert_eq!(named(&plain), None);
+    let current = plain
+        .thread(Thread::new(1).name("current").current())
+        .thread(Thread::new(2).name("second").current());
+    assert_eq!(named(&current), text("current"));
+    let single = current.clone().set("crash.crashed_thread.dispatch_queue", "single");
+    assert_eq!(named(&single), text("single"));
+    let crashed = single
+        .thread(Thread::new(3).name("crashed").crashed())
+        .thread(Thread::new(4).name("later").crashed());
+    assert_eq!(named(&crashed), text("crashed"));
+    // Nothing is left of a list that another takes the place of.
+    let twice = crashed.duplicate("crash", "threads", Json::array([]));
+    assert_eq!(named(&twice), text("single"));
+    assert_eq!(named(&twice.set("crash.crashed_thread", "lost")), None);
+}

@@ -33,7 +33,7 @@ pub fn shapes() -> Vec<(String, Report)> {
     ] {
         shapes.push((format!("cpu-{name}"), on(cpu)));
     }
-    let more: [(&str, Shape); 17] = [
+    let more: [(&str, Shape); 18] = [
         ("minimal", minimal),
         ("recrash-outer-minimal", recrash),
         ("recrash-inner-minimal", old_recrash),
@@ -51,6 +51,7 @@ pub fn shapes() -> Vec<(String, Report)> {
         ("stack-overflow", || standard().thread(Thread::new(9).frames(frames()).skipped(64_862))),
         ("translated", || on(X86_64).set("system.proc_translated", true).set("system.cpu_arch", "arm64e")),
         ("cut-off", cut_off),
+        ("rich", rich),
     ];
     shapes.extend(more.into_iter().map(|(name, make)| (name.to_owned(), make())));
     for (n, (_, report)) in shapes.iter_mut().enumerate() {
@@ -206,4 +207,44 @@ fn cut_off() -> Report {
     inner =
         inner.set("binary_images.1", "image_addr").set("crash.threads.0.backtrace.contents.2", Json::null());
     minimal().recrash(inner)
+}
+
+/// What the other shapes leave out: memory, introspection, texts of images, the app's own data.
+fn rich() -> Report {
+    let object = Json::object([
+        ("address", Json::from(0x2_8000_1230_u64)),
+        ("type", Json::from("objc_object")),
+        ("class", Json::from("NSTaggedPointerString")),
+        ("value", Json::from("a \"quoted\" \u{e4}\u{1f600}\n")),
+        ("ivars", Json::object([("_count", Json::from(3)), ("_ratio", Json::Raw("1e308".into()))])),
+    ]);
+    let failed =
+        Json::object([("error", "Invalid character"), ("json_data", "{broken")].map(|(k, v)| (k, v.into())));
+    standard()
+        .version("3.8.0")
+        .set("incomplete", true)
+        .set(
+            "binary_images.1.crash_info_message2",
+            "Fatal error: Index out of range: file Cart.swift, line 40\n",
+        )
+        .set("crash.threads.0.notable_addresses.x0", object.clone())
+        .set("crash.threads.0.notable_addresses.stack@0x16fdfe000", object.clone())
+        .set("crash.threads.0.stack.grow_direction", "-")
+        .set("crash.threads.0.stack.dump_start", Json::from(0x1_6fdf_e000_u64))
+        .set("crash.threads.0.stack.dump_end", Json::from(0x1_6fdf_e0f0_u64))
+        .set("crash.threads.0.stack.overflow", false)
+        .set("crash.threads.0.stack.contents", "00E0DF6F01000000".repeat(8))
+        .set("crash.threads.0.registers.exception.esr", Json::from(0x9200_0006_u64))
+        .set("crash.diagnosis", "Attempted to dereference garbage pointer 0x10.")
+        .set("crash.error.nsexception.referenced_object", object)
+        .set("process.last_dealloced_nsexception.address", Json::from(0x1111))
+        .set("system.storage", Json::from(994_662_584_320_u64))
+        .set("system.freeStorage", Json::from(94_662_584_320_u64))
+        .set("system.app_memory.memory_footprint", Json::from(337_657_856))
+        .set("system.app_memory.memory_level", "urgent")
+        .set("system.battery_level", Json::from(80))
+        .set("user.cart", failed)
+        .duplicate("user", "cart", 7)
+        .set("debug.console_log", Json::array(["launched", "tapped \u{2028} \\ /"].map(Json::from)))
+        .set("sentry_sdk_scope.tags", Json::array([]))
 }
