@@ -10,6 +10,7 @@ pub mod archive;
 mod cache;
 mod error;
 pub mod keys;
+mod mapped;
 mod object_store;
 mod settings;
 

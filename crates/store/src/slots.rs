@@ -88,7 +88,18 @@ pub async fn exclusive(tx: &mut TenantTx, debug_id: &DebugId) -> Result<()> {
 /// # Errors
 /// Where the database fails.
 pub async fn publish(tx: &mut TenantTx, new: &Published) -> Result<u64> {
+    publish_in_steps(tx, new, async || {}).await
+}
+
+/// The same, with a pause before each statement whose place matters.
+pub(crate) async fn publish_in_steps(
+    tx: &mut TenantTx,
+    new: &Published,
+    mut pause: impl AsyncFnMut(),
+) -> Result<u64> {
+    pause().await;
     let generation = raise(tx, new).await?;
+    pause().await;
     jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation }).await?;
     let message = Message::SymbolEvent {
         debug_id: new.debug_id,

@@ -18,6 +18,16 @@ pub struct Member {
     pub size: u64,
 }
 
+impl Member {
+    /// The bytes, mapped into memory. The map stays valid when the member is dropped.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Disk`].
+    pub fn map(&self) -> Result<memmap2::Mmap, ArchiveError> {
+        crate::mapped::map(&self.file).map_err(ArchiveError::Disk)
+    }
+}
+
 /// Takes the Mach-O files of an upload as they are found.
 pub trait Sink {
     /// A Mach-O file. What is not read of `content` is passed over.

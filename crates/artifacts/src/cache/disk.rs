@@ -5,8 +5,7 @@
 
 use super::Slot;
 use super::state::Entry;
-use memmap2::Mmap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,18 +127,4 @@ fn read_name(path: &Path, size: u64) -> Option<(unslide_model::DebugId, OnDisk)>
     let sha256 = parts.next()?.parse().ok()?;
     let object = parts.next()?.parse().ok()?;
     parts.next().is_none().then(|| (id, OnDisk { path: path.to_owned(), generation, sha256, object, size }))
-}
-
-/// Maps a file into memory.
-pub(super) fn map(path: &Path) -> io::Result<Mmap> {
-    let file = File::open(path)?;
-    #[expect(
-        unsafe_code,
-        reason = "the mapped file is never written to or cut after its rename, only unlinked, and \
-                  the folder is the cache's alone; every index into it is checked where it is used"
-    )]
-    // SAFETY: see the reason above.
-    unsafe {
-        Mmap::map(&file)
-    }
 }

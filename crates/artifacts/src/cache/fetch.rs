@@ -1,9 +1,10 @@
 //! One download, from the question to the answer that everyone who waits gets.
 
-use super::disk::{OnDisk, map};
+use super::disk::OnDisk;
 use super::state::Entry;
 use super::{Answer, CacheError, Cached, Inner, Slot, Symcache};
 use crate::keys::{self, Key, SymbolKeys};
+use crate::mapped::map;
 use crate::{AliasMeta, Fetched, StoreError};
 use std::io;
 use std::path::{Path, PathBuf};

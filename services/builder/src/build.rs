@@ -1,0 +1,242 @@
+//! An upload, from its bytes to every object's final status.
+
+use crate::failure::Failure;
+use crate::publish::{Built, Published, publish};
+use crate::slices::{Slice, debug_id, rejection, unpack};
+use crate::worker::Builder;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio::time::Instant;
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::{Condition, Put, StoreError};
+use unslide_model::{ContentHash, TenantId};
+use unslide_runtime::CpuError;
+use unslide_store::jobs::{self, Lease};
+use unslide_store::objects::{self, Status};
+use unslide_store::uploads::{self, Upload};
+use unslide_store::{TenantTx, Uuid};
+use unslide_symbolicate::object::{self, Limits};
+
+/// Slices that are noted in one transaction.
+const NOTED_AT_ONCE: usize = 200;
+
+/// Takes an upload apart and builds what is new in it. Every step may be done again.
+pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
+    let tenant = &job.tenant;
+    let mut tx = builder.store.tenant(tenant).await?;
+    let Some((upload, _)) = uploads::get(&mut tx, id).await? else {
+        // Deleted with its tenant.
+        return complete(tx, job).await;
+    };
+    if upload.status.is_final() {
+        return complete(tx, job).await;
+    }
+    uploads::building(&mut tx, id).await?;
+    tx.commit().await?;
+
+    let folder = tempfile::Builder::new()
+        .prefix(&format!("job-{}-", std::process::id()))
+        .tempdir_in(&builder.settings.work_dir)?;
+    let file = download(builder, tenant, &upload, &folder).await?;
+    let name = upload.file_name.as_deref().unwrap_or("upload");
+    let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
+    let unpacked = unpack(builder, &file, folder.path(), name).await?;
+    if unpacked.slices.is_empty() {
+        let skipped = shown(&unpacked.skipped, unpacked.skipped_count);
+        let mut tx = builder.store.tenant(tenant).await?;
+        let detail = "there is no Mach-O file in it";
+        uploads::failed(&mut tx, id, "nothing_found", detail, &skipped).await?;
+        return complete(tx, job).await;
+    }
+    let new = note(builder, tenant, id, &unpacked.slices).await?;
+    for slice in new {
+        one(builder, tenant, &slice).await?;
+    }
+    let mut tx = builder.store.tenant(tenant).await?;
+    let usable = end(&mut tx, id, &shown(&unpacked.skipped, unpacked.skipped_count)).await?;
+    complete(tx, job).await?;
+    if usable {
+        // Its objects are kept by content; what nothing could be made of stays for the operator.
+        let key = keys::upload(&tenant.scope(id));
+        if let Err(error) = builder.objects.delete(&key).await {
+            tracing::warn!(upload.id = %id, error = %error, "a finished upload's file could not be removed");
+        }
+    }
+    Ok(())
+}
+
+async fn complete(mut tx: TenantTx, job: &Lease) -> Result<(), Failure> {
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// The upload's record: done where something in it is usable.
+async fn end(tx: &mut TenantTx, id: Uuid, skipped: &[uploads::Skipped]) -> Result<bool, Failure> {
+    let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
+    let usable = objects.iter().any(|uploaded| uploaded.object.status == Status::Ready);
+    // Objects that were deleted while this upload was built have left no row, and no failure.
+    match objects.iter().find(|uploaded| uploaded.object.reason.is_some()).filter(|_| !usable) {
+        Some(first) => {
+            let reason = first.object.reason.as_deref().unwrap_or_default();
+            let detail = format!("nothing in it is usable; {}: {reason}", first.path);
+            uploads::failed(tx, id, "nothing_usable", &detail, skipped).await?;
+        }
+        None => uploads::done(tx, id, skipped).await?,
+    }
+    Ok(usable)
+}
+
+fn shown(skipped: &[unslide_artifacts::archive::Skipped], count: u64) -> Vec<uploads::Skipped> {
+    let mut shown: Vec<_> = skipped
+        .iter()
+        .map(|s| uploads::Skipped { path: s.path.clone(), reason: s.reason.to_string() })
+        .collect();
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        shown.push(uploads::Skipped { path: String::new(), reason: format!("and {more} more") });
+    }
+    shown
+}
+
+/// Fetches the uploaded file, and holds it against what the api received.
+async fn download(
+    builder: &Builder,
+    tenant: &TenantId,
+    upload: &Upload,
+    folder: &TempDir,
+) -> Result<std::path::PathBuf, Failure> {
+    let path = folder.path().join("upload");
+    let key = keys::upload(&tenant.scope(upload.id));
+    let limit = upload.size.unwrap_or(u64::MAX);
+    // A try before this one may have left its file.
+    tokio::fs::remove_file(&path).await.ok();
+    let fetched = match builder.objects.get_to_file(&key, &path, limit).await {
+        Err(StoreError::TooLarge { .. }) => {
+            return Err(Failure::job("upload_changed", "the stored file is longer than the one received"));
+        }
+        other => other?,
+    };
+    let Some(fetched) = fetched else {
+        return Err(Failure::job("upload_lost", "the stored file is gone"));
+    };
+    if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) {
+        return Err(Failure::job("upload_changed", "the stored file is not the one received"));
+    }
+    Ok(path)
+}
+
+/// Notes every slice, so that the client sees them all at once; gives those that have to be built.
+async fn note(
+    builder: &Builder,
+    tenant: &TenantId,
+    upload: Uuid,
+    slices: &[Slice],
+) -> Result<Vec<Slice>, Failure> {
+    let mut new: Vec<Slice> = Vec::new();
+    for some in slices.chunks(NOTED_AT_ONCE) {
+        let mut tx = builder.store.tenant(tenant).await?;
+        for slice in some {
+            let (_, known) = objects::found(&mut tx, upload, slice.path(), &slice.new).await?;
+            let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
+            if !known && !again {
+                new.push(slice.clone());
+            }
+            if known {
+                builder.metrics.objects.with_label_values(&["duplicate"]).inc();
+            }
+        }
+        tx.commit().await?;
+    }
+    Ok(new)
+}
+
+/// One new object: kept by content, built, published.
+async fn one(builder: &Builder, tenant: &TenantId, slice: &Slice) -> Result<(), Failure> {
+    let object = &slice.new.content_hash;
+    keep(builder, slice, &keys::object(&tenant.scope(*object)), &Condition::Absent).await?;
+    builder.metrics.object_bytes.inc_by(slice.new.size);
+    if let Some((status, reason)) = &slice.rejected {
+        return reject(builder, tenant, object, *status, reason).await;
+    }
+    let mut tx = builder.store.tenant(tenant).await?;
+    objects::building(&mut tx, object).await?;
+    tx.commit().await?;
+    let begun = Instant::now();
+    let source = slice.clone();
+    let outcome = builder.host.cpu.run(move || {
+        let built = object::build(source.bytes(), &Limits::default())?;
+        let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
+        Ok::<_, object::ObjectError>((built, sha256))
+    });
+    let (built, sha256) = match outcome.await {
+        Ok(Ok(built)) => built,
+        Ok(Err(error)) => {
+            let (status, reason) = rejection(&error);
+            return reject(builder, tenant, object, status, &reason).await;
+        }
+        Err(CpuError::Panicked(text)) => {
+            let reason = format!("the builder failed on it: {text}");
+            tracing::error!(object.hash = %object, detail = text, "building a symcache panicked");
+            return reject(builder, tenant, object, Status::Malformed, &reason).await;
+        }
+        Err(closed) => return Err(closed.into()),
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    builder.metrics.build_seconds.with_label_values(&[&slice.new.kind]).observe(seconds);
+    builder.metrics.symcache_bytes.inc_by(built.symcache.len() as u64);
+    if debug_id(slice)? != built.debug_id {
+        return Err(Failure::job("internal", "an object's debug id changed while it was built"));
+    }
+    let built = Built { quality: built.quality, symcache: built.symcache.into(), sha256 };
+    let published = publish(builder, tenant, slice, &built).await?;
+    let status = match published {
+        Published::Wins => "ready",
+        Published::Yields => "ready_other_wins",
+        Published::Deleted => "deleted",
+    };
+    builder.metrics.objects.with_label_values(&[status]).inc();
+    Ok(())
+}
+
+async fn reject(
+    builder: &Builder,
+    tenant: &TenantId,
+    object: &ContentHash,
+    status: Status,
+    reason: &str,
+) -> Result<(), Failure> {
+    let mut tx = builder.store.tenant(tenant).await?;
+    objects::rejected(&mut tx, object, status, reason).await?;
+    tx.commit().await?;
+    builder.metrics.objects.with_label_values(&[status.as_str()]).inc();
+    Ok(())
+}
+
+/// Stores a slice's bytes under a key.
+pub(crate) async fn keep(
+    builder: &Builder,
+    slice: &Slice,
+    key: &Key,
+    condition: &Condition,
+) -> Result<(), Failure> {
+    let size = slice.new.size;
+    if *condition == Condition::Absent && builder.objects.head(key).await?.is_some_and(|h| h.size == size) {
+        return Ok(());
+    }
+    let source = part(&slice.file.member.file, slice.range.start as u64, size).await?;
+    let put = Put { condition: condition.clone(), ..Put::default() };
+    match builder.objects.put_stream(key, source, size, &put).await {
+        Ok(_) => Ok(()),
+        // Stored by content: whoever was first has stored the same bytes.
+        Err(StoreError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn part(path: &Path, start: u64, size: u64) -> Result<tokio::io::Take<tokio::fs::File>, Failure> {
+    let mut file = tokio::fs::File::open(path).await?;
+    file.seek(std::io::SeekFrom::Start(start)).await?;
+    Ok(file.take(size))
+}

@@ -1,0 +1,140 @@
+//! What the builder is told at its start.
+
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use unslide_artifacts::archive;
+use unslide_runtime::Problem;
+
+/// The builder's configuration. Each field is a section.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The builder's own settings.
+    pub builder: Settings,
+    /// Where jobs and the outbox are.
+    pub postgres: unslide_store::Settings,
+    /// Where uploads are read and symcaches are written.
+    pub objects: unslide_artifacts::Settings,
+    /// Where the outbox goes.
+    pub kafka: unslide_stream::Settings,
+}
+
+/// The section `builder`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where uploads are unpacked. Needs room for `uploads` times the largest upload, unpacked.
+    pub work_dir: PathBuf,
+    /// Uploads in work at once. Each builds one symcache at a time, which takes memory of the order
+    /// of the object.
+    pub uploads: usize,
+    /// Seconds that a job belongs to a builder that does not answer any more.
+    pub lease_seconds: u64,
+    /// Seconds that one job may take.
+    pub job_seconds: u64,
+    /// Seconds for which a job waits for object storage or the database to come back, before the
+    /// attempt counts as failed.
+    pub patience_seconds: u64,
+    /// Entries of one upload's archives.
+    pub archive_entries: u64,
+    /// Bytes of one upload, unpacked.
+    pub archive_bytes: u64,
+    /// Bytes of one file of an upload, unpacked.
+    pub member_bytes: u64,
+    /// Archives within one another.
+    pub archive_depth: usize,
+    /// Unpacked bytes for each byte of an upload.
+    pub archive_ratio: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let limits = archive::Limits::default();
+        Settings {
+            work_dir: std::env::temp_dir().join("unslide-builder"),
+            uploads: 2,
+            lease_seconds: 30,
+            job_seconds: 3_600,
+            patience_seconds: 900,
+            archive_entries: limits.entries,
+            archive_bytes: limits.total_bytes,
+            member_bytes: limits.member_bytes,
+            archive_depth: limits.depth,
+            archive_ratio: limits.ratio,
+        }
+    }
+}
+
+impl Settings {
+    /// What an upload may cost.
+    #[must_use]
+    pub fn archive(&self) -> archive::Limits {
+        archive::Limits {
+            entries: self.archive_entries,
+            total_bytes: self.archive_bytes,
+            member_bytes: self.member_bytes,
+            depth: self.archive_depth,
+            ratio: self.archive_ratio,
+            ..archive::Limits::default()
+        }
+    }
+
+    /// How long a job belongs to a builder that does not answer any more.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(self.lease_seconds)
+    }
+}
+
+impl Config {
+    /// Everything that is wrong with the configuration.
+    #[must_use]
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let own = &self.builder;
+        let numbers = [
+            ("uploads", own.uploads as u64),
+            ("job_seconds", own.job_seconds),
+            ("archive_entries", own.archive_entries),
+            ("archive_bytes", own.archive_bytes),
+            ("member_bytes", own.member_bytes),
+            ("archive_depth", own.archive_depth as u64),
+            ("archive_ratio", own.archive_ratio),
+        ];
+        let zero = numbers.iter().filter(|(_, value)| *value == 0);
+        problems.extend(zero.map(|(name, _)| Problem::new(format!("builder.{name}"), "must be more than 0")));
+        if own.lease_seconds < 3 {
+            problems.push(Problem::new("builder.lease_seconds", "must be at least 3"));
+        }
+        if own.work_dir.as_os_str().is_empty() {
+            problems.push(Problem::new("builder.work_dir", "must name a folder"));
+        }
+        let named =
+            |section: &str, field: &str, text: String| Problem::new(format!("{section}.{field}"), text);
+        problems.extend(self.postgres.problems().into_iter().map(|(f, text)| named("postgres", f, text)));
+        problems.extend(self.objects.problems().into_iter().map(|(f, text)| named("objects", f, text)));
+        problems.extend(self.kafka.problems().into_iter().map(|text| match text.split_once(": ") {
+            Some((field, text)) => named("kafka", field, text.to_owned()),
+            None => Problem::new("kafka", text),
+        }));
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_is_named() {
+        let mut config = Config::default();
+        config.builder.uploads = 0;
+        config.builder.lease_seconds = 1;
+        let keys: Vec<_> = config.validate().into_iter().map(|problem| problem.key).collect();
+        for key in ["builder.uploads", "builder.lease_seconds", "postgres.url", "objects.bucket"] {
+            assert!(keys.iter().any(|k| k == key), "{key} is not in {keys:?}");
+        }
+        assert_eq!(Settings::default().archive().entries, archive::Limits::default().entries);
+    }
+}

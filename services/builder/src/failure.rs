@@ -1,0 +1,71 @@
+//! Why a job did not come to its end.
+
+use unslide_artifacts::archive::ArchiveError;
+
+/// A failure, by what is to be done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A server is away or refuses us: the job is not to blame, and waits.
+    Server(String),
+    /// The job can't succeed: a stable word for the upload's record, and a sentence.
+    Job { reason: &'static str, detail: String },
+    /// Somebody else has the job.
+    LeaseLost,
+}
+
+impl Failure {
+    pub(crate) fn job(reason: &'static str, detail: impl Into<String>) -> Failure {
+        Failure::Job { reason, detail: detail.into() }
+    }
+}
+
+/// The error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+impl From<unslide_store::StoreError> for Failure {
+    fn from(error: unslide_store::StoreError) -> Failure {
+        match error {
+            unslide_store::StoreError::LeaseLost(_) => Failure::LeaseLost,
+            error if error.is_data() => Failure::job("internal", chain(&error)),
+            error => Failure::Server(chain(&error)),
+        }
+    }
+}
+
+impl From<unslide_artifacts::StoreError> for Failure {
+    fn from(error: unslide_artifacts::StoreError) -> Failure {
+        Failure::Server(chain(&error))
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::Server(format!("the builder's disk: {error}"))
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Failure {
+        match error {
+            ArchiveError::Disk(error) => error.into(),
+            error => Failure::job(error.reason(), chain(&error)),
+        }
+    }
+}
+
+impl From<unslide_runtime::CpuError> for Failure {
+    fn from(error: unslide_runtime::CpuError) -> Failure {
+        match error {
+            unslide_runtime::CpuError::Panicked(text) => Failure::job("builder_panicked", text),
+            unslide_runtime::CpuError::Closed => Failure::Server("the CPU pool is closed".into()),
+        }
+    }
+}

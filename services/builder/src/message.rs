@@ -1,0 +1,116 @@
+//! From rows of the outbox to records on Kafka.
+
+use crate::failure::Failure;
+use unslide_model::Scoped;
+use unslide_proto::report::{Need, RecordRef, Resymbolicate, resymbolicate};
+use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
+use unslide_proto::topics::TopicNames;
+use unslide_proto::{Message as _, headers, keys};
+use unslide_store::outbox::{self, Message, Unsent};
+use unslide_store::tenants::State;
+use unslide_store::{Store, requests};
+use unslide_stream::OutRecord;
+
+/// The kind of a message, for metrics.
+pub(crate) fn kind(message: &Message) -> &'static str {
+    match message {
+        Message::SymbolEvent { .. } => "symbol_event",
+        Message::TenantConfig { .. } => "tenant_config",
+        Message::Resymbolicate { .. } => "resymbolicate",
+    }
+}
+
+/// The record for a message; `None` where there is nothing to send any more: the report that was
+/// asked for is gone.
+pub(crate) async fn record(
+    store: &Store,
+    topics: &TopicNames,
+    unsent: &Unsent,
+) -> Result<Option<OutRecord>, Failure> {
+    let tenant = &unsent.tenant;
+    let record = match &unsent.message {
+        Message::SymbolEvent { debug_id, generation, quality, symcache_version, deleted, at_micros } => {
+            let event = SymbolEvent {
+                tenant: tenant.to_string(),
+                debug_id: debug_id.0.to_vec().into(),
+                generation: *generation,
+                quality: u32::try_from(quality.rank()).unwrap_or_default(),
+                symcache_version: *symcache_version,
+                deleted: *deleted,
+                at_micros: *at_micros,
+            };
+            OutRecord::to(topics.symbol_events.as_str(), event.encode_to_vec())
+                .key(keys::symbol(Some(tenant), debug_id))
+        }
+        Message::TenantConfig { version, state, limits, at_micros } => {
+            let state = match state {
+                State::Active => TenantState::Active,
+                State::Suspended => TenantState::Suspended,
+                State::Deleted => TenantState::Deleted,
+            };
+            let config = TenantConfig {
+                tenant: tenant.to_string(),
+                version: *version,
+                state: state.into(),
+                limits: Some(TenantLimits {
+                    reports_per_second: limits.reports_per_second,
+                    report_bytes: limits.report_bytes,
+                    upload_bytes: limits.upload_bytes,
+                    symbol_bytes: limits.symbol_bytes,
+                    retention_days: limits.retention_days,
+                }),
+                at_micros: *at_micros,
+            };
+            OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(tenant))
+        }
+        Message::Resymbolicate { .. } => match request(store, topics, unsent).await? {
+            Some(record) => record,
+            None => return Ok(None),
+        },
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Some(record.header(headers::TENANT, tenant.to_string()).header(headers::UNSLIDE_VERSION, version)))
+}
+
+/// A request with the stored report in it, so that the worker needs nothing but Kafka and symbols.
+async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<Option<OutRecord>, Failure> {
+    let Message::Resymbolicate { report_id, variant, revision, supersedes, needs, requested_at_micros } =
+        &unsent.message
+    else {
+        return Ok(None);
+    };
+    let mut tx = store.tenant(&unsent.tenant).await?;
+    let source = requests::source(&mut tx, *report_id, *variant).await?;
+    tx.rollback().await?;
+    let Some(source) = source else { return Ok(None) };
+    let need = |need: &outbox::Need| Need {
+        debug_id: need.debug_id.0.to_vec().into(),
+        generation: need.generation,
+        system: need.system,
+    };
+    let traceparent = source.traceparent.unwrap_or_default();
+    let request = Resymbolicate {
+        tenant: unsent.tenant.to_string(),
+        report_id: report_id.0.to_vec().into(),
+        revision: *revision,
+        supersedes: *supersedes,
+        body: Some(resymbolicate::Body::InlineLz4(source.body.into())),
+        needs: needs.iter().map(need).collect(),
+        requested_at_micros: *requested_at_micros,
+        origin: source.origin.map(|origin| RecordRef {
+            topic: origin.topic,
+            partition: origin.partition,
+            offset: origin.offset,
+        }),
+        traceparent: traceparent.clone(),
+    };
+    let key = keys::report(&Scoped { tenant: unsent.tenant.clone(), id: *report_id });
+    let mut record = OutRecord::to(topics.resymbolicate.as_str(), request.encode_to_vec())
+        .key(key)
+        .header(headers::REPORT_ID, report_id.to_string())
+        .header(headers::REVISION, revision.to_string());
+    if !traceparent.is_empty() {
+        record = record.header(headers::TRACEPARENT, traceparent);
+    }
+    Ok(Some(record))
+}

@@ -1,0 +1,82 @@
+//! The builder's metrics.
+
+use prometheus::{
+    Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    /// Jobs that ended, by kind and outcome (`done`, `failed`, `again`, `lost`).
+    pub(crate) jobs: IntCounterVec,
+    /// How long a job took, by kind.
+    pub(crate) job_seconds: HistogramVec,
+    /// Jobs that are not over, by kind and status.
+    pub(crate) waiting: IntGaugeVec,
+    /// Objects by what became of them.
+    pub(crate) objects: IntCounterVec,
+    /// How long the building of one symcache took.
+    pub(crate) build_seconds: HistogramVec,
+    /// Bytes of symcaches that were built.
+    pub(crate) symcache_bytes: IntCounter,
+    /// Bytes of objects that symcaches were built from.
+    pub(crate) object_bytes: IntCounter,
+    /// Reports asked for again because their symbols came.
+    pub(crate) woken: IntCounter,
+    /// Outbox messages sent, by kind.
+    pub(crate) relayed: IntCounterVec,
+    /// Outbox messages that could not be sent at a try.
+    pub(crate) relay_failures: IntCounter,
+    /// Age of the oldest unsent outbox message at the last look, in milliseconds.
+    pub(crate) relay_lag: IntGauge,
+    /// 1 where this process is the relay.
+    pub(crate) relaying: IntGauge,
+    /// Requests that nobody answered in time and that were sent again.
+    pub(crate) resent: IntCounter,
+}
+
+impl Metrics {
+    pub(crate) fn new(registry: &Registry) -> Result<Metrics, Error> {
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            IntCounterVec::new(Opts::new(format!("unslide_builder_{name}"), help), labels)
+        };
+        let counter = |name: &str, help: &str| IntCounter::new(format!("unslide_builder_{name}"), help);
+        let gauge = |name: &str, help: &str| IntGauge::new(format!("unslide_builder_{name}"), help);
+        let seconds = |name: &str, help: &str, labels: &[&str]| {
+            let buckets = vec![0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
+            let options = HistogramOpts::new(format!("unslide_builder_{name}"), help).buckets(buckets);
+            HistogramVec::new(options, labels)
+        };
+        let metrics = Metrics {
+            jobs: counters("jobs_total", "Jobs that ended, by outcome.", &["kind", "outcome"])?,
+            job_seconds: seconds("job_seconds", "How long a job took.", &["kind"])?,
+            waiting: IntGaugeVec::new(
+                Opts::new("unslide_builder_jobs_waiting", "Jobs that are not over."),
+                &["kind", "status"],
+            )?,
+            objects: counters("objects_total", "Objects by what became of them.", &["status"])?,
+            build_seconds: seconds("symcache_build_seconds", "How long a symcache was built.", &["kind"])?,
+            symcache_bytes: counter("symcache_bytes_total", "Bytes of symcaches that were built.")?,
+            object_bytes: counter("object_bytes_total", "Bytes of objects that were read.")?,
+            woken: counter("woken_reports_total", "Reports asked for again because symbols came.")?,
+            relayed: counters("relayed_total", "Outbox messages sent to Kafka.", &["kind"])?,
+            relay_failures: counter("relay_failures_total", "Outbox batches that could not be sent.")?,
+            relay_lag: gauge("relay_lag_milliseconds", "Age of the oldest unsent outbox message.")?,
+            relaying: gauge("relaying", "1 where this process sends the outbox.")?,
+            resent: counter("resent_requests_total", "Unanswered requests that were sent again.")?,
+        };
+        registry.register(Box::new(metrics.jobs.clone()))?;
+        registry.register(Box::new(metrics.job_seconds.clone()))?;
+        registry.register(Box::new(metrics.waiting.clone()))?;
+        registry.register(Box::new(metrics.objects.clone()))?;
+        registry.register(Box::new(metrics.build_seconds.clone()))?;
+        registry.register(Box::new(metrics.symcache_bytes.clone()))?;
+        registry.register(Box::new(metrics.object_bytes.clone()))?;
+        registry.register(Box::new(metrics.woken.clone()))?;
+        registry.register(Box::new(metrics.relayed.clone()))?;
+        registry.register(Box::new(metrics.relay_failures.clone()))?;
+        registry.register(Box::new(metrics.relay_lag.clone()))?;
+        registry.register(Box::new(metrics.relaying.clone()))?;
+        registry.register(Box::new(metrics.resent.clone()))?;
+        Ok(metrics)
+    }
+}

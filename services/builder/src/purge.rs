@@ -1,0 +1,82 @@
+//! Taking deleted symbols out of object storage.
+
+use crate::failure::Failure;
+use crate::worker::Builder;
+use std::collections::BTreeSet;
+use unslide_artifacts::AliasMeta;
+use unslide_artifacts::keys::{self, Key};
+use unslide_model::{ContentHash, DebugId, Quality, Scoped};
+use unslide_store::jobs::{self, Lease};
+use unslide_store::outbox::{self, Message};
+use unslide_store::symbols::Symbols;
+use unslide_store::{slots, symbols};
+use unslide_symbolicate::symcache::VERSION;
+
+/// Removes what a deletion has left. What was uploaded again since then stays. The workers are told
+/// a second time: between the deletion and now one may have fetched what was still there.
+pub(crate) async fn purge(
+    builder: &Builder,
+    job: &Lease,
+    debug_id: &DebugId,
+    deleted: &[ContentHash],
+    generation: u64,
+) -> Result<(), Failure> {
+    let id = job.tenant.scope(*debug_id);
+    let mut tx = builder.store.tenant(&job.tenant).await?;
+    slots::exclusive(&mut tx, debug_id).await?;
+    let known = symbols::get(&mut tx, debug_id).await?;
+    let slot = slots::get(&mut tx, debug_id).await?;
+    let alive = alive(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
+    let keys = keys::symbols(&id);
+    let mut after = None;
+    loop {
+        let page = builder.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
+        for entry in page.entries.iter().filter(|entry| !alive.contains(&entry.key)) {
+            builder.objects.delete(&entry.key).await?;
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    for object in deleted {
+        let here = known.as_ref().is_some_and(|k| k.objects.iter().any(|o| o.object.content_hash == *object));
+        if !here {
+            builder.objects.delete(&keys::object(&id.tenant.scope(*object))).await?;
+        }
+    }
+    if slot.is_some_and(|slot| slot.generation == generation) {
+        let message = Message::SymbolEvent {
+            debug_id: *debug_id,
+            generation,
+            quality: Quality::None,
+            symcache_version: 0,
+            deleted: true,
+            at_micros: builder.store.clock().now_micros(),
+        };
+        outbox::append(&mut tx, &message).await?;
+    }
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// What has to stay: the symcaches of objects that have a row, and the alias that one of them won.
+async fn alive(
+    builder: &Builder,
+    id: &Scoped<DebugId>,
+    known: Option<&Symbols>,
+    published_since: bool,
+) -> Result<BTreeSet<Key>, Failure> {
+    let keys = keys::symbols(id);
+    let Some(known) = known else { return Ok(BTreeSet::new()) };
+    let objects = || known.objects.iter().map(|listed| &listed.object);
+    let mut alive: BTreeSet<Key> =
+        objects().filter_map(|o| o.symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
+    let head = builder.objects.head(&keys.alias(VERSION)).await?;
+    if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
+        && (published_since || objects().any(|object| object.content_hash == meta.object))
+    {
+        alive.extend([keys.alias(VERSION), keys.debuginfo(), keys.symcache(VERSION, &meta.sha256)]);
+    }
+    Ok(alive)
+}

@@ -1,0 +1,108 @@
+//! The service: from a configuration to jobs done, and to their end.
+
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::worker::{self, Builder};
+use crate::{relay, upkeep};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_artifacts::ObjectStore;
+use unslide_runtime::Host;
+use unslide_store::Store;
+use unslide_store::jobs::Kind;
+use unslide_stream::Producer;
+
+/// Wake and purge jobs at once: they wait for servers most of the time, and no build may hold them up.
+const SMALL_JOBS: usize = 2;
+
+/// Why the builder can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database is not usable.
+    #[error("can't use the database")]
+    Store(#[from] unslide_store::StoreError),
+    /// The Kafka client is not usable.
+    #[error("can't make a Kafka client")]
+    Stream(#[from] unslide_stream::StreamError),
+    /// The folder for unpacked uploads is not usable.
+    #[error("can't use the work folder")]
+    Folder(#[from] std::io::Error),
+    /// A metric exists twice.
+    #[error("can't register metrics")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// Works until the host says to stop; returns when the running jobs have ended, or the drain time
+/// is over. What was not finished is left to the next builder.
+///
+/// # Errors
+/// [`Error`] where the service can't start.
+pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+    prepare(&config.builder.work_dir)?;
+    let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    let builder = Arc::new(Builder {
+        objects: ObjectStore::s3(&config.objects).await,
+        producer: Producer::new(&config.kafka)?,
+        topics: config.kafka.topics(),
+        metrics: Metrics::new(&host.metrics)?,
+        settings: config.builder,
+        name: format!("builder-{}", std::process::id()),
+        store,
+        host,
+    });
+    probes(&builder);
+    tracing::info!("the builder is at work");
+    let (builds, small, relay) = (builder.clone(), builder.clone(), builder.clone());
+    tokio::join!(
+        worker::work(builds, &[Kind::Build], builder.settings.uploads),
+        worker::work(small, &[Kind::Wake, Kind::Purge], SMALL_JOBS),
+        relay::relay(relay),
+        upkeep::count(&builder),
+    );
+    builder.producer.flush(builder.host.shutdown.drain() / 10).await;
+    let _ = tokio::time::timeout(builder.host.shutdown.drain() / 10, builder.store.close()).await;
+    Ok(())
+}
+
+/// Makes the work folder, and clears what builders that died have left in it.
+fn prepare(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let process = path
+            .file_name()
+            .and_then(|name| name.to_str()?.strip_prefix("job-")?.split('-').next()?.parse::<u32>().ok());
+        let dead = process.is_some_and(|process| {
+            // In a container every run has the same number.
+            process == std::process::id() || !Path::new("/proc").join(process.to_string()).exists()
+        });
+        if dead {
+            std::fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Readiness asks the three servers themselves.
+fn probes(builder: &Arc<Builder>) {
+    let asked = builder.clone();
+    builder.host.health.register("postgres", move || {
+        let builder = asked.clone();
+        async move { builder.store.ping().await.map_err(|error| error.to_string()) }
+    });
+    let asked = builder.clone();
+    builder.host.health.register("objects", move || {
+        let builder = asked.clone();
+        async move { builder.objects.check().await.map_err(|error| error.to_string()) }
+    });
+    let asked = builder.clone();
+    builder.host.health.register("kafka", move || {
+        let builder = asked.clone();
+        async move {
+            let topic = &builder.topics.symbol_events;
+            let probe = builder.producer.probe(topic, Duration::from_millis(1_500)).await;
+            probe.map(drop).map_err(|error| error.to_string())
+        }
+    });
+}

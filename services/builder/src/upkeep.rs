@@ -1,0 +1,82 @@
+//! What has to be done now and then: unanswered requests, old rows, figures.
+
+use crate::failure::Failure;
+use crate::worker::Builder;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use unslide_store::outbox::Relay;
+use unslide_store::{jobs, requests};
+
+/// Between two looks at unanswered requests.
+const OVERDUE: Duration = Duration::from_secs(30);
+/// Between two clearings.
+const CLEAR: Duration = Duration::from_secs(600);
+/// How long sent messages are kept, so that whoever waits for one sees it.
+const KEEP_SENT: time::Duration = time::Duration::hours(1);
+/// How long ended jobs are kept.
+const KEEP_JOBS: time::Duration = time::Duration::days(7);
+/// Requests that are sent again in one go.
+const PAGE: u32 = 200;
+/// Between two countings of jobs.
+const COUNT: Duration = Duration::from_secs(15);
+
+/// When the relay's side work was done last.
+#[derive(Default)]
+pub(crate) struct Upkeep {
+    overdue: Option<Instant>,
+    cleared: Option<Instant>,
+}
+
+impl Upkeep {
+    /// Does what is due. Only the relay does, so it happens once however many builders there are.
+    pub(crate) async fn due(&mut self, builder: &Builder, relay: &mut Relay) -> Result<(), Failure> {
+        if is_due(&mut self.overdue, OVERDUE) {
+            loop {
+                let sent = requests::resend_overdue(&builder.store, PAGE).await?;
+                builder.metrics.resent.inc_by(sent);
+                if sent < u64::from(PAGE) {
+                    break;
+                }
+            }
+        }
+        if is_due(&mut self.cleared, CLEAR) {
+            let now = builder.host.clock.now();
+            relay.purge(now - KEEP_SENT).await?;
+            jobs::purge(&builder.store, now - KEEP_JOBS).await?;
+        }
+        Ok(())
+    }
+}
+
+fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
+    let now = Instant::now();
+    let due = last.is_none_or(|last| now - last >= every);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+/// Counts waiting jobs for the metrics until the service stops.
+pub(crate) async fn count(builder: &Builder) {
+    let mut shown: HashSet<(String, String)> = HashSet::new();
+    loop {
+        match jobs::counts(&builder.store).await {
+            Ok(counts) => {
+                for (kind, status) in shown.drain() {
+                    builder.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
+                }
+                for count in counts {
+                    builder.metrics.waiting.with_label_values(&[&count.kind, &count.status]).set(count.jobs);
+                    shown.insert((count.kind, count.status));
+                }
+            }
+            Err(error) => tracing::debug!(error = %error, "jobs could not be counted"),
+        }
+        tokio::select! {
+            () = builder.host.shutdown.begun() => return,
+            () = sleep(COUNT) => {}
+        }
+    }
+}

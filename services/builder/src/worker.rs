@@ -1,0 +1,201 @@
+//! Taking jobs by lease, keeping them alive, and saying how they ended.
+
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::metrics::Metrics;
+use crate::{build, purge, wake};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use unslide_artifacts::ObjectStore;
+use unslide_proto::topics::TopicNames;
+use unslide_runtime::Host;
+use unslide_store::jobs::{self, Failed, Kind, Lease, Work};
+use unslide_store::{Channel, Listener, Store, uploads};
+use unslide_stream::Producer;
+
+/// How often jobs are looked for without a notification: those whose pause is over give none.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// After the database could not be asked.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest pause between two tries while a server is away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Everything that jobs need.
+pub(crate) struct Builder {
+    pub(crate) store: Store,
+    pub(crate) objects: ObjectStore,
+    pub(crate) producer: Producer,
+    pub(crate) topics: TopicNames,
+    pub(crate) metrics: Metrics,
+    pub(crate) settings: Settings,
+    /// Names this process in the jobs that it has.
+    pub(crate) name: String,
+    pub(crate) host: Host,
+}
+
+/// Does jobs of some kinds, `places` at a time, until the host says to stop; then waits for those
+/// that run.
+pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
+    let places = Arc::new(Semaphore::new(places));
+    let mut news = None;
+    let mut running = JoinSet::new();
+    let stopping = builder.host.shutdown.token().clone();
+    loop {
+        while running.try_join_next().is_some() {}
+        let place = tokio::select! {
+            () = stopping.cancelled() => break,
+            place = places.clone().acquire_owned() => place,
+        };
+        let Ok(place) = place else { break };
+        listen(&builder, &mut news).await;
+        match jobs::lease(&builder.store, kinds, &builder.name, lease_time(&builder), 1).await {
+            Ok(mut leased) => match leased.pop() {
+                Some(job) => {
+                    let builder = builder.clone();
+                    running.spawn(async move {
+                        perform(&builder, &job).await;
+                        drop(place);
+                    });
+                }
+                None => tokio::select! {
+                    () = stopping.cancelled() => break,
+                    () = wait(&mut news) => {}
+                },
+            },
+            Err(error) => {
+                tracing::warn!(error = %error, "the database gave no jobs");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+    tokio::select! {
+        () = async { while running.join_next().await.is_some() {} } => {}
+        () = builder.host.shutdown.expired() => {
+            tracing::warn!(jobs = running.len(), "jobs were left unfinished; their leases end by themselves");
+            running.shutdown().await;
+        }
+    }
+}
+
+fn lease_time(builder: &Builder) -> time::Duration {
+    time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
+}
+
+/// Listens for new jobs, if that is not done already.
+async fn listen(builder: &Builder, news: &mut Option<Listener>) {
+    if news.is_none() {
+        // Without it jobs are found by looking.
+        *news = Listener::new(&builder.store, Channel::Jobs).await.ok();
+    }
+}
+
+/// Waits for news of a job, for a while.
+async fn wait(news: &mut Option<Listener>) {
+    match news {
+        None => sleep(LOOK).await,
+        Some(listener) => {
+            if listener.wait(LOOK).await.is_err() {
+                *news = None;
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Does one job and says how it ended.
+async fn perform(builder: &Builder, job: &Lease) {
+    let kind = job.work.kind().as_str();
+    let begun = Instant::now();
+    let limit = Duration::from_secs(builder.settings.job_seconds);
+    let done = tokio::select! {
+        done = attempt(builder, job) => done,
+        () = keep(builder, job) => Err(Failure::LeaseLost),
+        () = sleep(limit) => Err(Failure::job("timeout", format!("not done within {} s", limit.as_secs()))),
+    };
+    builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
+    let outcome = match done {
+        Ok(()) => "done",
+        Err(Failure::LeaseLost) => {
+            tracing::warn!(job.id = %job.id, job.kind = kind, "the job was given to someone else");
+            "lost"
+        }
+        Err(Failure::Server(detail)) => end(builder, job, "unavailable", &detail, false).await,
+        Err(Failure::Job { reason, detail }) => end(builder, job, reason, &detail, true).await,
+    };
+    builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+}
+
+/// Tries a job; while a server is away it waits, and the attempt is not counted.
+async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
+    if job.exhausted {
+        let detail = "every builder that began with it died; its bytes are kept";
+        return Err(Failure::job("kills_builder", detail));
+    }
+    let patience = Instant::now() + Duration::from_secs(builder.settings.patience_seconds);
+    let mut pause = PAUSE;
+    loop {
+        let done = match &job.work {
+            Work::Build { upload } => Box::pin(build::build(builder, job, *upload)).await,
+            Work::Wake { debug_id, generation } => wake::wake(builder, job, debug_id, *generation).await,
+            Work::Purge { debug_id, objects, generation } => {
+                purge::purge(builder, job, debug_id, objects, *generation).await
+            }
+        };
+        match done {
+            Err(Failure::Server(detail)) if Instant::now() + pause < patience => {
+                tracing::warn!(job.id = %job.id, detail, pause_seconds = pause.as_secs(), "a server is away; the job waits");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Keeps a job alive; returns when it is lost.
+async fn keep(builder: &Builder, job: &Lease) {
+    let beat = builder.settings.lease() / 3;
+    loop {
+        sleep(beat).await;
+        let beaten = timeout(beat, jobs::heartbeat(&builder.store, job, lease_time(builder))).await;
+        match beaten {
+            Ok(Err(unslide_store::StoreError::LeaseLost(_))) => return,
+            Ok(Err(error)) => tracing::warn!(job.id = %job.id, error = %error, "a heartbeat failed"),
+            Err(_) => tracing::warn!(job.id = %job.id, "a heartbeat took too long"),
+            Ok(Ok(())) => {}
+        }
+    }
+}
+
+/// Gives a job back, or ends it; where it was an upload's, the upload's record says why.
+async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_good: bool) -> &'static str {
+    let ended: Result<Failed, unslide_store::StoreError> = async {
+        let mut tx = builder.store.tenant(&job.tenant).await?;
+        let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), for_good).await?;
+        if let (Failed::ForGood, Work::Build { upload }) = (failed, &job.work) {
+            uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
+        }
+        tx.commit().await?;
+        Ok(failed)
+    }
+    .await;
+    match ended {
+        Ok(Failed::ForGood) => {
+            tracing::warn!(job.id = %job.id, tenant = %job.tenant, reason, detail, "a job has failed");
+            "failed"
+        }
+        Ok(Failed::Again(at)) => {
+            tracing::warn!(job.id = %job.id, tenant = %job.tenant, reason, detail, again = %at, "a job is tried again later");
+            "again"
+        }
+        Err(error) => {
+            tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
+            "lost"
+        }
+    }
+}
