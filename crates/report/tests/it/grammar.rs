@@ -133,6 +133,7 @@ fn a_decoded_text_has_no_escapes_and_no_broken_bytes() {
     check(r"a\u00e4\/\\\u0022\n", "aä/\\\"\n");
     check(r"\b\f\r\t", "\u{8}\u{c}\r\t");
     check(r"\uD83D\uDE00!", "😀!");
+    check(r"\uD800\uDC00\uDBFF\uDFFF", "\u{10000}\u{10ffff}");
     check(r"\uD83D!", "\u{fffd}!");
     check(r"\uDE00\uD83D\uDE00", "\u{fffd}😀");
     check(r"\uD83D\u0041", "\u{fffd}A");

@@ -121,6 +121,14 @@ fn crash_time_values_go_before_the_base_sections() {
         } else {
             report = report.sorted();
         }
+        report = report.set("system.process_name", "Base").set(&atcrash("process_name"), "Crash");
+        let named = |report: &Report| {
+            let bytes = report.bytes();
+            let named = read(&bytes).parts[0].process_name.map(|name| name.decode().into_owned());
+            named.unwrap_or_default()
+        };
+        assert_eq!(named(&report), "Crash");
+        assert_eq!(named(&report.clone().set("report.process_name", "Reported")), "Reported");
         let bytes = report.bytes();
         let report = read(&bytes);
         let part = &report.parts[0];

@@ -164,6 +164,10 @@ fn our_frames_are_read_back() {
             ("add", None, false)
         );
     }
+    let enriched = enrich(bytes);
+    let report = read(&enriched);
+    let ours = report.our_frame(&report.backtraces[0].frames[0]).unwrap();
+    assert_eq!(ours, unslide_report::OurFrame { status: "device".into(), ..Default::default() });
     let plain = read(bytes);
     assert_eq!(plain.our_frame(&plain.backtraces[0].frames[0]), None);
 }

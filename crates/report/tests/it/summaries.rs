@@ -117,6 +117,17 @@ fn an_embedded_crash_is_completed_from_the_outer_report() {
     assert_eq!((summary.app, summary.build), (text("com.inner"), text("2")));
     assert_eq!((summary.device_model, summary.timestamp.is_some()), (text("iPad1,1"), true));
     assert_eq!((summary.error_type, summary.report_type), (text("mach"), text("standard")));
+    // Of two parts as near, the inner one; and what was written when it crashed goes first.
+    let named = |name: &str| Report::empty().set("system.machine", name);
+    let between = Report::empty();
+    let report = named("outer").set("report.type", "minimal").recrash(between.recrash(named("inner")));
+    assert_eq!(self::summary(&report).device_model, text("inner"));
+    let log = unslide_report::text::apple_log(&read(&report.bytes()));
+    assert!(log.contains("Hardware Model:      inner\n"), "{log}");
+    let both = Report::empty().set("system.machine", "base").set("system_atcrash.machine", "at crash");
+    assert_eq!(self::summary(&both).device_model, text("at crash"));
+    let log = unslide_report::text::apple_log(&read(&both.bytes()));
+    assert!(log.contains("Hardware Model:      at crash\n"), "{log}");
 }
 
 #[test]

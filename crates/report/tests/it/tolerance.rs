@@ -407,6 +407,8 @@ fn numbers_that_do_not_fit_are_of_the_wrong_type() {
 
 #[test]
 fn warnings_name_the_part() {
+    let behind = Report::empty().recrash(Report::empty()).set("crash", 7).bytes();
+    assert_eq!(warnings(&behind), ["crash: wrong type, counts as absent"]);
     let bytes = Report::empty().recrash(Report::empty().recrash(Report::empty().set("crash", 7))).bytes();
     assert_eq!(warnings(&bytes), ["recrash_report.recrash_report.crash: wrong type, counts as absent"]);
     let report = read(&bytes);
