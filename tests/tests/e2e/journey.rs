@@ -51,10 +51,10 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
 
     let found = client
         .wait_for("/v1/reports?app=com.example.shop&version=1.2.3", SOON, |status, page| {
-            status == 200 && page["reports"].as_array().is_some_and(|reports| reports.len() == 2)
+            status == 200 && page["items"].as_array().is_some_and(|reports| reports.len() == 2)
         })
         .await;
-    let id = found["reports"][0]["id"].as_str().expect("an id").to_owned();
+    let id = found["items"][0]["id"].as_str().expect("an id").to_owned();
     let (status, stored) = client.get(&format!("/v1/reports/{id}")).await;
     assert_eq!(status, 200);
     assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
@@ -64,7 +64,7 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
     let (status, explained) = client.get(&format!("/v1/reports/{id}/explain")).await;
     assert_eq!(status, 200, "{explained}");
     let (_, versions) = client.get("/v1/apps/com.example.shop/versions").await;
-    assert_eq!(versions["versions"][0]["reports"], 2, "{versions}");
+    assert_eq!(versions["items"][0]["reports"], 2, "{versions}");
     let (_, missing) = client.get("/v1/missing-symbols").await;
     assert!(!missing.to_string().contains(&app.debug_id.to_string()), "{missing}");
 
