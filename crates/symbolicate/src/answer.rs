@@ -1,5 +1,6 @@
 //! From a frame's address in an image to code: the second half of symbolication.
 
+use crate::json::dashed;
 use crate::plan::{Place, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
 use crate::status::{FrameStatus, ImageStatus};
@@ -20,6 +21,8 @@ pub(crate) struct Judged<'s> {
     /// `None` unless the status is `found`.
     pub(crate) symbols: Option<&'s dyn Symbols>,
     pub(crate) generation: Option<u64>,
+    /// The text of the image's debug id.
+    pub(crate) debug_id: Option<[u8; 36]>,
 }
 
 /// Looks the symbols of an image up and checks that they are the image's.
@@ -27,7 +30,8 @@ pub(crate) fn judge<'s>(
     image: &PlannedImage<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Judged<'s> {
-    let without = |status| Judged { status, symbols: None, generation: None };
+    let text = image.debug_id.as_ref().map(dashed);
+    let without = |status| Judged { status, symbols: None, generation: None, debug_id: text };
     let Some(debug_id) = image.debug_id else { return without(ImageStatus::Missing) };
     match symbols(&debug_id) {
         None | Some(ImageSymbols::Missing) => without(ImageStatus::Missing),
@@ -39,7 +43,7 @@ pub(crate) fn judge<'s>(
             if another_cpu || symcache.debug_id() != debug_id {
                 return without(ImageStatus::Malformed);
             }
-            Judged { status: ImageStatus::Found, symbols: Some(&**symcache), generation: *generation }
+            Judged { symbols: Some(&**symcache), generation: *generation, ..without(ImageStatus::Found) }
         }
     }
 }
@@ -152,7 +156,9 @@ fn device_name<'a>(
     image: &PlannedImage<'_>,
 ) -> Option<DeviceName<'a>> {
     let name = frame.symbol_name?;
-    if matches!(&*name.decode(), "" | "<redacted>" | "_mh_execute_header" | "__mh_execute_header") {
+    let nobody =
+        |name: &[u8]| matches!(name, b"" | b"<redacted>" | b"_mh_execute_header" | b"__mh_execute_header");
+    if nobody(name.raw()) || name.raw().contains(&b'\\') && nobody(name.decode().as_bytes()) {
         return None;
     }
     let Some(start) = planned.symbol_start else {

@@ -3,8 +3,9 @@
 //! The address decides. What the frame itself says of its image is believed only where the address
 //! does not contradict it, since writers name the wrong image now and then.
 
+use crate::index::Stretch;
 use crate::space::Space;
-use crate::system::names_image;
+use crate::system::{file_name, names_image};
 use unslide_model::DebugId;
 use unslide_report::{Frame, Part, Text};
 
@@ -42,7 +43,7 @@ impl Join {
 pub(crate) struct Attribution<'a> {
     pub(crate) image: Attributed<'a>,
     pub(crate) join: Join,
-    /// True where the frame names another image.
+    /// True where the frame's `object_addr` or `object_uuid` is another image's.
     pub(crate) reattributed: bool,
 }
 
@@ -54,12 +55,14 @@ pub(crate) enum Attributed<'a> {
     Unlisted { debug_id: DebugId, start: u64, name: Option<Text<'a>> },
 }
 
-/// The image of `address`, which is the one that is looked up. `None` is `unknown_image`.
+/// The image of `address`, which is the one that is looked up. `None` is `unknown_image`. Whether
+/// the frame's `object_name` is the image's is left to the caller, who knows the image's name.
 pub(crate) fn attribute<'a>(
     frame: &Frame<'a>,
     address: u64,
     space: &Space<'_, 'a>,
     part: &Part<'a>,
+    near: &mut Stretch,
 ) -> Option<Attribution<'a>> {
     // 0 is what writers put where they found no image.
     let object_addr = frame
@@ -71,13 +74,10 @@ pub(crate) fn attribute<'a>(
     if part.image_source.is_none() {
         return without_list(frame, address, object_addr, part);
     }
-    let (image, join) = listed(frame, address, object_addr, space)?;
-    let attribution = Attribution {
-        image: Attributed::Listed(image),
-        join,
-        reattributed: disagrees(frame, object_addr, image, space),
-    };
-    Some(attribution)
+    let innermost = space.locate(address, near);
+    let (image, join) = listed(frame, address, object_addr, space, innermost)?;
+    let reattributed = !starts_at(object_addr, image, space) || !has_uuid(frame, image, space);
+    Some(Attribution { image: Attributed::Listed(image), join, reattributed })
 }
 
 fn listed(
@@ -85,20 +85,24 @@ fn listed(
     address: u64,
     object_addr: Option<u64>,
     space: &Space<'_, '_>,
+    innermost: Option<u32>,
 ) -> Option<(u32, Join)> {
+    // Where the innermost image is the one that the frame names, no rule prefers another.
+    if let (Some(image), Some(_)) = (innermost, object_addr)
+        && starts_at(object_addr, image, space)
+        && frame.object_uuid.is_none_or(|own| uuid(image, space) == Some(own))
+    {
+        return Some((image, if frame.object_uuid.is_some() { Join::Uuid } else { Join::Address }));
+    }
     let by_uuid = || space.listed_as(frame.object_uuid?, object_addr?, address);
     let by_start = || space.index.containing_from(object_addr?, address);
     let by_start_alone = || {
         let start = object_addr.filter(|start| *start <= address)?;
-        let image = space.index.unsized_from(start)?;
-        let listed = space.images.get(image as usize)?;
-        let another =
-            frame.object_uuid.is_some() && listed.uuid.is_some() && frame.object_uuid != listed.uuid;
-        (!another).then_some(image)
+        space.index.unsized_from(start).filter(|image| has_uuid(frame, *image, space))
     };
     by_uuid()
         .map(|image| (image, Join::Uuid))
-        .or_else(|| Some((by_start().or_else(|| space.index.at(address))?, Join::Address)))
+        .or_else(|| Some((by_start().or(innermost)?, Join::Address)))
         .or_else(|| Some((by_start_alone()?, Join::ObjectAddress)))
 }
 
@@ -114,21 +118,24 @@ fn without_list<'a>(
         (own, Join::Unlisted)
     } else {
         let executable = part.executable.or(part.executable_path)?;
-        names_image(name?, executable).then_some(())?;
+        names_image(name?, file_name(executable), executable).then_some(())?;
         (part.app_uuid?, Join::AppUuid)
     };
     let image = Attributed::Unlisted { debug_id, start, name };
     Some(Attribution { image, join, reattributed: false })
 }
 
-/// True where what the frame says of its image is not true of `image`.
-fn disagrees(frame: &Frame<'_>, object_addr: Option<u64>, image: u32, space: &Space<'_, '_>) -> bool {
-    let (Some(listed), Some(placed)) = (space.images.get(image as usize), space.placed.get(image as usize))
-    else {
-        return false;
-    };
-    let other_start = object_addr.is_some_and(|a| !placed.imprecise && placed.start != Some(a));
-    let other_uuid = frame.object_uuid.is_some_and(|own| listed.uuid.is_some_and(|uuid| uuid != own));
-    let other_name = || frame.object_name.zip(listed.name).is_some_and(|(own, path)| !names_image(own, path));
-    other_start || other_uuid || other_name()
+fn uuid(image: u32, space: &Space<'_, '_>) -> Option<DebugId> {
+    space.images.get(image as usize)?.uuid
+}
+
+/// False where the frame's debug id is not the image's.
+fn has_uuid(frame: &Frame<'_>, image: u32, space: &Space<'_, '_>) -> bool {
+    frame.object_uuid.is_none_or(|own| uuid(image, space).is_none_or(|uuid| uuid == own))
+}
+
+/// False where the frame's `object_addr` is not the image's start.
+fn starts_at(object_addr: Option<u64>, image: u32, space: &Space<'_, '_>) -> bool {
+    let Some(placed) = space.placed.get(image as usize) else { return false };
+    placed.imprecise || object_addr.is_none_or(|start| placed.start == Some(start))
 }

@@ -162,7 +162,7 @@ impl Plan<'_, '_> {
                 }
                 tally.add(answered.status, system);
                 let start = splicer.out.len();
-                output::frame(&mut splicer.out, &answered, self, extent, &mut names);
+                output::frame(&mut splicer.out, &answered, judged, extent, &mut names);
                 if let Some(place) = answered.place
                     && answered.status == FrameStatus::Symbolicated
                     && !is_sigtramp

@@ -27,6 +27,28 @@ impl Extent {
     }
 }
 
+/// Addresses that follow each other and have the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The image that the addresses lie in.
+    pub image: Option<u32>,
+    /// The first of the addresses.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
+}
+
+impl Stretch {
+    /// No addresses at all.
+    pub const EMPTY: Stretch = Stretch { image: None, first: 1, last: 0 };
+
+    /// True for the addresses of the stretch.
+    #[must_use]
+    pub fn contains(&self, address: u64) -> bool {
+        self.first <= address && address <= self.last
+    }
+}
+
 /// Images by address.
 #[derive(Debug, Default)]
 pub struct ImageIndex {
@@ -98,8 +120,18 @@ impl ImageIndex {
     /// The image that an address lies in.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<u32> {
+        self.stretch(address).image
+    }
+
+    /// The addresses around `address` that have the same answer.
+    #[must_use]
+    pub fn stretch(&self, address: u64) -> Stretch {
         let after = self.boundaries.partition_point(|b| *b <= address);
-        *self.answers.get(after.checked_sub(1)?)?
+        let last = self.boundaries.get(after).map_or(u64::MAX, |next| next - 1);
+        match after.checked_sub(1) {
+            Some(at) => Stretch { image: self.answers[at], first: self.boundaries[at], last },
+            None => Stretch { image: None, first: 0, last },
+        }
     }
 
     /// The image that starts at `start` and contains `address`, the smallest of several.
@@ -206,7 +238,12 @@ mod tests {
             let images: Vec<_> = images.into_iter().map(|(start, size)| (base + start, size)).collect();
             let index = index(&images);
             for address in (0..64).map(|a| base + a) {
-                prop_assert_eq!(index.at(address), slow(&images, address));
+                let stretch = index.stretch(address);
+                prop_assert_eq!(stretch.image, slow(&images, address));
+                prop_assert!(stretch.contains(address));
+                for other in (0..64).map(|a| base + a).filter(|a| stretch.contains(*a)) {
+                    prop_assert_eq!(index.at(other), stretch.image);
+                }
                 for start in (0..64).map(|a| base + a) {
                     let wanted = extents(&images)
                         .into_iter()

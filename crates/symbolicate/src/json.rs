@@ -2,8 +2,21 @@
 //! writing is copying bytes.
 
 use crate::symcache::escape;
+use std::borrow::Cow;
 use unslide_model::DebugId;
 use unslide_report::Text;
+
+/// A key with all that surrounds it, known when the program is built: `,"name":`.
+macro_rules! key {
+    ($name:literal) => {
+        $crate::json::Key(concat!(",\"", $name, "\":"))
+    };
+}
+pub(crate) use key;
+
+/// See [`key!`].
+#[derive(Clone, Copy)]
+pub(crate) struct Key(pub(crate) &'static str);
 
 /// Appends members to a JSON object, commas and all.
 pub(crate) struct Object<'o> {
@@ -13,46 +26,51 @@ pub(crate) struct Object<'o> {
 
 impl<'o> Object<'o> {
     /// Opens an object.
+    #[inline]
     pub(crate) fn open(out: &'o mut Vec<u8>) -> Object<'o> {
         out.push(b'{');
         Object { out, first: true }
     }
 
     /// Closes the object.
+    #[inline]
     pub(crate) fn close(self) {
         self.out.push(b'}');
     }
 
-    /// Writes a key that needs no escapes; the caller writes the value to what is returned.
-    pub(crate) fn key(&mut self, key: &str) -> &mut Vec<u8> {
-        let before: &[u8] = if self.first { b"\"" } else { b",\"" };
+    /// Writes a key; the caller writes the value to what is returned.
+    #[inline]
+    pub(crate) fn key(&mut self, key: Key) -> &mut Vec<u8> {
+        let key = key.0.as_bytes();
+        self.out.extend_from_slice(if self.first { &key[1..] } else { key });
         self.first = false;
-        self.out.extend_from_slice(before);
-        self.out.extend_from_slice(key.as_bytes());
-        self.out.extend_from_slice(b"\":");
         self.out
     }
 
     /// A string that is escaped already, or needs no escapes.
-    pub(crate) fn escaped(&mut self, key: &str, value: &[u8]) {
+    #[inline]
+    pub(crate) fn escaped(&mut self, key: Key, value: &[u8]) {
         let out = self.key(key);
+        out.reserve(value.len() + 2);
         out.push(b'"');
         out.extend_from_slice(value);
         out.push(b'"');
     }
 
     /// Any string.
-    pub(crate) fn text(&mut self, key: &str, value: &str) {
+    pub(crate) fn text(&mut self, key: Key, value: &str) {
         string(self.key(key), value);
     }
 
     /// An integer.
-    pub(crate) fn number(&mut self, key: &str, value: impl itoa::Integer) {
+    #[inline]
+    pub(crate) fn number(&mut self, key: Key, value: impl itoa::Integer) {
         integer(self.key(key), value);
     }
 
     /// A member that is only written where it is true.
-    pub(crate) fn flag(&mut self, key: &str, value: bool) {
+    #[inline]
+    pub(crate) fn flag(&mut self, key: Key, value: bool) {
         if value {
             self.key(key).extend_from_slice(b"true");
         }
@@ -67,30 +85,28 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
 /// A string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, value: &str) {
     out.push(b'"');
-    escape(value, out);
-    out.push(b'"');
-}
-
-/// A string of the report, with its quotes. Copied as it is where it is sound; broken UTF-8 and
-/// broken escapes are not written a second time.
-pub(crate) fn report_text(out: &mut Vec<u8>, text: Text<'_>) {
-    let raw = text.raw();
-    if raw.contains(&b'\\') || std::str::from_utf8(raw).is_err() {
-        return string(out, &text.decode());
+    if value.bytes().any(|b| b < b' ' || b == b'"' || b == b'\\') {
+        escape(value, out);
+    } else {
+        out.extend_from_slice(value.as_bytes());
     }
     out.push(b'"');
-    out.extend_from_slice(raw);
-    out.push(b'"');
 }
 
-/// A debug id, with its quotes.
-pub(crate) fn debug_id(out: &mut Vec<u8>, id: &DebugId) {
-    out.push(b'"');
-    out.extend_from_slice(&dashed(id));
-    out.push(b'"');
+/// A string of the report, ready to be put between quotes a second time: as it is where it is sound;
+/// broken UTF-8 and broken escapes are not written again.
+pub(crate) fn report_text(text: Text<'_>) -> Cow<'_, [u8]> {
+    let raw = text.raw();
+    if !raw.contains(&b'\\') && std::str::from_utf8(raw).is_ok() {
+        return Cow::Borrowed(raw);
+    }
+    let mut escaped = Vec::with_capacity(raw.len() + 8);
+    escape(&text.decode(), &mut escaped);
+    Cow::Owned(escaped)
 }
 
-fn dashed(id: &DebugId) -> [u8; 36] {
+/// The text of a debug id.
+pub(crate) fn dashed(id: &DebugId) -> [u8; 36] {
     let mut text = [b'-'; 36];
     let mut at = 0;
     for (i, byte) in id.0.iter().enumerate() {

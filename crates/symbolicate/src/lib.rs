@@ -22,7 +22,7 @@ pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, needs};
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedImage, ExplainedSymcache, Explanation, explain,
 };
-pub use index::{Extent, ImageIndex};
+pub use index::{Extent, ImageIndex, Stretch};
 pub use output::{ENGINE, VERSION};
 pub use plan::{Need, Plan};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};

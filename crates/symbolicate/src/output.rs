@@ -1,10 +1,9 @@
 //! What is added to a report, as JSON: a member in each frame and one in the report itself.
 
-use crate::answer::{DeviceName, FrameAnswer, Name};
+use crate::answer::{DeviceName, FrameAnswer, Judged, Name};
 use crate::demangle::demangle;
 use crate::engine::{Context, Detail, ImageOutcome};
-use crate::json::{Object, debug_id, report_text, string};
-use crate::plan::Plan;
+use crate::json::{Key, Object, dashed, key, report_text, string};
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{Answer, Source};
 use std::collections::HashMap;
@@ -57,7 +56,8 @@ impl<'a> DeviceNames<'a> {
     pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
         let raw = device.name.raw();
         let mangled: [&[u8]; 9] = [b"_Z", b"__Z", b"___Z", b"$s", b"_$s", b"$S", b"_$S", b"_T", b"_R"];
-        if !mangled.iter().any(|prefix| raw.starts_with(prefix)) {
+        if !matches!(raw.first(), Some(b'_' | b'$')) || !mangled.iter().any(|prefix| raw.starts_with(prefix))
+        {
             return None;
         }
         self.0.entry(raw).or_insert_with(|| demangle(&device.name.decode())).as_deref()
@@ -68,31 +68,35 @@ impl<'a> DeviceNames<'a> {
 pub(crate) fn frame<'a>(
     out: &mut Vec<u8>,
     answer: &FrameAnswer<'_, 'a>,
-    plan: &Plan<'_, 'a>,
+    judged: &[Judged<'_>],
     extent: Extent,
     names: &mut DeviceNames<'a>,
 ) {
+    let device = match &answer.name {
+        Name::Device(device) => Some(report_text(device.name)),
+        Name::Nobody | Name::Symbols(_) => None,
+    };
     let mut object = Object::open(out);
-    object.escaped("status", answer.status.as_str().as_bytes());
+    object.escaped(key!("status"), answer.status.as_str().as_bytes());
     if matches!(extent, Extent::Full | Extent::WithoutCalls) {
-        origin(&mut object, answer, plan);
+        origin(&mut object, answer, judged, device.as_deref());
     }
     if extent.calls() {
         match &answer.name {
             Name::Nobody => {}
-            Name::Symbols(found) => calls(object.key("calls"), found, extent),
-            Name::Device(device) => {
-                let demangled = names.demangled(device);
-                let out = object.key("calls");
+            Name::Symbols(found) => calls(object.key(key!("calls")), found, extent),
+            Name::Device(named) => {
+                let own = device.as_deref().unwrap_or_default();
+                let out = object.key(key!("calls"));
                 out.push(b'[');
                 let mut call = Object::open(out);
-                if let Some(demangled) = demangled {
-                    call.text("function", demangled);
+                if let Some(demangled) = names.demangled(named) {
+                    call.text(key!("function"), demangled);
                     if extent == Extent::Full {
-                        report_text(call.key("raw"), device.name);
+                        call.escaped(key!("raw"), own);
                     }
                 } else {
-                    report_text(call.key("function"), device.name);
+                    call.escaped(key!("function"), own);
                 }
                 call.close();
                 out.push(b']');
@@ -103,7 +107,12 @@ pub(crate) fn frame<'a>(
 }
 
 /// Everything of a frame between its status and its calls.
-fn origin(object: &mut Object<'_>, answer: &FrameAnswer<'_, '_>, plan: &Plan<'_, '_>) {
+fn origin(
+    object: &mut Object<'_>,
+    answer: &FrameAnswer<'_, '_>,
+    judged: &[Judged<'_>],
+    device_name: Option<&[u8]>,
+) {
     match answer.name {
         Name::Nobody => {}
         Name::Symbols(found) => {
@@ -111,39 +120,39 @@ fn origin(object: &mut Object<'_>, answer: &FrameAnswer<'_, '_>, plan: &Plan<'_,
                 Source::Dwarf => b"dwarf",
                 Source::Symtab | Source::Exports => b"symtab",
             };
-            object.escaped("source", source);
+            object.escaped(key!("source"), source);
         }
-        Name::Device(_) => object.escaped("source", b"device"),
+        Name::Device(_) => object.escaped(key!("source"), b"device"),
     }
     if let Some(place) = answer.place {
-        if let Some(id) = plan.images.get(place.image as usize).and_then(|i| i.debug_id) {
-            debug_id(object.key("debug_id"), &id);
+        if let Some(id) = judged.get(place.image as usize).and_then(|image| image.debug_id.as_ref()) {
+            object.escaped(key!("debug_id"), id);
         }
-        object.number("relative_address", answer.relative);
+        object.number(key!("relative_address"), answer.relative);
         if answer.choice.adjusted {
-            object.number("adjusted", 1);
+            object.number(key!("adjusted"), 1);
         }
-        object.flag("reattributed", place.reattributed);
+        object.flag(key!("reattributed"), place.reattributed);
     }
     if answer.status != FrameStatus::InvalidAddress {
-        object.flag("approximate", answer.approximate);
-        object.flag("pac_stripped", answer.pac_stripped);
+        object.flag(key!("approximate"), answer.approximate);
+        object.flag(key!("pac_stripped"), answer.pac_stripped);
     }
     match answer.name {
         Name::Nobody => {}
         Name::Symbols(found) => {
             if let Some(symbol) = found.symbol {
-                object.escaped("symbol", symbol.as_bytes());
+                object.escaped(key!("symbol"), symbol.as_bytes());
             }
             if let Some(offset) = found.symbol_address.and_then(|start| answer.relative.checked_sub(start.0))
             {
-                object.number("symbol_offset", offset);
+                object.number(key!("symbol_offset"), offset);
             }
         }
         Name::Device(device) => {
-            report_text(object.key("symbol"), device.name);
+            object.escaped(key!("symbol"), device_name.unwrap_or_default());
             if let Some(offset) = device.offset {
-                object.number("symbol_offset", offset);
+                object.number(key!("symbol_offset"), offset);
             }
         }
     }
@@ -157,22 +166,22 @@ fn calls(out: &mut Vec<u8>, answer: &Answer<'_>, extent: Extent) {
         }
         let mut object = Object::open(out);
         if !call.function.is_empty() {
-            object.escaped("function", call.function.as_bytes());
+            object.escaped(key!("function"), call.function.as_bytes());
         }
         if extent == Extent::Full {
             if let Some(raw) = call.raw {
-                object.escaped("raw", raw.as_bytes());
+                object.escaped(key!("raw"), raw.as_bytes());
             }
             if let Some(file) = call.file {
-                object.escaped("file", file.as_bytes());
+                object.escaped(key!("file"), file.as_bytes());
             }
             if let Some(line) = call.line {
-                object.number("line", line);
+                object.number(key!("line"), line);
             }
             if let Some(column) = call.column {
-                object.number("column", column);
+                object.number(key!("column"), column);
             }
-            object.flag("inlined", call.inlined);
+            object.flag(key!("inlined"), call.inlined);
         }
         object.close();
     }
@@ -191,34 +200,38 @@ pub(crate) struct ReportFacts<'f> {
 /// Writes the value of the report's member.
 pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Context<'_>) {
     let mut object = Object::open(out);
-    object.number("version", VERSION);
-    object.escaped("engine", ENGINE.as_bytes());
+    object.number(key!("version"), VERSION);
+    object.escaped(key!("engine"), ENGINE.as_bytes());
     if let Some(revision) = context.revision {
-        object.number("revision", revision);
+        object.number(key!("revision"), revision);
     }
     if let Some(supersedes) = context.supersedes {
-        object.number("supersedes", supersedes);
+        object.number(key!("supersedes"), supersedes);
     }
-    object.escaped("status", facts.status.as_str().as_bytes());
+    object.escaped(key!("status"), facts.status.as_str().as_bytes());
     if facts.counts.total == 0 {
-        object.escaped("reason", b"no_frames");
+        object.escaped(key!("reason"), b"no_frames");
     }
-    object.flag("truncated", context.detail != Detail::Full);
+    object.flag(key!("truncated"), context.detail != Detail::Full);
     if let Some(tenant) = context.tenant {
-        object.text("tenant", tenant.as_str());
+        object.text(key!("tenant"), tenant.as_str());
     }
     if let Some(at) = context.processed_at {
-        moment(object.key("processed_at"), at);
+        moment(object.key(key!("processed_at")), at);
     }
-    counts(object.key("frames"), facts.counts);
-    list(&mut object, "images", facts.images, image);
-    list(&mut object, "missing", facts.missing, debug_id);
-    list(&mut object, "warnings", facts.warnings, |out, warning| string(out, warning));
+    counts(object.key(key!("frames")), facts.counts);
+    list(&mut object, key!("images"), facts.images, image);
+    list(&mut object, key!("missing"), facts.missing, |out, id| {
+        out.push(b'"');
+        out.extend_from_slice(&dashed(id));
+        out.push(b'"');
+    });
+    list(&mut object, key!("warnings"), facts.warnings, |out, warning| string(out, warning));
     object.close();
 }
 
 /// A list, left out where it is empty.
-fn list<T>(object: &mut Object<'_>, key: &str, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+fn list<T>(object: &mut Object<'_>, key: Key, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
     if items.is_empty() {
         return;
     }
@@ -235,18 +248,18 @@ fn list<T>(object: &mut Object<'_>, key: &str, items: &[T], write: impl Fn(&mut 
 
 fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
     let mut object = Object::open(out);
-    object.number("total", counts.total);
+    object.number(key!("total"), counts.total);
     for (key, count) in [
-        ("symbolicated", counts.symbolicated),
-        ("device", counts.device),
-        ("missing_symbol", counts.missing_symbol),
-        ("missing", counts.missing),
-        ("unknown_image", counts.unknown_image),
-        ("malformed", counts.malformed),
-        ("unsupported", counts.unsupported),
-        ("fetching_failed", counts.fetching_failed),
-        ("invalid_address", counts.invalid_address),
-        ("invalid", counts.invalid),
+        (key!("symbolicated"), counts.symbolicated),
+        (key!("device"), counts.device),
+        (key!("missing_symbol"), counts.missing_symbol),
+        (key!("missing"), counts.missing),
+        (key!("unknown_image"), counts.unknown_image),
+        (key!("malformed"), counts.malformed),
+        (key!("unsupported"), counts.unsupported),
+        (key!("fetching_failed"), counts.fetching_failed),
+        (key!("invalid_address"), counts.invalid_address),
+        (key!("invalid"), counts.invalid),
     ] {
         if count > 0 {
             object.number(key, count);
@@ -258,23 +271,23 @@ fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
 fn image(out: &mut Vec<u8>, image: &ImageOutcome) {
     let mut object = Object::open(out);
     if let Some(id) = &image.debug_id {
-        debug_id(object.key("debug_id"), id);
+        object.escaped(key!("debug_id"), &dashed(id));
     }
     if !image.name.is_empty() {
-        object.text("name", &image.name);
+        object.text(key!("name"), &image.name);
     }
     if let Some(arch) = image.arch {
-        object.escaped("arch", arch.as_bytes());
+        object.escaped(key!("arch"), arch.as_bytes());
     }
-    object.escaped("status", image.status.as_str().as_bytes());
+    object.escaped(key!("status"), image.status.as_str().as_bytes());
     if let Some(slide) = image.slide {
-        object.number("slide", slide);
+        object.number(key!("slide"), slide);
     }
     if let Some(generation) = image.generation {
-        object.number("generation", generation);
+        object.number(key!("generation"), generation);
     }
-    object.flag("system", image.system);
-    object.flag("vmaddr_differs", image.vmaddr_differs);
+    object.flag(key!("system"), image.system);
+    object.flag(key!("vmaddr_differs"), image.vmaddr_differs);
     object.close();
 }
 

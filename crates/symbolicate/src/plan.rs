@@ -2,9 +2,10 @@
 //! symbols are needed yet.
 
 use crate::attribute::{Attributed, Attribution, Join, attribute};
+use crate::index::Stretch;
 use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
 use crate::space::{Cleaned, Space};
-use crate::system::{file_name, is_system_path};
+use crate::system::{file_name, is_system_path, names_image};
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId};
 use unslide_report::{Backtrace, Frame, Number, Report, Text};
@@ -31,6 +32,8 @@ pub(crate) struct PlannedImage<'a> {
     pub(crate) vmaddr: Option<u64>,
     /// The path as listed, or the frame's `object_name` for an image in no list.
     pub(crate) path: Option<Text<'a>>,
+    /// The file name at the path's end, escaped as the report has it.
+    pub(crate) file: &'a [u8],
     pub(crate) cpu: Option<CpuType>,
     pub(crate) system: bool,
     /// True where addresses in it are guesses: a float for a start, or taken from `app_uuid`.
@@ -117,11 +120,11 @@ impl<'r, 'a> Plan<'r, 'a> {
 impl PlannedImage<'_> {
     /// The file name, decoded; empty where there is none.
     pub(crate) fn name(&self) -> String {
-        let Some(path) = self.path else { return String::new() };
-        if path.raw().contains(&b'\\') {
-            return path.decode().rsplit('/').next().unwrap_or_default().to_owned();
+        match (self.path, std::str::from_utf8(self.file)) {
+            (None, _) => String::new(),
+            (Some(path), Ok(file)) if !path.raw().contains(&b'\\') => file.to_owned(),
+            (Some(path), _) => path.decode().rsplit('/').next().unwrap_or_default().to_owned(),
         }
-        String::from_utf8_lossy(file_name(path)).into_owned()
     }
 }
 
@@ -136,6 +139,15 @@ struct Planner<'r, 'a> {
     plan: Plan<'r, 'a>,
 }
 
+/// Where a frame's address is looked for.
+struct InPart<'s, 'r, 'a> {
+    space: &'s Space<'r, 'a>,
+    /// The part of the frame.
+    part: usize,
+    /// Where the last look-up ended.
+    near: &'s mut Stretch,
+}
+
 impl<'a> Planner<'_, 'a> {
     fn backtrace(&mut self, backtrace: &Backtrace<'a>) {
         let Some(part) = self.report.parts.get(backtrace.part) else { return };
@@ -146,10 +158,11 @@ impl<'a> Planner<'_, 'a> {
         // Taken out while the planner's other fields are written.
         let space = self.spaces[backtrace.part].take().unwrap_or_else(|| Space::new(images, part));
         let mut circumstances = Circumstances::of(part, backtrace);
-        let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc));
+        let mut near = Stretch::EMPTY;
+        let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc, &mut near));
         let mut before: Option<(&Frame<'a>, Option<Place>)> = None;
         for frame in &backtrace.frames {
-            let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number));
+            let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
             circumstances.index = frame.index;
             let called = before.take().filter(|(called, _)| called.index + 1 == frame.index);
             if frame.index == 0 && circumstances.registers == Registers::Elsewhere {
@@ -157,7 +170,10 @@ impl<'a> Planner<'_, 'a> {
                 circumstances.registers = if equal { Registers::AtFrame0 } else { Registers::Elsewhere };
             }
             let planned = match cleaned.filter(|c| c.is_valid()) {
-                Some(cleaned) => self.frame(frame, cleaned, &circumstances, called, &space, backtrace.part),
+                Some(cleaned) => {
+                    let in_part = InPart { space: &space, part: backtrace.part, near: &mut near };
+                    self.frame(frame, cleaned, &circumstances, called, in_part)
+                }
                 None => invalid(cleaned, &circumstances),
             };
             before = Some((frame, planned.place));
@@ -172,24 +188,24 @@ impl<'a> Planner<'_, 'a> {
         cleaned: Cleaned,
         circumstances: &Circumstances,
         called: Option<(&Frame<'a>, Option<Place>)>,
-        space: &Space<'_, 'a>,
-        part: usize,
+        mut in_part: InPart<'_, '_, 'a>,
     ) -> PlannedFrame {
         let choice = choose(circumstances);
         let address = cleaned.address;
-        let place = self.place(frame, address - u64::from(choice.adjusted), space, part);
+        let place = self.place(frame, address - u64::from(choice.adjusted), &mut in_part);
+        // The place of the address itself matters only where it is the first of its image.
         let interrupted = choice.rule == Rule::Caller
-            && space.index.at(address) != space.index.at(address - 1)
+            && !in_part.near.contains(address)
             && called.is_some_and(|(frame, place)| {
                 frame.symbol_name.is_some_and(|name| is_sigtramp(name.raw()))
                     || place.and_then(|p| self.plan.images.get(p.image as usize)).is_some_and(|i| i.system)
             });
-        let exact_place = interrupted.then(|| self.place(frame, address, space, part));
+        let exact_place = interrupted.then(|| self.place(frame, address, &mut in_part));
         // Without a name nobody asks where the symbol starts.
         let symbol_start = frame
             .symbol_addr
             .filter(|number| frame.symbol_name.is_some() && !number.is_imprecise())
-            .and_then(|number| space.clean(number));
+            .and_then(|number| in_part.space.clean(number, in_part.near));
         PlannedFrame {
             symbol_start: symbol_start.map(|cleaned| cleaned.address),
             address,
@@ -202,17 +218,18 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    fn place(
-        &mut self,
-        frame: &Frame<'a>,
-        address: u64,
-        space: &Space<'_, 'a>,
-        part: usize,
-    ) -> Option<Place> {
-        let facts = self.report.parts.get(part)?;
-        let Attribution { image, join, reattributed } = attribute(frame, address, space, facts)?;
+    fn place(&mut self, frame: &Frame<'a>, address: u64, at: &mut InPart<'_, '_, 'a>) -> Option<Place> {
+        let facts = self.report.parts.get(at.part)?;
+        let Attribution { image, join, mut reattributed } =
+            attribute(frame, address, at.space, facts, at.near)?;
         let image = match image {
-            Attributed::Listed(position) => self.listed(position, space, facts.image_source?)?,
+            Attributed::Listed(position) => {
+                let position = self.listed(position, at.space, facts.image_source?)?;
+                let PlannedImage { path, file, .. } = self.plan.images.get(position as usize)?;
+                reattributed |=
+                    frame.object_name.zip(*path).is_some_and(|(own, path)| !names_image(own, file, path));
+                position
+            }
             Attributed::Unlisted { debug_id, start, name } => {
                 let images = &mut self.plan.images;
                 let cpu = (join == Join::AppUuid).then_some(facts.binary_cpu).flatten();
@@ -222,6 +239,7 @@ impl<'a> Planner<'_, 'a> {
                         start,
                         vmaddr: None,
                         path: name,
+                        file: name.map_or(&[], file_name),
                         cpu,
                         system: false,
                         approximate: join == Join::AppUuid,
@@ -246,6 +264,7 @@ impl<'a> Planner<'_, 'a> {
                 start: placed.start?,
                 vmaddr: image.vmaddr.filter(|v| !v.is_imprecise()).and_then(|v| space.unsigned(v)),
                 path: image.name,
+                file: image.name.map_or(&[], file_name),
                 cpu: image.cpu.filter(|cpu| cpu.cpu_type != 0),
                 system: image.name.is_some_and(|name| is_system_path(&name.decode())),
                 approximate: placed.imprecise,

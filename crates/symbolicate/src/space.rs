@@ -1,7 +1,7 @@
 //! The address space of a crashed process, as one image list describes it, and how an address that
 //! a report names is cleaned in it.
 
-use crate::index::{Extent, ImageIndex};
+use crate::index::{Extent, ImageIndex, Stretch};
 use std::sync::OnceLock;
 use unslide_model::{CpuFamily, DebugId};
 use unslide_report::{Image, Number, Part};
@@ -86,12 +86,14 @@ impl<'r, 'a> Space<'r, 'a> {
     }
 
     /// Cleans an address: sign, float, instruction-set bits, signature, in this order. `None` for a
-    /// number that is no address.
-    pub(crate) fn clean(&self, number: Number) -> Option<Cleaned> {
+    /// number that is no address. `near` is where the last look-up ended: most addresses lie near
+    /// each other.
+    pub(crate) fn clean(&self, number: Number, near: &mut Stretch) -> Option<Cleaned> {
         let unsigned = self.unsigned(number)?;
         let mut address = unsigned & !instruction_set_bits(self.family_at(unsigned));
         let mut pac_stripped = false;
         if self.any_arm64
+            && self.locate(address, near).is_none()
             && self.around(address).is_none()
             && let Some(plain) = self.without_signature(address)
         {
@@ -127,6 +129,14 @@ impl<'r, 'a> Space<'r, 'a> {
             .map(|bits| address & ((1 << bits) - 1))
             .filter(|plain| *plain != address)
             .find(|plain| self.around(*plain).is_some_and(|image| self.is_arm64(image)))
+    }
+
+    /// The image that an address lies in.
+    pub(crate) fn locate(&self, address: u64, near: &mut Stretch) -> Option<u32> {
+        if !near.contains(address) {
+            *near = self.index.stretch(address);
+        }
+        near.image
     }
 
     /// The image that an address lies in, or ends at: a return address may be one beyond.
@@ -233,7 +243,11 @@ mod tests {
     fn check(images: &[Image<'_>], number: Number, address: u64, pac_stripped: bool) {
         let space = Space::new(images, &Part::default());
         let imprecise = number.is_imprecise();
-        assert_eq!(space.clean(number), Some(Cleaned { address, imprecise, pac_stripped }), "{number:?}");
+        assert_eq!(
+            space.clean(number, &mut Stretch::EMPTY.clone()),
+            Some(Cleaned { address, imprecise, pac_stripped }),
+            "{number:?}"
+        );
     }
 
     #[test]
@@ -276,7 +290,7 @@ mod tests {
         check(&[image(0x5000, 0x100, X86_64)], Number::Float(20_480.6), 0x5001, false);
         check(&[], Number::Float(1.84467e19), 18_446_700_000_000_000_000, false);
         let space = Space::new(&[], &Part::default());
-        assert_eq!(space.clean(Number::Float(f64::INFINITY)), None);
+        assert_eq!(space.clean(Number::Float(f64::INFINITY), &mut Stretch::EMPTY.clone()), None);
     }
 
     #[test]
@@ -313,7 +327,7 @@ mod tests {
         for cpu in [X86_64, ARM64_32, ARMV7, CpuType { cpu_type: 0, cpu_subtype: 0 }] {
             let images = [image(0x1_0000_0000, 0x1_0000, cpu), image(0x2_0000_0000, 8, ARM64)];
             let space = Space::new(&images, &part(|p| p.cpu = Some(ARM64)));
-            let cleaned = space.clean(Number::unsigned(signed)).unwrap();
+            let cleaned = space.clean(Number::unsigned(signed), &mut Stretch::EMPTY.clone()).unwrap();
             assert_eq!((cleaned.address, cleaned.pac_stripped), (signed, false), "{cpu:?}");
         }
     }
@@ -321,16 +335,32 @@ mod tests {
     #[test]
     fn translated_processes_are_x86_64() {
         let translated = part(|p| (p.proc_translated, p.cpu) = (Some(true), Some(ARM64)));
-        assert_eq!(Space::new(&[], &translated).clean(Number::unsigned(0x5007)).unwrap().address, 0x5007);
+        assert_eq!(
+            Space::new(&[], &translated)
+                .clean(Number::unsigned(0x5007), &mut Stretch::EMPTY.clone())
+                .unwrap()
+                .address,
+            0x5007
+        );
         let native = part(|p| (p.binary_cpu, p.cpu) = (Some(ARM64), Some(X86_64)));
-        assert_eq!(Space::new(&[], &native).clean(Number::unsigned(0x5007)).unwrap().address, 0x5004);
+        assert_eq!(
+            Space::new(&[], &native)
+                .clean(Number::unsigned(0x5007), &mut Stretch::EMPTY.clone())
+                .unwrap()
+                .address,
+            0x5004
+        );
     }
 
     #[test]
     fn the_first_page_holds_no_code() {
         let space = Space::new(&[], &Part::default());
         for (address, valid) in [(0, false), (0xFFF, false), (0x1000, true), (u64::MAX, true)] {
-            assert_eq!(space.clean(Number::unsigned(address)).unwrap().is_valid(), valid, "{address:#x}");
+            assert_eq!(
+                space.clean(Number::unsigned(address), &mut Stretch::EMPTY.clone()).unwrap().is_valid(),
+                valid,
+                "{address:#x}"
+            );
         }
     }
 }

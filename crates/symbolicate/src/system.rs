@@ -25,9 +25,10 @@ pub(crate) fn file_name(path: Text<'_>) -> &[u8] {
     &raw[start..]
 }
 
-/// True where a frame's `object_name` is the file name of the image at `path`.
-pub(crate) fn names_image(object_name: Text<'_>, path: Text<'_>) -> bool {
-    if object_name.raw() == file_name(path) {
+/// True where a frame's `object_name` is the file name of the image at `path`; `file` is what
+/// [`file_name`] says of the path.
+pub(crate) fn names_image(object_name: Text<'_>, file: &[u8], path: Text<'_>) -> bool {
+    if object_name.raw() == file {
         return true;
     }
     if !object_name.raw().contains(&b'\\') && !path.raw().contains(&b'\\') {

@@ -7,7 +7,7 @@ mod output;
 mod properties;
 mod samples;
 
-use crate::symcache::{Facts, Owner, Scope, Source, SymCache, Writer};
+use crate::symcache::{Facts, Owner, Place, Scope, Source, SymCache, Writer};
 use crate::{Context, Enriched, ImageSymbols, enrich};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -52,26 +52,24 @@ pub(super) fn id(text: &str) -> DebugId {
 pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSymbols {
     let mut w = Writer::new(1 << 20);
     let mut ranges = vec![(0, None)];
-    let owner = |w: &mut Writer, name: &str, start: u64, source, approximate| {
-        let function = w.function(name).unwrap();
+    let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
+        let function = w.function(name, path).unwrap();
         w.scope(Scope::Owner(Owner { function, start: Some(start as u32), source, approximate })).unwrap()
     };
     if quality != Quality::None {
-        let cart = w.file("/src/cart.cpp").unwrap();
-        let add = owner(&mut w, "_ZN4Shop3addEi", at::FUNCTION, Source::Dwarf, false);
-        let line_40 = w.location(add, Some(cart), 40, 9).unwrap();
-        let price = w.function("_ZN4Shop5priceEi").unwrap();
-        let inlined = w.scope(Scope::Inlined { function: price, caller: line_40 }).unwrap();
-        let line_12 = w.location(inlined, Some(cart), 12, 0).unwrap();
-        let line_44 = w.location(add, Some(cart), 44, 1).unwrap();
-        let plain = owner(&mut w, "plain", at::SYMBOL, Source::Symtab, false);
-        let plain = w.location(plain, None, 0, 0).unwrap();
-        let near = owner(&mut w, "near", at::NEAREST, Source::Exports, true);
-        let near = w.location(near, None, 0, 0).unwrap();
-        let sigtramp = owner(&mut w, "_sigtramp", at::SIGTRAMP, Source::Symtab, false);
-        let sigtramp = w.location(sigtramp, None, 0, 0).unwrap();
-        let quiet = owner(&mut w, "quiet", at::LINE_0, Source::Dwarf, false);
-        let quiet = w.location(quiet, Some(cart), 0, 3).unwrap();
+        let place = |scope, line, column| Place { scope, line, column };
+        let cart = Some(w.path("/src/cart.cpp").unwrap());
+        let add = owner(&mut w, "_ZN4Shop3addEi", cart, at::FUNCTION, Source::Dwarf, false);
+        let line_40 = place(add, 40, 9);
+        let price = w.function("_ZN4Shop5priceEi", cart).unwrap();
+        let caller = w.call(line_40).unwrap();
+        let inlined = w.scope(Scope::Inlined { function: price, caller }).unwrap();
+        let line_12 = place(inlined, 12, 0);
+        let line_44 = place(add, 44, 1);
+        let plain = place(owner(&mut w, "plain", None, at::SYMBOL, Source::Symtab, false), 0, 0);
+        let near = place(owner(&mut w, "near", None, at::NEAREST, Source::Exports, true), 0, 0);
+        let sigtramp = place(owner(&mut w, "_sigtramp", None, at::SIGTRAMP, Source::Symtab, false), 0, 0);
+        let quiet = place(owner(&mut w, "quiet", cart, at::LINE_0, Source::Dwarf, false), 0, 3);
         for (start, location) in [
             (at::FUNCTION, Some(line_40)),
             (at::INLINED, Some(line_12)),
