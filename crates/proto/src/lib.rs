@@ -6,6 +6,7 @@ pub mod headers;
 mod ids;
 pub mod keys;
 pub mod topics;
+pub mod trace;
 
 pub use ids::WrongId;
 pub use prost::Message;
