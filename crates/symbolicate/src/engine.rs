@@ -4,11 +4,11 @@ use crate::answer::{Judged, answer, judge};
 use crate::output::{self, DeviceNames, Extent, ReportFacts};
 use crate::plan::{Need, Plan, PlannedImage};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
-use crate::symbols::ImageSymbols;
+use crate::symbols::{ImageSymbols, Symbols};
 use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
-use unslide_model::{DebugId, FileAddress, LoadAddress, Slide, TenantId};
+use unslide_model::{CpuType, DebugId, FileAddress, LoadAddress, Slide, TenantId};
 use unslide_report::{Backtrace, FrameCounts, Origin, Report, splice};
 
 /// What a caller knows and a report does not: all of it is written down as it is given.
@@ -205,15 +205,15 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
 }
 
 fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>) -> ImageOutcome {
-    let text = judged.symbols.map(|symbols| symbols.text_address());
+    let text = judged.symbols.map(Symbols::text_address);
     let preferred = image.vmaddr.map(FileAddress);
     ImageOutcome {
         debug_id: image.debug_id,
         name: image.name(),
         arch: image
             .cpu
-            .or_else(|| judged.symbols.map(|symbols| symbols.cpu()))
-            .map(|cpu| cpu.name())
+            .or_else(|| judged.symbols.map(Symbols::cpu))
+            .map(CpuType::name)
             .filter(|name| *name != "unknown"),
         status: judged.status,
         slide: preferred.or(text).map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),

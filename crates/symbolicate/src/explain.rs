@@ -4,11 +4,11 @@ use crate::answer::{FrameAnswer, Judged, Name, answer, judge};
 use crate::output::{DeviceNames, ENGINE};
 use crate::plan::{Plan, PlannedFrame};
 use crate::status::{FrameStatus, ImageStatus};
-use crate::symbols::ImageSymbols;
+use crate::symbols::{ImageSymbols, Symbols};
 use crate::symcache::Source;
 use serde::Serialize;
 use unslide_model::{
-    ContentHash, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
+    ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
 };
 use unslide_report::{Frame, Number, Origin, Report};
 
@@ -186,7 +186,7 @@ fn images<'s>(
             debug_id: image.debug_id,
             path: image.path.map(|path| path.decode().into_owned()).unwrap_or_default(),
             system: image.system,
-            arch: image.cpu.map(|cpu| cpu.name()),
+            arch: image.cpu.map(CpuType::name),
             load_address: LoadAddress(image.start).to_string(),
             device_vm_address: image.vmaddr.map(|address| FileAddress(address).to_string()),
             object_vm_address: judged.symbols.map(|symbols| symbols.text_address().to_string()),
@@ -214,7 +214,7 @@ fn explain_frame<'a>(
     let decrement = u64::from(choice.adjusted);
     let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
     let judged = answered.place.and_then(|place| judged.get(place.image as usize));
-    let text = judged.and_then(|judged| judged.symbols).map(|symbols| symbols.text_address());
+    let text = judged.and_then(|judged| judged.symbols).map(Symbols::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, calls) = name(answered, names);
     ExplainedFrame {

@@ -3,7 +3,7 @@
 
 use crate::index::{Extent, ImageIndex, Stretch};
 use std::sync::OnceLock;
-use unslide_model::{CpuFamily, DebugId};
+use unslide_model::{CpuFamily, CpuType, DebugId};
 use unslide_report::{Image, Number, Part};
 
 /// The lowest address that can be code: the page at 0 is never mapped.
@@ -64,7 +64,7 @@ impl<'r, 'a> Space<'r, 'a> {
         let stated = if part.proc_translated == Some(true) {
             Some(CpuFamily::X86_64)
         } else {
-            known(part.binary_cpu.map(|c| c.family())).or(known(part.cpu.map(|c| c.family())))
+            known(part.binary_cpu.map(CpuType::family)).or(known(part.cpu.map(CpuType::family)))
         };
         let placed: Vec<Placed> = images.iter().map(place).collect();
         let mut families = placed.iter().filter_map(|p| p.family);
@@ -186,7 +186,7 @@ impl<'r, 'a> Space<'r, 'a> {
 }
 
 fn place(image: &Image<'_>) -> Placed {
-    let family = known(image.cpu.map(|c| c.family()));
+    let family = known(image.cpu.map(CpuType::family));
     let narrow = family.is_some_and(CpuFamily::is_32_bit);
     let wrap = |number: Number| {
         let bits = number.to_bits()?;
@@ -217,7 +217,6 @@ fn instruction_set_bits(family: CpuFamily) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_model::CpuType;
 
     const ARM64: CpuType = CpuType { cpu_type: 0x0100_000C, cpu_subtype: 2 };
     const ARM64_32: CpuType = CpuType { cpu_type: 0x0200_000C, cpu_subtype: 1 };

@@ -39,8 +39,8 @@ fn the_relative_address_is_the_offset_in_the_image_whatever_the_slide() {
 }
 
 /// Frame 0 at the first instruction of line 44: 44 where it is looked up as it is, 12 one lower.
-fn first(report: Report) -> (Vec<u64>, Value) {
-    let frame = Have::app().frames(&report, 0).remove(0);
+fn first(report: &Report) -> (Vec<u64>, Value) {
+    let frame = Have::app().frames(report, 0).remove(0);
     (lines(&frame), frame)
 }
 
@@ -50,11 +50,11 @@ fn each_rule_of_the_table_reaches_the_look_up() {
     const CALL: [u64; 2] = [12, 40];
     let thread = || Thread::new(0).frames([Frame::at(BASE + at::AFTER)]);
     let crashed = || thread().crashed();
-    let with = |error: Error, thread: Thread| first(app().error(error).thread(thread)).0;
+    let with = |error: Error, thread: Thread| first(&app().error(error).thread(thread)).0;
 
     // 1
-    assert_eq!(first(app().thread(crashed().skipped(3)).set("crash.error.type", "profile")).0, EXACT);
-    assert_eq!(first(app().thread(crashed().skipped(3)).set("report.monitor_id", "profile")).0, EXACT);
+    assert_eq!(first(&app().thread(crashed().skipped(3)).set("crash.error.type", "profile")).0, EXACT);
+    assert_eq!(first(&app().thread(crashed().skipped(3)).set("report.monitor_id", "profile")).0, EXACT);
     // 4
     assert_eq!(with(Error::Mach, crashed().skipped(64_862)), CALL);
     // 5
@@ -63,7 +63,7 @@ fn each_rule_of_the_table_reaches_the_look_up() {
     assert_eq!(with(Error::Mach, crashed().registers(pc(BASE + at::FUNCTION))), CALL);
     // 6
     let metric_kit = app().error(Error::NsException).set("report.monitor_id", "MetricKit").thread(crashed());
-    assert_eq!(first(metric_kit).0, EXACT);
+    assert_eq!(first(&metric_kit).0, EXACT);
     // 7
     assert_eq!(with(Error::Mach, crashed().current()), CALL);
     for error in [Error::NsException, Error::CppException, Error::User] {
@@ -75,7 +75,7 @@ fn each_rule_of_the_table_reaches_the_look_up() {
         assert_eq!(with(error, crashed()), EXACT);
     }
     // 9
-    let (lines, frame) = first(app().set("crash.error.type", "plugin").thread(crashed()));
+    let (lines, frame) = first(&app().set("crash.error.type", "plugin").thread(crashed()));
     assert_eq!((lines, &frame["approximate"]), (CALL.to_vec(), &json!(true)));
 }
 
@@ -86,7 +86,7 @@ fn the_program_counter_is_compared_after_the_same_cleaning() {
         [(signed, BASE + at::AFTER), (BASE + at::AFTER, signed), (BASE + at::AFTER, BASE + 0x1083)]
     {
         let thread = Thread::new(0).crashed().frames([Frame::at(frame)]).registers([("pc", pc)]);
-        assert_eq!(first(app().thread(thread)).0, [44], "{frame:#x} {pc:#x}");
+        assert_eq!(first(&app().thread(thread)).0, [44], "{frame:#x} {pc:#x}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! them is known. Real objects have their own tests.
 
 mod frames;
+mod golden;
 mod images;
 mod output;
 mod properties;

@@ -4,7 +4,7 @@ use super::input::Record;
 use super::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use unslide_report::{Element, ReadError, ReadLimits, Report, splice, split, text};
+use unslide_report::{Element, ReadError, ReadLimits, Report, split, text};
 use unslide_symbolicate::{Context, enrich};
 
 /// How answers are written.
@@ -119,6 +119,7 @@ fn describe(error: &ReadError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_report::splice;
 
     fn json(bytes: &str) -> Answer {
         let job = Record::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };

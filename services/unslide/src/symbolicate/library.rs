@@ -187,3 +187,82 @@ fn map(path: &Path) -> io::Result<Mmap> {
     // cut off meanwhile ends the process by a signal, as it does every tool that maps its input.
     unsafe { Mmap::map(&file) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use unslide_testkit::fixtures;
+
+    fn copied(name: &str, binary: &Path, folder: &Path) {
+        fs::create_dir_all(folder).unwrap();
+        fs::copy(binary, folder.join(name)).unwrap();
+    }
+
+    fn id(path: &Path) -> DebugId {
+        let bytes = fs::read(path).unwrap();
+        let slice = object::objects(&bytes, &Limits::default()).unwrap().remove(0);
+        slice.object.unwrap().debug_id.unwrap()
+    }
+
+    fn quality(library: &Library, id: DebugId) -> Option<Quality> {
+        match library.symbols(&id)? {
+            ImageSymbols::Found { symcache, .. } => Some(symcache.quality()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn folders_are_searched_to_any_depth_and_links_in_circles_end() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c/d/e/App.dSYM/Contents/Resources/DWARF");
+        let dsym = fixtures::dsym("app");
+        copied("app", &dsym, &deep);
+        symlink(root.path(), deep.join("up")).unwrap();
+        symlink(deep.join("self"), deep.join("self")).unwrap();
+        fs::write(deep.join("short"), [0xCF, 0xFA]).unwrap();
+        fs::write(deep.join("Main.class"), b"\xCA\xFE\xBA\xBE\0\0\0\x41 java").unwrap();
+        let (library, notes) = Library::search(&[root.path().to_path_buf()]).unwrap();
+        assert_eq!(quality(&library, id(&dsym)), Some(Quality::DwarfSymtab));
+        assert!(library.symbols(&DebugId([7; 16])).is_none());
+        assert!(notes.len() <= 1, "{notes:?}");
+        // The link in a circle shows the file a second time under no other name.
+        assert_eq!(library.objects.values().map(|entry| entry.candidates.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn the_better_of_two_objects_answers_whatever_their_order() {
+        let (dsym, symtab) = (fixtures::dsym("app"), fixtures::binary("app-symtab"));
+        for paths in [[dsym.clone(), symtab.clone()], [symtab, dsym]] {
+            let (library, _) = Library::search(&paths).unwrap();
+            assert_eq!(quality(&library, id(&paths[0])), Some(Quality::DwarfSymtab));
+        }
+    }
+
+    #[test]
+    fn where_the_better_object_is_broken_the_other_answers() {
+        let root = tempfile::tempdir().unwrap();
+        let (dsym, symtab) = (fixtures::dsym("app"), fixtures::binary("app-symtab"));
+        let debug_id = id(&dsym);
+        let candidate = |path: PathBuf, range: Range<usize>, quality| Candidate { path, range, quality };
+        let length = |path: &Path| fs::metadata(path).unwrap().len() as usize;
+        let whole = candidate(symtab.clone(), 0..length(&symtab), Quality::Symtab);
+        let gone = candidate(root.path().join("gone"), 0..1, Quality::DwarfSymtab);
+        let cut = candidate(dsym, 0..100, Quality::Dwarf);
+        let entry = Entry { candidates: vec![gone, cut, whole], built: OnceLock::new() };
+        let library = Library { objects: HashMap::from([(debug_id, entry)]) };
+        assert_eq!(quality(&library, debug_id), Some(Quality::Symtab));
+    }
+
+    #[test]
+    fn a_path_that_gives_nothing_is_an_error_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        let text = root.path().join("notes.txt");
+        fs::write(&text, "no symbols here").unwrap();
+        for path in [text, root.path().join("absent")] {
+            let error = Library::search(std::slice::from_ref(&path)).err().unwrap();
+            assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+        }
+        assert!(Library::search(&[root.path().to_path_buf()]).is_ok(), "an empty folder is no mistake");
+    }
+}

@@ -43,8 +43,9 @@ pub fn run(
         for _ in 0..threads {
             scope.spawn(|| answer_all(&from_reader, &work));
         }
-        let written = write(slots, out, note);
+        let written = write(&slots, out, note);
         // Without the slots' receiver the reader stops by itself, at its next record.
+        drop(slots);
         written.map_err(Stopped::Write)?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Stopped::Read)
     })
@@ -78,7 +79,7 @@ fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer
 }
 
 fn write(
-    slots: Receiver<Receiver<Answer>>,
+    slots: &Receiver<Receiver<Answer>>,
     out: &mut impl Write,
     note: &mut impl FnMut(u64, &str),
 ) -> io::Result<()> {
