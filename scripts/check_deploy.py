@@ -81,6 +81,15 @@ def run_config_check(binary, what, environment, arguments):
     expect(done.returncode == 0, f"{what}: `unslide config check` says:\n{done.stdout}{done.stderr}")
 
 
+def check_alerts():
+    """Metrics in the alert rules are declared by a service."""
+    text = (TOP / "deploy/observability/alerts.yaml").read_text()
+    sources = "".join(p.read_text() for p in (TOP / "services").rglob("metrics.rs"))
+    for metric in sorted(set(re.findall(r"unslide_[a-z_]+", text))):
+        own = metric.removeprefix("unslide_").split("_", 1)[1]
+        expect(metric in sources or f'"{own}"' in sources, f"alerts: no service declares {metric}")
+
+
 def substitute(value):
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
 
@@ -88,6 +97,7 @@ def substitute(value):
 for kustomization in sorted((TOP / "deploy/kubernetes").rglob("kustomization.yaml")):
     check_kustomization(kustomization.parent)
 check_manifests(TOP / "deploy/kubernetes/base")
+check_alerts()
 compose = check_compose()
 if binary := os.environ.get("UNSLIDE_BIN"):
     for name, service in compose.items():
