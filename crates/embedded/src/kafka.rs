@@ -14,9 +14,13 @@ use std::time::Duration;
 
 /// Heap and JVM: 160 MB is too little for the broker. A small, short-lived server gains nothing from
 /// the optimising compiler or from concurrent collection.
-const JVM: [&str; 7] = [
+const JVM: [&str; 10] = [
     "-Xms48m",
     "-Xmx256m",
+    "-Xss512k",
+    // Memory that a burst took is given back.
+    "-XX:MinHeapFreeRatio=15",
+    "-XX:MaxHeapFreeRatio=30",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",

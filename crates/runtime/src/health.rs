@@ -73,6 +73,11 @@ impl Health {
         self.probes.lock().insert(format!("{}{name}", self.prefix), probe);
     }
 
+    /// Forgets all probes, and with them the clients that they hold: after the services have ended.
+    pub fn clear(&self) {
+        self.probes.lock().clear();
+    }
+
     /// Asks all probes at the same time; an answer of the last half second is given again.
     pub async fn check(&self) -> Readiness {
         let mut last = self.last.lock().await;

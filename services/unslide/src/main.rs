@@ -1,2 +1,24 @@
-//! The unslide binary.
-fn main() {}
+//! The unslide binary: the command line, and the composition of the services.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks on its output")]
+
+mod boot;
+mod cli;
+mod client;
+mod configuration;
+mod demo;
+mod dev;
+mod failure;
+mod key;
+mod migrate;
+mod serve;
+mod symbolicate;
+mod symbols;
+mod tenant;
+mod upload;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(cli::Cli::parse())
+}

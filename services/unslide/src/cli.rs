@@ -1,0 +1,92 @@
+//! The command line.
+
+use crate::failure::{Outcome, exit_code};
+use crate::{configuration, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Symbolication of crash reports: what was an address becomes function, file and line.
+#[derive(Parser)]
+#[command(name = "unslide", version, about, long_about = None, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The configuration of commands that reach the servers themselves.
+#[derive(Args, Clone)]
+pub struct Configured {
+    /// A TOML file; variables UNSLIDE_SECTION__KEY win over it
+    #[arg(long, value_name = "FILE", env = "UNSLIDE_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every service with embedded servers: nothing to install, nothing to configure
+    Dev(dev::Arguments),
+    /// Show the whole path, from an upload to an enriched report
+    Demo(demo::Arguments),
+    /// Symbolicate reports from a file, without any server
+    Symbolicate(symbolicate::Arguments),
+    /// Upload dSYMs
+    Upload(upload::Arguments),
+    /// Ask for symbols
+    #[command(subcommand)]
+    Symbols(symbols::Command),
+    /// Take uploads, reports and queries over HTTP
+    Api(Configured),
+    /// Symbolicate reports from Kafka to Kafka
+    Symbolizer(Configured),
+    /// Build symcaches from uploads, and wake reports that waited for them
+    Builder(Configured),
+    /// Store enriched reports, so that they can be queried
+    Indexer(Configured),
+    /// Apply the database's migrations, and create the topics
+    Migrate(migrate::Arguments),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Manage tenants
+    #[command(subcommand)]
+    Tenant(tenant::Command),
+    /// Manage API keys
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Print the version
+    Version,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Say everything that is wrong with the configuration of all services at once
+    Check(Configured),
+}
+
+/// Runs a command to its end.
+pub fn run(cli: Cli) -> ExitCode {
+    exit_code(dispatch(cli.command))
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::Dev(arguments) => dev::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Symbolicate(arguments) => symbolicate::run(&arguments),
+        Command::Upload(arguments) => upload::run(&arguments),
+        Command::Symbols(command) => symbols::run(command),
+        Command::Api(configured) => serve::run(serve::Service::Api, &configured),
+        Command::Symbolizer(configured) => serve::run(serve::Service::Symbolizer, &configured),
+        Command::Builder(configured) => serve::run(serve::Service::Builder, &configured),
+        Command::Indexer(configured) => serve::run(serve::Service::Indexer, &configured),
+        Command::Migrate(arguments) => migrate::run(&arguments),
+        Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
+        Command::Tenant(command) => tenant::run(command),
+        Command::Key(command) => key::run(command),
+        Command::Version => {
+            println!("unslide {}", env!("CARGO_PKG_VERSION"));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

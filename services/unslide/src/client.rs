@@ -1,0 +1,292 @@
+//! The public HTTP interface, from the client's side.
+
+use clap::Args;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use unslide_model::{DebugId, Secret};
+
+/// Tries of a request that may be sent again.
+const TRIES: u32 = 6;
+/// The pause after the first failed try; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(400);
+
+/// Which server to talk to, and as whom.
+#[derive(Args, Clone)]
+pub struct Server {
+    /// The api's address
+    #[arg(long, value_name = "URL", env = "UNSLIDE_URL", default_value = "http://127.0.0.1:8080")]
+    pub url: String,
+    /// The API key
+    #[arg(long, value_name = "KEY", env = "UNSLIDE_API_KEY", hide_env_values = true)]
+    pub api_key: String,
+}
+
+/// Why a request has no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No answer at all.
+    #[error("the api at {url} does not answer")]
+    Unreachable { url: String, source: reqwest::Error },
+    /// The api's own problem details.
+    #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
+    Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
+    /// An answer that is not what the api answers.
+    #[error("the answer of {url} cannot be read: is it an unslide api?")]
+    Unreadable { url: String, source: reqwest::Error },
+    /// The file that was to be sent.
+    #[error("the file cannot be read")]
+    File(#[from] std::io::Error),
+    /// The api's address.
+    #[error("{0} is no address of an api")]
+    Address(String),
+    /// The HTTP client.
+    #[error("no HTTP client can be made")]
+    Client(#[source] reqwest::Error),
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    title: String,
+    detail: Option<String>,
+    request_id: Option<String>,
+}
+
+/// An upload as the api tells of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Upload {
+    pub status: String,
+    pub reason: Option<String>,
+    pub detail: Option<String>,
+    #[serde(default)]
+    pub objects: Vec<Object>,
+}
+
+impl Upload {
+    /// True once nothing will change any more.
+    pub fn is_final(&self) -> bool {
+        matches!(self.status.as_str(), "done" | "failed")
+    }
+}
+
+/// One architecture of one file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Object {
+    pub debug_id: Option<DebugId>,
+    pub sha256: String,
+    pub arch: String,
+    pub status: String,
+    pub reason: Option<String>,
+}
+
+/// An accepted upload.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Accepted {
+    pub id: String,
+    /// The same bytes were there before.
+    pub existing: bool,
+}
+
+#[derive(Deserialize)]
+struct Symbols {
+    objects: Vec<Object>,
+}
+
+#[derive(Deserialize)]
+struct Checked {
+    items: Vec<CheckedId>,
+}
+
+#[derive(Deserialize)]
+struct CheckedId {
+    debug_id: DebugId,
+    status: String,
+}
+
+/// A client of one api with one key. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    url: String,
+    key: Secret,
+}
+
+impl Client {
+    /// A client; nothing is sent yet.
+    ///
+    /// # Errors
+    /// Where the HTTP client cannot be made.
+    pub fn new(server: &Server) -> Result<Client, ClientError> {
+        // The second time there is one already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .read_timeout(Duration::from_secs(120))
+            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(ClientError::Client)?;
+        let url = server.url.trim_end_matches('/').to_owned();
+        Ok(Client { http, url, key: Secret::new(server.api_key.clone()) })
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.key.reveal())
+    }
+
+    async fn answer(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let answer = request.send().await;
+        let answer = answer.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let nothing = || Refusal { title: "the api refuses".to_owned(), detail: None, request_id: None };
+        let Refusal { title, detail, request_id } = answer.json().await.unwrap_or_else(|_| nothing());
+        Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
+    }
+
+    async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
+        answer.json().await.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })
+    }
+
+    /// GETs JSON, with tries.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let answer = tries(|| self.answer(self.request(Method::GET, path))).await?;
+        self.read(answer).await
+    }
+
+    /// GETs a text, such as an Apple-style crash log.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let answer =
+            tries(|| self.answer(self.request(Method::GET, path).header("accept", "text/plain"))).await?;
+        answer.text().await.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })
+    }
+
+    /// Sends a file, once. `sha256` is that of the body.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn upload(
+        &self,
+        name: &str,
+        body: reqwest::Body,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Accepted, ClientError> {
+        let no_address = |_| ClientError::Address(self.url.clone());
+        let mut address = Url::parse(&format!("{}/v1/symbols", self.url)).map_err(no_address)?;
+        address.query_pairs_mut().append_pair("name", name);
+        let request = self
+            .http
+            .post(address)
+            .bearer_auth(self.key.reveal())
+            .header("content-type", "application/octet-stream")
+            .header("content-length", size)
+            .header("x-content-sha256", sha256)
+            .body(body);
+        let answer = self.answer(request).await?;
+        self.read(answer).await
+    }
+
+    /// What became of an upload, waiting for its end for some seconds.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
+        self.get(&format!("/v1/symbols/uploads/{id}?wait=30s")).await
+    }
+
+    /// The objects that the server has for a debug id.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn objects(&self, id: &DebugId) -> Result<Vec<Object>, ClientError> {
+        match self.get::<Symbols>(&format!("/v1/symbols/{id}")).await {
+            Ok(symbols) => Ok(symbols.objects),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The status of each debug id, in the order asked.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn check(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
+        let mut all = Vec::with_capacity(ids.len());
+        for some in ids.chunks(1_000) {
+            let body = serde_json::json!({ "debug_ids": some });
+            let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
+            let checked: Checked = self.read(tries(send).await?).await?;
+            all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
+        }
+        Ok(all)
+    }
+}
+
+/// True where the same request may succeed a little later.
+pub fn may_try_again(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } => true,
+        ClientError::Refused { status, .. } => StatusCode::from_u16(*status).is_ok_and(|status| {
+            status.is_server_error()
+                || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
+        }),
+        _ => false,
+    }
+}
+
+/// Sends a request again, after growing pauses, as long as that may help.
+///
+/// # Errors
+/// The last try's.
+pub async fn tries<T, F, A>(mut send: F) -> Result<T, ClientError>
+where
+    F: FnMut() -> A,
+    A: Future<Output = Result<T, ClientError>>,
+{
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..TRIES {
+        match send().await {
+            Err(error) if may_try_again(&error) => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            other => return other,
+        }
+    }
+    send().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16) -> ClientError {
+        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_tried_again_and_what_is_final_is_not() {
+        let mut sent = 0;
+        let answer = tries(|| {
+            sent += 1;
+            std::future::ready(if sent < 3 { Err(refused(503)) } else { Ok(sent) })
+        });
+        assert_eq!(answer.await.unwrap(), 3);
+        let mut sent = 0;
+        let answer = tries(|| {
+            sent += 1;
+            std::future::ready(Err::<(), _>(refused(403)))
+        });
+        assert!(answer.await.is_err());
+        assert_eq!(sent, 1);
+    }
+}

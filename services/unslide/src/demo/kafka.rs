@@ -1,0 +1,65 @@
+//! The demo's Kafka clients: what any gateway and any consumer would do.
+
+use crate::dev::Facts;
+use crate::failure::BoxError;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::message::{Header, Message, OwnedHeaders};
+use rdkafka::producer::{FutureProducer, FutureRecord};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use unslide_proto::{headers, topics};
+
+/// Sends reports and waits until the broker has them.
+///
+/// # Errors
+/// Where it does not take them.
+pub async fn produce(facts: &Facts, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
+    let producer: FutureProducer =
+        ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).set("acks", "all").create()?;
+    for (id, report) in reports {
+        let header = Header { key: headers::TENANT, value: Some(facts.tenant.as_str()) };
+        let record = FutureRecord::to(topics::INPUT)
+            .key(*id)
+            .payload(report)
+            .headers(OwnedHeaders::new().insert(header));
+        let sent = producer.send(record, Duration::from_secs(10)).await.map_err(|(error, _)| error)?;
+        println!("      partition {}, offset {}", sent.partition, sent.offset);
+    }
+    Ok(())
+}
+
+/// Reads enriched reports from the start until those of all ids are there.
+///
+/// # Errors
+/// Where they are not there in time.
+pub async fn consume(
+    facts: &Facts,
+    ids: &[String],
+    longest: Duration,
+) -> Result<BTreeMap<String, Value>, BoxError> {
+    let consumer: StreamConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &facts.kafka_bootstrap)
+        .set("group.id", format!("unslide-demo-{}", std::process::id()))
+        .set("auto.offset.reset", "earliest")
+        .set("isolation.level", "read_committed")
+        .set("enable.auto.commit", "false")
+        .create()?;
+    consumer.subscribe(&[topics::OUTPUT])?;
+    let mut found = BTreeMap::new();
+    let read = async {
+        while found.len() < ids.len() {
+            let record = consumer.recv().await?;
+            let report: Value = serde_json::from_slice(record.payload().unwrap_or_default())?;
+            let id = report["report"]["id"].as_str().unwrap_or_default().to_lowercase();
+            if ids.contains(&id) {
+                println!("      {id}: {}", report["symbolication"]["status"].as_str().unwrap_or("?"));
+                found.insert(id, report);
+            }
+        }
+        Ok::<(), BoxError>(())
+    };
+    tokio::time::timeout(longest, read).await.map_err(|_| "the enriched reports did not come in time")??;
+    Ok(found)
+}

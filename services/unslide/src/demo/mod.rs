@@ -1,0 +1,204 @@
+//! `unslide demo`: the whole path with a real dSYM and a real report of a crash in the program that it
+//! belongs to, as a customer would walk it.
+
+mod kafka;
+mod show;
+
+use crate::boot;
+use crate::cli::Configured;
+use crate::client::{Client, Server, tries};
+use crate::configuration;
+use crate::dev::{self, Facts, Running, Start};
+use crate::failure::{BoxError, Outcome};
+use clap::Args;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use unslide_embedded::Servers;
+use unslide_model::TenantId;
+use unslide_runtime::{Host, telemetry};
+
+/// A small app's dSYM, as an upload.
+const DSYM: &[u8] = include_bytes!("../../demo/Cafe.dSYM.zip");
+/// A crash of that very build.
+const CRASH: &[u8] = include_bytes!("../../demo/crash.json");
+/// The id of [`CRASH`].
+const FIRST: &str = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
+/// The id of the same crash in a build whose dSYM nobody has uploaded.
+const SECOND: &str = "8D30C6F2-51A7-4B68-8F14-2E97B05C63AA";
+/// How long a step may take.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Arguments of `unslide demo`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    configured: Configured,
+    /// Go on serving after the demo, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+    /// The folder of all state [default: a temporary one, deleted at the end]
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+}
+
+/// Runs the demo.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let mut configuration = configuration::load_unchecked(&arguments.configured)?;
+    dev::quiet(&mut configuration, false);
+    telemetry::init(&configuration.process.log)?;
+    let temporary = match &arguments.data_dir {
+        Some(_) => None,
+        None => Some(tempfile::Builder::new().prefix("unslide-demo-").tempdir()?),
+    };
+    let data = arguments.data_dir.clone().or_else(|| Some(temporary.as_ref()?.path().to_path_buf()));
+    let data = data.ok_or("there is no folder for the state")?;
+    let keep = arguments.keep;
+    let start = Start::on(&data, TenantId::new("demo")?);
+    let outcome = boot::block_on(async move {
+        let host = configuration.process.host()?;
+        step(
+            "1/5",
+            "Apache Kafka, PostgreSQL, S3 and the four services start (fetched with Maven the first time)",
+        );
+        let Some(running) =
+            dev::start_or_stop(configuration, &host, &start, &|line| println!("      {line}")).await?
+        else {
+            return Ok(ExitCode::FAILURE);
+        };
+        let told = tokio::select! {
+            told = tell(&running.facts) => told,
+            () = host.shutdown.begun() => Err("stopped before the end".into()),
+        };
+        finish(running, &host, told, keep).await
+    });
+    if temporary.is_some() {
+        Servers::delete(&data)?;
+    }
+    outcome
+}
+
+async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep: bool) -> Outcome {
+    if let Err(error) = told {
+        // The demo's failure is what counts; that of stopping would only hide it.
+        let _ = running.stop().await;
+        return Err(error);
+    }
+    if keep {
+        println!("\nServing until Ctrl-C.");
+        host.shutdown.begun().await;
+    } else {
+        println!(
+            "\nStopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story."
+        );
+    }
+    running.stop().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn tell(facts: &Facts) -> Result<(), BoxError> {
+    println!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
+    let client = Client::new(&Server { url: facts.api_url.clone(), api_key: facts.api_key.clone() })?;
+
+    step("2/5", "the build pipeline uploads Cafe.dSYM.zip (POST /v1/symbols)");
+    upload(&client).await?;
+
+    step("3/5", "two crash reports go to Kafka, topic crash.reports, as an SDK's gateway sends them");
+    let reports = [(FIRST, CRASH.to_vec()), (SECOND, next_build()?)];
+    kafka::produce(facts, &reports).await?;
+
+    step("4/5", "the enriched reports come back on crash.symbolicated");
+    let ids = reports.map(|(id, _)| id.to_lowercase());
+    let mut enriched = kafka::consume(facts, &ids, LONGEST).await?;
+    let first = enriched.remove(&ids[0]).ok_or("the first report did not come back")?;
+    let second = enriched.remove(&ids[1]).ok_or("the second report did not come back")?;
+    let original: Value = serde_json::from_slice(CRASH)?;
+    println!("\nThe crashed thread as the device sent it:\n\n{}", show::raw(&original));
+    println!("The crashed thread as Unslide published it:\n\n{}", show::enriched(&first));
+    println!("{}", show::waiting(&second));
+
+    step("5/5", "the same over HTTP");
+    wait_until_stored(&client, &ids).await?;
+    println!("{}", show::queries(facts, &ids[0]));
+    Ok(())
+}
+
+/// Uploads the dSYM and waits until its symbols answer.
+async fn upload(client: &Client) -> Result<(), BoxError> {
+    let hash: String = Sha256::digest(DSYM).iter().map(|byte| format!("{byte:02x}")).collect();
+    let send = || client.upload("Cafe.dSYM.zip", reqwest::Body::from(DSYM), DSYM.len() as u64, &hash);
+    let accepted = tries(send).await?;
+    loop {
+        let upload = client.upload_status(&accepted.id).await?;
+        if !upload.is_final() {
+            continue;
+        }
+        let Some(object) = upload.objects.first().filter(|object| object.status == "ready") else {
+            return Err(format!("the upload is {}: {upload:?}", upload.status).into());
+        };
+        let id = object.debug_id.map_or_else(String::new, |id| id.to_string());
+        println!("      {} {id}: {}", object.arch, object.status);
+        return Ok(());
+    }
+}
+
+/// The same crash in the next build: another UUID, and no dSYM for it.
+fn next_build() -> Result<Vec<u8>, BoxError> {
+    let mut report: Value = serde_json::from_slice(CRASH)?;
+    let uuid = Value::from("B7D94E02-16F3-3C5A-A1D8-90C47E2B6F35");
+    report["report"]["id"] = Value::from(SECOND);
+    report["system"]["CFBundleVersion"] = Value::from("382");
+    report["system"]["app_uuid"] = uuid.clone();
+    report["binary_images"][0]["uuid"] = uuid;
+    Ok(serde_json::to_vec(&report)?)
+}
+
+async fn wait_until_stored(client: &Client, ids: &[String; 2]) -> Result<(), BoxError> {
+    let stored = async {
+        for id in ids {
+            while client.get::<Value>(&format!("/v1/reports/{id}")).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    };
+    tokio::time::timeout(LONGEST, stored).await.map_err(|_| "the reports were not stored in time")?;
+    let log = client.get_text(&format!("/v1/reports/{}", ids[0])).await?;
+    let crashed =
+        log.lines().skip_while(|line| !line.contains("Crashed:")).take_while(|line| !line.is_empty());
+    for line in crashed {
+        println!("      {line}");
+    }
+    Ok(())
+}
+
+fn step(number: &str, what: &str) {
+    println!("[{number}] {what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_report_is_of_the_committed_dsym() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("Cafe.dSYM.zip");
+        std::fs::File::create(&path).unwrap().write_all(DSYM).unwrap();
+        let status = std::process::Command::new("python3")
+            .args(["-m", "zipfile", "-e"])
+            .args([path.as_os_str(), folder.path().as_os_str()])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let file = folder.path().join("Cafe.dSYM/Contents/Resources/DWARF/Cafe");
+        let slices = crate::upload::mach_o(&file).unwrap().unwrap().slices;
+        let report: Value = serde_json::from_slice(CRASH).unwrap();
+        let uuid: unslide_model::DebugId =
+            report["binary_images"][0]["uuid"].as_str().unwrap().parse().unwrap();
+        assert_eq!(slices[0].0, uuid);
+        assert_eq!(report["report"]["id"], FIRST);
+    }
+}

@@ -1,0 +1,394 @@
+//! `unslide dev`: every service in this process, with embedded servers.
+
+mod state;
+
+use crate::boot;
+use crate::cli::Configured;
+use crate::configuration::{self, Configuration};
+use crate::failure::{BoxError, Outcome};
+use crate::serve::Service;
+use crate::{key, tenant};
+use clap::Args;
+use serde::Serialize;
+use state::Credentials;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use unslide_embedded::{Options, S3Endpoint, Servers};
+use unslide_model::{Scope, Secret, TenantId};
+use unslide_runtime::{Host, admin, supervise, telemetry};
+use unslide_store::{Store, keys, outbox, tenants};
+use unslide_stream::admin::Created;
+
+/// The bucket of the embedded S3 endpoint.
+const BUCKET: &str = "unslide";
+/// What is logged where nobody has said so. Kafka's clients warn while the broker gets up.
+const QUIET: &str = "warn,unslide_stream::client=error";
+/// Database connections of each service: few, each is a process.
+const CONNECTIONS: u32 = 4;
+/// How long the services may take until they are ready.
+const LONGEST_START: Duration = Duration::from_secs(60);
+/// How often the embedded servers are looked after.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Arguments of `unslide dev`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    configured: Configured,
+    /// The folder of all state; made where there is none
+    #[arg(long, value_name = "FOLDER", default_value = ".unslide")]
+    data_dir: PathBuf,
+    /// Where the api listens [default: 127.0.0.1:8080, or a free port where that is taken]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Where Kafka listens [default: a free port of 127.0.0.1, the same on each start]
+    #[arg(long, value_name = "ADDRESS")]
+    kafka_listen: Option<SocketAddr>,
+    /// Where health and metrics are served
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    admin_listen: SocketAddr,
+    /// Print one line of JSON when everything is ready, and nothing else on standard output
+    #[arg(long)]
+    json: bool,
+    /// Log what the services do, not only what goes wrong
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// What an installation is started with.
+pub struct Start {
+    pub data: PathBuf,
+    pub listen: Option<SocketAddr>,
+    pub kafka_listen: Option<SocketAddr>,
+    pub admin_listen: SocketAddr,
+    pub tenant: TenantId,
+}
+
+impl Start {
+    /// On free ports of the loopback interface.
+    pub fn on(data: &Path, tenant: TenantId) -> Start {
+        let admin_listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Start { data: data.to_path_buf(), listen: None, kafka_listen: None, admin_listen, tenant }
+    }
+}
+
+/// Where everything is, and as whom to use it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    pub api_url: String,
+    pub kafka_bootstrap: String,
+    pub s3_endpoint: String,
+    pub s3_bucket: String,
+    pub s3_access_key: String,
+    pub s3_secret_key: String,
+    pub tenant: String,
+    pub api_key: String,
+    pub admin_url: String,
+}
+
+/// A running installation.
+pub struct Running {
+    pub facts: Facts,
+    host: Host,
+    services: JoinHandle<Result<(), (&'static str, BoxError)>>,
+    s3: S3Endpoint,
+    servers: Arc<Servers>,
+}
+
+/// Runs everything until it is told to stop.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let mut configuration = configuration::load_unchecked(&arguments.configured)?;
+    quiet(&mut configuration, arguments.verbose);
+    telemetry::init(&configuration.process.log)?;
+    let start = Start {
+        data: arguments.data_dir.clone(),
+        listen: arguments.listen,
+        kafka_listen: arguments.kafka_listen,
+        admin_listen: arguments.admin_listen,
+        tenant: TenantId::new("dev")?,
+    };
+    let json = arguments.json;
+    boot::block_on(async move {
+        let host = configuration.process.host()?;
+        let begin = tokio::time::Instant::now();
+        let progress = |line: &str| eprintln!("{line}");
+        let Some(running) = start_or_stop(configuration, &host, &start, &progress).await? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        if json {
+            println!("{}", serde_json::to_string(&running.facts)?);
+        } else {
+            println!("{}", running.facts.page(begin.elapsed(), &start.data));
+        }
+        running.until_stopped().await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Where nobody has said what to log, only what goes wrong: the page that is printed is for people.
+pub fn quiet(configuration: &mut Configuration, verbose: bool) {
+    if !verbose && std::env::var_os("UNSLIDE_LOG__FILTER").is_none() {
+        QUIET.clone_into(&mut configuration.process.log.filter);
+    }
+}
+
+/// Starts everything; `None` where it was told to stop before it was ready.
+///
+/// # Errors
+/// Where a server or service does not start. Nothing is left running.
+pub async fn start_or_stop(
+    configuration: Configuration,
+    host: &Host,
+    start: &Start,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Option<Running>, BoxError> {
+    tokio::select! {
+        running = boot_all(configuration, host, start, progress) => running.map(Some),
+        // The servers' processes end with this one.
+        () = host.shutdown.begun() => Ok(None),
+    }
+}
+
+async fn boot_all(
+    mut configuration: Configuration,
+    host: &Host,
+    start: &Start,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Running, BoxError> {
+    state::make(&start.data)?;
+    progress("starting Apache Kafka, PostgreSQL and S3");
+    let (servers, mut told) = launch(start);
+    let s3 = S3Endpoint::start(&start.data, BUCKET).await?;
+    while let Some(line) = told.recv().await {
+        progress(&line);
+    }
+    let servers = Arc::new(servers.await??);
+    aim(&mut configuration, start, &servers, &s3);
+    let problems = configuration.validate(None);
+    if !problems.is_empty() {
+        return Err(unslide_runtime::config::Problems(problems).into());
+    }
+    let database = configuration.api.postgres.clone();
+    let topics = unslide_stream::admin::create(&configuration.api.kafka);
+    let (migrated, topics) = tokio::join!(unslide_store::migrate(&database.url), topics);
+    migrated?;
+    let new_topics = topics?.iter().any(|(_, created)| *created == Created::New);
+    let store = Store::connect(&database, host.clock.clone()).await?;
+    let (credentials, announced) = tenant_and_key(&store, start, new_topics).await?;
+
+    progress("starting the services");
+    let listener = state::listen(start.listen, &start.data).await?;
+    let api_url = format!("http://{}", state::reachable(listener.local_addr()?));
+    let mut services = Vec::new();
+    for service in Service::ALL {
+        if service != Service::Api {
+            services.push(service.prepare(&configuration, host)?);
+        }
+    }
+    let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
+    let run_api = async move { Ok(unslide_api::run_on(listener, api, api_host).await?) };
+    services.push(("api", Box::pin(run_api)));
+    let count = services.len();
+    let supervised = host.clone();
+    let mut services = tokio::spawn(async move { supervise(services, &supervised.shutdown).await });
+    let admin = admin::start(&admin::Settings { listen: start.admin_listen }, host).await?;
+
+    tokio::select! {
+        ready = ready(host, count) => ready?,
+        ended = &mut services => return Err(ended?.err().map_or_else(|| "the services have ended".into(), |(name, error)| {
+            format!("the {name} does not start: {}", causes(error.as_ref())).into()
+        })),
+    }
+    if let Some(announcement) = announced {
+        outbox::wait_sent(&store, &start.tenant, announcement, LONGEST_START).await?;
+    }
+    store.close().await;
+    let facts = Facts {
+        api_url,
+        kafka_bootstrap: servers.kafka_bootstrap(),
+        s3_endpoint: s3.url(),
+        s3_bucket: BUCKET.to_owned(),
+        s3_access_key: s3.credentials().access_key.clone(),
+        s3_secret_key: s3.credentials().secret_key.clone(),
+        tenant: credentials.tenant,
+        api_key: credentials.api_key,
+        admin_url: format!("http://{admin}"),
+    };
+    Ok(Running { facts, host: host.clone(), services, s3, servers })
+}
+
+type Launched = JoinHandle<Result<Servers, unslide_embedded::Error>>;
+
+/// Starts the servers where blocking is allowed; what they tell comes over the channel, which ends
+/// when they are ready.
+fn launch(start: &Start) -> (Launched, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let options =
+        Options { data: start.data.clone(), kafka_listen: start.kafka_listen, ..Options::default() };
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let launched = tokio::task::spawn_blocking(move || {
+        Servers::start(&options, &|line| {
+            // Nobody listens any more when the process is about to end.
+            let _ = tell.send(line.to_owned());
+        })
+    });
+    (launched, told)
+}
+
+/// Points every service at the embedded servers.
+fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: &S3Endpoint) {
+    let kafka = unslide_stream::Settings::single_broker(servers.kafka_bootstrap());
+    let mut postgres = unslide_store::Settings::with_url(servers.postgres_url());
+    postgres.max_connections = CONNECTIONS;
+    let objects = unslide_artifacts::Settings {
+        endpoint: Some(s3.url()),
+        bucket: BUCKET.to_owned(),
+        access_key: Some(s3.credentials().access_key.clone()),
+        secret_key: Secret::new(s3.credentials().secret_key.clone()),
+        path_style: true,
+        ..unslide_artifacts::Settings::default()
+    };
+    let cache = start.data.join("cache");
+    let Configuration { api, builder, indexer, symbolizer, .. } = configuration;
+    (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres.clone(), objects.clone());
+    (builder.kafka, builder.postgres, builder.objects) = (kafka.clone(), postgres.clone(), objects.clone());
+    (indexer.kafka, indexer.postgres) = (kafka.clone(), postgres);
+    (symbolizer.kafka, symbolizer.objects) = (kafka, objects);
+    builder.builder.work_dir = start.data.join("work");
+    api.api.cache_dir = cache.join("api");
+    symbolizer.symbolizer.cache_dir = cache.join("symbolizer");
+}
+
+/// The tenant and the key of the data folder; made on the first start. The number is that of the
+/// tenant's announcement, where one is to be waited for.
+async fn tenant_and_key(
+    store: &Store,
+    start: &Start,
+    new_topics: bool,
+) -> Result<(Credentials, Option<i64>), BoxError> {
+    let announced = tenant::make(store, &start.tenant, None).await?;
+    if announced.is_none() && new_topics {
+        // Kafka's data was lost, the database's was not: the workers have to be told anew.
+        tenants::announce_all(store).await?;
+    }
+    if let Some(kept) = Credentials::read(&start.data)
+        && keys::authenticate(store, &kept.api_key)
+            .await?
+            .is_some_and(|principal| principal.tenant == start.tenant)
+    {
+        return Ok((kept, announced));
+    }
+    let text = key::make(store, &start.tenant, "unslide dev", Scope::ALL.to_vec(), None).await?;
+    let credentials = Credentials { tenant: start.tenant.to_string(), api_key: text.reveal().to_owned() };
+    credentials.write(&start.data)?;
+    Ok((credentials, announced))
+}
+
+/// Waits until every service has registered its probes and all succeed.
+async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
+    let end = tokio::time::Instant::now() + LONGEST_START;
+    loop {
+        let answer = host.health.check().await;
+        let registered: std::collections::BTreeSet<&str> =
+            answer.probes.keys().filter_map(|name| Some(name.split_once('.')?.0)).collect();
+        if answer.ready && registered.len() >= services {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() >= end {
+            let failing =
+                answer.probes.iter().filter_map(|(name, p)| Some(format!("{name}: {}", p.reason.as_ref()?)));
+            let failing: Vec<String> = failing.collect();
+            return Err(
+                format!("not ready after {} s: {}", LONGEST_START.as_secs(), failing.join("; ")).into()
+            );
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+impl Running {
+    /// Serves until the shutdown begins or something ends by itself, then stops everything in order.
+    ///
+    /// # Errors
+    /// Where something ended by itself.
+    pub async fn until_stopped(mut self) -> Result<(), BoxError> {
+        let failed = loop {
+            tokio::select! {
+                () = self.host.shutdown.begun() => break None,
+                _ = &mut self.services => break Some("a service has ended".to_owned()),
+                () = tokio::time::sleep(LOOK) => {
+                    if let Some(failed) = self.servers.failed() {
+                        break Some(failed);
+                    }
+                }
+            }
+        };
+        let stopped = self.stop().await;
+        match failed {
+            Some(failed) => Err(stopped.err().unwrap_or_else(|| failed.into())),
+            None => stopped,
+        }
+    }
+
+    /// Drains the services, then stops the servers.
+    ///
+    /// # Errors
+    /// Where a service failed.
+    pub async fn stop(mut self) -> Result<(), BoxError> {
+        self.host.shutdown.begin();
+        let ended = if self.services.is_finished() { None } else { Some((&mut self.services).await?) };
+        // The probes hold clients, which would go on looking for servers that are gone.
+        self.host.health.clear();
+        self.s3.stop().await;
+        let servers = self.servers;
+        tokio::task::spawn_blocking(move || drop(servers)).await?;
+        match ended {
+            Some(Err((name, error))) => {
+                Err(format!("the {name} has failed: {}", causes(error.as_ref())).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Facts {
+    /// Everything for people, ready to be copied.
+    fn page(&self, took: Duration, data: &Path) -> String {
+        format!(
+            "\
+Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
+
+  api              {}   (docs: {}/docs)
+  health, metrics  {}/readyz  {}/metrics
+  Kafka            {}   (reports to crash.reports with header tenant={}, answers on crash.symbolicated)
+  S3               {}   (bucket {}, key {}, secret {})
+
+  export UNSLIDE_URL={}
+  export UNSLIDE_API_KEY={}
+  unslide upload path/to/dSYMs
+  curl -H \"authorization: Bearer $UNSLIDE_API_KEY\" $UNSLIDE_URL/v1/reports",
+            took.as_secs_f64(),
+            data.display(),
+            self.api_url,
+            self.api_url,
+            self.admin_url,
+            self.admin_url,
+            self.kafka_bootstrap,
+            self.tenant,
+            self.s3_endpoint,
+            self.s3_bucket,
+            self.s3_access_key,
+            self.s3_secret_key,
+            self.api_url,
+            self.api_key,
+        )
+    }
+}

@@ -1,0 +1,120 @@
+//! What `unslide dev` keeps in its data folder.
+
+use crate::failure::BoxError;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::TcpListener;
+
+/// Where the api listens if it can and nothing else was said.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+/// The tenant and key of the first start.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Credentials {
+    pub tenant: String,
+    pub api_key: String,
+}
+
+impl Credentials {
+    fn path(data: &Path) -> PathBuf {
+        data.join("credentials.json")
+    }
+
+    /// The kept ones; `None` where there are none that can be read.
+    pub fn read(data: &Path) -> Option<Credentials> {
+        serde_json::from_slice(&fs::read(Credentials::path(data)).ok()?).ok()
+    }
+
+    /// Keeps them for the next start, for our eyes only.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn write(&self, data: &Path) -> Result<(), BoxError> {
+        let mut options = fs::OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(Credentials::path(data))?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        Ok(())
+    }
+}
+
+/// Makes the data folder and what the services keep in it.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn make(data: &Path) -> Result<(), BoxError> {
+    // The data folder may have to let PostgreSQL's user through: what lies in it is private by itself.
+    for folder in [data.to_path_buf(), data.join("cache"), data.join("work")] {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+    }
+    Ok(())
+}
+
+/// The api's listener: where it was said; else the usual address, the one of the run before, or any
+/// that is free. The port is kept for the next start.
+///
+/// # Errors
+/// Where the address that was said cannot be had.
+pub async fn listen(wanted: Option<SocketAddr>, data: &Path) -> Result<TcpListener, BoxError> {
+    let kept = data.join("api-port");
+    let before = fs::read_to_string(&kept).ok().and_then(|text| text.trim().parse::<u16>().ok());
+    let ip = wanted.map_or(USUAL.ip(), |wanted| wanted.ip());
+    let choices: Vec<SocketAddr> = match wanted {
+        Some(wanted) if wanted.port() != 0 => vec![wanted],
+        Some(_) => before.into_iter().chain([0]).map(|port| SocketAddr::new(ip, port)).collect(),
+        None => before.into_iter().chain([USUAL.port(), 0]).map(|port| SocketAddr::new(ip, port)).collect(),
+    };
+    let mut last = None;
+    for address in choices {
+        match TcpListener::bind(address).await {
+            Ok(listener) => {
+                fs::write(&kept, format!("{}\n", listener.local_addr()?.port()))?;
+                return Ok(listener);
+            }
+            Err(error) => last = Some(format!("the api cannot listen on {address}: {error}")),
+        }
+    }
+    Err(last.unwrap_or_default().into())
+}
+
+/// The address under which a local client reaches a listener.
+pub fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[tokio::test]
+    async fn the_api_comes_back_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let first = listen(any, folder.path()).await.unwrap().local_addr().unwrap();
+        let again = listen(any, folder.path()).await.unwrap();
+        assert_eq!(again.local_addr().unwrap(), first);
+        let other = listen(any, folder.path()).await.unwrap();
+        assert_ne!(other.local_addr().unwrap(), first);
+        assert!(listen(Some(first), folder.path()).await.is_err(), "a wanted port is taken or nothing");
+    }
+
+    #[test]
+    fn credentials_are_kept_in_private() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Credentials::read(folder.path()).is_none());
+        let made = Credentials { tenant: "dev".to_owned(), api_key: "unslide_a_b".to_owned() };
+        made.write(folder.path()).unwrap();
+        assert_eq!(Credentials::read(folder.path()).unwrap().api_key, "unslide_a_b");
+        assert_eq!(fs::metadata(Credentials::path(folder.path())).unwrap().mode() & 0o777, 0o600);
+    }
+}

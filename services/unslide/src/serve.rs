@@ -1,0 +1,72 @@
+//! One service in this process.
+
+use crate::boot;
+use crate::cli::Configured;
+use crate::configuration::{self, Configuration};
+use crate::failure::{BoxError, Outcome};
+use std::process::ExitCode;
+use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
+
+/// The services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Api,
+    Builder,
+    Indexer,
+    Symbolizer,
+}
+
+impl Service {
+    pub const ALL: [Service; 4] = [Service::Builder, Service::Symbolizer, Service::Indexer, Service::Api];
+
+    fn name(self) -> &'static str {
+        match self {
+            Service::Api => "api",
+            Service::Builder => "builder",
+            Service::Indexer => "indexer",
+            Service::Symbolizer => "symbolizer",
+        }
+    }
+
+    /// The service's run, to be supervised.
+    ///
+    /// # Errors
+    /// Where its metrics cannot have a registry.
+    pub fn prepare(self, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
+        let host = host.for_service(self.name())?;
+        Ok(match self {
+            Service::Api => {
+                let config = configuration.api.clone();
+                (self.name(), Box::pin(async move { Ok(unslide_api::run(config, host).await?) }))
+            }
+            Service::Builder => {
+                let config = configuration.builder.clone();
+                (self.name(), Box::pin(async move { Ok(unslide_builder::run(config, host).await?) }))
+            }
+            Service::Indexer => {
+                let config = configuration.indexer.clone();
+                (self.name(), Box::pin(async move { Ok(unslide_indexer::run(config, host).await?) }))
+            }
+            Service::Symbolizer => {
+                let config = configuration.symbolizer.clone();
+                (self.name(), Box::pin(async move { Ok(unslide_symbolizer::run(config, host).await?) }))
+            }
+        })
+    }
+}
+
+/// Runs a service until it is told to stop.
+pub fn run(service: Service, configured: &Configured) -> Outcome {
+    let configuration = configuration::load(configured, Some(service))?;
+    telemetry::init(&configuration.process.log)?;
+    boot::block_on(async {
+        let host = configuration.process.host()?;
+        let admin = admin::start(&configuration.process.admin, &host).await?;
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(service.name = service.name(), service.version = version, admin.address = %admin, "starting");
+        let running = service.prepare(&configuration, &host)?;
+        supervise(vec![running], &host.shutdown).await.map_err(|(_, error)| error)?;
+        tracing::info!(service.name = service.name(), "stopped");
+        Ok(ExitCode::SUCCESS)
+    })
+}

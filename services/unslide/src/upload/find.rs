@@ -1,0 +1,209 @@
+//! Finding what can be uploaded.
+
+use memmap2::Mmap;
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use unslide_model::DebugId;
+use unslide_symbolicate::object::{self, Limits};
+
+/// Folders deeper than this are no build's.
+const DEEPEST: usize = 64;
+/// How files that the server can take apart begin: zip and gzip. A tar file has its mark later.
+const ARCHIVES: [&[u8]; 2] = [b"PK\x03\x04", &[0x1f, 0x8b]];
+
+/// A file to upload.
+pub struct Found {
+    pub path: PathBuf,
+    /// The name that the server shows.
+    pub name: String,
+    pub size: u64,
+}
+
+/// A Mach-O file's architectures.
+pub struct MachO {
+    /// Debug id and SHA-256 (hexadecimal) of each architecture; what cannot be read has no entry.
+    pub slices: Vec<(DebugId, String)>,
+    /// True where every architecture could be read.
+    pub whole: bool,
+}
+
+/// Everything under the paths that can be uploaded, each file once, and the paths of which nothing
+/// came, with the reason.
+pub fn find(paths: &[PathBuf], binaries: bool) -> (Vec<Found>, Vec<(PathBuf, String)>) {
+    let mut search = Search { binaries, found: Vec::new(), failed: Vec::new() };
+    for path in paths {
+        match fs::metadata(path) {
+            Err(error) => search.failed.push((path.clone(), error.to_string())),
+            Ok(data) if data.is_dir() => search.folder(path, in_bundle(path), 0),
+            Ok(_) => search.named_file(path),
+        }
+    }
+    search.found.sort_by(|a, b| a.path.cmp(&b.path));
+    search.found.dedup_by(|a, b| a.path == b.path);
+    (search.found, search.failed)
+}
+
+struct Search {
+    binaries: bool,
+    found: Vec<Found>,
+    failed: Vec<(PathBuf, String)>,
+}
+
+impl Search {
+    fn folder(&mut self, folder: &Path, bundle: bool, depth: usize) {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.failed.push((folder.to_path_buf(), error.to_string())),
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            // Links are passed over: they lead in circles, and to files that are found anyway.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < DEEPEST => {
+                    self.folder(&path, bundle || in_bundle(&path), depth + 1);
+                }
+                Ok(kind) if kind.is_file() && (bundle || self.binaries) => match begin(&path) {
+                    Ok(begin) if is_mach_o(&begin) => self.add(&path),
+                    // A bundle's DWARF folder holds nothing else: a file that is cut or broken is told of.
+                    Ok(_) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
+                        self.failed.push((path, "is no Mach-O file".to_owned()));
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.failed.push((path, error.to_string())),
+                },
+                _ => {}
+            }
+        }
+    }
+
+    /// A file that was named: it is sent even where only the server can tell what it is.
+    fn named_file(&mut self, path: &Path) {
+        match begin(path) {
+            Ok(begin) if is_mach_o(&begin) || is_archive(path, &begin) => self.add(path),
+            Ok(_) => {
+                self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()))
+            }
+            Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
+        }
+    }
+
+    fn add(&mut self, path: &Path) {
+        match fs::metadata(path) {
+            Ok(data) => {
+                let name =
+                    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+                self.found.push(Found { path: path.to_path_buf(), name, size: data.len() });
+            }
+            Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
+        }
+    }
+}
+
+fn in_bundle(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("dsym"))
+}
+
+/// The first eight bytes, or fewer.
+fn begin(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut begin = Vec::with_capacity(8);
+    File::open(path)?.take(8).read_to_end(&mut begin)?;
+    Ok(begin)
+}
+
+/// Mach-O, thin or fat, in either byte order. Java's class files share the fat files' mark, but have
+/// a version where those have the number of architectures.
+fn is_mach_o(begin: &[u8]) -> bool {
+    let Some(magic) = begin.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes)) else { return false };
+    match magic {
+        0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe | 0xcafe_babf => true,
+        0xcafe_babe => begin.get(4..8).is_some_and(|count| count[..3] == [0, 0, 0] && count[3] < 40),
+        _ => false,
+    }
+}
+
+fn is_archive(path: &Path, begin: &[u8]) -> bool {
+    ARCHIVES.iter().any(|mark| begin.starts_with(mark))
+        || path.extension().is_some_and(|extension| extension == "tar")
+}
+
+/// Reads a Mach-O file's debug ids and hashes; `None` for a file that is no Mach-O. Blocks.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn mach_o(path: &Path) -> std::io::Result<Option<MachO>> {
+    if !is_mach_o(&begin(path)?) {
+        return Ok(None);
+    }
+    let file = File::open(path)?;
+    #[expect(
+        unsafe_code,
+        reason = "dSYMs have gigabytes; a file that shrinks while it is read ends this command only"
+    )]
+    // SAFETY: the map is read only and lives as long as this call.
+    let bytes = unsafe { Mmap::map(&file)? };
+    let Ok(entries) = object::objects(&bytes, &Limits::default()) else {
+        return Ok(Some(MachO { slices: Vec::new(), whole: false }));
+    };
+    let mut found = MachO { slices: Vec::new(), whole: true };
+    for entry in entries {
+        let id = entry.object.ok().and_then(|facts| facts.debug_id);
+        match (id, bytes.get(entry.range)) {
+            (Some(id), Some(slice)) => found.slices.push((id, hexadecimal(&Sha256::digest(slice)))),
+            _ => found.whole = false,
+        }
+    }
+    Ok(Some(found))
+}
+
+/// The SHA-256 of a file, in hexadecimal. Blocks.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn file_hash(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hexadecimal(&hash.finalize())),
+            read => hash.update(&piece[..read]),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_gives_its_dsyms_and_a_named_file_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, bytes: &[u8]| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, bytes).unwrap();
+            path
+        };
+        let thin = &[0xcf, 0xfa, 0xed, 0xfe, 1, 2, 3, 4];
+        let dsym = write("Shop.xcarchive/dSYMs/Shop.app.dSYM/Contents/Resources/DWARF/Shop", thin);
+        write("Shop.xcarchive/dSYMs/Shop.app.dSYM/Contents/Info.plist", b"<plist/>");
+        let program = write("Shop.xcarchive/Products/Applications/Shop.app/Shop", thin);
+        write("classes/A.class", &[0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 52]);
+        let empty = write("Cut.dSYM/Contents/Resources/DWARF/Cut", b"");
+        let paths = |found: &[Found]| found.iter().map(|f| f.path.clone()).collect::<Vec<_>>();
+
+        let (found, failed) = find(&[folder.path().to_path_buf()], false);
+        assert_eq!(paths(&found), [dsym.clone()]);
+        assert_eq!(failed, [(empty, "is no Mach-O file".to_owned())]);
+        let (found, _) = find(&[folder.path().to_path_buf()], true);
+        assert_eq!(paths(&found), [program.clone(), dsym]);
+        let (found, failed) = find(&[program.clone(), folder.path().join("missing")], false);
+        assert_eq!((paths(&found), failed.len()), (vec![program], 1));
+    }
+}

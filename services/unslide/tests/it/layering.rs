@@ -1,0 +1,167 @@
+//! The layers, names and sizes that `docs/design.md` promises.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines that a file may have.
+const LONGEST_FILE: usize = 500;
+/// File names that say nothing.
+const EMPTY_NAMES: [&str; 5] = ["utils", "common", "helpers", "types", "misc"];
+
+/// The layer of a folder. A crate may use crates of lower layers; within a layer only what
+/// [`within_layer`] allows.
+fn layer(folder: &str) -> Option<u8> {
+    Some(match folder {
+        "crates/model" => 0,
+        "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/testkit" => 1,
+        "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
+        "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
+        "services/unslide" => 4,
+        "tests" => 5,
+        _ => return None,
+    })
+}
+
+fn within_layer(user: &str, used: &str) -> bool {
+    (user, used) == ("crates/symbolicate", "crates/report")
+}
+
+/// The core reads bytes and gives bytes: it must not know of any kind of I/O.
+const PURE: [&str; 4] = ["crates/model", "crates/proto", "crates/report", "crates/symbolicate"];
+const IMPURE: [&str; 6] = ["tokio", "rdkafka", "sqlx", "aws-sdk-s3", "axum", "reqwest"];
+
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Folder → (package name, dependencies that are not for tests only).
+fn packages() -> BTreeMap<String, (String, Vec<String>)> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(top())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let folder = |package: &Value| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().to_path_buf();
+        manifest.strip_prefix(top()).unwrap().to_str().unwrap().to_owned()
+    };
+    let package = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().unwrap();
+        let used = dependencies
+            .iter()
+            .filter(|d| d["kind"] != "dev")
+            .map(|d| d["name"].as_str().unwrap().to_owned());
+        (folder(package), (package["name"].as_str().unwrap().to_owned(), used.collect()))
+    };
+    metadata["packages"].as_array().unwrap().iter().map(package).collect()
+}
+
+#[test]
+fn crates_use_lower_layers_only_and_are_named_after_their_folders() {
+    let packages = packages();
+    let folder_of: BTreeMap<&str, &str> =
+        packages.iter().map(|(f, (name, _))| (name.as_str(), f.as_str())).collect();
+    let mut wrong = Vec::new();
+    for (folder, (name, used)) in &packages {
+        let Some(own) = layer(folder) else {
+            wrong.push(format!("{folder} has no layer: give it one here and in docs/design.md"));
+            continue;
+        };
+        let last = folder.rsplit('/').next().unwrap();
+        if *name != format!("unslide-{last}")
+            && (name.as_str(), folder.as_str()) != ("unslide", "services/unslide")
+        {
+            wrong.push(format!("{folder} holds a package named {name}"));
+        }
+        for used in used {
+            let Some(used) = folder_of.get(used.as_str()) else {
+                if PURE.contains(&folder.as_str()) && IMPURE.contains(&used.as_str()) {
+                    wrong.push(format!("{folder} is pure and must not use {used}"));
+                }
+                continue;
+            };
+            if layer(used).is_some_and(|other| other >= own) && !within_layer(folder, used) {
+                wrong.push(format!("{folder} must not use {used}"));
+            }
+        }
+    }
+    let testkit = &packages["crates/testkit"].1;
+    wrong.extend(
+        testkit
+            .iter()
+            .filter(|used| used.starts_with("unslide-") && *used != "unslide-model")
+            .map(|used| format!("testkit uses {used}")),
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every Rust source of the workspace, generated code aside.
+fn sources() -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                walk(&path, found);
+            } else if name.ends_with(".rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for folder in ["crates", "services", "tests"] {
+        walk(&top().join(folder), &mut found);
+    }
+    assert!(found.len() > 50, "the sources are there");
+    found
+}
+
+/// Lines of a source without its unit tests, which stand at its end.
+fn lines(text: &str) -> usize {
+    text.find("#[cfg(test)]\nmod ").map_or(text, |tests| &text[..tests]).lines().count()
+}
+
+#[test]
+fn a_file_says_one_thing() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let shown = path.strip_prefix(top()).unwrap().display().to_string();
+        let parts: Vec<&str> = shown.split('/').collect();
+        let stems = parts.iter().map(|part| part.trim_end_matches(".rs"));
+        if let Some(empty) = stems.clone().find(|stem| EMPTY_NAMES.contains(stem)) {
+            wrong.push(format!("{shown}: the name {empty} says nothing"));
+        }
+        // Tests and the fixtures' sources may be as long as they need.
+        if parts.contains(&"tests") || parts.contains(&"testkit") {
+            continue;
+        }
+        let count = lines(&std::fs::read_to_string(&path).unwrap());
+        if count > LONGEST_FILE {
+            wrong.push(format!("{shown}: {count} lines; split it by meaning"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn main_only_begins() {
+    let main = std::fs::read_to_string(top().join("services/unslide/src/main.rs")).unwrap();
+    assert!(main.lines().count() < 35, "main.rs has {} lines", main.lines().count());
+}
+
+#[test]
+fn the_repository_has_at_most_a_dozen_test_programs_that_are_not_unit_tests() {
+    let programs = sources().into_iter().filter(|path| {
+        let parts: Vec<_> =
+            path.strip_prefix(top()).unwrap().iter().map(|p| p.to_string_lossy().into_owned()).collect();
+        let in_tests = parts.iter().rposition(|part| part == "tests");
+        in_tests.is_some_and(|at| parts.len() == at + 3 && parts[at + 2] == "main.rs")
+    });
+    let programs: Vec<PathBuf> = programs.collect();
+    assert!(programs.len() <= 12, "{programs:?}");
+}
