@@ -1,0 +1,220 @@
+//! A builder with servers of its own: a database, topics and a bucket.
+
+use std::io::{Cursor, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
+use unslide_artifacts::{AliasMeta, ObjectStore, Put, keys};
+use unslide_builder::{Config, Error, Settings};
+use unslide_embedded::S3Endpoint;
+use unslide_model::{DebugId, Scoped, Secret, TenantId};
+use unslide_proto::Message;
+use unslide_proto::symbol::SymbolEvent;
+use unslide_runtime::Host;
+use unslide_store::objects::Object;
+use unslide_store::slots::Slot;
+use unslide_store::uploads::{Upload, UploadedObject};
+use unslide_store::{Store, Uuid, slots, tenants, uploads};
+use unslide_stream::{Record, TailEvent, TailReader, admin};
+use unslide_symbolicate::symcache::VERSION;
+use unslide_testkit::servers;
+use zip::write::SimpleFileOptions;
+
+const BUCKET: &str = "unslide";
+
+pub struct World {
+    pub config: Config,
+    pub store: Store,
+    pub objects: ObjectStore,
+    pub host: Host,
+    pub folder: TempDir,
+    s3: Option<S3Endpoint>,
+    database: String,
+    builders: Vec<(Host, JoinHandle<Result<(), Error>>)>,
+}
+
+async fn admin_sql(statement: &str) {
+    use sqlx::{Connection, PgConnection};
+    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
+    sqlx::query(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
+pub fn acme() -> TenantId {
+    TenantId::new("acme").unwrap()
+}
+
+impl World {
+    /// Servers, a tenant, and so many builders.
+    pub async fn start(builders: usize) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let s3 = S3Endpoint::start(folder.path(), BUCKET).await.unwrap();
+        let database = servers::unique("builder").replace('-', "_");
+        admin_sql(&format!("CREATE DATABASE {database}")).await;
+        let url = servers::postgres();
+        let (server, _) = url.rsplit_once('/').unwrap();
+        let config = Config {
+            builder: Settings {
+                work_dir: folder.path().join("work"),
+                lease_seconds: 3,
+                ..Settings::default()
+            },
+            postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
+            objects: unslide_artifacts::Settings {
+                endpoint: Some(s3.url()),
+                bucket: BUCKET.to_owned(),
+                access_key: Some(s3.credentials().access_key.clone()),
+                secret_key: Secret::new(s3.credentials().secret_key.clone()),
+                path_style: true,
+                ..unslide_artifacts::Settings::default()
+            },
+            kafka: unslide_stream::Settings {
+                topic_prefix: format!("{}.", servers::unique("builder")),
+                ..unslide_stream::Settings::single_broker(servers::kafka())
+            },
+        };
+        assert_eq!(config.validate(), []);
+        unslide_store::migrate(&config.postgres.url).await.unwrap();
+        admin::create(&config.kafka).await.unwrap();
+        let host = Host::local().unwrap();
+        let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
+        let mut tx = store.tenant(&acme()).await.unwrap();
+        tenants::create(&mut tx, "Acme", &tenants::Limits::default()).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        let objects = ObjectStore::s3(&config.objects).await;
+        let mut world =
+            World { config, store, objects, host, folder, s3: Some(s3), database, builders: Vec::new() };
+        for _ in 0..builders {
+            world.builder();
+        }
+        world
+    }
+
+    /// One more builder.
+    pub fn builder(&mut self) {
+        let host = Host::local().unwrap();
+        let running = tokio::spawn(unslide_builder::run(self.config.clone(), host.clone()));
+        self.builders.push((host, running));
+    }
+
+    pub async fn stop_builders(&mut self) {
+        for (host, running) in self.builders.drain(..) {
+            host.shutdown.begin();
+            tokio::time::timeout(Duration::from_secs(15), running).await.unwrap().unwrap().unwrap();
+        }
+    }
+
+    /// Stops everything and takes it away; fails where a builder left something behind.
+    pub async fn stop(mut self) {
+        self.stop_builders().await;
+        let left: Vec<_> = std::fs::read_dir(&self.config.builder.work_dir)
+            .map(|entries| entries.map(|e| e.unwrap().path()).collect())
+            .unwrap_or_default();
+        assert_eq!(left, Vec::<std::path::PathBuf>::new(), "files left in the work folder");
+        self.store.close().await;
+        admin::delete(&self.config.kafka).await.unwrap();
+        // Fails where a connection was left open.
+        admin_sql(&format!("DROP DATABASE {}", self.database)).await;
+        if let Some(s3) = self.s3.take() {
+            s3.stop().await;
+        }
+    }
+
+    /// Takes object storage away, and brings it back under the same address.
+    pub async fn storage(&mut self, up: bool) {
+        match (up, self.s3.take()) {
+            (false, Some(s3)) => s3.stop().await,
+            (true, None) => self.s3 = Some(S3Endpoint::start(self.folder.path(), BUCKET).await.unwrap()),
+            (_, s3) => self.s3 = s3,
+        }
+    }
+
+    /// What the api does with an upload.
+    pub async fn upload(&self, name: &str, bytes: &[u8]) -> Uuid {
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        let id = uploads::create(&mut tx, Some(name), None).await.unwrap();
+        tx.commit().await.unwrap();
+        let key = keys::upload(&acme().scope(id));
+        let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        assert!(uploads::received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
+        tx.commit().await.unwrap();
+        id
+    }
+
+    pub async fn wait(&self, id: Uuid) -> (Upload, Vec<UploadedObject>) {
+        let found = uploads::wait(&self.store, &acme(), id, Duration::from_secs(60)).await.unwrap().unwrap();
+        assert!(found.0.status.is_final(), "{found:?}");
+        found
+    }
+
+    /// Uploads, waits, and gives the one object that was found.
+    pub async fn one(&self, name: &str, bytes: &[u8]) -> (Object, bool) {
+        let (upload, mut objects) = self.wait(self.upload(name, bytes).await).await;
+        assert_eq!(upload.status, uploads::Status::Done, "{upload:?}");
+        assert_eq!(objects.len(), 1, "{objects:?}");
+        let object = objects.swap_remove(0);
+        (object.object, object.known)
+    }
+
+    pub async fn slot(&self, id: &DebugId) -> Option<Slot> {
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        let slot = slots::get(&mut tx, id).await.unwrap();
+        tx.rollback().await.unwrap();
+        slot
+    }
+
+    pub async fn alias(&self, id: &Scoped<DebugId>) -> Option<AliasMeta> {
+        let head = self.objects.head(&keys::symbols(id).alias(VERSION)).await.unwrap()?;
+        Some(AliasMeta::from_metadata(&head.metadata).unwrap())
+    }
+
+    /// Reads a topic from its start on.
+    pub fn read(&self, topic: &str) -> Topic {
+        let (sender, records) = unbounded_channel();
+        let reader =
+            TailReader::start(&self.config.kafka, topic, Arc::clone(&self.host.clock), move |event| {
+                if let TailEvent::Record(record) = event {
+                    let _ = sender.send(record);
+                }
+            })
+            .unwrap();
+        Topic { records, _reader: reader }
+    }
+
+    pub fn symbol_events(&self) -> Topic {
+        self.read(&self.config.kafka.topics().symbol_events)
+    }
+}
+
+pub struct Topic {
+    records: UnboundedReceiver<Record>,
+    _reader: TailReader,
+}
+
+impl Topic {
+    pub async fn next(&mut self) -> Record {
+        let next = tokio::time::timeout(Duration::from_secs(30), self.records.recv()).await;
+        next.expect("a record within 30 s").unwrap()
+    }
+
+    pub async fn event(&mut self) -> SymbolEvent {
+        SymbolEvent::decode(self.next().await.value.unwrap()).unwrap()
+    }
+
+    /// True where nothing comes for a while.
+    pub async fn is_quiet(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_secs(2), self.records.recv()).await.is_err()
+    }
+}
+
+pub fn zip_of(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in entries {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
