@@ -1,5 +1,6 @@
 //! What tests share: where the real servers are, and generated input.
 
+pub mod corpus;
 pub mod fixtures;
 pub mod reports;
 pub mod servers;

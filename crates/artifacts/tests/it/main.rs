@@ -1,6 +1,7 @@
 //! Artifacts against a real S3 protocol endpoint and against memory, and archives of every kind.
 
 mod archives;
+mod corpus;
 mod hostile_archives;
 mod s3_server;
 mod store_suite;

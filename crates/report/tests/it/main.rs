@@ -1,5 +1,6 @@
 //! The report crate, from outside.
 
+mod corpus;
 mod grammar;
 mod hostile;
 mod lists;

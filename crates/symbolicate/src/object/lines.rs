@@ -72,10 +72,10 @@ fn sequences<'a>(
             .checked_sub(1)
             .ok_or_else(|| ObjectError::TooLarge("too many rows of line tables".into()))?;
         if row.end_sequence() {
-            if let (Some(first), Some(high)) = (current.first(), code.offset_after(row.address())) {
-                if first.start < high {
-                    found.push(Sequence { high, rows: std::mem::take(&mut current) });
-                }
+            let high = code.offset_after(row.address());
+            let is_ahead = |high: &u32| current.first().is_some_and(|first| first.start < *high);
+            if let Some(high) = high.filter(is_ahead) {
+                found.push(Sequence { high, rows: std::mem::take(&mut current) });
             }
             current.clear();
             continue;

@@ -1,5 +1,8 @@
 //! Symbolication against real files and other tools.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+mod corpus;
 mod format;
 mod hostile;
 mod llvm;

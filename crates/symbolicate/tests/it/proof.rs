@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use unslide_model::RelativeAddress;
 use unslide_symbolicate::object::{self, Limits};
-use unslide_symbolicate::symcache::{Lookup, SymCache};
+use unslide_symbolicate::symcache::{JsonStr, Lookup, SymCache};
 use unslide_testkit::fixtures;
 
 /// The symcache of one architecture of a file.
@@ -33,7 +33,7 @@ fn ours(cache: &SymCache<Vec<u8>>, address: u64) -> Vec<Frame> {
             .calls()
             .map(|call| Frame {
                 function: call.raw.unwrap_or(call.function).decode(),
-                file: call.file.map_or(String::new(), |file| file.decode()),
+                file: call.file.map_or(String::new(), JsonStr::decode),
                 line: u64::from(call.line.unwrap_or(0)),
                 column: u64::from(call.column.unwrap_or(0)),
             })

@@ -1,0 +1,44 @@
+//! Any bytes as an upload: unpacked within the limits or refused with a reason.
+
+use std::io::{Cursor, Read};
+use unslide_artifacts::archive::{ArchiveError, Binary, Limits, Sink, unpack};
+
+/// Counts members and throws them away.
+#[derive(Default)]
+struct Count {
+    members: usize,
+    bytes: u64,
+}
+
+impl Sink for Count {
+    fn member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
+        self.members += 1;
+        let mut buffer = [0; 4096];
+        loop {
+            match content.read(&mut buffer) {
+                Ok(0) | Err(_) => return Ok(()),
+                Ok(read) => self.bytes += read as u64,
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.members
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.members = len;
+    }
+}
+
+pub fn check(data: &[u8]) {
+    let limits = Limits { entries: 1000, total_bytes: 32 << 20, member_bytes: 8 << 20, ..Limits::default() };
+    let mut sink = Count::default();
+    match unpack(Cursor::new(data), "upload", &limits, &mut sink) {
+        Ok(contents) => {
+            assert!(contents.entries <= limits.entries && sink.members <= limits.members);
+            assert!(sink.bytes <= limits.total_bytes);
+        }
+        Err(error) => assert!(!error.reason().is_empty()),
+    }
+}

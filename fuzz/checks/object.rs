@@ -1,0 +1,32 @@
+//! Any bytes as an object file: every slice gives a whole symcache or a reason.
+
+use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_symbolicate::symcache::{MAX_CALLS, SymCache};
+
+pub fn check(data: &[u8]) {
+    let limits = Limits { max_output_bytes: 64 << 20, ..Limits::default() };
+    let Ok(entries) = objects(data, &limits) else { return };
+    for entry in entries.iter().take(4) {
+        let slice = &data[entry.range.clone()];
+        let Ok(built) = build(slice, &limits) else { continue };
+        assert!(entry.object.as_ref().is_ok_and(|facts| facts.debug_id == Some(built.debug_id)));
+        let cache = SymCache::parse(&built.symcache[..]).expect("what was built can be read");
+        cache.verify_checksum().expect("and is whole");
+        let mut last = None;
+        for (start, answer) in cache.ranges() {
+            assert!(last < Some(start), "starts ascend");
+            last = Some(start);
+            assert_eq!(answer.is_some(), cache.lookup(start).found().is_some());
+            if let Some(answer) = answer {
+                let calls = answer.calls().count();
+                assert!((1..=MAX_CALLS).contains(&calls));
+                assert_eq!(answer.calls().filter(|call| !call.inlined).count(), 1);
+            }
+        }
+        assert_eq!(
+            build(slice, &limits).expect("again").symcache,
+            built.symcache,
+            "the same bytes each time"
+        );
+    }
+}

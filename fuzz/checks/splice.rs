@@ -1,0 +1,23 @@
+//! Members put into the frames of any report and taken out again leave the report as it was.
+
+use unslide_report::splice::{key, splice, strip};
+use unslide_report::{ENGINE_PREFIX, ReadLimits, Report};
+
+pub fn check(data: &[u8]) {
+    let limits = ReadLimits::default();
+    let Ok(report) = Report::read(data, &limits) else { return };
+    // One that has members of ours already is taken as another's, and left alone.
+    if report.ours.is_some() || report.stripped() != data {
+        return;
+    }
+    let mut insertions: Vec<(usize, Vec<u8>)> = Vec::new();
+    for frame in report.backtraces.iter().flat_map(|backtrace| &backtrace.frames) {
+        insertions.push((frame.insert_at, [key(frame.has_members), b"{\"status\":\"missing\"}"].concat()));
+    }
+    let ours = format!("{{\"version\":1,\"engine\":\"{ENGINE_PREFIX}0.0.0\"}}");
+    insertions.push((report.insert_at, [key(report.has_members), ours.as_bytes()].concat()));
+    insertions.sort_by_key(|(at, _)| *at);
+    let mut enriched = Vec::new();
+    splice(data, insertions, &mut enriched);
+    assert_eq!(strip(&enriched, &limits).expect("still a report"), data);
+}

@@ -1,0 +1,84 @@
+//! Writes the seed corpus from the project's own generators and fixtures: `cargo run --bin seeds`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use unslide_symbolicate::object::{Limits, build};
+use unslide_testkit::{fixtures, reports};
+
+fn save(target: &str, name: &str, bytes: &[u8]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    std::fs::create_dir_all(&folder).expect("the corpus is writable");
+    std::fs::write(folder.join(name), bytes).expect("the corpus is writable");
+}
+
+fn read(path: PathBuf) -> Vec<u8> {
+    std::fs::read(path).expect("a fixture")
+}
+
+fn main() {
+    for name in ["app", "kit", "orb-v0", "watch"] {
+        save("object", name, &read(fixtures::dsym(name)));
+    }
+    for name in ["app", "kit-arm64", "deep-5", "orb-v0"] {
+        let built = build(&read(fixtures::dsym(name)), &Limits::default()).expect("a fixture builds");
+        save("symcache", name, &built.symcache);
+    }
+    for (i, name) in [
+        "_ZN3geo4RingINS_5PointELi4EE4pushERKS1_",
+        "_ZThn16_N10SkPixelRefD0Ev",
+        "_RNvXs_NtC3orb6shapesNtB4_6SquareNtB4_4Area4area",
+        "_ZN3orb6shapes3sum17h2d55b0580eae69efE",
+        "$s4Shop4CartV3addyySiF",
+        "$s4main1xAA3FooVyADyADyS2iGAEGAFGvp",
+        "-[Counter add:times:]",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        save("demangle", &i.to_string(), name.as_bytes());
+    }
+    for (name, report) in reports::shapes() {
+        let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        save("report", &name, &report.bytes());
+        save("enrich", &name, &report.bytes());
+    }
+    for seed in 0..8 {
+        let bytes = reports::random(seed).bytes();
+        if bytes.len() < 16 << 10 {
+            save("report", &format!("random-{seed}"), &bytes);
+            save("splice", &format!("random-{seed}"), &bytes);
+            save("enrich", &format!("random-{seed}"), &bytes);
+        }
+    }
+    let archives = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/archive");
+    std::fs::create_dir_all(&archives).expect("the corpus is writable");
+    let done =
+        Command::new("python3").arg("-c").arg(ARCHIVES).arg(fixtures::dsym("orb-v0")).arg(&archives).status();
+    assert!(done.expect("python3").success());
+}
+
+const ARCHIVES: &str = "
+import gzip, io, os, sys, tarfile, zipfile
+source, folder = sys.argv[1:]
+data = open(source, 'rb').read()
+name = 'orb.dSYM/Contents/Resources/DWARF/orb'
+def save(n, b): open(os.path.join(folder, n), 'wb').write(b)
+def tar(entries):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w') as t:
+        for n, b in entries:
+            i = tarfile.TarInfo(n); i.size = len(b); t.addfile(i, io.BytesIO(b))
+    return out.getvalue()
+def zip(entries, method):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w', method) as z:
+        for n, b in entries: z.writestr(zipfile.ZipInfo(n), b, method)
+    return out.getvalue()
+small = tar([(name, data[:2048]), ('../outside', b'x'), ('README', b'text')])
+save('tar', small)
+save('tar.gz', gzip.compress(small, mtime=0))
+save('zip', zip([(name, data)], zipfile.ZIP_DEFLATED))
+save('zip-stored', zip([(name, data[:2048])], zipfile.ZIP_STORED))
+save('nested.zip', zip([('inner.tar.gz', gzip.compress(small, mtime=0))], zipfile.ZIP_DEFLATED))
+save('bare', data[:4096])
+";
