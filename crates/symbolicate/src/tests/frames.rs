@@ -254,3 +254,54 @@ fn symbols_go_before_the_device_unless_they_know_no_names() {
     assert_eq!(nameless.exact(named())["status"], "device");
     assert_eq!(nameless.exact(Frame::at(BASE + 0x1050))["status"], "missing_symbol");
 }
+
+#[test]
+fn an_element_that_is_no_frame_parts_a_signal_from_what_it_interrupted() {
+    let interrupted = || Frame::at(BASE + at::AFTER);
+    let frames = [Frame::at(BASE + at::SIGTRAMP + 4), interrupted(), interrupted()];
+    let thread = Thread::new(0).crashed().frames(frames).set("backtrace.contents.1", "cut off");
+    let tree = Have::app().tree(&app().thread(thread));
+    let contents = &tree["crash"]["threads"][0]["backtrace"]["contents"];
+    assert_eq!((&contents[1], lines(&contents[2]["symbolication"])), (&json!("cut off"), vec![12, 40]));
+}
+
+#[test]
+fn floats_for_the_image_and_for_what_the_frame_says_of_it_are_no_certainties() {
+    let image = Image::new(APP_PATH, APP, 0).set("image_addr", Json::Raw(format!("{BASE}.0")));
+    let thread = Thread::new(0).crashed().frames([Frame::at(BASE + at::AFTER)]);
+    let frame = Have::app().frames(&Report::standard().image(image).thread(thread), 0).remove(0);
+    assert_eq!((&frame["approximate"], lines(&frame)), (&json!(true), vec![44]));
+    let rounded = Frame::at(BASE + at::AFTER).set("object_addr", Json::float(BASE));
+    assert_eq!(Have::app().exact(rounded).get("reattributed"), None);
+    let symbol = Frame::at(BASE + 0x54).set("symbol_name", "f").set("symbol_addr", Json::float(BASE));
+    let frame = Have::default().exact(symbol);
+    assert_eq!((&frame["approximate"], frame.get("symbol_offset")), (&json!(true), None));
+}
+
+#[test]
+fn one_address_in_many_frames_keeps_what_is_each_frames_own() {
+    let address = || Frame::at(BASE + at::AFTER);
+    let thread = || {
+        Thread::new(0).frames([
+            Frame::at(BASE + at::SIGTRAMP + 4),
+            address(),
+            address(),
+            address().set("object_name", "Other"),
+            Frame::at((BASE + at::AFTER) | 0x0023_0000_0000_0000),
+            address(),
+        ])
+    };
+    let report = app().thread(thread()).thread(thread().crashed());
+    for frames in [Have::app().frames(&report, 0), Have::app().frames(&report, 1)] {
+        assert!(frames[1..].iter().map(lines).eq([
+            vec![44],
+            vec![12, 40],
+            vec![12, 40],
+            vec![12, 40],
+            vec![12, 40]
+        ]));
+        let of = |key: &str| frames.iter().map(|frame| frame[key] == true).collect::<Vec<_>>();
+        assert_eq!(of("reattributed"), [false, false, false, true, false, false]);
+        assert_eq!(of("pac_stripped"), [false, false, false, false, true, false]);
+    }
+}

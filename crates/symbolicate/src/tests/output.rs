@@ -165,6 +165,42 @@ fn smaller_outputs_keep_the_crash_and_say_that_they_are_cut() {
 }
 
 #[test]
+fn smaller_outputs_keep_exceptions_and_tell_threads_apart_that_share_addresses() {
+    let same = || [Frame::at(BASE + at::AFTER), Frame::at(BASE + at::AFTER), Frame::at(BASE + at::AFTER)];
+    let report = app()
+        .thread(Thread::new(0).frames(same()))
+        .thread(Thread::new(1).crashed().frames(same()))
+        .last_exception(same());
+    let context = Context { detail: Detail::CrashedThreadOnly, ..Context::default() };
+    let bytes = Have::app().enrich_with(&report.bytes(), &context).bytes;
+    let tree: Value = serde_json::from_slice(&bytes).unwrap();
+    let calls = |contents: &Value| {
+        let frames = contents.as_array().unwrap().iter();
+        frames.map(|frame| frame["symbolication"].get("calls").is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(calls(&tree["crash"]["threads"][0]["backtrace"]["contents"]), [false; 3]);
+    assert_eq!(calls(&tree["crash"]["threads"][1]["backtrace"]["contents"]), [true; 3]);
+    assert_eq!(calls(&tree["crash"]["last_exception_backtrace"]["contents"]), [true; 3]);
+}
+
+#[test]
+fn a_report_whose_rest_is_named_by_the_system_is_complete() {
+    let system = Image::new("/usr/lib/libobjc.A.dylib", LIBRARY, 0x1_9000_0000);
+    let named = Frame::at(0x1_9000_0104).symbol("objc_msgSend", 0x1_9000_0100);
+    let thread = Thread::new(0).crashed().frames([Frame::at(BASE + at::INLINED), named]);
+    let status = |image: Image| Have::app().enrich(&app().image(image).thread(thread.clone())).status;
+    assert_eq!(status(system.clone()), crate::ReportStatus::Complete);
+    assert_eq!(status(system.set("name", "/app/libobjc.A.dylib")), crate::ReportStatus::Partial);
+}
+
+#[test]
+fn a_missing_debug_id_is_waited_for_once_however_often_it_is_loaded() {
+    let twice = Image::new("/app/Shop", APP, BASE + 0x100_0000);
+    let enriched = Have::default().enrich(&app().image(twice).crashed_at([BASE + 8, BASE + 0x100_0008]));
+    assert_eq!((enriched.images.len(), enriched.missing), (2, vec![super::id(APP)]));
+}
+
+#[test]
 fn texts_of_the_report_are_written_a_second_time_only_where_they_are_sound() {
     let bytes = app()
         .thread(Thread::new(0).crashed().frames([
