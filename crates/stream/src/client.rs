@@ -31,6 +31,8 @@ pub(crate) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
 
 pub(crate) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
+        // Asked for, and told to the reader as well.
+        Some(RDKafkaErrorCode::PartitionEOF) => {}
         // One broker of several is away: the client reconnects by itself.
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
             tracing::warn!(kafka.error = %error, "a Kafka broker can't be reached: {reason}");

@@ -10,7 +10,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use unslide_model::Clock;
@@ -32,6 +32,8 @@ pub struct TailProgress {
     /// Everything written before this time (microseconds since the Unix epoch) was read. Renewed
     /// every few seconds while Kafka answers, whether records come or not.
     pub read_through_micros: Option<i64>,
+    /// The newest of the [`TailReader::refresh`] calls that are answered.
+    pub refreshed: u64,
     /// True once the reader has ended.
     pub ended: bool,
 }
@@ -40,6 +42,7 @@ pub struct TailProgress {
 pub struct TailReader {
     topic: String,
     progress: watch::Receiver<TailProgress>,
+    wanted: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
@@ -74,12 +77,14 @@ impl TailReader {
             .map_err(|e| StreamError::kafka(format!("making a reader of {topic}"), e))?;
         let (sender, progress) = watch::channel(TailProgress::default());
         let stop = Arc::new(AtomicBool::new(false));
+        let wanted = Arc::new(AtomicU64::new(0));
         let mut table = Table {
             consumer,
             topic: topic.into(),
             clock,
             on,
             progress: sender,
+            wanted: Arc::clone(&wanted),
             next: BTreeMap::new(),
             behind: BTreeSet::new(),
             quiet: BTreeMap::new(),
@@ -90,7 +95,7 @@ impl TailReader {
             .name(format!("tail {topic}"))
             .spawn(move || table.run(&flag))
             .map_err(|e| StreamError::Settings(format!("no thread for {topic}: {e}")))?;
-        Ok(TailReader { topic: topic.to_owned(), progress, stop })
+        Ok(TailReader { topic: topic.to_owned(), progress, wanted, stop })
     }
 
     /// How far the reader is, to be watched.
@@ -113,6 +118,23 @@ impl TailReader {
     }
 }
 
+impl TailReader {
+    /// Waits until everything was read that the topic held when this was called. What another
+    /// process wrote before it caused this call is known then, whatever the clocks say.
+    ///
+    /// # Errors
+    /// [`StreamError::Ended`] where that is not so `within` the given time.
+    pub async fn refresh(&self, within: Duration) -> Result<(), StreamError> {
+        let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut progress = self.progress.clone();
+        let answered = tokio::time::timeout(within, progress.wait_for(|p| p.refreshed >= ticket || p.ended));
+        match answered.await {
+            Ok(Ok(p)) if p.refreshed >= ticket => Ok(()),
+            _ => Err(StreamError::Ended(self.topic.clone())),
+        }
+    }
+}
+
 impl Drop for TailReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -125,12 +147,14 @@ struct Table<F> {
     clock: Arc<dyn Clock>,
     on: F,
     progress: watch::Sender<TailProgress>,
+    /// How many refreshes were asked for.
+    wanted: Arc<AtomicU64>,
     /// The next offset of each assigned partition.
     next: BTreeMap<i32, i64>,
     /// Partitions that have not reached their end since they were assigned.
     behind: BTreeSet<i32>,
-    /// The log's end at the last look, of partitions that gave no record since.
-    quiet: BTreeMap<i32, i64>,
+    /// The log's end of partitions that gave no record since a look found it there, and when that was.
+    quiet: BTreeMap<i32, (i64, i64)>,
     /// When the last look at the log's end succeeded.
     looked: Option<i64>,
 }
@@ -140,7 +164,8 @@ impl<F: FnMut(TailEvent)> Table<F> {
         let mut look_at = i64::MIN;
         while !stop.load(Ordering::Relaxed) {
             let now = self.clock.now_micros();
-            if now >= look_at {
+            let refresh = self.wanted.load(Ordering::Acquire) > self.progress.borrow().refreshed;
+            if now >= look_at || (refresh && self.behind.is_empty()) {
                 look_at = match self.look(now) {
                     Ok(()) => now + LOOK_MICROS,
                     Err(e) => {
@@ -188,6 +213,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
     /// Assigns partitions that are new, finds out whether the log was cut below what was read, and
     /// until when everything was read.
     fn look(&mut self, now: i64) -> Result<(), KafkaError> {
+        let wanted = self.wanted.load(Ordering::Acquire);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
         let partitions: Vec<i32> = metadata
             .topics()
@@ -216,13 +242,22 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
         self.looked = Some(now);
         // The last offsets may hold no record any more, or none for readers. A partition that was
-        // at its end and gave nothing since the last look, while its end stayed, was read too.
+        // at its end and gave nothing for a while, while its end stayed, was read too.
         let read = ends.iter().all(|(p, (_, end))| {
-            self.next.get(p).is_some_and(|next| next >= end) || self.quiet.get(p) == Some(end)
+            let (quiet_end, since) = self.quiet.get(p).copied().unwrap_or((-1, now));
+            self.next.get(p).is_some_and(|next| next >= end)
+                || (quiet_end == *end && now - since >= LOOK_MICROS)
         });
-        self.quiet = ends.iter().map(|(p, (_, end))| (*p, *end)).collect();
+        for (p, (_, end)) in &ends {
+            if self.quiet.get(p).is_none_or(|(quiet_end, _)| quiet_end != end) {
+                self.quiet.insert(*p, (*end, now));
+            }
+        }
         if read && self.behind.is_empty() {
-            self.progress.send_modify(|p| p.read_through_micros = Some(now));
+            self.progress.send_modify(|p| {
+                p.read_through_micros = Some(now);
+                p.refreshed = wanted;
+            });
         }
         Ok(())
     }

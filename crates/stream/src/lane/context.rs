@@ -88,8 +88,9 @@ impl LaneContext {
         LaneContext { ownership: Mutex::new(Ownership::default()), observer }
     }
 
-    /// Writes attempts back that did not end with the process. The answer does not matter: an
-    /// attempt too many counts only if the process dies several times more.
+    /// Writes attempts back that did not end with the process, while their partitions are given up.
+    /// It goes out before this member joins the next generation; later it would be refused. The answer
+    /// does not matter: an attempt too many counts only if the process dies several times more.
     pub(super) fn take_back(consumer: &BaseConsumer<LaneContext>, marks: &[(Place, i64, Attempts)]) {
         if marks.is_empty() {
             return;
@@ -98,6 +99,23 @@ impl LaneContext {
         let list = offsets(entries);
         if let Err(e) = list.and_then(|list| consumer.commit(&list, CommitMode::Async)) {
             tracing::debug!(error = %e, "an attempt could not be taken back");
+        }
+    }
+
+    /// Commits offsets with their attempts and counts the commit as unanswered until the coordinator
+    /// has answered. The lane's thread can't wait for that: it has to poll.
+    pub(super) fn note(consumer: &Arc<BaseConsumer<LaneContext>>, list: TopicPartitionList) {
+        consumer.context().ownership.lock().unanswered += 1;
+        let asking = Arc::clone(consumer);
+        let spawned = std::thread::Builder::new().name("lane note".to_owned()).spawn(move || {
+            if let Err(e) = asking.commit(&list, CommitMode::Sync) {
+                tracing::debug!(error = %e, "an attempt could not be written");
+            }
+            asking.context().ownership.lock().unanswered -= 1;
+        });
+        if let Err(e) = spawned {
+            tracing::warn!(error = %e, "no thread to write an attempt");
+            consumer.context().ownership.lock().unanswered -= 1;
         }
     }
 }
@@ -168,9 +186,8 @@ impl ConsumerContext for LaneContext {
         }
         ownership.changed = true;
         self.observer.assigned(ownership.owned.len());
-        if !lost && !written.is_empty() {
+        if !lost {
             LaneContext::take_back(consumer, &written);
-            ownership.unanswered += 1;
         }
         tracing::info!(
             partitions = list.count(),
@@ -200,14 +217,6 @@ impl ConsumerContext for LaneContext {
             total = ownership.owned.len(),
             "partitions were given to this lane"
         );
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
-        if let Err(e) = result {
-            tracing::debug!(error = %e, "an attempt could not be written");
-        }
-        let mut ownership = self.ownership.lock();
-        ownership.unanswered = ownership.unanswered.saturating_sub(1);
     }
 
     fn main_queue_min_poll_interval(&self) -> Timeout {

@@ -11,7 +11,7 @@ use super::{
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Message, Offset};
 use std::collections::{BTreeSet, VecDeque};
@@ -36,7 +36,7 @@ pub(super) struct Engine<P> {
     status: watch::Sender<LaneStatus>,
     pub(super) stop: Arc<Stop>,
     runtime: tokio::runtime::Handle,
-    pub(super) consumer: BaseConsumer<LaneContext>,
+    pub(super) consumer: Arc<BaseConsumer<LaneContext>>,
     pub(super) producer: TxProducer,
     /// The producer has fenced its predecessors off and may be used.
     pub(super) producing: bool,
@@ -72,7 +72,7 @@ impl<P: Processor> Engine<P> {
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
         let mut config = settings.consumer();
         config
-            .set("group.id", format!("{}unslide.symbolizer.{}", settings.topic_prefix, lane.name))
+            .set("group.id", format!("{}unslide.{}", settings.topic_prefix, lane.name))
             .set("group.instance.id", &member)
             .set("auto.offset.reset", "earliest")
             .set("partition.assignment.strategy", "cooperative-sticky")
@@ -107,7 +107,7 @@ impl<P: Processor> Engine<P> {
             status,
             stop,
             runtime,
-            consumer,
+            consumer: Arc::new(consumer),
             producer,
         })
     }
@@ -438,12 +438,10 @@ impl<P: Processor> Engine<P> {
             return self.spawn(batch);
         }
         let entries = notes.iter().map(|(place, offset, attempts)| (place, *offset, *attempts));
-        let noted = offsets(entries).and_then(|list| self.consumer.commit(&list, CommitMode::Async));
-        if let Err(e) = noted {
-            tracing::debug!(error = %e, "an attempt could not be noted");
-            return self.spawn(batch);
+        match offsets(entries) {
+            Ok(list) => LaneContext::note(&self.consumer, list),
+            Err(e) => tracing::warn!(error = %e, "an attempt could not be noted"),
         }
-        self.consumer.context().ownership.lock().unanswered += 1;
         self.slot = Slot::Marking { batch, until: Instant::now() + NOTE };
     }
 
@@ -525,9 +523,11 @@ impl<P: Processor> Engine<P> {
                 }
             }
         }
-        if !written.is_empty() {
-            LaneContext::take_back(&self.consumer, &written);
-            self.consumer.context().ownership.lock().unanswered += 1;
+        let entries = written.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
+        match offsets(entries) {
+            Ok(list) if list.count() > 0 => LaneContext::note(&self.consumer, list),
+            Ok(_) => {}
+            Err(e) => tracing::warn!(error = %e, "an attempt could not be taken back"),
         }
         self.slot = Slot::Waiting { batch, until: Instant::now() + pause.wait };
     }

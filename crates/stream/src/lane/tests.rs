@@ -76,6 +76,9 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Bench {
+        // `RUST_LOG=debug` shows what the lanes say; a second test finds the subscriber set.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let mut settings = Settings::single_broker(servers::kafka());
         settings.topic_prefix = format!("{}.", servers::unique("lane"));
         // The output takes a megabyte only, so that a larger one is refused by the broker.
