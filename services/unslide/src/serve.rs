@@ -37,19 +37,28 @@ impl Service {
         Ok(match self {
             Service::Api => {
                 let config = configuration.api.clone();
-                (self.name(), Box::pin(async move { Ok(unslide_api::run(config, host).await?) }))
+                (self.name(), Box::pin(async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }))
             }
             Service::Builder => {
                 let config = configuration.builder.clone();
-                (self.name(), Box::pin(async move { Ok(unslide_builder::run(config, host).await?) }))
+                (
+                    self.name(),
+                    Box::pin(async move { Ok(Box::pin(unslide_builder::run(config, host)).await?) }),
+                )
             }
             Service::Indexer => {
                 let config = configuration.indexer.clone();
-                (self.name(), Box::pin(async move { Ok(unslide_indexer::run(config, host).await?) }))
+                (
+                    self.name(),
+                    Box::pin(async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }),
+                )
             }
             Service::Symbolizer => {
                 let config = configuration.symbolizer.clone();
-                (self.name(), Box::pin(async move { Ok(unslide_symbolizer::run(config, host).await?) }))
+                (
+                    self.name(),
+                    Box::pin(async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }),
+                )
             }
         })
     }

@@ -1,4 +1,5 @@
 //! The embedded servers, for real: they resume, and they end with their owner.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::net::TcpStream;
 use std::path::Path;

@@ -190,7 +190,7 @@ async fn boot_all(
         }
     }
     let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);
-    let run_api = async move { Ok(unslide_api::run_on(listener, api, api_host).await?) };
+    let run_api = async move { Ok(Box::pin(unslide_api::run_on(listener, api, api_host)).await?) };
     services.push(("api", Box::pin(run_api)));
     let count = services.len();
     let supervised = host.clone();

@@ -83,7 +83,7 @@ impl Search {
         match begin(path) {
             Ok(begin) if is_mach_o(&begin) || is_archive(path, &begin) => self.add(path),
             Ok(_) => {
-                self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()))
+                self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()));
             }
             Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
@@ -199,7 +199,7 @@ mod tests {
         let paths = |found: &[Found]| found.iter().map(|f| f.path.clone()).collect::<Vec<_>>();
 
         let (found, failed) = find(&[folder.path().to_path_buf()], false);
-        assert_eq!(paths(&found), [dsym.clone()]);
+        assert_eq!(paths(&found), std::slice::from_ref(&dsym));
         assert_eq!(failed, [(empty, "is no Mach-O file".to_owned())]);
         let (found, _) = find(&[folder.path().to_path_buf()], true);
         assert_eq!(paths(&found), [program.clone(), dsym]);

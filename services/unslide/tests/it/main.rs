@@ -1,4 +1,5 @@
 //! Tests of the workspace's shape and of the command line. What needs servers is in `tests/`.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod commands;
 mod layering;
