@@ -81,22 +81,27 @@ impl Health {
     /// Asks all probes at the same time; an answer of the last half second is given again.
     pub async fn check(&self) -> Readiness {
         let mut last = self.last.lock().await;
-        let stopping = self.shutdown.is_begun();
         if let Some((asked, answer)) = last.as_ref()
             && asked.elapsed() < FRESH
-            && answer.stopping == stopping
+            && answer.stopping == self.shutdown.is_begun()
         {
             return answer.clone();
         }
+        let answer = self.ask_now().await;
+        *last = Some((Instant::now(), answer.clone()));
+        answer
+    }
+
+    /// Asks all probes at the same time, whatever they said just before.
+    pub async fn ask_now(&self) -> Readiness {
+        let stopping = self.shutdown.is_begun();
         let probes: Vec<(String, Probe)> =
             self.probes.lock().iter().map(|(name, probe)| (name.clone(), probe.clone())).collect();
         let asked = probes.into_iter().map(|(name, probe)| async move { (name, ask(&probe).await) });
         let probes: BTreeMap<String, ProbeState> =
             futures::future::join_all(asked).await.into_iter().collect();
         let ready = !stopping && probes.values().all(|probe| probe.ok);
-        let answer = Readiness { ready, stopping, probes };
-        *last = Some((Instant::now(), answer.clone()));
-        answer
+        Readiness { ready, stopping, probes }
     }
 }
 

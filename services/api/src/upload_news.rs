@@ -22,8 +22,10 @@ impl UploadNews {
         let sender = news.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = sender.forward(&store) => {}
+                // First: the pool that is closed in a shutdown is no failure to tell of.
+                biased;
                 () = stop.cancelled() => {}
+                () = sender.forward(&store) => {}
             }
         });
         news

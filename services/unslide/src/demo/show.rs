@@ -35,7 +35,7 @@ pub fn enriched(report: &Value) -> String {
         let calls = found["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
         if calls.is_empty() {
             let why = text(found, "status").replace('_', " ");
-            let _ = writeln!(page, "  {number:<2} {:<20} ({why})", text(frame, "object_name"));
+            let _ = writeln!(page, "  {number:<2} {:<20} (symbols {why})", text(frame, "object_name"));
         }
         for (depth, call) in calls.iter().enumerate() {
             let label = if depth == 0 {

@@ -291,7 +291,7 @@ async fn tenant_and_key(
 async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
     let end = tokio::time::Instant::now() + LONGEST_START;
     loop {
-        let answer = host.health.check().await;
+        let answer = host.health.ask_now().await;
         let registered: std::collections::BTreeSet<&str> =
             answer.probes.keys().filter_map(|name| Some(name.split_once('.')?.0)).collect();
         if answer.ready && registered.len() >= services {
