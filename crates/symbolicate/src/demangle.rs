@@ -117,7 +117,7 @@ fn swift_parts(name: &str) -> u64 {
                     }
                     b'_' => {
                         let index = if body.get(i.wrapping_sub(2)).is_some_and(u8::is_ascii_digit) {
-                            times + 27
+                            times.saturating_add(27)
                         } else {
                             26
                         };

@@ -8,4 +8,5 @@ mod hostile;
 mod llvm;
 mod macho;
 mod names;
+mod objects;
 mod proof;

@@ -1,0 +1,121 @@
+//! What files have, beside symbolic's reading of them; and files that name little or nothing.
+
+use super::proof::symcache;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
+use unslide_model::{Quality, RelativeAddress};
+use unslide_symbolicate::object::{self, Limits, ObjectKind};
+use unslide_symbolicate::symcache::{Lookup, Source, SymCache};
+use unslide_testkit::fixtures::{self, run};
+
+fn facts(path: &Path) -> Vec<object::ObjectFacts> {
+    let bytes = std::fs::read(path).unwrap();
+    let entries = object::objects(&bytes, &Limits::default()).unwrap();
+    entries.into_iter().map(|entry| entry.object.unwrap()).collect()
+}
+
+#[test]
+fn symbolic_sees_the_same_in_every_file() {
+    let dsyms = ["app", "app-arm64e", "kit", "tool-x86_64", "whole", "watch", "orb-v0"].map(fixtures::dsym);
+    let binaries = ["app", "app-symtab", "app-stripped", "kit", "watch"].map(fixtures::binary);
+    for path in dsyms.into_iter().chain(binaries) {
+        let bytes = std::fs::read(&path).unwrap();
+        let archive = Archive::parse(&bytes).unwrap();
+        let theirs: Vec<_> = archive.objects().map(Result::unwrap).collect();
+        let ours = facts(&path);
+        assert_eq!(ours.len(), theirs.len(), "{}", path.display());
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let path = path.display();
+            assert_eq!(ours.debug_id.unwrap().to_string(), theirs.debug_id().uuid().to_string(), "{path}");
+            // symbolic adds the version of arm64_32, of which there is one.
+            assert_eq!(ours.cpu.name(), theirs.arch().name().trim_end_matches("_v8"), "{path}");
+            assert_eq!(ours.has_dwarf, theirs.has_debug_info(), "{path}");
+            let kind = match theirs.kind() {
+                TheirKind::Executable => ObjectKind::Executable,
+                TheirKind::Library => ObjectKind::Dylib,
+                TheirKind::Debug => ObjectKind::Dsym,
+                other => panic!("{path}: {other}"),
+            };
+            assert_eq!(ours.kind, kind, "{path}");
+        }
+    }
+}
+
+/// Names by address of the defined symbols that `nm` lists with one of these letters.
+fn symbols(path: &Path, letters: &str) -> BTreeMap<u64, String> {
+    let list = run(std::process::Command::new("llvm-nm-19").arg("--defined-only").arg(path));
+    let mut found = BTreeMap::new();
+    for line in list.lines() {
+        if let [address, letter, name] = line.splitn(3, ' ').collect::<Vec<_>>()[..]
+            && letters.contains(letter)
+        {
+            found.insert(u64::from_str_radix(address, 16).unwrap(), name.trim_start_matches('_').to_owned());
+        }
+    }
+    found
+}
+
+fn name(cache: &SymCache<Vec<u8>>, address: u64) -> Option<String> {
+    match cache.lookup(RelativeAddress(address - cache.text_address().0)) {
+        Lookup::Found(answer) => Some(answer.symbol.unwrap().decode().trim_start_matches('_').to_owned()),
+        Lookup::Gap | Lookup::Outside => None,
+    }
+}
+
+#[test]
+fn a_library_with_exports_alone_names_those_and_nothing_else() {
+    let cache = symcache(&fixtures::binary("kit-exports"), "arm64");
+    assert_eq!(cache.quality(), Quality::Exports);
+    let all = symbols(&fixtures::binary("kit-arm64"), "tT");
+    let exported = symbols(&fixtures::binary("kit-arm64"), "T");
+    assert!(exported.len() > 3 && exported.len() < all.len());
+    for address in all.keys() {
+        // Function starts end each export, so that a function without a name has none.
+        assert_eq!(name(&cache, *address).as_ref(), exported.get(address), "{address:#x}");
+    }
+    for (_, answer) in cache.ranges() {
+        assert!(answer.is_none_or(|answer| answer.source == Source::Exports && !answer.approximate));
+    }
+}
+
+#[test]
+fn a_stripped_program_names_nothing_that_it_does_not_export() {
+    let path: PathBuf = fixtures::binary("app-stripped");
+    let cache = symcache(&path, "arm64");
+    let exported = symbols(&fixtures::binary("app"), "T");
+    for address in symbols(&fixtures::binary("app"), "tT").keys() {
+        if let Some(name) = name(&cache, *address) {
+            assert_eq!(Some(&name), exported.get(address));
+        }
+    }
+    assert_eq!(cache.quality(), if cache.ranges().count() == 0 { Quality::None } else { Quality::Exports });
+}
+
+#[test]
+fn after_the_last_function_and_the_image_there_is_nothing() {
+    for name in ["app", "deep-5", "orb-v0"] {
+        let path = fixtures::dsym(name);
+        let cache = symcache(&path, "arm64");
+        let (last, answer) = cache.ranges().last().unwrap();
+        assert!(answer.is_none(), "{name}");
+        assert!(matches!(cache.lookup(last), Lookup::Gap), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(last.0 - 1)), Lookup::Found(_)), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(0)), Lookup::Gap), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(cache.text_size())), Lookup::Outside), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(u64::MAX)), Lookup::Outside), "{name}");
+    }
+}
+
+#[test]
+fn a_function_without_debug_information_has_a_name_and_no_line() {
+    let path = fixtures::dsym("app");
+    let cache = symcache(&path, "arm64");
+    let address = symbols(&path, "tT").into_iter().find(|(_, name)| name == "without_debug_info").unwrap().0;
+    let Lookup::Found(answer) = cache.lookup(RelativeAddress(address - cache.text_address().0)) else {
+        panic!("no answer");
+    };
+    assert_eq!((answer.source, answer.approximate), (Source::Symtab, false));
+    let call = answer.calls().next().unwrap();
+    assert_eq!((call.file, call.line, call.column, call.inlined), (None, None, None, false));
+}
