@@ -1,0 +1,149 @@
+//! What the symbolizer is told at its start.
+
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use unslide_runtime::Problem;
+use unslide_stream::BatchLimits;
+
+/// The symbolizer's configuration. Each field is a section.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// The symbolizer's own settings.
+    pub symbolizer: Settings,
+    /// Where reports come from and go to.
+    pub kafka: unslide_stream::Settings,
+    /// Where symcaches are.
+    pub objects: unslide_artifacts::Settings,
+}
+
+/// The section `symbolizer`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The name of this worker's slot: the same over restarts, and no two workers' at the same time.
+    /// The transactional ids and the group's member ids are made from it. When not set: the variable
+    /// `UNSLIDE_WORKER`, else the host's name.
+    pub worker: String,
+    /// The folder for symcaches. Safe to delete at any time.
+    pub cache_dir: PathBuf,
+    /// Bytes that symcaches may take there.
+    pub cache_bytes: u64,
+    /// Records in one transaction.
+    pub batch_records: usize,
+    /// Bytes of records in one transaction. About four times as much may be in memory.
+    pub batch_bytes: usize,
+    /// How long a record waits for company, in milliseconds.
+    pub batch_wait_milliseconds: u64,
+    /// How long a batch may try to fetch what it lacks before the lane pauses, in milliseconds.
+    pub cycle_milliseconds: u64,
+    /// How deep containers of a report may lie in one another.
+    pub report_depth: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            worker: String::new(),
+            cache_dir: std::env::temp_dir().join("unslide-symcaches"),
+            cache_bytes: 10 << 30,
+            batch_records: 200,
+            batch_bytes: 8 << 20,
+            batch_wait_milliseconds: 20,
+            cycle_milliseconds: 5_000,
+            report_depth: 256,
+        }
+    }
+}
+
+impl Settings {
+    /// The worker's name, from the settings, the environment or the host.
+    #[must_use]
+    pub fn worker_name(&self) -> String {
+        let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let named = [
+            Some(self.worker.clone()),
+            std::env::var("UNSLIDE_WORKER").ok(),
+            std::env::var("HOSTNAME").ok(),
+            host(),
+        ];
+        let name = named.into_iter().flatten().find(|name| !name.trim().is_empty());
+        name.map_or_else(|| "worker".to_owned(), |name| name.trim().to_owned())
+    }
+
+    /// When a batch is full.
+    #[must_use]
+    pub fn batch(&self) -> BatchLimits {
+        BatchLimits {
+            records: self.batch_records,
+            bytes: self.batch_bytes,
+            wait: Duration::from_millis(self.batch_wait_milliseconds),
+        }
+    }
+
+    /// How long a batch may try to fetch what it lacks.
+    #[must_use]
+    pub fn cycle(&self) -> Duration {
+        Duration::from_millis(self.cycle_milliseconds)
+    }
+}
+
+impl Config {
+    /// Everything that is wrong with the configuration.
+    #[must_use]
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let own = &self.symbolizer;
+        let numbers = [
+            ("cache_bytes", own.cache_bytes, 1 << 20..=u64::MAX),
+            ("batch_records", own.batch_records as u64, 1..=10_000),
+            ("batch_bytes", own.batch_bytes as u64, 1 << 16..=256 << 20),
+            ("batch_wait_milliseconds", own.batch_wait_milliseconds, 1..=5_000),
+            // The lane polls meanwhile, but a rebalance waits for the batch.
+            ("cycle_milliseconds", own.cycle_milliseconds, 100..=20_000),
+            ("report_depth", own.report_depth as u64, 16..=1_024),
+        ];
+        for (key, value, range) in numbers {
+            if !range.contains(&value) {
+                let message = format!("must be between {} and {}", range.start(), range.end());
+                problems.push(Problem::new(format!("symbolizer.{key}"), message));
+            }
+        }
+        if own.cache_dir.as_os_str().is_empty() {
+            problems.push(Problem::new("symbolizer.cache_dir", "must name a folder"));
+        }
+        let named =
+            |section: &str, key: &str, message: String| Problem::new(format!("{section}.{key}"), message);
+        problems.extend(self.objects.problems().into_iter().map(|(key, m)| named("objects", key, m)));
+        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
+            Some((key, message)) => named("kafka", key, message.to_owned()),
+            None => Problem::new("kafka", message),
+        }));
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_lack_a_bucket_only_and_every_problem_is_named() {
+        let keys = |config: &Config| config.validate().into_iter().map(|p| p.key).collect::<Vec<_>>();
+        assert_eq!(keys(&Config::default()), ["objects.bucket"]);
+        let mut bad = Config::default();
+        bad.objects.bucket = "unslide".to_owned();
+        bad.symbolizer.batch_records = 0;
+        bad.symbolizer.cache_dir = PathBuf::new();
+        bad.kafka.bootstrap = String::new();
+        assert_eq!(keys(&bad), ["symbolizer.batch_records", "symbolizer.cache_dir", "kafka.bootstrap"]);
+    }
+
+    #[test]
+    fn a_worker_always_has_a_name() {
+        let named = Settings { worker: "slot-3".to_owned(), ..Settings::default() };
+        assert_eq!(named.worker_name(), "slot-3");
+        assert!(!Settings::default().worker_name().is_empty());
+    }
+}
