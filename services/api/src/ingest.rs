@@ -157,9 +157,7 @@ impl Reading<'_> {
             }
         }
     }
-}
 
-impl Reading<'_> {
     /// A key that speaks for one app lets in that app's reports only.
     fn check_app(&self, place: &str, of: impl FnOnce() -> Option<String>) -> Result<(), Problem> {
         match self.app {

@@ -16,6 +16,7 @@ pub mod entropy;
 mod image_symbols;
 pub mod ingest;
 mod input;
+mod linger;
 mod magic;
 mod memory;
 pub mod metrics;

@@ -1,6 +1,7 @@
 //! What every request goes through: an id, a span, a count, bounds on load and time, and an end in
 //! problem details whatever happens.
 
+use crate::linger;
 use crate::problem::{self, Kind, Problem};
 use crate::state::Api;
 use crate::trace::{TraceContext, request_id};
@@ -35,6 +36,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
     request.extensions_mut().insert(context);
     let start = Instant::now();
     let answer = async move {
+        let request = request.map(linger::linger);
         let mut response = problem::render(next.run(request).await, &id);
         let (status, took) = (response.status(), start.elapsed());
         api.metrics.answered(&method, &route, status, took);

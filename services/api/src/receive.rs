@@ -9,6 +9,7 @@ use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use time::Duration;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, TenantId};
@@ -51,7 +52,8 @@ pub async fn receive(
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<Received, Problem> {
-    let mut pieces = Box::pin(pieces);
+    // A short file ends while its head is read, and is asked again afterwards.
+    let mut pieces = Box::pin(pieces.fuse());
     let head = head(&mut pieces).await?;
     // A wrong file is refused before anything is written anywhere.
     Format::of(&head)?;
@@ -120,7 +122,26 @@ async fn same_bytes(tx: &mut TenantTx, sha256: &ContentHash) -> Result<Option<up
     Ok(objects.is_some_and(|(_, objects)| !objects.is_empty()).then_some(earlier))
 }
 
-/// Notes the failure and clears the storage. What fails here is left to the sweep of old uploads.
+/// Ends an upload whose receiver must have died: it said nothing for longer than any upload may
+/// take. True where it was still open.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn abandon(api: &Api, tenant: &TenantId, upload: &uploads::Upload) -> Result<bool, Problem> {
+    let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
+    let over = api.clock.now() - upload.created_at > longest.saturating_add(Duration::MINUTE);
+    if upload.status != uploads::Status::Receiving || !over {
+        return Ok(false);
+    }
+    let mut tx = api.store.tenant(tenant).await?;
+    uploads::failed(&mut tx, upload.id, "abandoned", "the service ended while it received the file", &[])
+        .await?;
+    tx.commit().await?;
+    remove(api, tenant, upload.id).await;
+    Ok(true)
+}
+
+/// Notes the failure and clears the storage. What fails here is made good by [`abandon`].
 async fn give_up(api: &Api, tenant: &TenantId, id: Uuid, problem: &Problem) {
     remove(api, tenant, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());

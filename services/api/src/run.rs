@@ -11,6 +11,7 @@ use crate::trace::Ids;
 use crate::upload_news::UploadNews;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -75,7 +76,15 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
     let limits = &config.api.limits;
     let connections =
         Connections { limit: limits.connections, head: Duration::from_secs(limits.head_seconds) };
+    // Until everything is set up, nobody should take silence for readiness.
+    let serving = Arc::new(AtomicBool::new(false));
+    let asked = serving.clone();
+    host.health.register("serving", move || {
+        let serving = asked.load(Ordering::Relaxed);
+        async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
+    });
     let api = build(&config, &host).await?;
+    serving.store(true, Ordering::Relaxed);
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the api listens");
     }

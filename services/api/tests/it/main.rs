@@ -5,6 +5,7 @@ mod openapi;
 mod reports;
 mod sending;
 mod service;
+mod symbolicating;
 mod symbols;
 mod uploads;
 mod world;

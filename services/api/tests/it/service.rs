@@ -37,7 +37,7 @@ async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
     let mut world = World::start().await;
     let ready = world.host.health.check().await;
     assert!(ready.ready, "{ready:?}");
-    assert_eq!(ready.probes.keys().collect::<Vec<_>>(), ["kafka", "objects", "postgres"]);
+    assert_eq!(ready.probes.keys().collect::<Vec<_>>(), ["kafka", "objects", "postgres", "serving"]);
     let folder = tempfile::tempdir().unwrap();
     let other = unslide_embedded::S3Endpoint::start(folder.path(), "other").await.unwrap();
     std::mem::replace(&mut world.s3, other).stop().await;

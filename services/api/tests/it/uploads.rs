@@ -180,6 +180,48 @@ async fn a_stalled_body_is_given_up() {
     world.stop().await;
 }
 
+/// A client that sends first and reads then learns why its file is not wanted.
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    for (key, status) in [("unslide_x_y", "401"), (key.as_str(), "415")] {
+        let address = world.url.strip_prefix("http://").unwrap();
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let head = format!(
+            "POST /v1/symbols HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {key}\r\ncontent-length: 20000000\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&vec![b'x'; 20_000_000]).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+    }
+    world.stop().await;
+}
+
+/// A receiver that died says nothing any more: whoever asks for the upload ends it.
+#[tokio::test]
+async fn an_upload_whose_receiver_died_is_ended_when_it_is_asked_for() {
+    let world = World::with(|limits| limits.upload_seconds = 1).await;
+    let key = world.master("acme").await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let young = uploads::create(&mut tx, None, None).await.unwrap();
+    tx.commit().await.unwrap();
+    let path = format!("/v1/symbols/uploads/{young}");
+    assert_eq!(world.get(&path, &key).await.expect(200)["status"], "receiving");
+    let mut connection = world.sql().await;
+    sqlx::query("UPDATE uploads SET created_at = created_at - interval '2 minutes' WHERE id = $1")
+        .bind(young)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+    let ended = world.get(&path, &key).await.expect(200);
+    assert_eq!((&ended["status"], &ended["reason"]), (&"failed".into(), &"abandoned".into()));
+    world.stop().await;
+}
+
 /// What a builder does to an upload, without the builder.
 async fn build(world: &World, upload: Uuid, hash: ContentHash) {
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();

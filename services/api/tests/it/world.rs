@@ -121,6 +121,13 @@ impl World {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let running = tokio::spawn(unslide_api::run_on(listener, config.clone(), host.clone()));
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        for _ in 0..200 {
+            let health = host.health.check().await;
+            if health.ready && health.probes.contains_key("serving") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         let world = World { url, config, store, host, s3, client, database, folder, running };
         for name in ["acme", "umbrella"] {
             let mut tx = world.store.tenant(&tenant(name)).await.unwrap();
@@ -213,9 +220,19 @@ impl World {
         records
     }
 
+    /// The database, as its superuser.
+    pub async fn sql(&self) -> sqlx::PgConnection {
+        <sqlx::PgConnection as sqlx::Connection>::connect(self.config.postgres.url.reveal()).await.unwrap()
+    }
+
+    /// The bucket.
+    pub async fn bucket(&self) -> unslide_artifacts::ObjectStore {
+        unslide_artifacts::ObjectStore::s3(&self.config.objects).await
+    }
+
     /// Keys in the bucket.
     pub async fn objects(&self, of: &str) -> Vec<String> {
-        let objects = unslide_artifacts::ObjectStore::s3(&self.config.objects).await;
+        let objects = self.bucket().await;
         let prefix = unslide_artifacts::keys::tenant_prefix(&tenant(of));
         let page = objects.list(&prefix, None, 1_000).await.unwrap();
         page.entries.into_iter().map(|entry| entry.key.to_string()).collect()

@@ -36,7 +36,7 @@ pub fn waiting_routes() -> OpenApiRouter<Api> {
 
 /// One architecture of one Mach-O file.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Object {
+pub struct SymbolObject {
     /// Its debug id (`LC_UUID`); absent where it has none or could not be read that far.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = Uuid)]
@@ -84,9 +84,9 @@ pub struct Offers {
     pub sources: bool,
 }
 
-impl From<objects::Object> for Object {
-    fn from(object: objects::Object) -> Object {
-        Object {
+impl From<objects::Object> for SymbolObject {
+    fn from(object: objects::Object) -> SymbolObject {
+        SymbolObject {
             debug_id: object.debug_id,
             sha256: object.content_hash,
             name: object.name,
@@ -112,7 +112,7 @@ impl From<objects::Object> for Object {
 pub struct ListedObject {
     /// The object.
     #[serde(flatten)]
-    pub object: Object,
+    pub object: SymbolObject,
     /// True for the object that answers for its debug id: the one that offers most, then the newest.
     pub active: bool,
 }

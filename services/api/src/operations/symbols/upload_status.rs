@@ -1,6 +1,6 @@
 //! `GET /v1/symbols/uploads/{id}`.
 
-use super::Object;
+use super::SymbolObject;
 use crate::access::{Access, SymbolsRead};
 use crate::input::{Path, Query, parameter};
 use crate::problem::{Kind, Problem, problems};
@@ -71,7 +71,7 @@ pub struct Upload {
 pub struct UploadedObject {
     /// The object.
     #[serde(flatten)]
-    pub object: Object,
+    pub object: SymbolObject,
     /// Where it lay in the upload.
     pub path: String,
     /// True where the tenant had this very object before: nothing changed.
@@ -138,6 +138,9 @@ pub async fn get_upload(
         let found = uploads::get(&mut tx, id).await?;
         tx.rollback().await?;
         let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
+        if crate::receive::abandon(&api, access.tenant(), &found.0).await? {
+            continue;
+        }
         let left = end.saturating_duration_since(Instant::now());
         if found.0.status.is_final() || left.is_zero() {
             return Ok(Json(Upload::of(found)));

@@ -1,0 +1,157 @@
+//! `POST /v1/symbolicate`, with the symcache of a real dSYM in object storage.
+
+use crate::reports::{A, crash};
+use crate::world::{World, report, tenant};
+use flate2::{Compression, write::GzEncoder};
+use reqwest::Method;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use unslide_artifacts::{AliasMeta, Put, keys};
+use unslide_model::{ContentHash, DebugId, Quality, Scope};
+use unslide_report::ReadLimits;
+use unslide_store::slots;
+use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_symbolicate::symcache::{SymCache, VERSION};
+use unslide_testkit::fixtures;
+
+/// A real dSYM, published for a tenant as a builder does.
+struct Published {
+    debug_id: DebugId,
+    text: u64,
+    /// The start of a function, from the image's start, and the function's name.
+    address: u64,
+    function: String,
+}
+
+async fn publish(world: &World, of: &str) -> Published {
+    let file = std::fs::read(fixtures::dsym("app")).unwrap();
+    let slice = objects(&file, &Limits::default()).unwrap().swap_remove(0).range;
+    let built = build(&file[slice], &Limits::default()).unwrap();
+    let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
+    let object = ContentHash([3; 32]);
+    let meta = AliasMeta { generation: 1, quality: built.quality, sha256, object };
+    let key = keys::symbols(&tenant(of).scope(built.debug_id)).alias(VERSION);
+    let put = Put { metadata: meta.to_metadata(), ..Put::default() };
+    world.bucket().await.put(&key, built.symcache.clone().into(), &put).await.unwrap();
+    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let published = slots::Published {
+        debug_id: built.debug_id,
+        quality: Quality::DwarfSymtab,
+        content_hash: object,
+        symcache_version: VERSION,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &published).await.unwrap();
+    tx.commit().await.unwrap();
+    let symcache = SymCache::parse(built.symcache).unwrap();
+    let named = symcache.ranges().find_map(|(start, answer)| {
+        let call = answer?.calls().next()?;
+        call.line.map(|_| (start.0, call.function.decode()))
+    });
+    let (address, function) = named.unwrap();
+    Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }
+}
+
+fn crash_in(app: &Published) -> Value {
+    let mut crash = crash(A, "1.0");
+    let load = app.text + 0x4000;
+    let image = &mut crash["binary_images"][0];
+    image["uuid"] = app.debug_id.to_string().into();
+    image["image_addr"] = load.into();
+    image["image_vmaddr"] = app.text.into();
+    image["image_size"] = 0x0100_0000.into();
+    let thread = &mut crash["crash"]["threads"][0];
+    thread["registers"]["basic"]["pc"] = (load + app.address).into();
+    thread["backtrace"]["contents"][0]["instruction_addr"] = (load + app.address).into();
+    thread["backtrace"]["contents"][0]["object_addr"] = load.into();
+    crash
+}
+
+#[tokio::test]
+async fn a_report_comes_back_enriched_and_nothing_is_stored() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsRead, Scope::ReportsRead]).await;
+    let app = publish(&world, "acme").await;
+    let sent = crash_in(&app).to_string();
+    let answer = world.post("/v1/symbolicate", &key, sent.clone()).await;
+    assert_eq!(answer.headers["content-type"], "application/json");
+    let enriched = answer.json();
+    let frame = &enriched["crash"]["threads"][0]["backtrace"]["contents"][0]["symbolication"];
+    assert_eq!(
+        (&frame["status"], &frame["calls"][0]["function"]),
+        (&"symbolicated".into(), &app.function.as_str().into())
+    );
+    assert_eq!(
+        (&enriched["symbolication"]["status"], &enriched["symbolication"]["tenant"]),
+        (&"complete".into(), &"acme".into())
+    );
+    let stripped = unslide_report::splice::strip(answer.text.as_bytes(), &ReadLimits::default()).unwrap();
+    assert_eq!(stripped, sent.as_bytes(), "every other byte is as it was");
+
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(sent.as_bytes()).unwrap();
+    let packed = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "text/plain");
+    let text = world.send(packed.body(gzip.finish().unwrap())).await;
+    assert_eq!(text.headers["content-type"], "text/plain; charset=utf-8");
+    assert!(text.text.contains(&app.function), "{}", text.text);
+
+    // Another tenant has no such symbols, whatever is in this machine's cache.
+    let other = world.master("umbrella").await;
+    let theirs = world.post("/v1/symbolicate", &other, sent).await.expect(200);
+    assert_eq!(theirs["symbolication"]["missing"][0], app.debug_id.to_string());
+    assert_eq!(world.sent(0).await.len(), 0);
+    world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn deleted_symbols_answer_no_more() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let app = publish(&world, "acme").await;
+    let sent = crash_in(&app).to_string();
+    let first = world.post("/v1/symbolicate", &key, sent.clone()).await.expect(200);
+    assert_eq!(first["symbolication"]["status"], "complete");
+    // The database decides, also where this machine still has a copy and has heard of nothing.
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let upload = unslide_store::uploads::create(&mut tx, None, None).await.unwrap();
+    unslide_store::objects::found(&mut tx, upload, "app", &object(&app)).await.unwrap();
+    unslide_store::symbols::delete(&mut tx, &app.debug_id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    let after = world.post("/v1/symbolicate", &key, sent).await.expect(200);
+    assert_eq!(after["symbolication"]["missing"][0], app.debug_id.to_string());
+    world.stop().await;
+}
+
+fn object(app: &Published) -> unslide_store::objects::NewObject {
+    unslide_store::objects::NewObject {
+        content_hash: ContentHash([3; 32]),
+        debug_id: Some(app.debug_id),
+        name: "app".to_owned(),
+        arch: "arm64".to_owned(),
+        kind: "dsym".to_owned(),
+        has_dwarf: true,
+        has_symtab: true,
+        has_exports: false,
+        has_sources: false,
+        size: 1,
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_report_is_refused() {
+    let world = World::with(|limits| limits.report_bytes = 5_000).await;
+    let key = world.master("acme").await;
+    let detail = world.post("/v1/symbolicate", &key, "{\"a\" 1}").await.expect_problem(400, "invalid-report");
+    assert!(detail.contains("at byte 5"), "{detail}");
+    world.post("/v1/symbolicate", &key, "[1]").await.expect_problem(400, "invalid-report");
+    world.post("/v1/symbolicate", &key, " ".repeat(5_001)).await.expect_problem(413, "too-large");
+    world
+        .post("/v1/symbolicate", &key, b"\x1f\x8b damaged".to_vec())
+        .await
+        .expect_problem(400, "invalid-body");
+    let image = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "image/png");
+    world.send(image.body(report(A).to_string())).await.expect_problem(406, "not-acceptable");
+    world.stop().await;
+}
