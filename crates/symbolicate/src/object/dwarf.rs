@@ -8,7 +8,7 @@ use super::paint::Canvas;
 use super::symbols::Extent;
 use super::units::{Budget, Dwarf, Failure, Units, owners, unreadable, warn};
 use super::{Limits, ObjectError};
-use crate::symcache::{MAX_CALLS, Owner, Place, Scope, Source, Writer};
+use crate::symcache::{Owner, Place, Scope, Source, Writer};
 use std::collections::HashMap;
 
 /// Where the answers go.
@@ -115,7 +115,6 @@ impl Pass<'_> {
             functions: &functions,
             dwarf: &units.dwarf,
             scopes: HashMap::new(),
-            chain: Vec::new(),
             symbols: self.symbols,
             code: self.code,
         };
@@ -191,13 +190,15 @@ impl Pass<'_> {
     }
 }
 
+/// What makes a scope: the function, the path that its code comes from, and where the function or,
+/// if true, the symbol that owns the code begins.
+type ScopeKey = (u32, Option<u32>, (bool, u32));
+
 /// Turns functions of one unit into scopes and places.
 struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
-    /// Scope by function, its file, and the scope that it was inlined into.
-    scopes: HashMap<(u32, Option<u32>, u32), u32>,
-    chain: Vec<u32>,
+    scopes: HashMap<ScopeKey, u32>,
     symbols: &'c [Extent<'c>],
     code: &'c CodeMap,
 }
@@ -213,17 +214,6 @@ impl Chains<'_, '_> {
         output: &mut Output<'_>,
         found: &mut Vec<Stretch>,
     ) -> Result<(), Failure> {
-        self.chain.clear();
-        let mut next = node;
-        while let Some(one) = self.functions.nodes.get(next as usize) {
-            self.chain.push(next);
-            next = one.parent;
-        }
-        // The chain is innermost first; of one that is too long the middle is left out.
-        if self.chain.len() > MAX_CALLS {
-            let cut = self.chain.len() - 1;
-            self.chain.drain(MAX_CALLS - 1..cut);
-        }
         let start_of = |symbol: &Extent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
         let mut symbol = self.symbols.partition_point(|symbol| start_of(symbol) <= low);
         let mut at = low;
@@ -240,7 +230,7 @@ impl Chains<'_, '_> {
                     Some(row) => (lines.path(u64::from(row.file), self.dwarf, output)?, row.line, row.column),
                     None => (None, 0, 0),
                 };
-                let scope = self.scope(at, named, path, lines, output)?;
+                let scope = self.scope(node, path, (at, named), lines, output)?;
                 let place = Place { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
@@ -255,17 +245,17 @@ impl Chains<'_, '_> {
         Ok(())
     }
 
-    /// The scope of the innermost function of the chain at `at`, where its code comes from `path`.
+    /// The scope of a function at an address, where its code comes from `path` and a symbol covers it.
     fn scope(
         &mut self,
-        at: u32,
-        symbol: Option<&Extent<'_>>,
+        node: u32,
         path: Option<u32>,
+        (at, symbol): (u32, Option<&Extent<'_>>),
         lines: &mut Lines<'_>,
         output: &mut Output<'_>,
     ) -> Result<u32, Failure> {
         let nodes = &self.functions.nodes;
-        let root = self.chain.last().and_then(|root| nodes.get(*root as usize));
+        let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
         let begin = root.map_or(0, |root| self.functions.begin(root, at));
         // The symbol table's name wins where the symbol lies in this function.
         let symbol = symbol.filter(|s| s.source == Source::Symtab).and_then(|symbol| {
@@ -274,36 +264,45 @@ impl Chains<'_, '_> {
                 start >= begin && (root.is_some() || self.code.clip(symbol.start, symbol.end)?.1 > at);
             covers.then_some((symbol, start))
         });
-        // Each function but the innermost lies, here, in the file of the call to the next.
-        let inlined = self.chain.len().saturating_sub(1);
-        let mut path_of = |inner: Option<&Node<'_>>, output: &mut Output<'_>| match inner {
-            Some(inner) => lines.path(inner.call_file, self.dwarf, output),
-            None => Ok(path),
-        };
-        let inner_of = |i: usize| i.checked_sub(1).and_then(|i| nodes.get(self.chain[i] as usize));
-        let owner_path = path_of(inner_of(inlined), output)?;
-        let (function, start) = match (symbol, root) {
-            (Some((symbol, start)), _) => (output.writer.function(&symbol.name, owner_path)?, Some(start)),
-            (None, Some(root)) => {
-                (node_function(root, owner_path, output)?, Some(root.entry.unwrap_or(begin)))
+        let owner = (symbol.is_some(), symbol.map_or(begin, |(_, start)| start));
+        // Outwards to a scope that there is already, or to the function that owns the code.
+        let mut inner: Vec<(u32, Option<u32>)> = Vec::new();
+        let (mut next, mut path) = (node, path);
+        let mut scope = loop {
+            if let Some(known) = self.scopes.get(&(next, path, owner)) {
+                break *known;
             }
-            (None, None) => (output.writer.function("", owner_path)?, None),
-        };
-        let owner = Owner { function, start, source: Source::Dwarf, approximate: false };
-        let mut scope = output.writer.scope(Scope::Owner(owner))?;
-        for i in (0..inlined).rev() {
-            let Some(node) = nodes.get(self.chain[i] as usize) else { break };
-            let path = path_of(inner_of(i), output)?;
-            let key = (self.chain[i], path, scope);
-            if let Some(known) = self.scopes.get(&key) {
-                scope = *known;
-                continue;
+            match nodes.get(next as usize) {
+                Some(inlined) if inlined.parent != NO_NODE => {
+                    inner.push((next, path));
+                    // The function around it lies, here, in the file of the call.
+                    path = lines.path(inlined.call_file, self.dwarf, output)?;
+                    next = inlined.parent;
+                }
+                _ => {
+                    let (function, start) = match (symbol, root) {
+                        (Some((symbol, start)), _) => {
+                            (output.writer.function(&symbol.name, path)?, Some(start))
+                        }
+                        (None, Some(root)) => {
+                            (node_function(root, path, output)?, Some(root.entry.unwrap_or(begin)))
+                        }
+                        (None, None) => (output.writer.function("", path)?, None),
+                    };
+                    let scope = Owner { function, start, source: Source::Dwarf, approximate: false };
+                    let scope = output.writer.scope(Scope::Owner(scope))?;
+                    self.scopes.insert((next, path, owner), scope);
+                    break scope;
+                }
             }
-            let caller =
-                output.writer.call(Place { scope, line: node.call_line, column: node.call_column })?;
-            let function = node_function(node, path, output)?;
+        };
+        while let Some((node, path)) = inner.pop() {
+            let Some(inlined) = nodes.get(node as usize) else { break };
+            let place = Place { scope, line: inlined.call_line, column: inlined.call_column };
+            let caller = output.writer.call(place)?;
+            let function = node_function(inlined, path, output)?;
             scope = output.writer.scope(Scope::Inlined { function, caller })?;
-            self.scopes.insert(key, scope);
+            self.scopes.insert((node, path, owner), scope);
         }
         Ok(scope)
     }

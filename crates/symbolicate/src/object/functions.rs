@@ -4,6 +4,7 @@ use super::code::CodeMap;
 use super::paint::Canvas;
 use super::units::{Budget, Failure, Names, Slice, Units, read_name};
 use super::{Limits, ObjectError};
+use crate::symcache::MAX_CALLS;
 use gimli::{Attribute, AttributeValue, Unit};
 
 /// Stands for no function.
@@ -15,6 +16,10 @@ pub(super) struct Node<'a> {
     pub(super) name: Option<&'a [u8]>,
     /// The function that this one was inlined into; [`NO_NODE`] for a function of its own.
     pub(super) parent: u32,
+    /// The function of its own at the end of the parents.
+    pub(super) root: u32,
+    /// How many parents there are.
+    depth: usize,
     pub(super) call_file: u64,
     pub(super) call_line: u32,
     pub(super) call_column: u32,
@@ -122,7 +127,24 @@ impl<'c, 'a> Functions<'c, 'a> {
     /// Where the range of a function that holds `at` begins; `at` itself where none does.
     pub(super) fn begin(&self, node: &Node<'_>, at: u32) -> u32 {
         let ranges = self.ranges.get(node.ranges.0..node.ranges.1).unwrap_or_default();
-        ranges.iter().find(|(low, high)| (*low..*high).contains(&at)).map_or(at, |(low, _)| *low)
+        let last = ranges.partition_point(|(low, _)| *low <= at).checked_sub(1).and_then(|i| ranges.get(i));
+        last.filter(|(_, high)| at < *high).map_or(at, |(low, _)| *low)
+    }
+
+    /// Puts a node under its parent. Of a chain that is longer than an answer may be, the functions in
+    /// the middle are left out, and with them the line of the call to the one after them.
+    fn nest(&self, node: &mut Node<'_>, index: u32, parent: Option<u32>) {
+        let around = parent.and_then(|parent| Some((parent, self.nodes.get(parent as usize)?)));
+        match around {
+            Some((parent, around)) if around.depth + 1 < MAX_CALLS => {
+                (node.parent, node.root, node.depth) = (parent, around.root, around.depth + 1);
+            }
+            Some((_, around)) => {
+                (node.parent, node.root, node.depth) = (around.parent, around.root, around.depth);
+                (node.call_file, node.call_line, node.call_column) = (0, 0, 0);
+            }
+            None => node.root = index,
+        }
     }
 
     /// Walks the entries of a unit. What was found before an error stays.
@@ -163,7 +185,9 @@ impl<'c, 'a> Functions<'c, 'a> {
             };
             let mut node = Node {
                 name: None,
-                parent: if is_inlined { around.last().map_or(NO_NODE, |(_, node)| *node) } else { NO_NODE },
+                parent: NO_NODE,
+                root: NO_NODE,
+                depth: 0,
                 call_file: 0,
                 call_line: 0,
                 call_column: 0,
@@ -193,6 +217,7 @@ impl<'c, 'a> Functions<'c, 'a> {
             }
             let index =
                 u32::try_from(self.nodes.len()).ok().filter(|n| *n < NO_NODE).ok_or_else(too_many_ranges)?;
+            self.nest(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
             let (ranges, canvas) = (&mut self.ranges, &mut self.canvas);
             let painted = addresses.ranges(units, unit, self.code, budget, |low, high| {
                 *ranges_left = ranges_left.checked_sub(1).ok_or_else(too_many_ranges)?;
@@ -206,6 +231,7 @@ impl<'c, 'a> Functions<'c, 'a> {
                 Err(failure) => return Err(failure),
             }
             node.ranges.1 = self.ranges.len();
+            self.ranges[node.ranges.0..].sort_unstable();
             if node.ranges.0 == node.ranges.1 && !abbreviation.has_children() {
                 continue;
             }
