@@ -149,7 +149,6 @@ impl Plan<'_, '_> {
                     splicer.out.extend_from_within(range);
                     referred[image as usize] = true;
                     tally.add(FrameStatus::Symbolicated, false);
-                    sigtramp_at = None;
                     continue;
                 }
                 let answered = answer(self, judged, frame, planned, after_sigtramp);

@@ -164,7 +164,6 @@ impl<'a> Planner<'_, 'a> {
         for frame in &backtrace.frames {
             let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
             circumstances.index = frame.index;
-            let called = before.take().filter(|(called, _)| called.index + 1 == frame.index);
             if frame.index == 0 && circumstances.registers == Registers::Elsewhere {
                 let equal = pc.zip(cleaned).is_some_and(|(pc, own)| pc.address == own.address);
                 circumstances.registers = if equal { Registers::AtFrame0 } else { Registers::Elsewhere };
@@ -172,7 +171,7 @@ impl<'a> Planner<'_, 'a> {
             let planned = match cleaned.filter(|c| c.is_valid()) {
                 Some(cleaned) => {
                     let in_part = InPart { space: &space, part: backtrace.part, near: &mut near };
-                    self.frame(frame, cleaned, &circumstances, called, in_part)
+                    self.frame(frame, cleaned, &circumstances, before, in_part)
                 }
                 None => invalid(cleaned, &circumstances),
             };

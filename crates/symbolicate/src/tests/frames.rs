@@ -80,6 +80,14 @@ fn each_rule_of_the_table_reaches_the_look_up() {
 }
 
 #[test]
+fn the_thread_of_a_minimal_report_has_crashed_whether_it_says_so_or_not() {
+    let thread = Thread::new(0).without("crashed").frames([Frame::at(BASE + at::AFTER)]);
+    let tree = Have::app().tree(&app().error(Error::NsException).crashed_thread(thread));
+    let frame = &tree["crash"]["crashed_thread"]["backtrace"]["contents"][0]["symbolication"];
+    assert_eq!(lines(frame), [12, 40]);
+}
+
+#[test]
 fn the_program_counter_is_compared_after_the_same_cleaning() {
     let signed = (BASE + at::AFTER) | 0x0023_0000_0000_0000;
     for (frame, pc) in
