@@ -26,7 +26,8 @@ END $$;
 GRANT USAGE ON SCHEMA public TO unslide_service;
 
 -- Puts a table under row-level security: the service sees the rows of the tenant that its transaction names,
--- the owner sees rows only inside functions that say `SET unslide.definer = 'on'`.
+-- the owner sees rows only where one of its functions has set `unslide.definer`. (A function's own SET clause would need a
+-- superuser; the setting opens nothing to other roles, so it does no harm that it lasts until the transaction ends.)
 CREATE FUNCTION unslide_protect(target regclass, tenant_column name, privileges text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN

@@ -44,7 +44,8 @@ SELECT unslide_protect('audit_log', 'tenant', 'SELECT, INSERT');
 CREATE FUNCTION unslide_key_by_prefix(wanted text)
 RETURNS TABLE (id uuid, tenant text, secret_hash bytea, scopes text[], app text, expires_at timestamptz,
                revoked_at timestamptz, last_used_at timestamptz, tenant_state text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT k.id, k.tenant, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state
     FROM api_keys k JOIN tenants t ON t.slug = k.tenant
     WHERE k.prefix = wanted
@@ -52,7 +53,8 @@ $$;
 
 CREATE FUNCTION unslide_tenants(after text, how_many integer)
 RETURNS TABLE (slug text, name text, state text, limits jsonb, version bigint, created_at timestamptz, updated_at timestamptz)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT t.slug, t.name, t.state, t.limits, t.version, t.created_at, t.updated_at
     FROM tenants t WHERE t.slug > after ORDER BY t.slug LIMIT how_many
 $$;

@@ -35,7 +35,8 @@ SELECT unslide_protect('outbox', 'tenant', 'SELECT, INSERT');
 
 CREATE FUNCTION unslide_jobs_lease(kinds text[], worker text, at timestamptz, until timestamptz, how_many integer)
 RETURNS SETOF jobs
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     UPDATE jobs SET status = 'running', attempts = attempts + 1, lease_owner = worker,
                     lease_token = gen_random_uuid(), lease_until = until, updated_at = at
     WHERE id IN (
@@ -50,28 +51,33 @@ $$;
 
 CREATE FUNCTION unslide_jobs_counts()
 RETURNS TABLE (kind text, status text, jobs bigint, oldest timestamptz)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT j.kind, j.status, count(*), min(j.run_at) FROM jobs j WHERE j.status IN ('queued', 'running') GROUP BY 1, 2
 $$;
 
 CREATE FUNCTION unslide_jobs_purge(before timestamptz) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     WITH gone AS (DELETE FROM jobs WHERE status = 'done' AND updated_at < before RETURNING 1) SELECT count(*) FROM gone
 $$;
 
 CREATE FUNCTION unslide_outbox_next(how_many integer)
 RETURNS TABLE (id bigint, tenant text, message jsonb, created_at timestamptz)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT o.id, o.tenant, o.message, o.created_at FROM outbox o WHERE o.sent_at IS NULL ORDER BY o.id LIMIT how_many
 $$;
 
 CREATE FUNCTION unslide_outbox_sent(ids bigint[], at timestamptz) RETURNS void
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     UPDATE outbox SET sent_at = at WHERE id = ANY (ids) AND sent_at IS NULL
 $$;
 
 CREATE FUNCTION unslide_outbox_purge(before timestamptz) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     WITH gone AS (DELETE FROM outbox WHERE sent_at < before RETURNING 1) SELECT count(*) FROM gone
 $$;
 

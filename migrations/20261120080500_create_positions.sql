@@ -35,14 +35,16 @@ GRANT SELECT, INSERT ON unreadable_records TO unslide_service;
 -- Requests that nobody has answered, across tenants.
 CREATE FUNCTION unslide_requests_overdue(before timestamptz, how_many integer)
 RETURNS TABLE (tenant text, report_id uuid, variant integer)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT k.tenant, k.report_id, k.variant FROM report_keys k
     WHERE k.requested_at < before ORDER BY k.requested_at LIMIT how_many
 $$;
 
 CREATE FUNCTION unslide_asks_pending(how_many integer)
 RETURNS TABLE (tenant text, report_id uuid, variant integer)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     SELECT k.tenant, k.report_id, k.variant FROM report_keys k
     WHERE k.ask_pending ORDER BY k.tenant, k.report_id, k.variant LIMIT how_many
 $$;
@@ -80,11 +82,12 @@ END $$;
 
 -- Drops the day partitions before a day, with what else is kept by day; says how many partitions went.
 CREATE FUNCTION unslide_partitions_drop(before date) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     child record;
     dropped integer := 0;
 BEGIN
+    PERFORM set_config('unslide.definer', 'on', true);
     PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
     FOR child IN
         SELECT c.oid::regclass AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -100,7 +103,8 @@ END $$;
 
 -- Forgets the keys of reports that no topic can bring again.
 CREATE FUNCTION unslide_report_keys_purge(before timestamptz) RETURNS bigint
-LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET unslide.definer = 'on' AS $$
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
     WITH gone AS (DELETE FROM report_keys WHERE received_at < before RETURNING 1) SELECT count(*) FROM gone
 $$;
 

@@ -116,7 +116,7 @@ mod tests {
             variant: 2,
         };
         let text = cursor.write();
-        assert_eq!(text, "017200064400c8a10000abababababababababababababababab00000002");
+        assert_eq!(text, "0172000643fc1f86a000abababababababababababababababab00000002");
         assert_eq!(ReportCursor::read(&text), Ok(cursor));
         let object = ObjectCursor { created_at: cursor.received_at, content_hash: ContentHash([1; 32]) };
         assert_eq!(ObjectCursor::read(&object.write()), Ok(object));

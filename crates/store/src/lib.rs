@@ -25,6 +25,8 @@ pub mod slots;
 mod store;
 pub mod symbols;
 pub mod tenants;
+#[cfg(test)]
+mod tests;
 pub mod uploads;
 pub mod wakes;
 

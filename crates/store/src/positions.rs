@@ -162,7 +162,8 @@ pub async fn share(
     let allowed = total.div_ceil(readers);
     let mine = leases.iter().filter(|l| l.partition >= 0 && l.owner == owner).map(|l| l.partition);
     let free = (0..partitions).filter(|p| !leases.iter().any(|l| l.partition == *p));
-    let keep: Vec<i32> = mine.chain(free).filter(|p| *p < partitions).take(allowed).collect();
+    let mut keep: Vec<i32> = mine.chain(free).filter(|p| *p < partitions).take(allowed).collect();
+    keep.sort_unstable();
     sqlx::query!(
         "DELETE FROM partition_leases WHERE topic = $1 AND owner = $2 AND partition >= 0 AND partition <> ALL ($3)",
         topic,

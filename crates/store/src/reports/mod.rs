@@ -8,6 +8,8 @@ mod waits;
 
 pub(crate) use keys::{KeyRow, lock_known};
 pub(crate) use waits::newer_than_seen;
+#[cfg(test)]
+pub(crate) use waits::record_in_steps;
 
 use crate::outbox::Need;
 use crate::requests::{self, Ask};
@@ -158,11 +160,21 @@ pub struct Stored {
 }
 
 /// A report that changes: its key, and the last arrival that was accepted.
-struct Change<'a> {
+pub(crate) struct Change<'a> {
     key: KeyRow,
     arrival: &'a Arrival,
     place: usize,
     previous: Option<rows::Previous>,
+}
+
+#[cfg(test)]
+impl<'a> Change<'a> {
+    /// A report that comes for the first time, its key locked.
+    pub(crate) async fn first(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
+        let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
+        let key = keys::lock(tx, &wanted).await?[0];
+        Ok(Change { key, arrival, place: 0, previous: None })
+    }
 }
 
 /// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day

@@ -20,14 +20,27 @@ use unslide_model::{DebugId, Quality};
 
 /// Records what the changed reports have seen, and gives for each what is newer than that.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<Vec<Need>>> {
+    record_in_steps(tx, changes, async || {}).await
+}
+
+/// The same, with a pause before each statement whose place matters: a test fills them with what
+/// a builder does meanwhile.
+pub(crate) async fn record_in_steps(
+    tx: &mut TenantTx,
+    changes: &[Change<'_>],
+    mut pause: impl AsyncFnMut(),
+) -> Result<Vec<Vec<Need>>> {
     let debug_ids: BTreeSet<Uuid> =
         changes.iter().flat_map(|c| &c.arrival.images).map(|image| image.debug_id.uuid()).collect();
     if debug_ids.is_empty() {
         return Ok(vec![Vec::new(); changes.len()]);
     }
     let debug_ids: Vec<Uuid> = debug_ids.into_iter().collect();
+    pause().await;
     slots::ensure(tx, &debug_ids).await?;
+    pause().await;
     let held = slots::hold(tx, &debug_ids).await?;
+    pause().await;
     write(tx, changes).await?;
     write_system(tx, changes).await?;
     Ok(newer(changes, &held))

@@ -1,0 +1,215 @@
+//! A migrated database for one test, and reports to fill it with.
+
+use crate::reports::{self, Arrival, Effects, Facts, Frames, ImageUse, Stored};
+use crate::tenants::{self, Limits};
+use crate::{Settings, Store, migrate, partitions};
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Connection, Row};
+use std::sync::Arc;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ContentHash, DebugId, FixedClock, Quality, ReportId, Secret, TenantId};
+use unslide_testkit::servers;
+
+/// 20 November 2026, 08:00 UTC.
+pub const START_MICROS: i64 = 1_795_161_600_000_000;
+
+pub fn start() -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(START_MICROS) * 1_000).unwrap()
+}
+
+pub struct Database {
+    name: String,
+    pub url: String,
+    pub clock: Arc<FixedClock>,
+    pub store: Store,
+}
+
+pub async fn admin(statement: &str) {
+    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+}
+
+/// The URL of another database on the same server, perhaps as another role.
+pub fn url_of(database: &str, role: Option<&str>) -> String {
+    let url = servers::postgres();
+    let (rest, _) = url.rsplit_once('/').unwrap();
+    match role {
+        None => format!("{rest}/{database}"),
+        Some(role) => {
+            let (scheme, rest) = rest.split_once("://").unwrap();
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{role}:{role}@{host}/{database}")
+        }
+    }
+}
+
+impl Database {
+    /// A migrated database with the tenants `acme` and `umbrella`, and tables for the days around
+    /// [`start`].
+    pub async fn new() -> Database {
+        let name = servers::unique("unslide-store").replace('-', "_");
+        admin(&format!("CREATE DATABASE {name}")).await;
+        let url = url_of(&name, None);
+        migrate(&Secret::new(url.clone())).await.unwrap();
+        let clock = Arc::new(FixedClock::at_micros(START_MICROS));
+        let settings = Settings { max_connections: 24, ..Settings::with_url(url.clone()) };
+        let store = Store::connect(&settings, clock.clone()).await.unwrap();
+        let database = Database { name, url, clock, store };
+        for tenant in ["acme", "umbrella"] {
+            let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
+            tenants::create(&mut tx, tenant, &Limits::default()).await.unwrap().unwrap();
+            tx.commit().await.unwrap();
+        }
+        let day = start().date();
+        partitions::ensure(&database.store, day - Duration::days(3), day + Duration::DAY).await.unwrap();
+        database
+    }
+
+    /// Lets time pass.
+    pub fn wait(&self, time: Duration) {
+        self.clock.advance_micros(i64::try_from(time.whole_microseconds()).unwrap());
+    }
+
+    /// Rows as the owner sees them: those of all tenants.
+    pub async fn rows(&self, query: &str) -> Vec<PgRow> {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut connection).await.unwrap()
+    }
+
+    pub async fn number(&self, query: &str) -> i64 {
+        self.rows(query).await[0].get(0)
+    }
+
+    /// Stores arrivals of `acme` and commits.
+    pub async fn store(&self, arrivals: &[Arrival]) -> Vec<Stored> {
+        self.store_as(arrivals, Effects::Now).await
+    }
+
+    pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) -> Vec<Stored> {
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        let stored = reports::store(&mut tx, arrivals, effects, None).await.unwrap();
+        tx.commit().await.unwrap();
+        stored
+    }
+
+    /// Everything that reports leave behind, as text.
+    pub async fn dump(&self) -> String {
+        let mut dump = String::new();
+        for table in [
+            "report_keys",
+            "reports",
+            "report_bodies",
+            "waits",
+            "system_waits",
+            "app_days",
+            "app_devices",
+            "wanted_images",
+            "symbol_slots",
+            "outbox",
+            "jobs",
+        ] {
+            let rows = self.rows(&format!("SELECT t::text FROM {table} t ORDER BY 1")).await;
+            for row in rows {
+                dump.push_str(&format!("{table} {}\n", row.get::<String, _>(0)));
+            }
+        }
+        dump
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let name = self.name.clone();
+        // A runtime of its own, on a thread of its own: this one is busy with the test.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(admin(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")));
+        })
+        .join();
+        assert!(dropped.is_ok() || std::thread::panicking(), "the test's database was not dropped");
+    }
+}
+
+pub fn tenant_id(slug: &str) -> TenantId {
+    TenantId::new(slug).unwrap()
+}
+
+pub fn acme() -> TenantId {
+    tenant_id("acme")
+}
+
+pub fn debug_id(n: u8) -> DebugId {
+    DebugId([n; 16])
+}
+
+/// Report number `n`, as it comes first: one app image without symbols, one system image.
+pub fn arrival(n: u8) -> Arrival {
+    let body = format!("{{\"n\":{n},\"revision\":1}}");
+    Arrival {
+        report_id: ReportId([n; 16]),
+        content_hash: ContentHash([n; 32]),
+        revision: 1,
+        received_at: start() + Duration::seconds(n.into()),
+        body: unslide_proto::body::compress(body.as_bytes()),
+        size: body.len().try_into().unwrap(),
+        facts: Facts {
+            app: "com.acme.shop".into(),
+            version: "1.0".into(),
+            build: "100".into(),
+            kind: "mach".into(),
+            status: "partial".into(),
+            device: Some(vec![n % 4; 16]),
+            reason: Some("it crashed".into()),
+            summary: serde_json::json!({"signal": "SIGABRT"}),
+            frames: Frames { total: 10, symbolicated: 4, device: 2, missing: 4 },
+            ..Facts::default()
+        },
+        images: vec![image(1, false, None), image(200, true, None)],
+        origin: None,
+        traceparent: None,
+    }
+}
+
+/// An image that was symbolicated with a generation, or was missing.
+pub fn image(n: u8, system: bool, generation: Option<u64>) -> ImageUse {
+    ImageUse {
+        debug_id: debug_id(n),
+        name: format!("image-{n}"),
+        arch: "arm64".into(),
+        system,
+        found: generation.is_some(),
+        seen_generation: generation.unwrap_or(0),
+    }
+}
+
+/// The next revision of a report, with this app image.
+pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
+    let mut next = of.clone();
+    next.revision = revision;
+    next.received_at += Duration::hours(30);
+    next.images[0] = app_image;
+    next.facts.status = "complete".into();
+    next.facts.frames = Frames { total: 10, symbolicated: 8, device: 2, missing: 0 };
+    let body = format!("{{\"revision\":{revision}}}");
+    next.body = unslide_proto::body::compress(body.as_bytes());
+    next.size = body.len().try_into().unwrap();
+    next
+}
+
+/// New symbols for a debug id of `acme`; gives the generation.
+pub async fn publish(database: &Database, n: u8, quality: Quality) -> u64 {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let generation = crate::slots::publish(&mut tx, &symbols(n, quality)).await.unwrap();
+    tx.commit().await.unwrap();
+    generation
+}
+
+pub fn symbols(n: u8, quality: Quality) -> crate::slots::Published {
+    crate::slots::Published {
+        debug_id: debug_id(n),
+        quality,
+        content_hash: ContentHash([n; 32]),
+        symcache_version: 1,
+        generation: 0,
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests on a real PostgreSQL, each in a database of its own.
+
+mod answers;
+mod database;
+mod isolation;
+mod late_symbols;
+mod lists;
+mod ownership;
+mod positions;
+mod storing;
+mod symbols_and_uploads;
+mod work;

@@ -1,0 +1,244 @@
+//! Storing reports: once each, revisions in order, counts in step.
+
+use super::database::{Database, acme, arrival, debug_id, image, publish, revised, start};
+use crate::outbox::{Message, Relay};
+use crate::queries::{report, versions};
+use crate::reports::{self, Effects, Outcome};
+use crate::{partitions, requests, wakes};
+use time::Duration;
+use unslide_model::{ContentHash, Quality};
+
+fn outcomes(stored: &[reports::Stored]) -> Vec<Outcome> {
+    stored.iter().map(|s| s.outcome).collect()
+}
+
+#[tokio::test]
+async fn the_same_arrivals_again_change_nothing() {
+    let database = Database::new().await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let second = revised(&arrival(1), 2, image(1, false, Some(1)));
+    let all = [arrival(1), arrival(2), second, arrival(3)];
+    let first = database.store(&all).await;
+    assert_eq!(outcomes(&first), [Outcome::Superseded, Outcome::New, Outcome::New, Outcome::New]);
+    let before = database.dump().await;
+    let again = database.store(&all).await;
+    assert_eq!(outcomes(&again), [Outcome::Duplicate; 4]);
+    for one in &all {
+        assert_eq!(outcomes(&database.store(std::slice::from_ref(one)).await), [Outcome::Duplicate]);
+    }
+    assert_eq!(database.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_wins() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let second = revised(&arrival(1), 2, image(1, false, Some(1)));
+    let mut late = second.clone();
+    late.body = unslide_proto::body::compress(b"{\"late\":true}");
+    assert_eq!(outcomes(&database.store(&[second, late]).await), [Outcome::Revised, Outcome::Duplicate]);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let stored = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
+    assert_eq!(stored.body().unwrap(), b"{\"revision\":2}");
+    assert_eq!((stored.listed.revision, stored.listed.status.as_str()), (2, "complete"));
+    // It stays where the first one put it, though the second came a day later.
+    assert_eq!(stored.listed.received_at, arrival(1).received_at);
+    let version = &versions::list(&mut tx, "com.acme.shop").await.unwrap()[0];
+    assert_eq!((version.reports, version.devices, version.complete, version.partial), (1, 1, 1, 0));
+    assert_eq!((version.frames_total, version.frames_symbolicated), (10, 8));
+    assert!(version.missing.is_empty(), "its symbols have come: {:?}", version.missing);
+}
+
+#[tokio::test]
+async fn other_bytes_under_the_same_id_are_kept_apart_and_flagged() {
+    let database = Database::new().await;
+    let mut other = arrival(1);
+    other.content_hash = ContentHash([99; 32]);
+    other.body = unslide_proto::body::compress(b"{\"other\":1}");
+    // In one batch, and again in a second one with a third.
+    let stored = database.store(&[arrival(1), other.clone()]).await;
+    assert_eq!(stored.iter().map(|s| s.outcome).collect::<Vec<_>>(), [Outcome::New, Outcome::New]);
+    assert_eq!(stored.iter().map(|s| s.variant).collect::<Vec<_>>(), [0, 1]);
+    let mut third = arrival(1);
+    third.content_hash = ContentHash([50; 32]);
+    let stored = database.store(&[third, other.clone()]).await;
+    assert_eq!((stored[0].variant, stored[0].outcome), (2, Outcome::New));
+    assert_eq!((stored[1].variant, stored[1].outcome), (1, Outcome::Duplicate));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let id = other.report_id;
+    let shown = report::get(&mut tx, id, 0).await.unwrap().unwrap();
+    assert_eq!((shown.body().unwrap().as_slice(), shown.variants), (&b"{\"n\":1,\"revision\":1}"[..], 3));
+    assert_eq!(report::get(&mut tx, id, 1).await.unwrap().unwrap().body().unwrap(), b"{\"other\":1}");
+    assert!(report::get(&mut tx, id, 3).await.unwrap().is_none());
+    assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE conflicted").await, 3);
+    // A revision finds its own.
+    let mut better = revised(&other, 2, image(1, false, Some(1)));
+    better.body = unslide_proto::body::compress(b"{\"other\":2}");
+    let stored = database.store(&[better]).await;
+    assert_eq!((stored[0].variant, stored[0].outcome), (1, Outcome::Revised));
+}
+
+async fn requests_sent(database: &Database) -> Vec<(u32, u32, u64)> {
+    let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
+    let unsent = relay.next(1000).await.unwrap();
+    let ids: Vec<i64> = unsent.iter().map(|u| u.id).collect();
+    relay.sent(&ids, start()).await.unwrap();
+    unsent
+        .into_iter()
+        .filter_map(|u| match u.message {
+            Message::Resymbolicate { revision, supersedes, needs, .. } => {
+                Some((revision, supersedes, needs.iter().map(|n| n.generation).max().unwrap_or(0)))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn one_request_at_a_time_numbered_one_more_and_sent_again_after_ten_minutes() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    let generation = publish(&database, 1, Quality::Symtab).await;
+    let wake = async || {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let page = wakes::page(&mut tx, &debug_id(1), generation, None, 10).await.unwrap();
+        tx.commit().await.unwrap();
+        page.requested
+    };
+    assert_eq!(wake().await, 1);
+    assert_eq!(wake().await, 0, "one is on its way");
+    assert_eq!(requests_sent(&database).await, [(2, 1, 1)]);
+    database.wait(Duration::minutes(9));
+    assert_eq!((wake().await, requests::resend_overdue(&database.store, 10).await.unwrap()), (0, 0));
+    database.wait(Duration::minutes(2));
+    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 1);
+    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);
+    assert_eq!(requests_sent(&database).await, [(2, 1, 1)], "under the same number");
+    // Better symbols come while the answer is on its way: after it, the question is asked anew.
+    assert_eq!(publish(&database, 1, Quality::Dwarf).await, 2);
+    let stored = database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    assert_eq!(stored[0].requested, Some(3));
+    assert_eq!(requests_sent(&database).await, [(3, 2, 2)]);
+    let stored = database.store(&[revised(&arrival(1), 3, image(1, false, Some(2)))]).await;
+    assert_eq!(stored[0].requested, None);
+    database.wait(Duration::HOUR);
+    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn symbols_that_were_there_first_are_asked_for_when_the_report_is_stored() {
+    let database = Database::new().await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let stored = database.store(&[arrival(1)]).await;
+    assert_eq!(stored[0].requested, Some(2));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let source = requests::source(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
+    assert_eq!((source.revision, source.body), (1, arrival(1).body));
+    // Taken away again: nothing to ask for.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let upload = crate::uploads::create(&mut tx, None, None).await.unwrap();
+    let object = super::symbols_and_uploads::object(1, Some(1));
+    crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
+    crate::symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(database.store(&[arrival(2)]).await[0].requested, None);
+}
+
+#[tokio::test]
+async fn a_system_image_wakes_the_reports_of_its_days() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2), arrival(3)]).await;
+    let generation = publish(&database, 200, Quality::Symtab).await;
+    let (mut cursor, mut requested, mut pages) = (None, 0, 0);
+    loop {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let page = wakes::page(&mut tx, &debug_id(200), generation, cursor, 2).await.unwrap();
+        tx.commit().await.unwrap();
+        requested += page.requested;
+        pages += 1;
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!((requested, pages), (3, 3));
+    assert_eq!(database.number("SELECT min(seen_generation) FROM system_waits").await, 1);
+}
+
+#[tokio::test]
+async fn a_replay_asks_only_for_what_is_still_open_at_its_end() {
+    let database = Database::new().await;
+    publish(&database, 1, Quality::Dwarf).await;
+    database.store_as(&[arrival(1), arrival(2)], Effects::Deferred).await;
+    database.store_as(&[revised(&arrival(1), 2, image(1, false, Some(1)))], Effects::Deferred).await;
+    assert_eq!(requests_sent(&database).await, []);
+    assert_eq!(requests::ask_pending(&database.store, 10).await.unwrap(), 1);
+    assert_eq!(requests_sent(&database).await, [(2, 1, 1)], "of the second report only");
+    assert_eq!(requests::ask_pending(&database.store, 10).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_remembered_and_not_stored() {
+    let database = Database::new().await;
+    let mut old = arrival(1);
+    old.received_at = start() - Duration::days(100);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let keep = start() - Duration::days(90);
+    let stored = reports::store(&mut tx, &[old.clone()], Effects::Now, Some(keep)).await.unwrap();
+    assert_eq!(stored[0].outcome, Outcome::Expired);
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM report_keys").await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM reports").await, 0);
+    assert_eq!(database.number("SELECT count(*) FROM app_days").await, 0);
+    // A day that was dropped takes its reports along, and no later revision brings them back.
+    database.store(&[arrival(2)]).await;
+    partitions::drop_before(&database.store, start().date().next_day().unwrap()).await.unwrap();
+    let stored = database.store(&[revised(&arrival(2), 2, image(1, false, Some(1)))]).await;
+    assert_eq!(stored[0].outcome, Outcome::Expired);
+    assert_eq!(database.number("SELECT count(*) FROM reports").await, 0);
+}
+
+#[tokio::test]
+async fn hostile_texts_and_large_bodies_are_stored() {
+    let database = Database::new().await;
+    let mut hostile = arrival(1);
+    hostile.facts.app = format!("a\0{}", "é".repeat(5_000));
+    hostile.facts.reason = Some("\0\u{FFFF}".repeat(10_000));
+    hostile.facts.summary = serde_json::json!({"a\0": ["\0", {"b": "\\u0000 \\\u{0}"}]});
+    hostile.facts.device = Some(vec![1; 5_000]);
+    hostile.facts.device_time = Some(time::macros::datetime!(9999-12-31 23:59:59 UTC));
+    hostile.images[0].name = "\0".repeat(1_000);
+    let large: Vec<u8> = (0..30_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    hostile.body = unslide_proto::body::compress(&large);
+    hostile.traceparent = Some("x".repeat(100_000));
+    assert_eq!(database.store(&[hostile]).await[0].outcome, Outcome::New);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let stored = report::get(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
+    assert_eq!(stored.body().unwrap(), large);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
+    let database = Database::new().await;
+    let mut tasks = Vec::new();
+    for worker in 0..4_u8 {
+        let store = database.store.clone();
+        tasks.push(tokio::spawn(async move {
+            for round in 0..5_u8 {
+                let mut arrivals: Vec<_> = (0..10).map(|n| arrival(worker * 50 + round * 10 + n)).collect();
+                arrivals.reverse();
+                let mut tx = store.batch().await.unwrap();
+                let tx_of = tx.enter(&acme()).await.unwrap();
+                reports::store(tx_of, &arrivals, Effects::Now, None).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(database.number("SELECT reports FROM app_days").await, 200);
+    assert_eq!(database.number("SELECT devices FROM app_days").await, 4);
+    assert_eq!(database.number("SELECT reports FROM wanted_images WHERE NOT system").await, 200);
+}

@@ -1,0 +1,119 @@
+//! Uploads, their objects, and what answers for a debug id.
+
+use super::database::{Database, acme, debug_id, publish, symbols as published};
+use crate::jobs::{self, Kind, Work};
+use crate::objects::{self, NewObject, Symcache};
+use crate::symbols::{self, Readiness};
+use crate::uploads::{self, Skipped};
+use crate::{Uuid, slots};
+use std::time::Duration;
+use unslide_model::{ContentHash, Quality};
+
+pub fn object(content: u8, debug: Option<u8>) -> NewObject {
+    NewObject {
+        content_hash: ContentHash([content; 32]),
+        debug_id: debug.map(debug_id),
+        name: format!("Shop-{content}\0"),
+        arch: "arm64".into(),
+        kind: "dsym".into(),
+        has_dwarf: true,
+        has_symtab: true,
+        has_exports: false,
+        has_sources: false,
+        size: 1000,
+    }
+}
+
+async fn upload(database: &Database) -> Uuid {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let id = uploads::create(&mut tx, Some("Shop.dSYM.zip"), None).await.unwrap();
+    assert!(uploads::received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
+    assert!(!uploads::received(&mut tx, id, 5, &ContentHash([5; 32])).await.unwrap());
+    tx.commit().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn an_upload_goes_its_way_and_says_where_it_is() {
+    let database = Database::new().await;
+    let id = upload(&database).await;
+    let leased = jobs::lease(&database.store, &[Kind::Build], "w", time::Duration::MINUTE, 10).await.unwrap();
+    assert_eq!(leased[0].work, Work::Build { upload: id });
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    uploads::building(&mut tx, id).await.unwrap();
+    let (_, known) = objects::found(&mut tx, id, "a/Shop", &object(1, Some(1))).await.unwrap();
+    assert!(!known);
+    objects::found(&mut tx, id, "b/Broken", &object(2, None)).await.unwrap();
+    tx.commit().await.unwrap();
+    let waiting = {
+        let store = database.store.clone();
+        tokio::spawn(async move { uploads::wait(&store, &acme(), id, Duration::from_secs(20)).await })
+    };
+    let soon = uploads::wait(&database.store, &acme(), id, Duration::from_millis(10)).await.unwrap().unwrap();
+    assert_eq!((soon.0.status, soon.1.len()), (uploads::Status::Building, 2));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    objects::building(&mut tx, &ContentHash([1; 32])).await.unwrap();
+    let symcache = Symcache { size: 77, sha256: ContentHash([8; 32]), version: 1 };
+    objects::ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, &symcache).await.unwrap();
+    objects::rejected(&mut tx, &ContentHash([2; 32]), objects::Status::Malformed, "cut off").await.unwrap();
+    let skipped = [Skipped { path: "link\0".into(), reason: "symlink".into() }];
+    uploads::done(&mut tx, id, &skipped).await.unwrap();
+    jobs::complete(&mut tx, &leased[0]).await.unwrap();
+    tx.commit().await.unwrap();
+    let (done, found) = waiting.await.unwrap().unwrap().unwrap();
+    assert_eq!((done.status, done.skipped.len()), (uploads::Status::Done, 1));
+    assert_eq!(found[0].object.symcache, Some(symcache));
+    assert_eq!(found[0].object.quality, Quality::Dwarf);
+    assert_eq!(found[1].object.reason.as_deref(), Some("cut off"));
+    // The same objects again change nothing, and say so.
+    let again = upload(&database).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (same, known) = objects::found(&mut tx, again, "c/Shop", &object(1, Some(1))).await.unwrap();
+    assert!(known && same.symcache == Some(symcache));
+    let (_, shown) = uploads::get(&mut tx, again).await.unwrap().unwrap();
+    assert!(shown[0].known && shown[0].path == "c/Shop");
+    let newest = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap().unwrap();
+    assert_eq!(newest.status, uploads::Status::Queued);
+    uploads::failed(&mut tx, again, "not_an_archive", "no file in it", &[]).await.unwrap();
+    assert_eq!(uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap().unwrap().id, id);
+    assert_eq!(uploads::newest(&mut tx, 10).await.unwrap().len(), 2);
+    assert!(uploads::get(&mut tx, Uuid::nil()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
+    let database = Database::new().await;
+    let id = upload(&database).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for content in [1, 2] {
+        objects::found(&mut tx, id, "Shop", &object(content, Some(1))).await.unwrap();
+    }
+    let readiness = symbols::check(&mut tx, &[debug_id(1), debug_id(9)]).await.unwrap();
+    assert_eq!(readiness, [(debug_id(1), Readiness::Building), (debug_id(9), Readiness::Missing)]);
+    tx.commit().await.unwrap();
+    assert_eq!(publish(&database, 1, Quality::Symtab).await, 1);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    // The alias in object storage was written with generation 5 by a builder that died.
+    let ahead = slots::Published { generation: 5, ..published(1, Quality::Dwarf) };
+    assert_eq!(slots::publish(&mut tx, &ahead).await.unwrap(), 5);
+    assert_eq!(slots::publish(&mut tx, &ahead).await.unwrap(), 6);
+    assert_eq!(symbols::check(&mut tx, &[debug_id(1)]).await.unwrap()[0].1, Readiness::Ready);
+    let shown = symbols::get(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+    assert_eq!((shown.slot.generation, shown.objects.len()), (6, 2));
+    assert_eq!(shown.objects.iter().filter(|o| o.active).count(), 1);
+    let page = symbols::list(&mut tx, None, 1).await.unwrap();
+    let rest = symbols::list(&mut tx, page.next.as_ref(), 5).await.unwrap();
+    assert_eq!((page.objects.len(), rest.objects.len(), rest.next), (1, 1, None));
+    let deleted = symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
+    assert_eq!((deleted.generation, deleted.objects.len()), (7, 2));
+    assert!(symbols::get(&mut tx, &debug_id(1)).await.unwrap().is_none());
+    assert_eq!(symbols::check(&mut tx, &[debug_id(1)]).await.unwrap()[0].1, Readiness::Missing);
+    tx.commit().await.unwrap();
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(symbols::delete(&mut tx, &debug_id(1)).await.unwrap().is_none());
+    tx.rollback().await.unwrap();
+    let purge = jobs::lease(&database.store, &[Kind::Purge], "w", time::Duration::MINUTE, 1).await.unwrap();
+    assert!(matches!(&purge[0].work, Work::Purge { generation: 7, objects, .. } if objects.len() == 2));
+    let kinds = database.number("SELECT count(*) FROM outbox WHERE kind = 'symbol_event'").await;
+    assert_eq!(kinds, 4);
+}

@@ -1,0 +1,175 @@
+//! The indexer between a real Kafka and a real PostgreSQL.
+
+mod world;
+
+use prost::Message as _;
+use std::time::Duration;
+use unslide_model::{DebugId, Quality, ReportId};
+use unslide_proto::report::{LedgerRecord, Outcome, TerminalOutcome, ledger_record::Entry};
+use unslide_store::{positions, queries, slots, wakes};
+use unslide_stream::OutRecord;
+use world::{World, acme};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reports_are_stored_once_and_a_replay_changes_nothing() {
+    let world = World::new().await;
+    for n in 1..=30 {
+        world.send(n, 1, None).await;
+    }
+    // What should not be there: it is noted, and what follows is stored.
+    world.send_raw("acme", "{\"report\":").await;
+    world.send_raw("nobody", &world::report(40, 1, None)).await;
+    world.send(31, 1, None).await;
+    world.send(31, 1, None).await;
+    let running = world.start().await;
+    world.until("SELECT count(*) FROM reports", 31).await;
+    world.until("SELECT count(*) FROM unreadable_records", 2).await;
+    // Symbols come; a revision is asked for, made, and stored.
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let new = slots::Published {
+        debug_id: DebugId([0x11; 16]),
+        quality: Quality::Dwarf,
+        content_hash: unslide_model::ContentHash([1; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    let generation = slots::publish(&mut tx, &new).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let page = wakes::page(&mut tx, &new.debug_id, generation, None, 100).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(page.requested, 31);
+    for n in 1..=30 {
+        world.send(n, 2, Some(1)).await;
+    }
+    // The last one answers that nothing got better.
+    world.answer(31, 2, Outcome::Unchanged).await;
+    world.until("SELECT count(*) FROM reports WHERE revision = 2 AND status = 'complete'", 30).await;
+    world.until("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL", 0).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let stored = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
+    assert_eq!(stored.body().unwrap(), world::report(1, 2, Some(1)).into_bytes());
+    let apps = queries::apps::list(&mut tx).await.unwrap();
+    assert_eq!((apps[0].app.as_str(), apps[0].reports), ("com.acme.shop", 31));
+    drop(tx);
+    running.stop().await;
+
+    let before = world.dump().await;
+    for topic in [world.topics().output, world.topics().ledger] {
+        for mut position in positions::read(&world.store, &topic).await.unwrap() {
+            position.next_offset = 0;
+            positions::reset(&world.store, &position).await.unwrap();
+        }
+    }
+    let running = world.start().await;
+    world.until_caught_up().await;
+    running.stop().await;
+    assert_eq!(world.dump().await, before);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
+    let world = World::new().await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let new = slots::Published {
+        debug_id: DebugId([0x11; 16]),
+        quality: Quality::Dwarf,
+        content_hash: unslide_model::ContentHash([1; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &new).await.unwrap();
+    tx.commit().await.unwrap();
+    for n in 1..=10 {
+        world.send(n, 1, None).await;
+    }
+    for n in 1..=9 {
+        world.send(n, 2, Some(1)).await;
+    }
+    let running = world.start().await;
+    world.until("SELECT count(*) FROM reports WHERE revision = 2", 9).await;
+    world.until("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'", 1).await;
+    world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
+    running.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'").await, 1);
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_indexers_share_the_partitions_and_one_takes_over() {
+    let world = World::new().await;
+    let (first, second) = (world.start().await, world.start().await);
+    for n in 1..=40 {
+        world.send(n, 1, None).await;
+    }
+    world.until("SELECT count(*) FROM reports", 40).await;
+    world.until("SELECT count(DISTINCT owner) FROM partition_leases WHERE partition >= 0", 2).await;
+    first.stop().await;
+    for n in 41..=80 {
+        world.send(n, 1, None).await;
+    }
+    world.until("SELECT count(*) FROM reports", 80).await;
+    assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 80);
+    second.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
+    let world = World::new().await;
+    let running = world.start().await;
+    world.send(1, 1, None).await;
+    world.until("SELECT count(*) FROM reports", 1).await;
+    running.stop().await;
+    let good = positions::read(&world.store, &world.topics().output).await.unwrap();
+    let mut beyond = good[0].clone();
+    beyond.next_offset = 1_000_000;
+    let mut other = good[0].clone();
+    other.topic_id = "00".repeat(16);
+    for (bad, words) in [(beyond, "lies outside the log"), (other, "is another one than was read before")] {
+        positions::reset(&world.store, &bad).await.unwrap();
+        let running = world.start().await;
+        running.until_unready(words).await;
+        // Once an operator has put it right, it goes on by itself.
+        positions::reset(&world.store, &good[0]).await.unwrap();
+        running.until_ready().await;
+        running.stop().await;
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted() {
+    let world = World::new().await;
+    let running = world.start().await;
+    world.answer(1, 2, Outcome::Symbolicated).await;
+    let record = OutRecord::to(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
+    world.producer.send(&record).await.unwrap();
+    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'not_ledger'", 1).await;
+    running.until_ready().await;
+    running.stop().await;
+    world.end().await;
+}
+
+impl World {
+    /// Says in the ledger how a request ended.
+    async fn answer(&self, n: u8, revision: u32, outcome: Outcome) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let terminal = TerminalOutcome {
+            tenant: "acme".into(),
+            report_id: vec![n; 16].into(),
+            revision,
+            outcome: outcome.into(),
+            ..TerminalOutcome::default()
+        };
+        let record = LedgerRecord {
+            lane: "resymbolicate".into(),
+            worker: "test".into(),
+            at_micros: unslide_model::Clock::now_micros(&unslide_model::SystemClock),
+            entry: Some(Entry::Terminal(terminal)),
+        };
+        let record = OutRecord::to(self.topics().ledger, record.encode_to_vec());
+        self.producer.send(&record).await.unwrap();
+    }
+}

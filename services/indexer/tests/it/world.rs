@@ -1,0 +1,214 @@
+//! Topics and a database of one test's own, and indexers between them.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use unslide_indexer::{Config, Settings};
+use unslide_model::{Secret, SystemClock, TenantId};
+use unslide_proto::headers;
+use unslide_proto::topics::TopicNames;
+use unslide_runtime::Host;
+use unslide_store::Store;
+use unslide_store::tenants::{self, Limits};
+use unslide_stream::{OutRecord, Partitions, Producer, admin};
+use unslide_testkit::servers;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn acme() -> TenantId {
+    TenantId::new("acme").unwrap()
+}
+
+/// Report `n` of `acme`, enriched; with `generation` its image was found.
+pub fn report(n: u8, revision: u32, generation: Option<u64>) -> String {
+    let id = format!("{n:02x}").repeat(16);
+    let (status, image, counts) = match generation {
+        None => ("partial", r#""status":"missing""#.to_owned(), r#""total":2,"missing":1,"symbolicated":1"#),
+        Some(g) => {
+            ("complete", format!(r#""status":"found","generation":{g}"#), r#""total":2,"symbolicated":2"#)
+        }
+    };
+    format!(
+        r#"{{"report":{{"id":"{id}"}},"system":{{"CFBundleIdentifier":"com.acme.shop","CFBundleShortVersionString":"1.0","device_app_hash":"d{n}"}},"crash":{{"error":{{"type":"mach"}}}},"symbolication":{{"version":1,"engine":"unslide/0.1.0","revision":{revision},"status":"{status}","frames":{{{counts}}},"images":[{{"debug_id":"11111111-1111-1111-1111-111111111111","name":"Shop","arch":"arm64",{image}}}]}}}}"#
+    )
+}
+
+async fn execute(url: &str, statement: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+}
+
+pub struct World {
+    name: String,
+    url: String,
+    kafka: unslide_stream::Settings,
+    pub producer: Producer,
+    pub store: Store,
+}
+
+/// An indexer that runs.
+pub struct Running {
+    host: Host,
+    task: JoinHandle<Result<(), unslide_indexer::Error>>,
+}
+
+impl World {
+    pub async fn new() -> World {
+        let name = servers::unique("unslide-indexer").replace('-', "_");
+        execute(&servers::postgres(), &format!("CREATE DATABASE {name}")).await;
+        let server = servers::postgres();
+        let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
+        unslide_store::migrate(&Secret::new(url.clone())).await.unwrap();
+        let settings = unslide_store::Settings::with_url(url.clone());
+        let store = Store::connect(&settings, Arc::new(SystemClock)).await.unwrap();
+        let mut tx = store.tenant(&acme()).await.unwrap();
+        tenants::create(&mut tx, "Acme", &Limits::default()).await.unwrap();
+        tx.commit().await.unwrap();
+        let kafka = unslide_stream::Settings {
+            topic_prefix: format!("{name}."),
+            partitions: Partitions {
+                input: 1,
+                output: 4,
+                retry: 1,
+                overflow: 1,
+                resymbolicate: 1,
+                account: 1,
+                compacted: 1,
+            },
+            ..unslide_stream::Settings::single_broker(servers::kafka())
+        };
+        admin::create(&kafka).await.unwrap();
+        let producer = Producer::new(&kafka).unwrap();
+        World { name, url, kafka, producer, store }
+    }
+
+    pub fn topics(&self) -> TopicNames {
+        self.kafka.topics()
+    }
+
+    pub async fn send(&self, n: u8, revision: u32, generation: Option<u64>) {
+        let record = OutRecord::to(self.topics().output, report(n, revision, generation))
+            .key(format!("acme/{n}"))
+            .header(headers::TENANT, "acme")
+            .header(headers::ORIGIN_TOPIC, "in")
+            .header(headers::ORIGIN_PARTITION, "0")
+            .header(headers::ORIGIN_OFFSET, n.to_string());
+        self.producer.send(&record).await.unwrap();
+    }
+
+    pub async fn send_raw(&self, tenant: &'static str, value: &str) {
+        let record = OutRecord::to(self.topics().output, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send(&record).await.unwrap();
+    }
+
+    pub async fn start(&self) -> Running {
+        let host = Host::local().unwrap().for_service("indexer").unwrap();
+        let config = Config {
+            indexer: Settings { lease_seconds: 3, upkeep_seconds: 1, ..Settings::default() },
+            postgres: unslide_store::Settings::with_url(self.url.clone()),
+            kafka: self.kafka.clone(),
+        };
+        assert_eq!(config.validate(), []);
+        let task = tokio::spawn(unslide_indexer::run(config, host.clone()));
+        Running { host, task }
+    }
+
+    pub async fn number(&self, query: &str) -> i64 {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let query = AssertSqlSafe(query.to_owned());
+        sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0)
+    }
+
+    /// Waits until a query gives a number.
+    pub async fn until(&self, query: &str, wanted: i64) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.number(query).await;
+            if found == wanted {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{query}: {found} and not {wanted}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until every record that is in the topics now was read.
+    pub async fn until_caught_up(&self) {
+        for topic in [self.topics().output, self.topics().ledger] {
+            let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
+            for held in facts.partitions {
+                // What the idempotent producer wrote has no markers behind it.
+                let query = format!(
+                    "SELECT coalesce(max(next_offset), 0) FROM positions WHERE topic = '{topic}' AND partition = {}",
+                    held.partition
+                );
+                self.until(&query, held.end).await;
+            }
+        }
+    }
+
+    /// Everything that the indexer keeps, as text.
+    pub async fn dump(&self) -> String {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let mut dump = String::new();
+        for table in [
+            "report_keys",
+            "reports",
+            "report_bodies",
+            "waits",
+            "system_waits",
+            "app_days",
+            "app_devices",
+            "wanted_images",
+            "symbol_slots",
+            "outbox",
+            "unreadable_records",
+        ] {
+            let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t ORDER BY 1"));
+            for row in sqlx::query(query).fetch_all(&mut connection).await.unwrap() {
+                dump.push_str(&format!("{table} {}\n", row.get::<String, _>(0)));
+            }
+        }
+        dump
+    }
+
+    /// Leaves nothing behind.
+    pub async fn end(self) {
+        self.store.close().await;
+        admin::delete(&self.kafka).await.unwrap();
+        execute(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+    }
+}
+
+impl Running {
+    pub async fn stop(self) {
+        self.host.shutdown.begin();
+        tokio::time::timeout(PATIENCE, self.task).await.expect("it drains").unwrap().unwrap();
+    }
+
+    /// Waits until a probe fails with these words.
+    pub async fn until_unready(&self, words: &str) {
+        self.until(|answer| {
+            answer.probes.values().any(|p| p.reason.as_ref().is_some_and(|reason| reason.contains(words)))
+        })
+        .await;
+    }
+
+    pub async fn until_ready(&self) {
+        self.until(|answer| answer.ready && answer.probes.len() == 3).await;
+    }
+
+    async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = self.host.health.check().await;
+            if wanted(&answer) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{answer:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
