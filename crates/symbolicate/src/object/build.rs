@@ -4,6 +4,7 @@ use super::code::CodeMap;
 use super::dwarf::{self, Output, Stretch};
 use super::macho::{MachO, malformed};
 use super::symbols::{Extent, extents};
+use super::units::Budget;
 use super::{Built, Limits, ObjectError, ObjectKind, has_symbols};
 use crate::symcache::{Facts, Owner, Place, Scope, TooLarge, Writer};
 use unslide_model::Quality;
@@ -27,7 +28,7 @@ pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError>
     let mut warnings = Vec::new();
     let has_dwarf = !file.debug_section("__debug_info")?.is_empty();
     let stretches = if has_dwarf {
-        let mut output = Output { writer: &mut writer, limits };
+        let mut output = Output { writer: &mut writer, limits, budget: Budget::new(slice.len(), limits) };
         dwarf::stretches(&file, &code, &symbols, slice.len(), &mut output, &mut warnings)?
     } else {
         Vec::new()

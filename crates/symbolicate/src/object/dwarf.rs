@@ -15,6 +15,7 @@ use std::collections::HashMap;
 pub(super) struct Output<'w> {
     pub(super) writer: &'w mut Writer,
     pub(super) limits: &'w Limits,
+    pub(super) budget: Budget,
 }
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
@@ -30,11 +31,10 @@ pub(super) fn stretches(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Stretch>, ObjectError> {
     let limits = output.limits;
-    let mut budget = Budget::new(file_size, limits);
-    let mut units = Units::read(file, limits, &mut budget, warnings)?;
+    let mut units = Units::read(file, limits, &mut output.budget, warnings)?;
     let mut claims = Vec::new();
     for index in 0..units.len() {
-        match units.claims(index, code, limits, &mut budget) {
+        match units.claims(index, code, limits, &mut output.budget) {
             Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
             Err(Failure::Unit(error)) => warn(warnings, units.start_of(index), &error),
             Err(Failure::Object(error)) => return Err(error),
@@ -47,9 +47,8 @@ pub(super) fn stretches(
         owners: &owners,
         covered: Canvas::default(),
         entries_left: limits.max_entries,
-        ranges_left: limits.max_ranges,
-        rows_left: limits.max_rows,
-        budget,
+        ranges_left: Limits::of_file(limits.max_ranges, file_size),
+        rows_left: Limits::of_file(limits.max_rows, file_size),
         found: Vec::new(),
     };
     for index in 0..units.len() {
@@ -71,7 +70,6 @@ struct Pass<'p> {
     entries_left: u64,
     ranges_left: u64,
     rows_left: u64,
-    budget: Budget,
     found: Vec<Stretch>,
 }
 
@@ -83,7 +81,7 @@ impl Pass<'_> {
         output: &mut Output<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<(), ObjectError> {
-        let Some(mut unit) = units.whole(index) else { return Ok(()) };
+        let Some(mut unit) = units.whole(index, &mut output.budget)? else { return Ok(()) };
         let start = units.start_of(index);
         let mut check = |result: Result<(), Failure>| match result {
             Err(Failure::Unit(error)) => {
@@ -93,7 +91,7 @@ impl Pass<'_> {
             Err(Failure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        let (mut lines, result) = lines::read(&mut unit, self.code, &mut self.rows_left, &mut self.budget);
+        let (mut lines, result) = lines::read(&mut unit, self.code, &mut self.rows_left, &mut output.budget);
         check(result)?;
         let mut functions = Functions::new(self.code, output.limits.max_depth);
         let result = functions.read(
@@ -102,7 +100,7 @@ impl Pass<'_> {
             start,
             &mut self.entries_left,
             &mut self.ranges_left,
-            &mut self.budget,
+            &mut output.budget,
         );
         check(result)?;
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();

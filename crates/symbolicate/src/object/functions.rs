@@ -101,6 +101,7 @@ impl<'a> Units<'a> {
         let mut entry = unit.entries_raw(None)?;
         let mut addresses = Addresses::default();
         if let Some(abbreviation) = entry.read_abbreviation()? {
+            budget.spend(abbreviation.attributes().len() as u64)?;
             for spec in abbreviation.attributes() {
                 addresses.note(self, unit, &entry.read_attribute(*spec)?);
             }
@@ -167,6 +168,8 @@ impl<'c, 'a> Functions<'c, 'a> {
             *entries_left = entries_left
                 .checked_sub(1)
                 .ok_or_else(|| ObjectError::TooLarge("too many entries of debug information".into()))?;
+            // Attributes may take no bytes at all.
+            budget.spend(abbreviation.attributes().len() as u64)?;
             if usize::try_from(depth).is_ok_and(|depth| depth > self.max_depth) {
                 return Err(
                     ObjectError::TooLarge("entries of debug information nested too deep".into()).into()
@@ -239,10 +242,13 @@ impl<'c, 'a> Functions<'c, 'a> {
                 node.entry = addresses.low.and_then(|low| self.code.offset(low));
                 for reference in references.drain(..) {
                     if names.linkage.is_none() {
-                        names = names.or(units.names(reference));
+                        names = names.or(units.names(reference, budget)?);
                     }
                 }
                 node.name = names.best();
+                budget.spend(
+                    names.linkage.map_or(0, <[u8]>::len) as u64 + names.plain.map_or(0, <[u8]>::len) as u64,
+                )?;
             }
             self.nodes.push(node);
             around.push((depth, index));

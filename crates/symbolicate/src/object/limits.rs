@@ -14,11 +14,13 @@ pub struct Limits {
     pub max_export_bytes: usize,
     /// The most debug information entries.
     pub max_entries: u64,
+    /// The largest table of directories and files of one unit, in bytes.
+    pub max_line_header_bytes: u64,
     /// The deepest nesting of debug information entries.
     pub max_depth: usize,
-    /// The most rows of line tables.
+    /// The most rows of line tables; also no more than one for four bytes of the file.
     pub max_rows: u64,
-    /// The most address ranges of functions.
+    /// The most address ranges of functions; also no more than one for four bytes of the file.
     pub max_ranges: u64,
     /// The most steps from an entry to the entry that names it.
     pub max_origin_steps: usize,
@@ -31,21 +33,29 @@ pub struct Limits {
     pub max_output_bytes: usize,
 }
 
+impl Limits {
+    /// A limit for things of which a real file has far fewer than one for four bytes.
+    pub(super) fn of_file(limit: u64, file_size: usize) -> u64 {
+        limit.min(file_size as u64 / 4 + (1 << 20))
+    }
+}
+
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
             max_slices: 64,
-            max_units: 1 << 20,
+            max_units: 1 << 18,
             max_symbols: 16 << 20,
             max_export_bytes: 256 << 20,
             max_entries: 1 << 30,
+            max_line_header_bytes: 8 << 20,
             max_depth: 1024,
-            max_rows: 256 << 20,
+            max_rows: 64 << 20,
             max_ranges: 64 << 20,
             max_origin_steps: 16,
-            max_name_bytes: 64 << 10,
+            max_name_bytes: 16 << 10,
             max_read_factor: 16,
-            max_output_bytes: 2 << 30,
+            max_output_bytes: 1 << 30,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Line tables: for each address the file, line and column that the last row at or before it gives,
 //! within the sequence that it lies in.
 
+use super::ObjectError;
 use super::code::CodeMap;
 use super::dwarf::Output;
 use super::units::{Budget, Dwarf, Failure, Slice};
-use super::{Limits, ObjectError};
 use gimli::{ColumnType, Unit};
+use std::borrow::Cow;
 
 /// A place in the source from an address on; line 0 is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,9 +140,12 @@ impl Lines<'_> {
         if let Some(Some(known)) = self.files.known.get(index) {
             return Ok(*known);
         }
-        let path = self.files.path(index as u64, dwarf, output.limits);
+        let path = self.files.path(index as u64, dwarf, output)?;
         let file = match path {
-            Some(path) if !path.is_empty() => Some(output.writer.path(&path)?),
+            Some(path) if !path.is_empty() => {
+                output.budget.spend(path.len() as u64)?;
+                Some(output.writer.path(&path)?)
+            }
             _ => None,
         };
         if self.files.known.len() <= index {
@@ -157,28 +161,36 @@ const MAX_FILES: usize = 1 << 20;
 
 impl Files<'_> {
     /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
-    fn path(&self, index: u64, dwarf: &Dwarf<'_>, limits: &Limits) -> Option<String> {
-        let header = self.program.as_ref()?.header();
+    fn path(
+        &self,
+        index: u64,
+        dwarf: &Dwarf<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<Option<String>, ObjectError> {
+        let Some(program) = &self.program else { return Ok(None) };
+        let header = program.header();
         let is_5 = header.version() >= 5;
         // Up to version 4 indexes begin at 1: 0 is no file, and as a directory that of the compilation.
         let from_1 = |index: u64| usize::try_from(if is_5 { index } else { index.checked_sub(1)? }).ok();
-        let entry = header.file_names().get(from_1(index)?)?;
-        let text = |value| dwarf.attr_line_string(value).ok().map(|s| String::from_utf8_lossy(s.slice()));
+        let Some(entry) = from_1(index).and_then(|i| header.file_names().get(i)) else { return Ok(None) };
+        let mut text = |value| {
+            let text = dwarf.attr_line_string(value).map_or(&[][..], |text| text.slice());
+            output.budget.spend(text.len() as u64)?;
+            Ok::<_, ObjectError>(String::from_utf8_lossy(text))
+        };
         let name = text(entry.path_name())?;
         let mut path = String::new();
         if !is_absolute(&name) {
-            let directory = from_1(entry.directory_index())
-                .and_then(|i| header.include_directories().get(i))
-                .and_then(|value| text(*value))
-                .unwrap_or_default();
+            let directory = from_1(entry.directory_index()).and_then(|i| header.include_directories().get(i));
+            let directory = directory.map_or(Ok(Cow::Borrowed("")), |value| text(*value))?;
             if (!is_5 || entry.directory_index() != 0) && !is_absolute(&directory) {
                 append(&mut path, &String::from_utf8_lossy(self.directory));
             }
             append(&mut path, &directory);
         }
         append(&mut path, &name);
-        truncate(&mut path, limits.max_name_bytes);
-        Some(path)
+        truncate(&mut path, output.limits.max_name_bytes);
+        Ok(Some(path))
     }
 }
 

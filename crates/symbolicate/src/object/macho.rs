@@ -76,12 +76,13 @@ pub(super) struct MachO<'a> {
     pub(super) debug_id: Option<DebugId>,
     pub(super) text: Option<Range<u64>>,
     pub(super) sections: Vec<Section<'a>>,
+    /// The table and the names.
     symbols: Option<(&'a [u8], &'a [u8])>,
     function_starts: &'a [u8],
     exports: &'a [u8],
 }
 
-fn name16(bytes: &[u8]) -> &[u8] {
+fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|b| *b == 0).next().unwrap_or_default()
 }
 
@@ -175,7 +176,7 @@ impl<'a> MachO<'a> {
 
     /// `None` where the command is too short for what it says that it has.
     fn segment(&mut self, body: Data<'a>, is_64: bool, limits: &Limits) -> Option<Result<(), ObjectError>> {
-        let segment = name16(body.get(8, 16)?);
+        let segment = until_nul(body.get(8, 16)?);
         let (vm_address, vm_size) = (body.word(24, is_64)?, body.word(if is_64 { 32 } else { 28 }, is_64)?);
         if segment == b"__TEXT" && self.text.is_none() {
             match vm_address.checked_add(vm_size) {
@@ -200,8 +201,8 @@ impl<'a> MachO<'a> {
             let size = section.word(if is_64 { 40 } else { 36 }, is_64)?;
             let (offset, flags) = if is_64 { (48, 64) } else { (40, 56) };
             self.sections.push(Section {
-                segment: name16(section.get(16, 16)?),
-                name: name16(section.get(0, 16)?),
+                segment: until_nul(section.get(16, 16)?),
+                name: until_nul(section.get(0, 16)?),
                 addresses: address..address.saturating_add(size),
                 offset: section.u32(offset)?,
                 is_code: section.u32(flags)? & CODE_FLAGS != 0,
@@ -227,12 +228,17 @@ impl<'a> MachO<'a> {
             .ok_or_else(|| malformed("a section of debug information ends outside the file"))
     }
 
+    pub(super) fn symbol_names_size(&self) -> usize {
+        self.symbols.map_or(0, |(_, names)| names.len())
+    }
+
     pub(super) fn has_exports(&self) -> bool {
         !self.exports.is_empty()
     }
 
-    /// The symbols that are defined in sections, in the order of the table.
-    pub(super) fn symbols(&self) -> impl Iterator<Item = Symbol<'a>> + '_ {
+    /// The symbols that are defined in sections, in the order of the table, with at most this many
+    /// bytes of their names.
+    pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = Symbol<'a>> + '_ {
         let (table, names) = self.symbols.unwrap_or_default();
         let step = if self.is_64 { 16 } else { 12 };
         let is_64 = self.is_64;
@@ -245,7 +251,8 @@ impl<'a> MachO<'a> {
             if is_stab || !is_defined {
                 return None;
             }
-            let name = name16(names.get(entry.u32(0)? as usize..)?);
+            let name = names.get(entry.u32(0)? as usize..)?;
+            let name = until_nul(name.get(..name_bytes).unwrap_or(name));
             let name = name.strip_prefix(b"_").unwrap_or(name);
             Some(Symbol { name, address: entry.word(8, is_64)?, is_external })
         })

@@ -180,7 +180,7 @@ fn facts(slice: &[u8], limits: &Limits) -> Result<ObjectFacts, ObjectError> {
 
 /// True where the symbol table names machine code.
 fn has_symbols(file: &macho::MachO<'_>, code: &code::CodeMap) -> bool {
-    file.symbols().any(|symbol| code.section(symbol.address).is_some())
+    file.symbols(0).any(|symbol| code.section(symbol.address).is_some())
 }
 
 /// Builds the symcache of one slice. The same slice always gives the same bytes.

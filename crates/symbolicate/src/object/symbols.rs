@@ -31,7 +31,12 @@ pub(super) fn extents<'a>(
     let mut names: Vec<Name<'a>> = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
-    for symbol in file.symbols() {
+    // Real names hardly overlap in the table.
+    let mut name_bytes_left = 4 * file.symbol_names_size() + (1 << 20);
+    for symbol in file.symbols(limits.max_name_bytes) {
+        name_bytes_left = name_bytes_left
+            .checked_sub(symbol.name.len())
+            .ok_or_else(|| ObjectError::TooLarge("the names of symbols overlap".into()))?;
         if names.len() >= limits.max_symbols {
             return Err(ObjectError::TooLarge("too many symbols".into()));
         }
@@ -41,7 +46,7 @@ pub(super) fn extents<'a>(
         has_locals |= !symbol.is_external;
         names.push(Name {
             address: symbol.address,
-            name: lossy(symbol.name, limits),
+            name: String::from_utf8_lossy(symbol.name),
             source: Source::Symtab,
         });
     }
@@ -96,8 +101,4 @@ struct Name<'a> {
 /// Names that say nothing: none at all, compilers' temporary labels, and the file's own header.
 fn is_meaningless(name: &[u8]) -> bool {
     name.is_empty() || name.starts_with(b"ltmp") || name.starts_with(b"__mh_") || name.starts_with(b"_mh_")
-}
-
-fn lossy<'a>(name: &'a [u8], limits: &Limits) -> Cow<'a, str> {
-    String::from_utf8_lossy(name.get(..limits.max_name_bytes).unwrap_or(name))
 }

@@ -3,7 +3,9 @@
 
 use super::macho::{MachO, malformed, uleb};
 use super::{Limits, ObjectError};
-use gimli::{DwAt, EndianSlice, LittleEndian, SectionId, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
+use gimli::{
+    DwAt, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset, UnitSectionOffset,
+};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -77,7 +79,7 @@ pub(super) struct Units<'a> {
     pub(super) dwarf: Dwarf<'a>,
     entries: Vec<Entry<'a>>,
     names: HashMap<usize, Names<'a>>,
-    max_steps: usize,
+    limits: Limits,
 }
 
 /// The names that an entry has, itself or by reference.
@@ -132,21 +134,22 @@ impl<'a> Units<'a> {
         for header in headers {
             let UnitSectionOffset(start) = header.offset();
             let end = start.saturating_add(header.length_including_self());
-            let unit = match dwarf.unit(header) {
+            let unit = match pay(&dwarf, header, limits, budget).and_then(|()| Ok(dwarf.unit(header)?)) {
                 Ok(mut unit) => {
-                    if let Some(program) = unit.line_program.take() {
-                        budget.spend(program.header().header_length() as u64)?;
-                    }
+                    unit.line_program = None;
+                    let text = |text: Option<Slice<'_>>| text.map_or(0, |text| text.len() as u64);
+                    budget.spend(text(unit.name) + text(unit.comp_dir))?;
                     Some(unit)
                 }
-                Err(error) => {
+                Err(Failure::Unit(error)) => {
                     warn(warnings, start, &error);
                     None
                 }
+                Err(Failure::Object(error)) => return Err(error),
             };
             entries.push(Entry { header, start, end, unit });
         }
-        Ok(Units { dwarf, entries, names: HashMap::new(), max_steps: limits.max_origin_steps })
+        Ok(Units { dwarf, entries, names: HashMap::new(), limits: *limits })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -159,11 +162,21 @@ impl<'a> Units<'a> {
     }
 
     /// A unit with its line program; `None` for one that is damaged or only describes types.
-    pub(super) fn whole(&self, index: usize) -> Option<Unit<Slice<'a>>> {
-        let entry = self.entries.get(index)?;
-        entry.unit.as_ref()?;
-        matches!(entry.header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
-            .then(|| self.dwarf.unit(entry.header).ok())?
+    pub(super) fn whole(
+        &self,
+        index: usize,
+        budget: &mut Budget,
+    ) -> Result<Option<Unit<Slice<'a>>>, ObjectError> {
+        let is_code = |header: &UnitHeader<Slice<'a>>| {
+            matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
+        };
+        let Some(entry) = self.entries.get(index).filter(|e| e.unit.is_some() && is_code(&e.header)) else {
+            return Ok(None);
+        };
+        match pay(&self.dwarf, entry.header, &self.limits, budget) {
+            Err(Failure::Object(error)) => Err(error),
+            _ => Ok(self.dwarf.unit(entry.header).ok()),
+        }
     }
 
     pub(super) fn start_of(&self, index: usize) -> usize {
@@ -178,37 +191,49 @@ impl<'a> Units<'a> {
 
     /// The names of the entry at an offset of `.debug_info`, following references a bounded number
     /// of steps. What cannot be read counts as nameless.
-    pub(super) fn names(&mut self, offset: usize) -> Names<'a> {
+    pub(super) fn names(&mut self, offset: usize, budget: &mut Budget) -> Result<Names<'a>, ObjectError> {
         if let Some(known) = self.names.get(&offset) {
-            return *known;
+            return Ok(*known);
         }
         let mut found = Names::default();
         let mut todo = vec![offset];
         let mut steps = 0;
-        while let Some(next) = todo.pop().filter(|_| steps < self.max_steps) {
+        while let Some(next) = todo.pop().filter(|_| steps < self.limits.max_origin_steps) {
             steps += 1;
             if let Some(known) = self.names.get(&next) {
                 found = found.or(*known);
-            } else if let Ok(own) = self.own_names(next, &mut todo) {
-                found = found.or(own);
+            } else {
+                match self.own_names(next, &mut todo, budget) {
+                    Ok(own) => found = found.or(own),
+                    Err(Failure::Unit(_)) => {}
+                    Err(Failure::Object(error)) => return Err(error),
+                }
             }
             if found.linkage.is_some() {
                 break;
             }
         }
         self.names.insert(offset, found);
-        found
+        Ok(found)
     }
 
-    fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> Result<Names<'a>, gimli::Error> {
+    fn own_names(
+        &self,
+        offset: usize,
+        references: &mut Vec<usize>,
+        budget: &mut Budget,
+    ) -> Result<Names<'a>, Failure> {
         let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
         let mut names = Names::default();
         let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(names) };
+        budget.spend(abbreviation.attributes().len() as u64)?;
         for spec in abbreviation.attributes() {
             let attribute = entry.read_attribute(*spec)?;
             read_name(&self.dwarf, unit, start, attribute.name(), &attribute, &mut names, references);
         }
+        budget
+            .spend(names.linkage.map_or(0, <[u8]>::len) as u64 + names.plain.map_or(0, <[u8]>::len) as u64)?;
         Ok(names)
     }
 }
@@ -243,6 +268,47 @@ pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error
     if warnings.len() < MOST {
         warnings.push(format!("unit {unit:#x} of the debug information: {error}"));
     }
+}
+
+/// Pays for what gimli reads at once when it reads a unit: the attributes of its first entry, and its
+/// tables of directories and files, which take many times their size in memory.
+fn pay<'a>(
+    dwarf: &Dwarf<'a>,
+    header: UnitHeader<Slice<'a>>,
+    limits: &Limits,
+    budget: &mut Budget,
+) -> Result<(), Failure> {
+    let abbreviations = dwarf.abbreviations(&header)?;
+    let mut entry = header.entries_raw(&abbreviations, None)?;
+    let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(()) };
+    budget.spend(abbreviation.attributes().len() as u64)?;
+    for spec in abbreviation.attributes() {
+        let attribute = entry.read_attribute(*spec)?;
+        if let (gimli::DW_AT_stmt_list, gimli::AttributeValue::DebugLineRef(offset)) =
+            (attribute.name(), attribute.value())
+        {
+            let size =
+                line_header_size(dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default());
+            budget.spend(size)?;
+            if size > limits.max_line_header_bytes {
+                return Err(
+                    ObjectError::TooLarge("too many directories and files in a line table".into()).into()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `header_length` of the line table that begins here; 0 where it is cut off.
+fn line_header_size(table: &[u8]) -> u64 {
+    let word = |at: usize, len: usize| {
+        let bytes = table.get(at..at + len)?;
+        Some(bytes.iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte)))
+    };
+    let (at, size) = if word(0, 4) == Some(0xFFFF_FFFF) { (12, 8) } else { (4, 4) };
+    let at = if word(at, 2).is_some_and(|version| version >= 5) { at + 4 } else { at + 2 };
+    word(at, size).unwrap_or(0).min(table.len() as u64)
 }
 
 /// Bytes of the abbreviation table that begins here.

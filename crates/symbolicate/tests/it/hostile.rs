@@ -138,6 +138,36 @@ fn a_line_program_without_end_is_bounded() {
 }
 
 #[test]
+fn entries_with_endless_attributes_that_take_no_bytes_are_too_large() {
+    // One abbreviation with 20,000 flags, and a unit of 20,000 such entries of one byte.
+    let mut table = vec![1, 0x11, 1, 0, 0, 2, 0x34, 0];
+    table.extend([0x3F, 0x19].repeat(20_000));
+    table.extend([0, 0, 0]);
+    let entries = [&[1][..], &[2; 20_000], &[0]].concat();
+    let file =
+        File { dwarf: vec![("__debug_info", unit(&entries)), ("__debug_abbrev", table)], ..File::default() };
+    assert!(matches!(build(&file), Err(ObjectError::TooLarge(_))));
+}
+
+#[test]
+fn symbols_that_share_one_long_name_are_too_large() {
+    let name: &'static str = "x".repeat(200_000).leak();
+    let mut symbols = vec![(name, CODE)];
+    symbols.extend((0..2000).map(|i| ("", CODE + i)));
+    let file = File { symbols, ..File::default() };
+    let mut bytes = file.bytes();
+    assert!(object::build(&bytes, &Limits::default()).is_ok());
+    // Every symbol has the first one's name.
+    let table =
+        bytes.windows(16).position(|w| w[..8] == [1, 0, 0, 0, 0x0F, 1, 0, 0] && w[8..] == CODE.to_le_bytes());
+    let table = table.unwrap();
+    for i in 0..=2000 {
+        bytes[table + 16 * i..][..4].copy_from_slice(&1_u32.to_le_bytes());
+    }
+    assert!(matches!(object::build(&bytes, &Limits::default()), Err(ObjectError::TooLarge(_))));
+}
+
+#[test]
 fn tables_outside_the_file_are_malformed() {
     let mut file = with_entries(&[function("f", CODE, 8), vec![0]]);
     file.symbols = vec![("_f", CODE)];
