@@ -11,6 +11,7 @@ mod context;
 mod engine;
 mod gather;
 mod membership;
+mod prepare;
 mod rewind;
 mod slots;
 #[cfg(test)]
@@ -181,7 +182,7 @@ pub enum LaneError {
         lane: String,
         /// What is wrong.
         #[source]
-        source: StreamError,
+        source: Box<StreamError>,
     },
     /// Another process uses the same worker name.
     #[error(

@@ -10,6 +10,8 @@ mod producer;
 mod record;
 mod settings;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod topic_facts;
 
 pub use error::StreamError;

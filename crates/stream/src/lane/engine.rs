@@ -1,20 +1,18 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
-use super::attempts::{Attempts, GIVE_UP};
-use super::context::{LaneContext, Mark, Place, offsets, places};
+use super::attempts::Attempts;
+use super::context::{LaneContext, Mark, Place, places};
 use super::gather::{Gather, Held};
-use super::slots::{Batch, Prepared, Ready, Slot};
+use super::slots::{Batch, Ready, Slot};
 use super::transaction::TxProducer;
-use super::{
-    LaneConfig, LaneError, LaneStatus, Observer, Pause, Processor, Refusal, Stop, membership, rewind,
-};
+use super::{LaneConfig, LaneError, LaneStatus, Observer, Processor, Stop, membership, rewind};
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
+use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::{Message, Offset};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -26,7 +24,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// How long one wait for a preparation lasts, between polls.
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long the coordinator may take to note an attempt.
-const NOTE: Duration = Duration::from_secs(2);
+pub(super) const NOTE: Duration = Duration::from_secs(2);
 
 pub(super) struct Engine<P> {
     pub(super) lane: LaneConfig,
@@ -35,18 +33,18 @@ pub(super) struct Engine<P> {
     pub(super) observer: Arc<dyn Observer>,
     status: watch::Sender<LaneStatus>,
     pub(super) stop: Arc<Stop>,
-    runtime: tokio::runtime::Handle,
+    pub(super) runtime: tokio::runtime::Handle,
     pub(super) consumer: Arc<BaseConsumer<LaneContext>>,
     pub(super) producer: TxProducer,
     /// The producer has fenced its predecessors off and may be used.
     pub(super) producing: bool,
     /// Partitions have to be set back to their committed offsets before anything else.
     pub(super) rewinding: bool,
-    topics: Vec<Arc<str>>,
-    gather: Gather,
+    pub(super) topics: Vec<Arc<str>>,
+    pub(super) gather: Gather,
     /// Batches that were cut up and go before what is gathered.
-    backlog: VecDeque<Batch>,
-    slot: Slot,
+    pub(super) backlog: VecDeque<Batch>,
+    pub(super) slot: Slot,
     pub(super) ready: VecDeque<Ready>,
     /// Why nothing is prepared or written for now.
     pub(super) paused: Option<String>,
@@ -58,7 +56,6 @@ pub(super) struct Engine<P> {
 }
 
 impl<P: Processor> Engine<P> {
-    #[expect(clippy::needless_pass_by_value, reason = "the thread owns all of it")]
     pub(super) fn open(
         settings: &Settings,
         lane: LaneConfig,
@@ -68,7 +65,7 @@ impl<P: Processor> Engine<P> {
         stop: Arc<Stop>,
         runtime: tokio::runtime::Handle,
     ) -> Result<Engine<P>, LaneError> {
-        let failed = |source| LaneError::Client { lane: lane.name.clone(), source };
+        let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
         let mut config = settings.consumer();
         config
@@ -173,7 +170,7 @@ impl<P: Processor> Engine<P> {
     }
 
     fn failed(&self, source: StreamError) -> LaneError {
-        LaneError::Client { lane: self.lane.name.clone(), source }
+        LaneError::Client { lane: self.lane.name.clone(), source: Box::new(source) }
     }
 
     // ---- polling -------------------------------------------------------------------------------
@@ -325,211 +322,6 @@ impl<P: Processor> Engine<P> {
             Ok(()) => self.rewinding = false,
             Err(e) => tracing::warn!(error = %e, "can't go back to the committed offsets yet"),
         }
-    }
-
-    // ---- preparing -----------------------------------------------------------------------------
-
-    fn prepare_next(&mut self) {
-        match std::mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Waiting { batch, until } if Instant::now() >= until => self.begin_batch(batch),
-            Slot::Marking { batch, until } => {
-                let unanswered = self.consumer.context().ownership.lock().unanswered;
-                // Without an answer the batch goes on: a lost note costs at most one more try.
-                if unanswered == 0 || Instant::now() >= until {
-                    self.spawn(batch);
-                } else {
-                    self.slot = Slot::Marking { batch, until };
-                }
-            }
-            Slot::Empty => {
-                if let Some(batch) = self.next_batch() {
-                    self.begin_batch(batch);
-                }
-            }
-            other => self.slot = other,
-        }
-    }
-
-    fn next_batch(&mut self) -> Option<Batch> {
-        if let Some(batch) = self.backlog.pop_front() {
-            return Some(batch);
-        }
-        if !self.gather.is_due() {
-            return None;
-        }
-        self.read_marks();
-        let ownership = self.consumer.context().ownership.lock();
-        let limit = self.lane.batch.records;
-        let held = self.gather.take(|place| match ownership.owned.get(place).map(|o| o.mark) {
-            Some(Mark::Clear { attempts }) => attempts.alone > 0,
-            Some(Mark::Known { attempts, .. }) => attempts.again(limit).alone > 0,
-            Some(Mark::Written { attempts, .. }) => attempts.alone > 0,
-            Some(Mark::Unread) | None => false,
-        });
-        (!held.is_empty()).then_some(Batch { held })
-    }
-
-    /// Reads the committed offsets' metadata of partitions whose first records have come.
-    fn read_marks(&mut self) {
-        let unread: Vec<Place> = {
-            let ownership = self.consumer.context().ownership.lock();
-            let unread = |mark: &Mark| matches!(mark, Mark::Unread);
-            let places = ownership.owned.iter().filter(|(_, o)| o.touched && unread(&o.mark));
-            places.map(|(place, _)| place.clone()).collect()
-        };
-        if unread.is_empty() {
-            return;
-        }
-        // The first records have come, so the coordinator knows these offsets and answers at once.
-        let list = match self.consumer.committed_offsets(places(&unread), NOTE) {
-            Ok(list) => list,
-            Err(e) => {
-                tracing::debug!(error = %e, "the attempts could not be read");
-                return;
-            }
-        };
-        let mut ownership = self.consumer.context().ownership.lock();
-        for element in list.elements() {
-            let place: Place = (element.topic().into(), element.partition());
-            let offset = match element.offset() {
-                Offset::Offset(offset) if element.error().is_ok() => Some(offset),
-                _ => None,
-            };
-            let attempts = Attempts::parse(element.metadata());
-            if attempts.attempt > 1 {
-                tracing::warn!(
-                    topic = &*place.0,
-                    partition = place.1,
-                    attempts = attempts.attempt,
-                    "earlier workers died at the first record of this partition"
-                );
-            }
-            if let Some(owned) = ownership.owned.get_mut(&place) {
-                owned.mark = Mark::Known { offset, attempts };
-            }
-        }
-    }
-
-    /// Notes an attempt for partitions that have none yet, and then has the batch prepared.
-    fn begin_batch(&mut self, batch: Batch) {
-        let limit = self.lane.batch.records;
-        let mut notes = Vec::new();
-        {
-            let mut ownership = self.consumer.context().ownership.lock();
-            for held in &batch.held {
-                let place = held.place();
-                let Some(owned) = ownership.owned.get_mut(&place) else { continue };
-                if let Mark::Known { offset, attempts } = owned.mark {
-                    // Nothing committed yet: the first record's own offset.
-                    let offset = offset.unwrap_or(held.record.at.offset);
-                    let attempts = attempts.again(limit);
-                    owned.mark = Mark::Written { offset, attempts };
-                    notes.push((place, offset, attempts));
-                }
-            }
-        }
-        if let [(_, _, attempts)] = notes[..]
-            && attempts.attempt >= GIVE_UP
-            && batch.held.len() == 1
-        {
-            return self.refuse(batch, &Refusal::KillsWorker { attempts: attempts.attempt });
-        }
-        if notes.is_empty() {
-            return self.spawn(batch);
-        }
-        let entries = notes.iter().map(|(place, offset, attempts)| (place, *offset, *attempts));
-        match offsets(entries) {
-            Ok(list) => LaneContext::note(&self.consumer, list),
-            Err(e) => tracing::warn!(error = %e, "an attempt could not be noted"),
-        }
-        self.slot = Slot::Marking { batch, until: Instant::now() + NOTE };
-    }
-
-    fn refuse(&mut self, batch: Batch, why: &Refusal) {
-        let done = batch.held.iter().map(|held| self.processor.refused(&held.record, why)).collect();
-        self.ready.push_back(Ready::new(batch.held, done));
-    }
-
-    fn spawn(&mut self, batch: Batch) {
-        let (sender, result) = mpsc::channel();
-        let work = Arc::clone(&self.processor).prepare(batch.records());
-        let task = self.runtime.spawn(work);
-        self.runtime.spawn(async move {
-            let prepared = match task.await {
-                Ok(Ok(done)) => Prepared::Done(done),
-                Ok(Err(pause)) => Prepared::Paused(pause),
-                Err(e) => Prepared::Panicked(e.to_string()),
-            };
-            // The lane may have let go of the batch meanwhile.
-            let _ = sender.send(prepared);
-        });
-        self.slot = Slot::Preparing { batch, result };
-    }
-
-    /// Takes what was prepared, where the batch before it is committed.
-    fn take_prepared(&mut self) -> Result<(), LaneError> {
-        if !self.ready.is_empty() {
-            return Ok(());
-        }
-        let Slot::Preparing { result, .. } = &self.slot else { return Ok(()) };
-        let prepared = match result.try_recv() {
-            Ok(prepared) => prepared,
-            Err(mpsc::TryRecvError::Empty) => return Ok(()),
-            Err(mpsc::TryRecvError::Disconnected) => Prepared::Panicked("the runtime has ended".to_owned()),
-        };
-        let Slot::Preparing { batch, .. } = std::mem::replace(&mut self.slot, Slot::Empty) else {
-            return Ok(());
-        };
-        match prepared {
-            Prepared::Done(done) if done.len() == batch.held.len() => {
-                self.paused = None;
-                self.ready.push_back(Ready::new(batch.held, done));
-            }
-            Prepared::Done(done) => {
-                let lane = self.lane.name.clone();
-                return Err(LaneError::Miscount { lane, got: done.len(), asked: batch.held.len() });
-            }
-            Prepared::Paused(pause) => self.pause(batch, pause),
-            Prepared::Panicked(detail) if self.stop.asked() => {
-                tracing::warn!("a batch was given up while stopping: {detail}");
-            }
-            Prepared::Panicked(detail) if batch.held.len() == 1 => {
-                tracing::error!("preparing {:?} panicked: {detail}", batch.held[0].record.at);
-                self.refuse(batch, &Refusal::Panicked { detail });
-            }
-            Prepared::Panicked(detail) => {
-                tracing::error!(records = batch.held.len(), "preparing a batch panicked: {detail}");
-                let singles = batch.held.into_iter().map(|held| Batch { held: vec![held] });
-                self.backlog.extend(singles);
-            }
-        }
-        Ok(())
-    }
-
-    fn pause(&mut self, batch: Batch, pause: Pause) {
-        tracing::warn!(wait_seconds = pause.wait.as_secs_f64(), "the lane pauses: {}", pause.reason);
-        self.paused = Some(pause.reason);
-        // Waiting is no attempt: the process lives.
-        let mut written = Vec::new();
-        {
-            let mut ownership = self.consumer.context().ownership.lock();
-            let touched: BTreeSet<Place> = batch.held.iter().map(Held::place).collect();
-            for place in touched {
-                if let Some(owned) = ownership.owned.get_mut(&place)
-                    && let Mark::Written { offset, attempts } = owned.mark
-                {
-                    owned.mark = Mark::Known { offset: Some(offset), attempts: attempts.taken_back() };
-                    written.push((place, offset, attempts));
-                }
-            }
-        }
-        let entries = written.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
-        match offsets(entries) {
-            Ok(list) if list.count() > 0 => LaneContext::note(&self.consumer, list),
-            Ok(_) => {}
-            Err(e) => tracing::warn!(error = %e, "an attempt could not be taken back"),
-        }
-        self.slot = Slot::Waiting { batch, until: Instant::now() + pause.wait };
     }
 
     // ---- flow and figures ----------------------------------------------------------------------

@@ -10,6 +10,15 @@ use unslide_testkit::servers;
 
 pub(super) type Failpoint = Arc<dyn Fn() -> bool + Send + Sync>;
 
+fn incompressible(bytes: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(next).collect()
+}
+
 struct Copier {
     names: unslide_proto::topics::TopicNames,
     pauses: Mutex<u32>,
@@ -20,7 +29,7 @@ impl Copier {
     fn one(&self, record: &Record) -> Done {
         let text = record.value.clone().unwrap_or_default();
         assert_ne!(&text[..], b"panic", "asked to");
-        let value = if &text[..] == b"too large" { vec![b'x'; 3 << 20].into() } else { text };
+        let value = if &text[..] == b"too large" { incompressible(3 << 20).into() } else { text };
         self.done(record, &self.names.output, value, Outcome::Symbolicated, "")
     }
 
@@ -229,6 +238,39 @@ async fn a_zombie_that_wakes_up_inside_its_transaction_is_fenced_off() {
     assert!(end.is_err(), "a fenced lane ends with an error");
     assert_once(&bench.outputs(100).await, 100);
     stop(lane).await;
+    bench.done().await;
+}
+
+/// The broker aborts a transaction that stays open too long, and fences its producer off. The lane
+/// makes a new producer, goes back to what is committed, and does the batch again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_the_broker_aborts_is_done_again() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..60)).await;
+    let calls = std::sync::atomic::AtomicU32::new(0);
+    let stall: Failpoint = Arc::new(move || {
+        if calls.fetch_add(1, Ordering::SeqCst) == 1 {
+            // Longer than the time-out and than the broker's interval of looking for such.
+            std::thread::sleep(Duration::from_secs(14));
+        }
+        false
+    });
+    let (settings, copier) = (bench.settings.clone(), bench.copier());
+    let mut config = bench.config("w");
+    config.timings.transaction = Duration::from_secs(2);
+    let runtime = tokio::runtime::Handle::current();
+    let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: Mutex::new(None) });
+    let lane_stop = Arc::clone(&stop);
+    let lane = std::thread::spawn(move || {
+        let (status, _) = watch::channel(LaneStatus::default());
+        let mut engine =
+            Engine::open(&settings, config, copier, Arc::new(Unobserved), status, lane_stop, runtime)?;
+        engine.producer.before_commit = Some(stall);
+        engine.run()
+    });
+    assert_once(&bench.outputs(60).await, 60);
+    stop.asked.store(true, Ordering::Release);
+    tokio::task::spawn_blocking(move || lane.join().unwrap()).await.unwrap().unwrap();
     bench.done().await;
 }
 

@@ -1,0 +1,212 @@
+//! The clients against a real Kafka.
+
+use crate::admin::{self, Created};
+use crate::{
+    BatchLimits, OutRecord, PositionedConsumer, Producer, Settings, StreamError, TailEvent, TailReader,
+    topic_facts,
+};
+use parking_lot::Mutex;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_model::SystemClock;
+use unslide_testkit::servers;
+
+async fn installation() -> Settings {
+    let mut settings = Settings::single_broker(servers::kafka());
+    settings.topic_prefix = format!("{}.", servers::unique("stream"));
+    admin::create(&settings).await.unwrap();
+    settings
+}
+
+const LIMITS: BatchLimits = BatchLimits { records: 100, bytes: 1 << 20, wait: Duration::from_millis(500) };
+
+fn fill(settings: &Settings, topic: &str, partition: i32, texts: &[&str]) {
+    let producer: BaseProducer = settings.producer().create().unwrap();
+    for text in texts {
+        let record: BaseRecord<'_, (), str> = BaseRecord::to(topic).partition(partition).payload(text);
+        producer.send(record).map_err(|(e, _)| e).unwrap();
+    }
+    producer.flush(Duration::from_secs(10)).unwrap();
+}
+
+fn texts(records: &[crate::Record]) -> Vec<String> {
+    records.iter().map(|r| String::from_utf8_lossy(r.value.as_ref().unwrap()).into_owned()).collect()
+}
+
+#[tokio::test]
+async fn topics_are_created_once_and_checked() {
+    let settings = installation().await;
+    let again = admin::create(&settings).await.unwrap();
+    assert_eq!(again.len(), 11);
+    assert!(again.iter().all(|(_, created)| *created == Created::Existing));
+    admin::verify(&settings).await.unwrap();
+
+    let strict =
+        Settings { relaxed: false, replication_factor: 3, min_insync_replicas: 2, ..settings.clone() };
+    let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
+    let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings.clone() };
+    for (wrong, word, count) in [
+        (strict, "min.insync.replicas", 11),
+        (larger, "max.message.bytes", 8),
+        (elsewhere, "does not exist", 11),
+    ] {
+        match admin::verify(&wrong).await {
+            Err(StreamError::Topics(problems)) => {
+                assert_eq!(problems.len(), count, "{problems:?}");
+                assert!(problems.iter().all(|p| p.contains(word)), "{problems:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_topic_that_was_created_anew_has_another_id() {
+    let settings = installation().await;
+    let topic = settings.topics().output;
+    fill(&settings, &topic, 1, &["a", "b"]);
+    let before = topic_facts(&settings, &topic).await.unwrap();
+    assert_eq!(
+        before.partitions.iter().map(|p| (p.partition, p.end)).collect::<Vec<_>>(),
+        [(0, 0), (1, 2), (2, 0), (3, 0)]
+    );
+    assert_eq!(topic_facts(&settings, &topic).await.unwrap().id, before.id);
+    admin::delete(&settings).await.unwrap();
+    let mut after = before.id;
+    for _ in 0..100 {
+        // A broker takes a moment to forget a deleted topic.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if admin::create(&settings).await.is_ok()
+            && let Ok(facts) = topic_facts(&settings, &topic).await
+        {
+            after = facts.id;
+            if after != before.id {
+                break;
+            }
+        }
+    }
+    assert_ne!(after, before.id);
+    assert!(matches!(
+        topic_facts(&settings, "no.such.topic").await,
+        Err(StreamError::NoTopic(name)) if name == "no.such.topic"
+    ));
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_positioned_reader_keeps_to_its_positions_and_limits() {
+    let settings = installation().await;
+    let topic = settings.topics().output;
+    fill(&settings, &topic, 0, &["a", "b", "c", "d", "e"]);
+    fill(&settings, &topic, 1, &["x"]);
+    let mut reader = PositionedConsumer::open(&settings, &topic, &[(0, 2), (1, 1)]).await.unwrap();
+    let two = reader.next_batch(BatchLimits { records: 2, ..LIMITS }).await.unwrap();
+    assert_eq!(texts(&two.records), ["c", "d"]);
+    let rest = reader.next_batch(LIMITS).await.unwrap();
+    assert_eq!(texts(&rest.records), ["e"]);
+    reader.seek(&[(0, 0)]).unwrap();
+    let small = reader.next_batch(BatchLimits { bytes: 2, ..LIMITS }).await.unwrap();
+    assert_eq!(texts(&small.records), ["a", "b"]);
+    assert_eq!(texts(&reader.next_batch(LIMITS).await.unwrap().records), ["c", "d", "e"]);
+    match PositionedConsumer::open(&settings, &topic, &[(0, 6)]).await.map(|_| ()) {
+        Err(StreamError::OutOfRange { offset: 6, start: 0, end: 5, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_transaction_aborted_is_never_read() {
+    let settings = installation().await;
+    let topic = settings.topics().output;
+    let mut config = settings.producer();
+    config.set("transactional.id", format!("{topic}.t"));
+    let producer: BaseProducer = config.create().unwrap();
+    let wait = Duration::from_secs(10);
+    let send = |text: &str| {
+        let record: BaseRecord<'_, (), str> = BaseRecord::to(&topic).partition(0).payload(text);
+        producer.send(record).map_err(|(e, _)| e).unwrap();
+    };
+    let transactions = || {
+        producer.init_transactions(wait)?;
+        producer.begin_transaction()?;
+        send("never");
+        producer.flush(wait)?;
+        producer.abort_transaction(wait)?;
+        producer.begin_transaction()?;
+        send("seen");
+        producer.commit_transaction(wait)
+    };
+    let outcome: rdkafka::error::KafkaResult<()> = transactions();
+    outcome.unwrap();
+    let mut reader = PositionedConsumer::open(&settings, &topic, &[(0, 0)]).await.unwrap();
+    let batch = reader.next_batch(LIMITS).await.unwrap();
+    assert_eq!((texts(&batch.records), batch.ends), (vec!["seen".to_owned()], vec![0]));
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_table_is_read_to_its_end_and_followed() {
+    let settings = installation().await;
+    let topic = settings.topics().tenant_config;
+    let producer = Producer::new(&settings).unwrap();
+    let write = async |key: &str, value: &str| {
+        producer.send(&OutRecord::to(topic.as_str(), value.to_owned()).key(key.to_owned())).await.unwrap()
+    };
+    let start = || {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&seen);
+        let reader = TailReader::start(&settings, &topic, Arc::new(SystemClock), move |event| {
+            if let TailEvent::Record(record) = event {
+                told.lock().extend(texts(&[record]));
+            }
+        });
+        (reader.unwrap(), seen)
+    };
+    // An empty table has an end as well.
+    let (early, nothing) = start();
+    tokio::time::timeout(Duration::from_secs(20), early.caught_up()).await.unwrap().unwrap();
+    assert!(nothing.lock().is_empty());
+    drop(early);
+
+    for n in 0..50 {
+        write(&format!("k{n}"), &n.to_string()).await;
+    }
+    let (reader, seen) = start();
+    tokio::time::timeout(Duration::from_secs(20), reader.caught_up()).await.unwrap().unwrap();
+    assert_eq!(seen.lock().len(), 50);
+    // What was written before a refresh is known after it, without any other wait.
+    for n in 50..55 {
+        write("k", &n.to_string()).await;
+        reader.refresh(Duration::from_secs(10)).await.unwrap();
+        assert_eq!(seen.lock().last().map(String::as_str), Some(n.to_string().as_str()));
+    }
+    assert!(reader.progress().borrow().read_through_micros.is_some());
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
+    let settings = installation().await;
+    let topic = settings.topics().ledger;
+    let producer = Producer::new(&settings).unwrap();
+    let first = producer.send(&OutRecord::to(topic.as_str(), "a")).await.unwrap();
+    let second = producer.send(&OutRecord::to(topic.as_str(), "b")).await.unwrap();
+    assert_eq!((first.offset, second.offset), (0, 1));
+    assert_eq!(producer.probe(&topic, Duration::from_secs(10)).await.unwrap(), 1);
+    // The ledger takes a megabyte; what does not shrink below it is refused by the broker.
+    let mut state = 1u32;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(2 << 20)
+    .collect();
+    let refused = producer.send(&OutRecord::to(topic.as_str(), noise)).await;
+    assert!(matches!(refused, Err(StreamError::TooLarge { bytes, .. }) if bytes > 2 << 20), "{refused:?}");
+    let over = producer.send(&OutRecord::to(topic.as_str(), vec![0; settings.max_output_bytes() + 1])).await;
+    assert!(matches!(over, Err(StreamError::TooLarge { .. })), "{over:?}");
+    admin::delete(&settings).await.unwrap();
+}
