@@ -48,15 +48,16 @@ pub fn binary(name: &str) -> PathBuf {
     folder().join(name)
 }
 
-/// The arm64 DWARF file of a published dSYM with Swift, fetched with `npm pack`. `Err` says why there
-/// is none, where the registry cannot be reached; the test that wanted it then says so and ends.
+/// The DWARF files of a published dSYM with Swift, fetched with `npm pack`: for devices (arm64), and for
+/// simulators (arm64 and x86_64). `Err` says why there is none, where the registry cannot be reached;
+/// the test that wanted it then says so and ends.
 ///
 /// # Errors
 /// The registry's or npm's own words.
 ///
 /// # Panics
 /// Where the package is not the one that was pinned.
-pub fn canvas_dsym() -> Result<PathBuf, String> {
+pub fn canvas_dsyms() -> Result<[PathBuf; 2], String> {
     static CANVAS_FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = CANVAS_FOLDER.get_or_init(|| {
         let name = format!("canvas-{}", &CANVAS_SHA512[..16]);
@@ -83,8 +84,19 @@ pub fn canvas_dsym() -> Result<PathBuf, String> {
         std::fs::remove_file(target.join(&file)).map_err(|e| e.to_string())?;
         Ok(settle(&target, &name))
     });
-    let dsym = "package/platforms/ios/CanvasNative.xcframework/ios-arm64/dSYMs/CanvasNative.framework.dSYM";
-    folder.clone().map(|folder| folder.join(dsym).join("Contents/Resources/DWARF/CanvasNative"))
+    let dsym = |folder: &Path, platform: &str| {
+        let framework = folder.join("package/platforms/ios/CanvasNative.xcframework").join(platform);
+        framework.join("dSYMs/CanvasNative.framework.dSYM/Contents/Resources/DWARF/CanvasNative")
+    };
+    folder.clone().map(|folder| ["ios-arm64", "ios-arm64_x86_64-simulator"].map(|one| dsym(&folder, one)))
+}
+
+/// The one of [`canvas_dsyms`] for devices.
+///
+/// # Errors
+/// As [`canvas_dsyms`].
+pub fn canvas_dsym() -> Result<PathBuf, String> {
+    canvas_dsyms().map(|[device, _]| device)
 }
 
 /// Runs a command that must succeed, and returns what it printed.

@@ -134,9 +134,9 @@ fn names_are_demangled_as_llvm_does() {
 
 #[test]
 fn names_of_a_published_library_are_demangled_as_llvm_does() {
-    match fixtures::canvas_dsym() {
+    match fixtures::canvas_dsyms() {
         // LLVM does not read Swift's names.
-        Ok(file) => {
+        Ok([file, _]) => {
             let all = names(&file, "arm64").into_iter();
             assert_same(all.filter(|(name, _)| !name.contains("$s")).collect(), qualified);
         }

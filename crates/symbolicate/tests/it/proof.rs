@@ -129,8 +129,10 @@ fn a_symbol_table_alone_names_as_llvm_does() {
 
 #[test]
 fn a_published_dsym_with_swift_is_answered_as_llvm_does() {
-    match fixtures::canvas_dsym() {
-        Ok(file) => assert_same(&[(file, "arm64")]),
+    match fixtures::canvas_dsyms() {
+        Ok([device, simulator]) => {
+            assert_same(&[(device, "arm64"), (simulator.clone(), "arm64"), (simulator, "x86_64")]);
+        }
         Err(reason) => eprintln!("SKIPPED: no published dSYM to compare with: {reason}"),
     }
 }
