@@ -6,6 +6,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 use unslide_model::ContentHash;
 
+/// Reads one header's value: `None` where it is malformed, `Some(None)` where it has no SHA-256.
+type Reader = fn(&str) -> Option<Option<ContentHash>>;
+
 /// The SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
 /// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230).
 /// Other algorithms are passed over.
@@ -14,7 +17,7 @@ use unslide_model::ContentHash;
 /// [`Kind::InvalidParameter`] where one is malformed, or two disagree.
 pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
     let mut found: Option<ContentHash> = None;
-    let readers: [(&str, fn(&str) -> Option<Option<ContentHash>>); 4] = [
+    let readers: [(&str, Reader); 4] = [
         ("x-content-sha256", |text| Some(Some(text.trim().parse().ok()?))),
         ("content-digest", structured),
         ("repr-digest", structured),

@@ -36,9 +36,7 @@ impl Format {
             [0xce | 0xcf, 0xfa, 0xed, 0xfe, ..] | [0xfe, 0xed, 0xfa, 0xce | 0xcf, ..] => Some(Format::MachO),
             // A Java class begins with the same four bytes; then comes its version, 45 or more, where
             // a fat file has its number of slices.
-            [0xca, 0xfe, 0xba, 0xbe | 0xbf, count @ ..] if matches!(count, [0, 0, 0, 1..=44, ..]) => {
-                Some(Format::FatMachO)
-            }
+            [0xca, 0xfe, 0xba, 0xbe | 0xbf, 0, 0, 0, 1..=44, ..] => Some(Format::FatMachO),
             _ if head.get(257..262) == Some(b"ustar") => Some(Format::Tar),
             _ => None,
         };

@@ -118,7 +118,7 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
     let made = made["id"].as_str().unwrap();
     let all_missing = |body: &Value| {
-        assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()))
+        assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
     let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
     let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");

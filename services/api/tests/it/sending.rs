@@ -119,3 +119,20 @@ async fn a_key_for_one_app_sends_for_that_app() {
     assert!(detail.contains("com.example.shop"), "{detail}");
     world.stop().await;
 }
+
+/// A broker that does not answer is no reason to lose a report: the client is told to come again.
+#[tokio::test]
+async fn without_a_broker_the_client_is_told_to_come_again() {
+    let world = World::configured(|config| {
+        config.kafka.bootstrap = "127.0.0.1:1".to_owned();
+        config.api.limits.request_seconds = 2;
+    })
+    .await;
+    let key = world.master("acme").await;
+    let answer = world.post("/v1/reports", &key, report(A).to_string()).await;
+    assert_eq!(answer.headers["retry-after"], "5");
+    answer.expect_problem(503, "unavailable");
+    let health = world.host.health.check().await;
+    assert!(!health.ready && !health.probes["kafka"].ok && health.probes["postgres"].ok, "{health:?}");
+    world.stop().await;
+}

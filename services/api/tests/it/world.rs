@@ -82,6 +82,11 @@ impl World {
 
     /// A world with other bounds.
     pub async fn with(change: impl FnOnce(&mut Limits)) -> World {
+        World::configured(|config| change(&mut config.api.limits)).await
+    }
+
+    /// A world whose api is told something else than where its servers are.
+    pub async fn configured(change: impl FnOnce(&mut Config)) -> World {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -111,19 +116,20 @@ impl World {
             },
         };
         config.api.limits.announce_seconds = 1;
-        change(&mut config.api.limits);
         assert_eq!(config.validate(), []);
         let host = Host::local().unwrap();
         unslide_store::migrate(&config.postgres.url).await.unwrap();
         admin::create(&config.kafka).await.unwrap();
         let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
-        let listener = unslide_api::listen(&config).await.unwrap();
+        let mut told = config.clone();
+        change(&mut told);
+        let listener = unslide_api::listen(&told).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let running = tokio::spawn(unslide_api::run_on(listener, config.clone(), host.clone()));
+        let running = tokio::spawn(unslide_api::run_on(listener, told, host.clone()));
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         for _ in 0..200 {
             let health = host.health.check().await;
-            if health.ready && health.probes.contains_key("serving") {
+            if health.probes.get("serving").is_some_and(|probe| probe.ok) {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
