@@ -100,6 +100,7 @@ struct Ranges {
 
 impl Ranges {
     fn push(&mut self, low: u32, high: u32, place: Place) {
+        let low = low.max(self.end);
         if low >= high {
             return;
         }

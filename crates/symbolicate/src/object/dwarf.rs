@@ -104,10 +104,16 @@ impl Pass<'_> {
         );
         check(result)?;
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
+        let mut unclaimed: Vec<(u32, u32)> = Vec::new();
         for (low, high, node) in functions.canvas.iter() {
-            self.answerable(index, low, high, |low, high| mine.push((low, high, node)));
+            self.answerable(index, low, high, &mut output.budget, |low, high, is_claimed| {
+                mine.push((low, high, node));
+                if !is_claimed {
+                    unclaimed.push((low, high));
+                }
+            })?;
         }
-        self.lines_without_functions(index, &functions, &lines, &mut mine);
+        self.lines_without_functions(index, &functions, &lines, &mut output.budget, &mut mine)?;
         mine.sort_unstable();
         let mut chains = Chains {
             functions: &functions,
@@ -121,12 +127,8 @@ impl Pass<'_> {
                 .stretch(low, high, node, &mut lines, output, &mut self.found)
                 .or_else(|failure| check(Err(failure)))?;
         }
-        for (low, high, _) in functions.canvas.iter() {
-            for (low, high) in self.covered.blank(low, high) {
-                if self.unclaimed(low, high) {
-                    self.covered.paint(low, high, 0);
-                }
-            }
+        for (low, high) in unclaimed {
+            self.covered.paint(low, high, 0);
         }
         Ok(())
     }
@@ -135,32 +137,39 @@ impl Pass<'_> {
         self.owners.partition_point(|owner| owner.1 <= low)
     }
 
-    fn unclaimed(&self, low: u32, high: u32) -> bool {
-        self.owners.get(self.first_owner(low)).is_none_or(|owner| owner.0 >= high)
-    }
-
-    /// The parts of a range that a unit may answer for: those that it owns, and those that no unit
-    /// claims and none before it has answered.
-    fn answerable(&self, unit: usize, low: u32, high: u32, mut part: impl FnMut(u32, u32)) {
+    /// The parts of a range that a unit may answer for, and whether it claims them: those that it owns,
+    /// and those that no unit claims and none before it has answered.
+    fn answerable(
+        &self,
+        unit: usize,
+        low: u32,
+        high: u32,
+        budget: &mut Budget,
+        mut part: impl FnMut(u32, u32, bool),
+    ) -> Result<(), ObjectError> {
         let mut at = low;
         let mut next = self.first_owner(low);
         while at < high {
+            // Functions that lie across many units, again and again, are no real ones.
+            budget.spend(1)?;
             let (owned_from, owned_to, owner) = self.owners.get(next).copied().unwrap_or((high, high, unit));
             if at < owned_from {
                 for (low, high) in self.covered.blank(at, owned_from.min(high)) {
-                    part(low, high);
+                    budget.spend(1)?;
+                    part(low, high, false);
                 }
                 at = owned_from;
             }
             if at < high {
                 let end = owned_to.min(high);
                 if owner == unit && at < end {
-                    part(at, end);
+                    part(at, end, true);
                 }
                 at = owned_to;
                 next += 1;
             }
         }
+        Ok(())
     }
 
     /// Code that the unit claims and has lines for, but no function: hand-written assembly.
@@ -169,8 +178,9 @@ impl Pass<'_> {
         unit: usize,
         functions: &Functions<'_, '_>,
         lines: &Lines<'_>,
+        budget: &mut Budget,
         out: &mut Vec<(u32, u32, u32)>,
-    ) {
+    ) -> Result<(), ObjectError> {
         for pair in lines.rows.windows(2) {
             if !pair[0].known {
                 continue;
@@ -178,6 +188,7 @@ impl Pass<'_> {
             for (low, high) in functions.canvas.blank(pair[0].start, pair[1].start) {
                 let mut next = self.first_owner(low);
                 while let Some((from, to, owner)) = self.owners.get(next).filter(|owner| owner.0 < high) {
+                    budget.spend(1)?;
                     if *owner == unit {
                         out.push((low.max(*from), high.min(*to), NO_NODE));
                     }
@@ -185,6 +196,7 @@ impl Pass<'_> {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -168,6 +168,25 @@ fn symbols_that_share_one_long_name_are_too_large() {
 }
 
 #[test]
+fn functions_of_many_units_over_each_other_are_answered_by_the_first() {
+    let unit_of = |name: &str, low, size| unit(&[&[1][..], &function(name, low, size), &[0, 0]].concat());
+    let file = |units: Vec<Vec<u8>>| File {
+        dwarf: vec![("__debug_info", units.concat()), ("__debug_abbrev", abbreviations())],
+        ..File::default()
+    };
+    let built = build(&file(vec![
+        unit_of("second", CODE + 4, 4),
+        unit_of("all", CODE, 16),
+        unit_of("more", CODE + 2, 30),
+        unit_of("none", CODE + 4, 8),
+    ]))
+    .unwrap();
+    let seen: Vec<_> = [0, 3, 4, 8, 16, 31].iter().flat_map(|at| names(&built, *at)).collect();
+    assert_eq!(seen, ["all", "all", "second", "all", "more", "more"]);
+    assert!(names(&built, 32).is_empty());
+}
+
+#[test]
 fn tables_outside_the_file_are_malformed() {
     let mut file = with_entries(&[function("f", CODE, 8), vec![0]]);
     file.symbols = vec![("_f", CODE)];
