@@ -99,6 +99,13 @@ pub fn canvas_dsym() -> Result<PathBuf, String> {
     canvas_dsyms().map(|[device, _]| device)
 }
 
+/// Says on the terminal that a test did not run, past the test runner, which hides what passing tests
+/// print.
+pub fn skipped(test: &str, reason: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}
+
 /// Runs a command that must succeed, and returns what it printed.
 ///
 /// # Panics

@@ -140,6 +140,6 @@ fn names_of_a_published_library_are_demangled_as_llvm_does() {
             let all = names(&file, "arm64").into_iter();
             assert_same(all.filter(|(name, _)| !name.contains("$s")).collect(), qualified);
         }
-        Err(reason) => eprintln!("SKIPPED: no published dSYM to compare with: {reason}"),
+        Err(reason) => fixtures::skipped("names of a published library", &reason),
     }
 }

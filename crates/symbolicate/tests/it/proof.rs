@@ -133,6 +133,6 @@ fn a_published_dsym_with_swift_is_answered_as_llvm_does() {
         Ok([device, simulator]) => {
             assert_same(&[(device, "arm64"), (simulator.clone(), "arm64"), (simulator, "x86_64")]);
         }
-        Err(reason) => eprintln!("SKIPPED: no published dSYM to compare with: {reason}"),
+        Err(reason) => fixtures::skipped("a published dSYM with Swift", &reason),
     }
 }
