@@ -304,21 +304,16 @@ impl SymcacheCache {
             if ours {
                 inner.runtime.spawn(fetch::fly(inner.clone(), slot.clone()));
             }
-            let answer = match landed.wait_for(Option::is_some).await {
-                Ok(answer) => answer.clone(),
-                Err(_) => None,
-            };
+            let answer = landed.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
             let Some(answer) = answer else {
                 return Err(CacheError::Transient("the download was given up".into()));
             };
             let good_enough = match &answer {
                 Ok(Cached::Found(found)) => at_least.is_none_or(|wanted| found.generation >= wanted),
-                _ => false,
+                Ok(_) => at_least.is_none(),
+                Err(_) => true,
             };
-            if ours || good_enough || (at_least.is_none() && answer.is_ok()) {
-                return answer;
-            }
-            if answer.is_err() {
+            if ours || good_enough {
                 return answer;
             }
         }

@@ -90,7 +90,6 @@ async fn once(
         return Ok(Some(Published::Deleted));
     };
     let symcache = Symcache { size: built.symcache.len() as u64, sha256: built.sha256, version: VERSION };
-    objects::ready(&mut tx, &object, built.quality, &symcache).await?;
     let slot = known.slot;
     let ours = current.as_ref().filter(|c| c.meta.object == object && c.meta.sha256 == built.sha256);
     let generation = match (&current, ours) {
@@ -101,6 +100,7 @@ async fn once(
             if other.meta.generation > slot.generation {
                 announce(&mut tx, id, &other.meta).await?;
             }
+            objects::ready(&mut tx, &object, built.quality, &symcache).await?;
             tx.commit().await?;
             return Ok(Some(Published::Yields));
         }
@@ -114,15 +114,19 @@ async fn once(
             generation
         }
     };
-    let answers = slot.content_hash == Some(object) && slot.generation == generation;
-    if !answers {
+    if slot.content_hash != Some(object) || slot.generation != generation {
         let meta = AliasMeta { generation, quality: built.quality, sha256: built.sha256, object };
-        if announce(&mut tx, id, &meta).await? != generation {
-            // The slot was raised by a deletion: the alias has to say the same number as the slot.
+        let raised = announce(&mut tx, id, &meta).await?;
+        // The slot is locked from here on, so that no deletion comes any more; one may have come
+        // since the first look. Then the alias has to say another number, or to go.
+        let known = symbols::get(&mut tx, &id.id).await?;
+        if raised != generation || known.is_none_or(|known| created(&known, &object).is_none()) {
             tx.rollback().await?;
             return Ok(None);
         }
     }
+    // After the slot, as everywhere: a deletion locks them in that order too.
+    objects::ready(&mut tx, &object, built.quality, &symcache).await?;
     tx.commit().await?;
     Ok(Some(Published::Wins))
 }

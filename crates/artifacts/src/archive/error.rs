@@ -102,7 +102,7 @@ impl ArchiveError {
         error: io::Error,
         otherwise: impl FnOnce(io::Error) -> ArchiveError,
     ) -> ArchiveError {
-        if error.get_ref().is_some_and(|inner| inner.is::<ArchiveError>()) {
+        if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<ArchiveError>) {
             let inner = error.into_inner().and_then(|inner| inner.downcast::<ArchiveError>().ok());
             return inner.map_or_else(|| otherwise(io::ErrorKind::Other.into()), |inner| *inner);
         }

@@ -107,9 +107,8 @@ async fn keep(
     blocking(move || {
         inner.make_room(size);
         let file = inner.disk.keep(&temporary, &slot, &meta, size)?;
-        let inserted = inner.state.lock().insert_fetched(slot, Entry::fetched(file, found));
-        let kept = inserted.is_ok();
-        if let Ok(Some(gone)) | Err(gone) = inserted {
+        let (kept, gone) = inner.state.lock().insert_fetched(slot, Entry::fetched(file, found));
+        if let Some(gone) = gone {
             inner.disk.remove(&gone);
         }
         Ok(kept)

@@ -112,13 +112,13 @@ impl State {
         newest.is_some_and(|newest| generation.is_none_or(|generation| generation < newest))
     }
 
-    /// Keeps what a request found, unless an event has overtaken it: then the entry is given back.
-    /// Otherwise gives back the entry that was replaced.
-    pub(super) fn insert_fetched(&mut self, slot: Slot, entry: Entry) -> Result<Option<Entry>, Entry> {
+    /// Keeps what a request found, unless an event has overtaken it. Says whether it was kept, and
+    /// gives the entry that has to be removed: the one that was replaced, or the new one.
+    pub(super) fn insert_fetched(&mut self, slot: Slot, entry: Entry) -> (bool, Option<Entry>) {
         if self.overtaken(&slot, Some(entry.file.generation)) {
-            return Err(entry);
+            return (false, Some(entry));
         }
-        Ok(self.insert(slot, entry))
+        (true, self.insert(slot, entry))
     }
 
     /// Ends a flight: everyone who waits gets the answer.

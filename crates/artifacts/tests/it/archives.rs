@@ -32,7 +32,10 @@ impl Sink for Kept {
     }
 }
 
-pub fn open(bytes: &[u8], limits: &Limits) -> Result<(Vec<(String, Vec<u8>)>, Contents), ArchiveError> {
+/// Members by path, and the rest.
+type Opened = (Vec<(String, Vec<u8>)>, Contents);
+
+pub fn open(bytes: &[u8], limits: &Limits) -> Result<Opened, ArchiveError> {
     let mut kept = Kept::default();
     let contents = unpack(Cursor::new(bytes), "upload", limits, &mut kept)?;
     Ok((kept.0.into_iter().map(|(path, _, bytes)| (path, bytes)).collect(), contents))

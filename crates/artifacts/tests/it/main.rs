@@ -1,5 +1,7 @@
 //! Artifacts against a real S3 protocol endpoint and against memory, and archives of every kind.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod archives;
 mod corpus;
 mod hostile_archives;

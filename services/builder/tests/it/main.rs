@@ -1,5 +1,7 @@
 //! The builder against a real database, a real broker and a real S3 endpoint.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod late_symbols;
 mod outages;
 mod uploads;

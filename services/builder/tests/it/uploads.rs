@@ -2,6 +2,7 @@
 
 use crate::world::{World, acme, zip_of};
 use std::sync::Arc;
+use std::time::Duration;
 use unslide_artifacts::{CacheSettings, Hint, SymcacheCache, keys};
 use unslide_model::Quality;
 use unslide_store::objects::Status;
@@ -176,5 +177,36 @@ async fn builders_that_race_for_a_debug_id_agree_on_the_best() {
     assert_eq!((meta.quality, meta.object), (quality, object));
     assert_eq!((slot.generation, slot.content_hash, slot.quality), (meta.generation, Some(object), quality));
     assert!(slot.generation <= 3, "each object wins once at most");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
+    let world = World::start(2).await;
+    let files = [dsym("app"), binary("app-symtab")].map(read);
+    let first = world.one("app", &files[0]).await.0;
+    let id = acme().scope(first.debug_id.unwrap());
+    let mut waiting = Vec::new();
+    for round in 0..12_u64 {
+        waiting.push(world.upload("app", &files[usize::from(round % 3 == 0)]).await);
+        // At another moment of the build each time.
+        tokio::time::sleep(Duration::from_millis(round * 17 % 120)).await;
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        if symbols::delete(&mut tx, &id.id).await.unwrap().is_some() {
+            tx.commit().await.unwrap();
+        }
+        if round % 4 == 3 {
+            for id in waiting.drain(..) {
+                assert_eq!(world.wait(id).await.0.status, uploads::Status::Done);
+            }
+            world.idle().await;
+            let (slot, alias) = (world.slot(&id.id).await.unwrap(), world.alias(&id).await);
+            let answers = alias.map(|alias| (alias.object, alias.generation));
+            assert_eq!(answers, slot.content_hash.map(|object| (object, slot.generation)), "round {round}");
+            let keys = keys::symbols(&id);
+            let debuginfo = world.objects.head(&keys.debuginfo()).await.unwrap();
+            assert_eq!(debuginfo.is_some(), slot.content_hash.is_some());
+        }
+    }
     world.stop().await;
 }

@@ -16,7 +16,7 @@ use unslide_runtime::Host;
 use unslide_store::objects::Object;
 use unslide_store::slots::Slot;
 use unslide_store::uploads::{Upload, UploadedObject};
-use unslide_store::{Store, Uuid, slots, tenants, uploads};
+use unslide_store::{Store, Uuid, jobs, slots, tenants, uploads};
 use unslide_stream::{Record, TailEvent, TailReader, admin};
 use unslide_symbolicate::symcache::VERSION;
 use unslide_testkit::servers;
@@ -157,6 +157,13 @@ impl World {
         assert_eq!(objects.len(), 1, "{objects:?}");
         let object = objects.swap_remove(0);
         (object.object, object.known)
+    }
+
+    /// Waits until no job is left.
+    pub async fn idle(&self) {
+        while !jobs::counts(&self.store).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     pub async fn slot(&self, id: &DebugId) -> Option<Slot> {
