@@ -98,7 +98,7 @@ struct Name<'a> {
     source: Source,
 }
 
-/// Names that say nothing: none at all, compilers' temporary labels, and the file's own header.
+/// Names that say nothing: none at all, and assemblers' temporary labels (`ltmp0`).
 fn is_meaningless(name: &[u8]) -> bool {
-    name.is_empty() || name.starts_with(b"ltmp") || name.starts_with(b"__mh_") || name.starts_with(b"_mh_")
+    name.strip_prefix(b"ltmp").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit)) || name.is_empty()
 }
