@@ -147,7 +147,16 @@ impl Bench {
 
     /// Everything committed on a topic: value and headers.
     async fn read(&self, topic: &str) -> Vec<Record> {
-        let facts = topic_facts(&self.settings, topic).await.unwrap();
+        // A new partition's leader may still be unknown to a client that is as new.
+        let mut asked = topic_facts(&self.settings, topic).await;
+        for _ in 0..50 {
+            if asked.is_ok() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            asked = topic_facts(&self.settings, topic).await;
+        }
+        let facts = asked.unwrap();
         let from: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
         let mut reader = PositionedConsumer::open(&self.settings, topic, &from).await.unwrap();
         let (mut records, mut ends) = (Vec::new(), std::collections::BTreeSet::new());

@@ -138,7 +138,7 @@ impl TxProducer {
             .set("transactional.id", id)
             .set("transaction.timeout.ms", &millis)
             .set("message.timeout.ms", &millis)
-            .set("linger.ms", "5")
+            .set("linger.ms", "1")
             // All records of a transaction are handed over at once and waited for.
             .set("queue.buffering.max.messages", "1000000");
         let context = TxContext { failures: Mutex::new(Vec::new()) };
@@ -187,10 +187,7 @@ impl TxProducer {
                 return Err(self.abort(fault));
             }
         }
-        if let Err(e) = self.inner.flush(deadline.saturating_duration_since(Instant::now())) {
-            return Err(self.abort(Fault::Redo(format!("the broker did not take all outputs in time: {e}"))));
-        }
-        if let Some(fault) = self.failures(number) {
+        if let Err(fault) = self.deliver(number, deadline, stop) {
             return Err(self.abort(fault));
         }
         let Some(metadata) = metadata() else {
@@ -245,6 +242,23 @@ impl TxProducer {
             message = back;
             self.inner.poll(Duration::from_millis(20));
         }
+    }
+
+    /// Waits until the broker has every record. Once it has refused one, the client holds the others
+    /// back for ever: the first failure ends the wait.
+    fn deliver(&self, number: usize, deadline: Instant, stop: &Stop) -> Result<(), Fault> {
+        while self.inner.in_flight_count() > 0 {
+            if let Some(fault) = self.failures(number) {
+                return Err(fault);
+            }
+            if Instant::now() >= deadline || stop.expired() {
+                return Err(Fault::Redo("the broker did not take all outputs in time".to_owned()));
+            }
+            // The wrapper waits for all of this time, whatever comes.
+            self.inner.poll(Duration::from_millis(1));
+        }
+        self.inner.poll(Duration::ZERO);
+        self.failures(number).map_or(Ok(()), Err)
     }
 
     /// What the records of this transaction that were not delivered say together.
