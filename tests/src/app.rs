@@ -57,16 +57,20 @@ impl App {
     pub fn report(&self, number: u32) -> Report {
         let load = self.text.0 + SLIDE;
         let crash = load + self.crash.0;
-        // A return address lies after its call.
-        let caller = load + self.caller.0 + 1;
+        // A return address is the instruction after its call.
+        let caller = load + self.caller.0 + 4;
         Report::standard()
             .id(&format!("00000000-0000-4000-8000-0000{number:08X}"))
             .error(Error::Mach)
             .image(
-                Image::new("/private/var/containers/Bundle/Application/Shop.app/Shop", &self.debug_id.to_string(), load)
-                    .vmaddr(self.text.0)
-                    .size(0x10_0000)
-                    .cpu(ARM64),
+                Image::new(
+                    "/private/var/containers/Bundle/Application/Shop.app/Shop",
+                    &self.debug_id.to_string(),
+                    load,
+                )
+                .vmaddr(self.text.0)
+                .size(0x10_0000)
+                .cpu(ARM64),
             )
             .thread(
                 Thread::new(0)

@@ -68,7 +68,9 @@ impl Client {
         for _ in 0..6 {
             let (status, upload) = self.get(&format!("/v1/symbols/uploads/{id}?wait=10s")).await;
             assert_eq!(status, 200, "{upload}");
-            if !["queued", "building", "processing", "received"].contains(&upload["status"].as_str().unwrap_or("")) {
+            if !["queued", "building", "processing", "received"]
+                .contains(&upload["status"].as_str().unwrap_or(""))
+            {
                 return upload;
             }
         }

@@ -200,6 +200,28 @@ impl Installation {
         Client::new(&format!("http://127.0.0.1:{port}"), "").get_text("/metrics").await.1
     }
 
+    /// The value of a metric of a process, named with its labels; `None` where it has none yet.
+    pub async fn metric(&mut self, name: &str, metric: &str) -> Option<f64> {
+        let text = self.metrics(name).await;
+        text.lines().find_map(|line| line.strip_prefix(metric)?.trim().parse().ok())
+    }
+
+    /// Waits until a metric of a process, named with its labels, has a value.
+    ///
+    /// # Panics
+    /// Where it has not after a minute.
+    pub async fn wait_metric(&mut self, name: &str, metric: &str, wanted: f64) {
+        let mut last = None;
+        for _ in 0..300 {
+            last = self.metric(name, metric).await;
+            if last == Some(wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{name}: {metric} is {last:?} and not {wanted} after a minute");
+    }
+
     /// A running process.
     ///
     /// # Panics
@@ -228,7 +250,7 @@ impl Installation {
         format!("{}{name}", self.prefix)
     }
 
-    /// Ends every process as an operator would, and deletes the database.
+    /// Ends every process as an operator would, and deletes the database and the topics.
     ///
     /// # Panics
     /// Where a process does not end in time or not with success.
@@ -237,6 +259,7 @@ impl Installation {
             let status = tokio::task::block_in_place(|| process.terminate(Duration::from_secs(40)));
             assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
         }
+        self.topics.delete(&self.prefix).await;
         let mut admin = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
         admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("dropped");

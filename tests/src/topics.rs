@@ -1,6 +1,8 @@
 //! A customer's Kafka clients: librdkafka with its usual settings, no code of the service.
 
 use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
@@ -79,6 +81,23 @@ impl Topics {
         self.producer.send(record, Duration::from_secs(30)).await.map_err(|(e, _)| e).expect("produced");
     }
 
+    /// Deletes every topic whose name begins with `prefix`.
+    ///
+    /// # Panics
+    /// Where Kafka does not answer.
+    pub async fn delete(&self, prefix: &str) {
+        let metadata = self.reader().fetch_metadata(None, Duration::from_secs(20)).expect("metadata");
+        let names: Vec<&str> = metadata
+            .topics()
+            .iter()
+            .map(rdkafka::metadata::MetadataTopic::name)
+            .filter(|n| n.starts_with(prefix))
+            .collect();
+        let admin: AdminClient<DefaultClientContext> =
+            ClientConfig::new().set("bootstrap.servers", &self.bootstrap).create().expect("an admin client");
+        admin.delete_topics(&names, &AdminOptions::new()).await.expect("deleted");
+    }
+
     fn reader(&self) -> BaseConsumer {
         ClientConfig::new()
             .set("bootstrap.servers", &self.bootstrap)
@@ -100,7 +119,8 @@ impl Topics {
         let consumer = self.reader();
         let wait = Duration::from_secs(20);
         let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
-        let partitions: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();
+        let partitions: Vec<i32> =
+            metadata.topics()[0].partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
         let mut list = TopicPartitionList::new();
         for partition in &partitions {
             list.add_partition_offset(topic, *partition, Offset::Beginning).expect("an offset");
@@ -129,7 +149,12 @@ impl Topics {
     ///
     /// # Panics
     /// Where that has not come after `limit`.
-    pub async fn wait_for(&self, topic: &str, limit: Duration, done: impl Fn(&[Record]) -> bool) -> Vec<Record> {
+    pub async fn wait_for(
+        &self,
+        topic: &str,
+        limit: Duration,
+        done: impl Fn(&[Record]) -> bool,
+    ) -> Vec<Record> {
         let mut waited = Duration::ZERO;
         loop {
             let records = tokio::task::block_in_place(|| self.read_all(topic));

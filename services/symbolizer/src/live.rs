@@ -14,7 +14,7 @@ use unslide_proto::report::{Outcome, TerminalOutcome};
 use unslide_report::{Element, ReadLimits, Report, split};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, needs};
+use unslide_symbolicate::{Context, Plan};
 
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = "live";
@@ -149,7 +149,8 @@ impl Live {
             Ok(report) => report,
             Err(error) => return dead(bytes, error.reason(), &error.to_string()),
         };
-        let wanted = Wanted::of(tenant, &needs(&report), |_| Generations::default());
+        let plan = Plan::new(&report);
+        let wanted = Wanted::of(tenant, &plan.needs(), |_| Generations::default());
         let Some(answers) = self.worker.symbols.at_hand(&wanted, fetched) else { return Err(wanted) };
         let context = Context {
             tenant: Some(tenant),
@@ -158,7 +159,7 @@ impl Live {
             ..Context::default()
         };
         let id = tenant.scope(report.id);
-        match self.worker.output(&report, &id, &answers, history, context) {
+        match self.worker.output(&plan, &id, &answers, history, context) {
             Ok((enriched, output)) => {
                 self.worker.metrics.symbolicated(&enriched);
                 tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");

@@ -15,7 +15,7 @@ use unslide_proto::{Message, body};
 use unslide_report::{ReadLimits, Report};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, Need, needs};
+use unslide_symbolicate::{Context, Enriched, Need, Plan};
 
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = "resymbolicate";
@@ -70,7 +70,8 @@ impl Again {
             .map_err(|e| Unusable { reason: e.reason(), detail: e.to_string() })?;
         let newest = generations(&request).map_err(wrong)?;
         let at_least = |need: &Need| newest.get(&need.debug_id).copied().unwrap_or_default();
-        let wanted = Wanted::of(&id.tenant, &needs(&report), at_least);
+        let plan = Plan::new(&report);
+        let wanted = Wanted::of(&id.tenant, &plan.needs(), at_least);
         let Some(answers) = self.worker.symbols.at_hand(&wanted, fetched) else {
             return Ok(Step::Wants(wanted));
         };
@@ -87,7 +88,7 @@ impl Again {
             ..Context::default()
         };
         let (enriched, output) =
-            self.worker.output(&report, &id, &answers, &history, context).map_err(|too_large| Unusable {
+            self.worker.output(&plan, &id, &answers, &history, context).map_err(|too_large| Unusable {
                 reason: "too_large",
                 detail: format!("the smallest output has {} bytes", too_large.bytes),
             })?;

@@ -11,11 +11,11 @@ use unslide_model::{Clock, ReportId, Scoped};
 use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
-use unslide_report::{ReadLimits, Report};
+use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Job};
 use unslide_stream::lane::{Done, Pause};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Detail, Enriched, ImageSymbols, enrich};
+use unslide_symbolicate::{Context, Detail, Enriched, ImageSymbols, Plan};
 
 /// A worker: what its lanes use.
 pub struct Worker {
@@ -111,14 +111,14 @@ impl Worker {
         self.cpu.submit(move || look(&record, &fetched))
     }
 
-    /// The enriched report as a record that the broker takes: with everything, else without the
+    /// The planned report, enriched, as a record that the broker takes: with everything, else without the
     /// calls of threads that did not crash, else with functions' names alone.
     ///
     /// # Errors
     /// [`TooLarge`] where none of these is small enough.
     pub fn output(
         &self,
-        report: &Report<'_>,
+        plan: &Plan<'_, '_>,
         id: &Scoped<ReportId>,
         answers: &Answers,
         history: &History<'_>,
@@ -128,7 +128,7 @@ impl Worker {
         let revision = context.revision.unwrap_or(1);
         let mut smallest = 0;
         for detail in [Detail::Full, Detail::CrashedThreadOnly, Detail::FunctionsOnly] {
-            let mut enriched = enrich(report, &symbols, &Context { detail, ..context });
+            let mut enriched = plan.enrich(&symbols, &Context { detail, ..context });
             let bytes = std::mem::take(&mut enriched.bytes);
             let record = history.report(&self.topics.output, id, revision, context.supersedes, bytes);
             if record.size() <= self.output_bytes {

@@ -49,8 +49,19 @@ pub fn print(input: &Input, full: bool) {
         enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes
     };
     let output = answer(&report);
-    println!("A report: {} frames, {} images, {} bytes in, {} bytes out", input.frames, input.images + 1, report.len(), output.len());
-    println!("  dSYM: {}, {} bytes; {:.2} calls a frame on average", input.origin, input.dsym.len(), input.depth);
+    println!(
+        "A report: {} frames, {} images, {} bytes in, {} bytes out",
+        input.frames,
+        input.images + 1,
+        report.len(),
+        output.len()
+    );
+    println!(
+        "  dSYM: {}, {} bytes; {:.2} calls a frame on average",
+        input.origin,
+        input.dsym.len(),
+        input.depth
+    );
     let [sonic, serde, read, whole] = medians(
         rounds,
         [
@@ -63,17 +74,27 @@ pub fn print(input: &Input, full: bool) {
     println!("CPU time of one thread, median of {rounds} rounds in turns");
     println!("  sonic-rs parses it into a DOM         {sonic:>10.1?}");
     println!("  serde_json parses it into a DOM       {serde:>10.1?}");
-    println!("  read for symbolication                {read:>10.1?}   {:.2}x the fastest DOM", ratio(read, sonic));
-    println!("  read, looked up, written (warm)       {whole:>10.1?}   {:.2}x the fastest DOM", ratio(whole, sonic));
+    println!(
+        "  read for symbolication                {read:>10.1?}   {:.2}x the fastest DOM",
+        ratio(read, sonic)
+    );
+    println!(
+        "  read, looked up, written (warm)       {whole:>10.1?}   {:.2}x the fastest DOM",
+        ratio(whole, sonic)
+    );
 
     let built = spent(|| drop(black_box(object::build(&input.dsym, &object::Limits::default()))));
     let size = input.symcache.bytes().len();
-    println!("\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM", 100.0 * size as f64 / input.dsym.len() as f64);
+    println!(
+        "\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM",
+        100.0 * size as f64 / input.dsym.len() as f64
+    );
     println!("  {:.0} look-ups/s on one core, every text of every call copied", lookups(input, full));
 }
 
 fn lookups(input: &Input, full: bool) -> f64 {
-    let starts: Vec<u64> = input.symcache.ranges().filter(|(_, a)| a.is_some()).map(|(start, _)| start.0).collect();
+    let starts: Vec<u64> =
+        input.symcache.ranges().filter(|(_, a)| a.is_some()).map(|(start, _)| start.0).collect();
     let count = if full { 1_000_000 } else { 1_000 };
     let mut out = Vec::with_capacity(1 << 16);
     let mut random = 0x9E37_79B9_7F4A_7C15_u64;

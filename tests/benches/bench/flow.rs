@@ -4,6 +4,11 @@ use crate::input::Input;
 use std::time::{Duration, Instant};
 use unslide_tests::installation::{Installation, TENANT};
 
+/// Input partitions of a test's installation.
+const PARTITIONS: u32 = 4;
+/// What a worker has committed.
+const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"}";
+
 /// Prints throughput and memory, and the cold start.
 pub async fn print(input: &Input, full: bool) {
     println!("\nThrough real Kafka, everything on this machine ({} cores)", cores());
@@ -13,7 +18,9 @@ pub async fn print(input: &Input, full: bool) {
     for (workers, run) in [(1, &one), (2, &two)] {
         println!(
             "  {workers} worker(s): {:.0} reports/s, {:.2} ms of worker CPU a report, at most {} MB resident each",
-            run.per_second, run.cpu_millis, run.resident >> 20
+            run.per_second,
+            run.cpu_millis,
+            run.resident >> 20
         );
     }
     println!("  two workers against one: {:.2}x", two.per_second / one.per_second);
@@ -48,20 +55,23 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
     for name in &names {
         installation.wait_ready(name).await;
     }
-    let output = installation.topic("crash.symbolicated");
-    settle(&installation, &output, u64::from(warm)).await;
+    for name in &names {
+        let share = f64::from(PARTITIONS) / workers as f64;
+        installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"}", share).await;
+    }
+    settle(&mut installation, &names, f64::from(warm)).await;
     let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let sends = (warm..warm + reports).map(|number| {
         let (installation, topic) = (&installation, &topic);
         async move {
             let report = input.report(number);
-            let partition = i32::try_from(number % 4).expect("small");
+            let partition = i32::try_from(number % PARTITIONS).expect("small");
             installation.topics.produce(topic, Some(partition), &[("tenant", TENANT)], &report).await;
         }
     });
     let start = Instant::now();
     futures::future::join_all(sends).await;
-    settle(&installation, &output, u64::from(warm + reports)).await;
+    settle(&mut installation, &names, f64::from(warm + reports)).await;
     let elapsed = start.elapsed();
     let after: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let resident = names.iter().map(|name| installation.process(name).peak_bytes()).max().unwrap_or(0);
@@ -73,15 +83,19 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
     }
 }
 
-/// Waits until the output topic holds `count` records, transaction markers left aside.
-async fn settle(installation: &Installation, topic: &str, count: u64) {
-    for _ in 0..6_000 {
-        if tokio::task::block_in_place(|| installation.topics.count_at_least(topic, count)) {
+/// Waits until the workers together have committed this many input records.
+async fn settle(installation: &mut Installation, workers: &[String], count: f64) {
+    for _ in 0..12_000 {
+        let mut done = 0.0;
+        for worker in workers {
+            done += installation.metric(worker, RECORDS).await.unwrap_or(0.0);
+        }
+        if done >= count {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{topic} does not reach {count} records");
+    panic!("the workers do not reach {count} records");
 }
 
 async fn cold(input: &Input) {

@@ -32,7 +32,8 @@ pub struct Input {
 impl Input {
     /// The published dSYM, or a fixture where it can't be had or need not be large.
     pub fn prepare(full: bool) -> Input {
-        let published = full.then(|| fixtures::canvas_dsym().map_err(|error| println!("no published dSYM: {error}")));
+        let published =
+            full.then(|| fixtures::canvas_dsym().map_err(|error| println!("no published dSYM: {error}")));
         let (origin, path) = match published {
             Some(Ok(path)) => ("the published dSYM of npm @nativescript/canvas", path),
             _ => ("a fixture", fixtures::dsym("app")),
@@ -57,11 +58,16 @@ impl Input {
     /// A report of these frames in threads of sixteen, and of images that nothing refers to.
     pub fn report(&self, number: u32) -> Vec<u8> {
         let others = sized(7, self.images, 0);
-        let mut report = others.id(&format!("00000000-0000-4000-8000-0000{number:08X}")).error(Error::Mach).image(
-            Image::new("/private/var/containers/Bundle/Application/Shop.app/Shop", &self.debug_id.to_string(), LOAD)
+        let mut report =
+            others.id(&format!("00000000-0000-4000-8000-0000{number:08X}")).error(Error::Mach).image(
+                Image::new(
+                    "/private/var/containers/Bundle/Application/Shop.app/Shop",
+                    &self.debug_id.to_string(),
+                    LOAD,
+                )
                 .size(self.symcache.text_size().max(0x1000))
                 .cpu(ARM64),
-        );
+            );
         for (index, addresses) in self.addresses.chunks(16).enumerate() {
             let frames = addresses.iter().map(|address| {
                 Frame::at(LOAD + address).object("Shop", LOAD).symbol("_mh_execute_header", LOAD)

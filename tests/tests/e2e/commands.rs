@@ -77,7 +77,8 @@ impl Dev {
 
     fn stop(mut self) {
         let id = i32::try_from(self.child.id()).expect("a process id");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM).expect("sent");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
+            .expect("sent");
         assert!(self.child.wait().expect("ends").success());
     }
 }

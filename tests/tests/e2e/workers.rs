@@ -11,10 +11,21 @@ const SOON: Duration = Duration::from_secs(120);
 fn once_each(records: &[unslide_tests::topics::Record]) -> BTreeSet<(String, String)> {
     let mut seen = BTreeSet::new();
     for record in records {
-        let origin = (record.header("origin-partition").to_owned(), record.header("origin-offset").to_owned());
+        let origin =
+            (record.header("origin-partition").to_owned(), record.header("origin-offset").to_owned());
         assert!(seen.insert(origin.clone()), "{origin:?} has two outcomes");
     }
     seen
+}
+
+/// Produces reports, in turns to each of the four partitions.
+async fn send(installation: &Installation, app: &App, numbers: std::ops::Range<u32>) {
+    let input = installation.topic("crash.reports");
+    for number in numbers {
+        let partition = i32::try_from(number % 4).expect("small");
+        let report = app.report(number).bytes();
+        installation.topics.produce(&input, Some(partition), &[("tenant", TENANT)], &report).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,52 +45,31 @@ async fn two_workers_share_the_partitions_and_a_killed_one_loses_and_doubles_not
         installation.wait_ready(worker).await;
     }
 
-    let input = installation.topic("crash.reports");
+    // The first to come had all four partitions; it hands two of them over.
+    for worker in ["symbolizer-0", "symbolizer-1"] {
+        installation.wait_metric(worker, "unslide_symbolizer_partitions{lane=\"live\"}", 2.0).await;
+    }
+
     let output = installation.topic("crash.symbolicated");
-    let send = async |from: u32, to: u32| {
-        for number in from..to {
-            let report = app.report(number).bytes();
-            let partition = i32::try_from(number % 4).expect("small");
-            installation.topics.produce(&input, Some(partition), &[("tenant", TENANT)], &report).await;
-        }
-    };
-    send(0, 400).await;
+    send(&installation, &app, 0..400).await;
     let half = installation.topics.wait_for(&output, SOON, |records| records.len() >= 400).await;
     assert_eq!(once_each(&half).len(), 400);
-    let mut shares = Vec::new();
     for worker in ["symbolizer-0", "symbolizer-1"] {
-        let metrics = installation.metrics(worker).await;
-        let transactions: f64 = metrics
-            .lines()
-            .filter(|line| line.starts_with("unslide_symbolizer_") && line.contains("records") && !line.starts_with('#'))
-            .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
-            .sum();
-        shares.push(transactions);
+        installation.wait_metric(worker, "unslide_symbolizer_records_total{lane=\"live\"}", 200.0).await;
     }
-    assert!(shares.iter().all(|share| *share > 0.0), "both workers had work: {shares:?}");
 
     // Killed while reports flow, at a moment that nobody chose.
     let victim = installation.take("symbolizer-0");
-    let send = async |from: u32, to: u32| {
-        for number in from..to {
-            let report = app.report(number).bytes();
-            let partition = i32::try_from(number % 4).expect("small");
-            installation.topics.produce(&input, Some(partition), &[("tenant", TENANT)], &report).await;
-        }
-    };
-    send(400, 700).await;
+    send(&installation, &app, 400..700).await;
     tokio::task::block_in_place(|| victim.kill());
-    send(700, 1_000).await;
+    send(&installation, &app, 700..1_000).await;
     let all = installation.topics.wait_for(&output, SOON, |records| records.len() >= 1_000).await;
     assert_eq!(once_each(&all).len(), 1_000);
 
     // The killed worker comes back under its name and takes its share again.
     installation.start_service("symbolizer-0", "symbolizer", &[]);
     installation.wait_ready("symbolizer-0").await;
-    for number in 1_000..1_100 {
-        let report = app.report(number).bytes();
-        installation.topics.produce(&input, None, &[("tenant", TENANT)], &report).await;
-    }
+    send(&installation, &app, 1_000..1_100).await;
     let all = installation.topics.wait_for(&output, SOON, |records| records.len() >= 1_100).await;
     assert_eq!(once_each(&all).len(), 1_100);
     installation.stop().await;
