@@ -28,7 +28,7 @@ const BUCKET: &str = "unslide";
 /// What is logged where nobody has said so. Kafka's clients warn while the broker gets up.
 const QUIET: &str = "warn,unslide_stream::client=error";
 /// Database connections of each service: few, each is a process.
-const CONNECTIONS: u32 = 4;
+const CONNECTIONS: u32 = 8;
 /// How long the services may take until they are ready.
 const LONGEST_START: Duration = Duration::from_secs(60);
 /// How often the embedded servers are looked after.
