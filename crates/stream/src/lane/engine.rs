@@ -74,7 +74,8 @@ impl<P: Processor> Engine<P> {
             .set("auto.offset.reset", "earliest")
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("session.timeout.ms", lane.timings.session.as_millis().to_string())
-            .set("heartbeat.interval.ms", (lane.timings.session / 4).as_millis().to_string())
+            // A member hears of a rebalance by its heartbeat.
+            .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
             .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
             .set("statistics.interval.ms", "5000");
         let consumer: BaseConsumer<LaneContext> = config

@@ -101,7 +101,7 @@ impl Bench {
     async fn input(&self, texts: impl IntoIterator<Item = String>) {
         let topic: Arc<str> = self.settings.topics().input.into();
         let records: Vec<OutRecord> =
-            texts.into_iter().map(|text| OutRecord::to(Arc::clone(&topic), text)).collect();
+            texts.into_iter().map(|text| OutRecord::to(Arc::clone(&topic), text.clone()).key(text)).collect();
         self.producer.send_all(&records).await.unwrap();
     }
 
