@@ -200,13 +200,14 @@ impl Installation {
         Client::new(&format!("http://127.0.0.1:{port}"), "").get_text("/metrics").await.1
     }
 
-    /// The value of a metric of a process, named with its labels; `None` where it has none yet.
+    /// The value of a metric of a process, named with its first label, such as `m_total{lane="live"`;
+    /// `None` where it has none yet.
     pub async fn metric(&mut self, name: &str, metric: &str) -> Option<f64> {
         let text = self.metrics(name).await;
-        text.lines().find_map(|line| line.strip_prefix(metric)?.trim().parse().ok())
+        text.lines().find(|line| line.starts_with(metric))?.rsplit_once(' ')?.1.parse().ok()
     }
 
-    /// Waits until a metric of a process, named with its labels, has a value.
+    /// Waits until a metric of a process, named as in [`Installation::metric`], has a value.
     ///
     /// # Panics
     /// Where it has not after a minute.
@@ -219,7 +220,7 @@ impl Installation {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("{name}: {metric} is {last:?} and not {wanted} after a minute");
+        panic!("{name}: {metric} is {last:?} and not {wanted} after a minute:\n{}", self.logged(name));
     }
 
     /// A running process.

@@ -7,7 +7,7 @@ use unslide_tests::installation::{Installation, TENANT};
 /// Input partitions of a test's installation.
 const PARTITIONS: u32 = 4;
 /// What a worker has committed.
-const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"}";
+const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"";
 
 /// Prints throughput and memory, and the cold start.
 pub async fn print(input: &Input, full: bool) {
@@ -57,7 +57,7 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
     }
     for name in &names {
         let share = f64::from(PARTITIONS) / workers as f64;
-        installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"}", share).await;
+        installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"", share).await;
     }
     settle(&mut installation, &names, f64::from(warm)).await;
     let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
