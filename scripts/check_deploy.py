@@ -23,6 +23,10 @@ def documents(path):
     return [d for d in yaml.safe_load_all(path.read_text()) if d]
 
 
+def text_of(folder):
+    return "".join(p.read_text() for p in sorted((TOP / folder).rglob("*.rs")))
+
+
 def check_kustomization(folder):
     spec = documents(folder / "kustomization.yaml")[0]
     named = list(spec.get("resources", [])) + [p["path"] for p in spec.get("patches", [])]
@@ -60,9 +64,10 @@ def check_manifests(base):
         expect(trigger["type"] == "kafka", "scaling is by consumer lag")
         keys = {"bootstrapServers", "consumerGroup", "topic", "lagThreshold"}
         expect(keys <= set(trigger["metadata"]), f"the trigger lacks {sorted(keys - set(trigger['metadata']))}")
-        sources = "".join(p.read_text() for p in (TOP / "crates").rglob("*.rs")) + "".join(p.read_text() for p in (TOP / "services").rglob("*.rs"))
-        for key in ("consumerGroup", "topic"):
-            expect(f'"{trigger["metadata"][key]}"' in sources, f"no service uses the {key} {trigger['metadata'][key]}")
+        lanes = re.findall(r'pub const NAME: &str = "(\w+)"', text_of("services/symbolizer"))
+        groups = {f"unslide.{lane}" for lane in lanes}
+        expect(trigger["metadata"]["consumerGroup"] in groups, f"the symbolizer's groups are {sorted(groups)}")
+        expect(f'"{trigger["metadata"]["topic"]}"' in text_of("crates/proto"), "scales by a topic that is not there")
 
 
 def check_compose():
@@ -84,7 +89,7 @@ def run_config_check(binary, what, environment, arguments):
 def check_alerts():
     """Metrics in the alert rules are declared by a service."""
     text = (TOP / "deploy/observability/alerts.yaml").read_text()
-    sources = "".join(p.read_text() for p in (TOP / "services").rglob("metrics.rs"))
+    sources = text_of("services")
     for metric in sorted(set(re.findall(r"unslide_[a-z_]+", text))):
         own = metric.removeprefix("unslide_").split("_", 1)[1]
         expect(metric in sources or f'"{own}"' in sources, f"alerts: no service declares {metric}")
