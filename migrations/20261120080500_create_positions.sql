@@ -80,9 +80,10 @@ BEGIN
     RETURN made;
 END $$;
 
--- Drops the day partitions before a day, with what else is kept by day; says how many partitions went.
+-- Drops the day partitions before a day, with what else is kept by day; says how many partitions went. Dropping locks
+-- the whole table: rather than make every reader wait behind a long query, it gives up and is tried again.
 CREATE FUNCTION unslide_partitions_drop(before date) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s' AS $$
 DECLARE
     child record;
     dropped integer := 0;

@@ -174,9 +174,12 @@ pub async fn list(
     // The order has to come from the table that the list is driven by.
     let key = match source {
         Source::Waits => {
+            // The planner knows nothing of how the two tables go together, and would rather hash all
+            // reports; the LIMIT of one keeps it to one look-up a row, in the order of the waits.
             query.push(
-                " FROM waits w JOIN reports r ON r.tenant = w.tenant AND r.received_at = w.received_at \
-                 AND r.report_id = w.report_id AND r.variant = w.variant WHERE w.tenant = ",
+                " FROM waits w CROSS JOIN LATERAL (SELECT * FROM reports o WHERE o.tenant = w.tenant \
+                 AND o.received_at = w.received_at AND o.report_id = w.report_id AND o.variant = w.variant LIMIT 1) r \
+                 WHERE w.tenant = ",
             );
             "w"
         }

@@ -60,10 +60,12 @@ pub(super) async fn read_previous<'a>(
     let rows = sqlx::query!(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
                 r.frames_device, r.frames_missing
-         FROM reports r
-         JOIN unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-           ON r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant
-         WHERE r.tenant = $1",
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+         CROSS JOIN LATERAL (
+             SELECT * FROM reports o
+             WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id
+               AND o.variant = k.variant
+             LIMIT 1) r",
         tenant,
         &times,
         &ids,

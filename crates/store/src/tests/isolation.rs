@@ -99,7 +99,8 @@ async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
 }
 
 fn code(error: &sqlx::Error) -> String {
-    error.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned()).unwrap_or_default()
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.unwrap_or_default().into_owned()
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ async fn is_lost(database: &Database, n: u8, order: &[bool], protocol: Protocol)
     };
     let indexing = index(database.store.clone(), arrival, n, protocol, indexer_steps);
     let building = build(database.store.clone(), n, builder_steps);
-    let all = async { tokio::join!(indexing, building, schedule) };
+    let all = Box::pin(async { tokio::join!(indexing, building, schedule) });
     let (asked, woken, ()) =
         tokio::time::timeout(Duration::from_secs(20), all).await.expect("neither waits for ever");
     !asked && !woken

@@ -1,4 +1,5 @@
 //! The indexer between a real Kafka and a real PostgreSQL.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod world;
 
@@ -21,7 +22,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.send_raw("nobody", &world::report(40, 1, None)).await;
     world.send(31, 1, None).await;
     world.send(31, 1, None).await;
-    let running = world.start().await;
+    let running = world.start();
     world.until("SELECT count(*) FROM reports", 31).await;
     world.until("SELECT count(*) FROM unreadable_records", 2).await;
     // Symbols come; a revision is asked for, made, and stored.
@@ -61,7 +62,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
             positions::reset(&world.store, &position).await.unwrap();
         }
     }
-    let running = world.start().await;
+    let running = world.start();
     world.until_caught_up().await;
     running.stop().await;
     assert_eq!(world.dump().await, before);
@@ -87,7 +88,7 @@ async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
     for n in 1..=9 {
         world.send(n, 2, Some(1)).await;
     }
-    let running = world.start().await;
+    let running = world.start();
     world.until("SELECT count(*) FROM reports WHERE revision = 2", 9).await;
     world.until("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'", 1).await;
     world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
@@ -99,7 +100,7 @@ async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_indexers_share_the_partitions_and_one_takes_over() {
     let world = World::new().await;
-    let (first, second) = (world.start().await, world.start().await);
+    let (first, second) = (world.start(), world.start());
     for n in 1..=40 {
         world.send(n, 1, None).await;
     }
@@ -118,7 +119,7 @@ async fn two_indexers_share_the_partitions_and_one_takes_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     let world = World::new().await;
-    let running = world.start().await;
+    let running = world.start();
     world.send(1, 1, None).await;
     world.until("SELECT count(*) FROM reports", 1).await;
     running.stop().await;
@@ -129,7 +130,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     other.topic_id = "00".repeat(16);
     for (bad, words) in [(beyond, "lies outside the log"), (other, "is another one than was read before")] {
         positions::reset(&world.store, &bad).await.unwrap();
-        let running = world.start().await;
+        let running = world.start();
         running.until_unready(words).await;
         // Once an operator has put it right, it goes on by itself.
         positions::reset(&world.store, &good[0]).await.unwrap();
@@ -142,7 +143,7 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted() {
     let world = World::new().await;
-    let running = world.start().await;
+    let running = world.start();
     world.answer(1, 2, Outcome::Symbolicated).await;
     let record = OutRecord::to(world.topics().ledger, &b"\xFF\xFFnot a ledger record"[..]);
     world.producer.send(&record).await.unwrap();

@@ -103,7 +103,7 @@ impl World {
         self.producer.send(&record).await.unwrap();
     }
 
-    pub async fn start(&self) -> Running {
+    pub fn start(&self) -> Running {
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
             indexer: Settings { lease_seconds: 3, upkeep_seconds: 1, ..Settings::default() },
