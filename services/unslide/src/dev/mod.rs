@@ -27,8 +27,11 @@ use unslide_stream::admin::Created;
 const BUCKET: &str = "unslide";
 /// What is logged where nobody has said so. Kafka's clients warn while the broker gets up.
 const QUIET: &str = "warn,unslide_stream::client=error";
-/// Database connections of each service: few, each is a process.
-const CONNECTIONS: u32 = 8;
+/// Database connections at most: few, because each is a process with megabytes. The builder keeps
+/// three for listening and the api one.
+const API_CONNECTIONS: u32 = 5;
+const BUILDER_CONNECTIONS: u32 = 7;
+const INDEXER_CONNECTIONS: u32 = 4;
 /// How long the services may take until they are ready.
 const LONGEST_START: Duration = Duration::from_secs(60);
 /// How often the embedded servers are looked after.
@@ -241,8 +244,10 @@ fn launch(start: &Start) -> (Launched, tokio::sync::mpsc::UnboundedReceiver<Stri
 /// Points every service at the embedded servers.
 fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: &S3Endpoint) {
     let kafka = unslide_stream::Settings::single_broker(servers.kafka_bootstrap());
-    let mut postgres = unslide_store::Settings::with_url(servers.postgres_url());
-    postgres.max_connections = CONNECTIONS;
+    let postgres = |most| {
+        let settings = unslide_store::Settings::with_url(servers.postgres_url());
+        unslide_store::Settings { max_connections: most, ..settings }
+    };
     let objects = unslide_artifacts::Settings {
         endpoint: Some(s3.url()),
         bucket: BUCKET.to_owned(),
@@ -253,9 +258,10 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
     };
     let cache = start.data.join("cache");
     let Configuration { api, builder, indexer, symbolizer, .. } = configuration;
-    (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres.clone(), objects.clone());
-    (builder.kafka, builder.postgres, builder.objects) = (kafka.clone(), postgres.clone(), objects.clone());
-    (indexer.kafka, indexer.postgres) = (kafka.clone(), postgres);
+    (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres(API_CONNECTIONS), objects.clone());
+    (builder.kafka, builder.postgres, builder.objects) =
+        (kafka.clone(), postgres(BUILDER_CONNECTIONS), objects.clone());
+    (indexer.kafka, indexer.postgres) = (kafka.clone(), postgres(INDEXER_CONNECTIONS));
     (symbolizer.kafka, symbolizer.objects) = (kafka, objects);
     builder.builder.work_dir = start.data.join("work");
     api.api.cache_dir = cache.join("api");
