@@ -153,6 +153,35 @@ async fn an_answer_of_another_kind_closes_nothing_and_a_foreign_record_is_noted(
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
+    let world = World::new().await;
+    // Stands for a value that nobody thought of.
+    world
+        .execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF NEW.report_id = '07070707-0707-0707-0707-070707070707' THEN
+                     RAISE EXCEPTION 'no such value' USING ERRCODE = '22003';
+                 END IF;
+                 RETURN NEW;
+             END $$;
+             CREATE TRIGGER refuse BEFORE INSERT ON reports FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    for n in 1..=20 {
+        world.send(n, 1, None).await;
+    }
+    let running = world.start();
+    world.until("SELECT count(*) FROM reports", 19).await;
+    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'unstorable'", 1).await;
+    world.until_caught_up().await;
+    assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
+    assert_eq!(running.counter("unslide_indexer_unreadable_total"), 1);
+    assert_eq!(running.counter("unslide_indexer_reports_total"), 19);
+    running.stop().await;
+    world.end().await;
+}
+
 impl World {
     /// Says in the ledger how a request ended.
     async fn answer(&self, n: u8, revision: u32, outcome: Outcome) {

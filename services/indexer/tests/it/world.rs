@@ -115,6 +115,11 @@ impl World {
         Running { host, task }
     }
 
+    /// Changes the database as its owner.
+    pub async fn execute(&self, statement: &str) {
+        execute(&self.url, statement).await;
+    }
+
     pub async fn number(&self, query: &str) -> i64 {
         let mut connection = PgConnection::connect(&self.url).await.unwrap();
         let query = AssertSqlSafe(query.to_owned());
@@ -186,6 +191,13 @@ impl Running {
     pub async fn stop(self) {
         self.host.shutdown.begin();
         tokio::time::timeout(PATIENCE, self.task).await.expect("it drains").unwrap().unwrap();
+    }
+
+    /// A counter's value, summed over its labels.
+    pub fn counter(&self, name: &str) -> u64 {
+        let page = self.host.process_metrics().page().unwrap();
+        let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// Waits until a probe fails with these words.
