@@ -32,6 +32,14 @@ impl Problem {
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Problem {
         Problem { key: key.into(), message: message.into(), origin: None }
     }
+
+    /// What a section says of its own keys, with the section's name before each.
+    pub fn in_section<K: fmt::Display>(
+        section: &str,
+        problems: impl IntoIterator<Item = (K, String)>,
+    ) -> impl Iterator<Item = Problem> {
+        problems.into_iter().map(move |(key, message)| Problem::new(format!("{section}.{key}"), message))
+    }
 }
 
 impl fmt::Display for Problem {

@@ -205,9 +205,18 @@ impl Settings {
         self.max_record_bytes * 4
     }
 
-    /// Everything that is wrong with these settings, each as one sentence that names the key.
+    /// Everything that is wrong with these settings: field and reason.
     #[must_use]
-    pub fn problems(&self) -> Vec<String> {
+    pub fn problems(&self) -> Vec<(String, String)> {
+        let parts = |sentence: String| match sentence.split_once(": ") {
+            Some((field, reason)) => (field.to_owned(), reason.to_owned()),
+            None => (String::new(), sentence),
+        };
+        self.sentences().into_iter().map(parts).collect()
+    }
+
+    /// Everything that is wrong, each as one sentence that begins with the field.
+    fn sentences(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.bootstrap.trim().is_empty() {
             problems.push("bootstrap: names no broker".to_owned());
@@ -335,7 +344,7 @@ impl Settings {
 
     /// Fails with every problem at once.
     pub(crate) fn checked(&self) -> Result<&Settings, StreamError> {
-        let problems = self.problems();
+        let problems = self.sentences();
         if problems.is_empty() { Ok(self) } else { Err(StreamError::Settings(problems.join("; "))) }
     }
 }
@@ -346,8 +355,8 @@ mod tests {
 
     #[test]
     fn the_defaults_are_valid_and_every_problem_is_named() {
-        assert_eq!(Settings::default().problems(), Vec::<String>::new());
-        assert_eq!(Settings::single_broker("localhost:1").problems(), Vec::<String>::new());
+        assert_eq!(Settings::default().sentences(), Vec::<String>::new());
+        assert_eq!(Settings::single_broker("localhost:1").sentences(), Vec::<String>::new());
         let wrong = Settings {
             bootstrap: " ".into(),
             topic_prefix: "a/b".into(),
@@ -357,7 +366,7 @@ mod tests {
             max_record_bytes: 1,
             ..Settings::default()
         };
-        let text = wrong.problems().join("\n");
+        let text = wrong.sentences().join("\n");
         for key in ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_bytes"] {
             assert!(text.contains(key), "{key} is not in {text}");
         }

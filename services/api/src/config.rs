@@ -149,19 +149,9 @@ impl Config {
             let message = format!("more than kafka.max_record_bytes ({})", self.kafka.max_record_bytes);
             problems.push(Problem::new("api.limits.report_bytes", message));
         }
-        problems.extend(
-            self.postgres
-                .problems()
-                .into_iter()
-                .map(|(field, m)| Problem::new(format!("postgres.{field}"), m)),
-        );
-        problems.extend(
-            self.objects.problems().into_iter().map(|(field, m)| Problem::new(format!("objects.{field}"), m)),
-        );
-        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
-            Some((field, message)) => Problem::new(format!("kafka.{field}"), message),
-            None => Problem::new("kafka", message),
-        }));
+        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
+        problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

@@ -110,14 +110,9 @@ impl Config {
         if own.work_dir.as_os_str().is_empty() {
             problems.push(Problem::new("builder.work_dir", "must name a folder"));
         }
-        let named =
-            |section: &str, field: &str, text: String| Problem::new(format!("{section}.{field}"), text);
-        problems.extend(self.postgres.problems().into_iter().map(|(f, text)| named("postgres", f, text)));
-        problems.extend(self.objects.problems().into_iter().map(|(f, text)| named("objects", f, text)));
-        problems.extend(self.kafka.problems().into_iter().map(|text| match text.split_once(": ") {
-            Some((field, text)) => named("kafka", field, text.to_owned()),
-            None => Problem::new("kafka", text),
-        }));
+        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
+        problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

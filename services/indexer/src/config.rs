@@ -91,13 +91,8 @@ impl Config {
         if own.remember_days <= own.keep_days {
             problems.push(Problem::new("indexer.remember_days", "must be more than indexer.keep_days"));
         }
-        problems.extend(
-            self.postgres.problems().into_iter().map(|(key, m)| Problem::new(format!("postgres.{key}"), m)),
-        );
-        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
-            Some((key, message)) => Problem::new(format!("kafka.{key}"), message),
-            None => Problem::new("kafka", message),
-        }));
+        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
+        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

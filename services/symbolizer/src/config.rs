@@ -113,13 +113,8 @@ impl Config {
         if own.cache_dir.as_os_str().is_empty() {
             problems.push(Problem::new("symbolizer.cache_dir", "must name a folder"));
         }
-        let named =
-            |section: &str, key: &str, message: String| Problem::new(format!("{section}.{key}"), message);
-        problems.extend(self.objects.problems().into_iter().map(|(key, m)| named("objects", key, m)));
-        problems.extend(self.kafka.problems().into_iter().map(|message| match message.split_once(": ") {
-            Some((key, message)) => named("kafka", key, message.to_owned()),
-            None => Problem::new("kafka", message),
-        }));
+        problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

@@ -90,14 +90,9 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
     let administration: Administration = reader.whole();
     // Read for the keys' sake: what the services know is no mistake here.
     Configuration::read(&mut reader);
-    let database = administration.postgres.problems().into_iter();
-    reader.note_all(database.map(|(field, message)| Problem::new(format!("postgres.{field}"), message)));
+    reader.note_all(Problem::in_section("postgres", administration.postgres.problems()));
     if kafka {
-        let problems = administration.kafka.problems().into_iter();
-        reader.note_all(problems.map(|message| match message.split_once(": ") {
-            Some((field, message)) => Problem::new(format!("kafka.{field}"), message),
-            None => Problem::new("kafka", message),
-        }));
+        reader.note_all(Problem::in_section("kafka", administration.kafka.problems()));
     }
     reader.finish()?;
     Ok(administration)

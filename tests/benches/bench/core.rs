@@ -56,12 +56,7 @@ pub fn print(input: &Input, full: bool) {
         report.len(),
         output.len()
     );
-    println!(
-        "  dSYM: {}, {} bytes; {:.2} calls a frame on average",
-        input.origin,
-        input.dsym.len(),
-        input.depth
-    );
+    println!("  its dSYM has {} bytes; {:.2} calls a frame on average", input.dsym.len(), input.depth);
     let [sonic, serde, read, whole] = medians(
         rounds,
         [

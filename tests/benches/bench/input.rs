@@ -12,8 +12,6 @@ const LOAD: u64 = 0x1_04e4_c000;
 
 /// What is measured with.
 pub struct Input {
-    /// Where the dSYM comes from.
-    pub origin: &'static str,
     /// The dSYM's Mach-O slice.
     pub dsym: Vec<u8>,
     /// Its symcache.
@@ -30,21 +28,16 @@ pub struct Input {
 }
 
 impl Input {
-    /// The published dSYM, or a fixture where it can't be had or need not be large.
-    pub fn prepare(full: bool) -> Input {
-        let published =
-            full.then(|| fixtures::canvas_dsym().map_err(|error| println!("no published dSYM: {error}")));
-        let (origin, path) = match published {
-            Some(Ok(path)) => ("the published dSYM of npm @nativescript/canvas", path),
-            _ => ("a fixture", fixtures::dsym("app")),
-        };
+    /// The dSYM that `UNSLIDE_BENCH_DSYM` names, or a small fixture.
+    pub fn prepare() -> Input {
+        let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(std::path::PathBuf::from);
+        let path = named.unwrap_or_else(|| fixtures::dsym("app"));
         let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let frames = 320;
         let (addresses, calls) = choose(&symcache, frames);
         Input {
-            origin,
             dsym,
             debug_id: symcache.debug_id(),
             frames,
@@ -83,7 +76,7 @@ impl Input {
 }
 
 /// Seven of ten addresses from code with inlined calls, three from code that only the symbol table
-/// knows (where there is none, from code without inlined calls), spread evenly; and all their calls.
+/// knows (where that is little, from code without inlined calls), spread evenly; and all their calls.
 fn choose(symcache: &SymCache<Vec<u8>>, frames: usize) -> (Vec<u64>, usize) {
     let mut inlined = Vec::new();
     let mut named = Vec::new();

@@ -11,7 +11,7 @@ mod input;
 
 fn main() {
     let full = std::env::args().any(|argument| argument == "--full");
-    let input = input::Input::prepare(full);
+    let input = input::Input::prepare();
     core::print(&input, full);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(flow::print(&input, full));
