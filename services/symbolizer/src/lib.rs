@@ -15,6 +15,8 @@ mod run;
 mod symbol_events;
 mod symbols;
 mod tenants;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use config::{Config, Settings};
