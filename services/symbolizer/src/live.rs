@@ -8,6 +8,7 @@ use crate::worker::{Step, Worker};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::report::{Outcome, TerminalOutcome};
@@ -199,24 +200,32 @@ impl Live {
     }
 }
 
-/// A record this young may name a tenant that is just being made known.
-const YOUNG_MILLIS: i64 = 2_000;
+/// After this long nobody waits for news of a record's tenant any more, in microseconds.
+const PATIENCE: i64 = 600_000_000;
+/// By this much the broker's clock and this host's may differ, in microseconds.
+const SKEW: i64 = 5_000_000;
 
 impl Live {
-    /// Reads on in the table of tenants where a record that was only just written names one that is
-    /// not known: who is unknown after that stays unknown. Old records cause no such wait.
-    async fn meet(&self, batch: &[Record]) {
-        let now = self.worker.clock.now_micros() / 1_000;
+    /// Reads on in the table of tenants where a record names one that is not known and the table was
+    /// not read past the record's time: who is unknown after that stays unknown. Where it can't be
+    /// read, nobody is judged by what is known of it; only an old record does not wait.
+    async fn meet(&self, batch: &[Record]) -> Result<(), Pause> {
+        let now = self.worker.clock.now_micros();
         let tenants = &self.worker.tenants;
+        let read_through = tenants.progress().borrow().read_through_micros.unwrap_or(i64::MIN);
         let stranger = |record: &Record| {
-            record.time_millis.is_none_or(|at| now - at < YOUNG_MILLIS)
+            let at = record.time_millis.map_or(now, |millis| millis.saturating_mul(1_000));
+            now.saturating_sub(at) < PATIENCE
+                && read_through < at.saturating_add(SKEW)
                 && tenant_of(record).is_some_and(|tenant| tenants.standing(&tenant) == Standing::Unknown)
         };
-        if batch.iter().any(stranger)
-            && let Err(error) = tenants.refresh().await
-        {
-            tracing::warn!(%error, "the table of tenants could not be read on");
+        if !batch.iter().any(stranger) {
+            return Ok(());
         }
+        tenants.refresh().await.map_err(|error| Pause {
+            reason: format!("the table of tenants can't be read to its end: {error}"),
+            wait: Duration::from_secs(1),
+        })
     }
 }
 
@@ -227,7 +236,7 @@ fn tenant_of(record: &Record) -> Option<TenantId> {
 impl Processor for Live {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
-            self.meet(&batch).await;
+            self.meet(&batch).await?;
             let lane = Arc::clone(&self);
             self.worker.run(batch, move |record, fetched| lane.look(record, fetched)).await
         })
