@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{Client, Server};
 use crate::failure::{BoxError, Outcome};
-use crate::upload::mach_o;
+use crate::upload::{find, mach_o};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,9 @@ pub enum Command {
 pub struct CheckArguments {
     #[command(flatten)]
     server: Server,
-    /// Debug ids, Mach-O files, or crash reports (the app images that their frames refer to)
-    #[arg(required = true, value_name = "DEBUG_ID|FILE")]
+    /// Debug ids, Mach-O files, folders with dSYMs, or crash reports (the app images that their frames
+    /// refer to)
+    #[arg(required = true, value_name = "DEBUG_ID|PATH")]
     targets: Vec<String>,
     /// Wait until all are ready: the gate of a build pipeline
     #[arg(long)]
@@ -86,22 +87,15 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
     if !path.exists() {
         return Err(format!("{target} is neither a debug id nor a file").into());
     }
-    if path.is_dir() {
-        for found in dwarf_files(&path)? {
-            add_file(&found, names)?;
-        }
-        return Ok(());
+    if !path.is_dir() {
+        return add_file(&path, names);
     }
-    add_file(&path, names)
-}
-
-/// The files in a dSYM's `Contents/Resources/DWARF`.
-fn dwarf_files(bundle: &Path) -> Result<Vec<PathBuf>, BoxError> {
-    let folder = bundle.join("Contents/Resources/DWARF");
-    if !folder.is_dir() {
-        return Err(format!("{} is no dSYM", bundle.display()).into());
+    // What an upload of this folder would send.
+    let (found, failed) = find(&[path], false);
+    if let Some((path, reason)) = failed.into_iter().next() {
+        return Err(format!("{}: {reason}", path.display()).into());
     }
-    Ok(std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect())
+    found.iter().try_for_each(|file| add_file(&file.path, names))
 }
 
 fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {

@@ -27,8 +27,9 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     copy(&fixtures.join("kit.dSYM"), &nested.join("kit.dSYM"));
     let path = folder.path().to_str().expect("a path").to_owned();
     installation.command_succeeds(&["upload", &path]);
-    let output = installation.command_succeeds(&["symbols", "check", "--wait", &id]);
-    assert!(output.contains("ready"), "{output}");
+    // The folder names the app's and both of the kit's slices.
+    let output = installation.command_succeeds(&["symbols", "check", "--wait", &path]);
+    assert!(output.contains(&id) && output.matches("ready").count() == 3, "{output}");
     // Again: nothing to do, and that is a success.
     installation.command_succeeds(&["upload", &path]);
 

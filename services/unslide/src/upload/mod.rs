@@ -3,7 +3,7 @@
 mod find;
 mod send;
 
-pub use find::mach_o;
+pub use find::{find, mach_o};
 
 use crate::boot;
 use crate::client::{Client, Server};
