@@ -151,6 +151,17 @@ pub async fn delete(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Dele
     )
     .fetch_one(&mut *connection)
     .await?;
+    // Whoever sends such an upload again means it: it no longer counts as one that is here already.
+    sqlx::query!(
+        "UPDATE uploads SET content_hash = NULL
+         WHERE tenant = $1 AND id IN (
+             SELECT u.upload_id FROM upload_objects u JOIN objects o USING (tenant, content_hash)
+             WHERE o.tenant = $1 AND o.debug_id = $2)",
+        tenant,
+        debug_id.uuid()
+    )
+    .execute(&mut *connection)
+    .await?;
     let objects = sqlx::query_scalar!(
         "DELETE FROM objects WHERE tenant = $1 AND debug_id = $2 RETURNING content_hash",
         tenant,

@@ -118,3 +118,19 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let kinds = database.number("SELECT count(*) FROM outbox WHERE kind = 'symbol_event'").await;
     assert_eq!(kinds, 4);
 }
+
+#[tokio::test]
+async fn an_upload_counts_as_here_until_one_of_its_objects_is_deleted() {
+    let database = Database::new().await;
+    let id = upload(&database).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for n in [1, 2] {
+        objects::found(&mut tx, id, "kit", &object(n, Some(n))).await.unwrap();
+    }
+    uploads::done(&mut tx, id, &[]).await.unwrap();
+    let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();
+    assert_eq!(here.map(|upload| upload.id), Some(id));
+    symbols::delete(&mut tx, &debug_id(2)).await.unwrap().unwrap();
+    let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();
+    assert!(here.is_none(), "the slice that was deleted can come back");
+}
