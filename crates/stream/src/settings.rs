@@ -322,6 +322,8 @@ impl Settings {
             .set("fetch.max.bytes", fetched.to_string())
             .set("max.partition.fetch.bytes", (fetched / 4).max(256 << 10).to_string())
             .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
+            // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.
+            .set("fetch.queue.backoff.ms", "5")
             .set("fetch.wait.max.ms", "50")
             .set("fetch.error.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "2000");

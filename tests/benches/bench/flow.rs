@@ -9,18 +9,25 @@ const PARTITIONS: u32 = 4;
 /// What a worker has committed.
 const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"";
 
+/// How many transactions a worker has ended, and the time they took together.
+const TRANSACTIONS: &str = "unslide_symbolizer_transaction_seconds_count{lane=\"live\"";
+const TRANSACTION_SECONDS: &str = "unslide_symbolizer_transaction_seconds_sum{lane=\"live\"";
+
 /// Prints throughput and memory, and the cold start.
 pub async fn print(input: &Input, full: bool) {
     println!("\nThrough real Kafka, everything on this machine ({} cores)", cores());
-    let reports = if full { 1_500 } else { 40 };
+    let reports = if full { 4_000 } else { 40 };
     let one = throughput(input, 1, reports).await;
     let two = throughput(input, 2, reports).await;
     for (workers, run) in [(1, &one), (2, &two)] {
         println!(
-            "  {workers} worker(s): {:.0} reports/s, {:.2} ms of worker CPU a report, at most {} MB resident each",
+            "  {workers} worker(s): {:.0} reports/s, {:.2} ms of worker CPU a report, at most {} MB resident each; \
+             {:.0} reports a transaction, which takes {:.0} ms",
             run.per_second,
             run.cpu_millis,
-            run.resident >> 20
+            run.resident >> 20,
+            run.transaction_reports,
+            run.transaction_millis
         );
     }
     println!("  two workers against one: {:.2}x", two.per_second / one.per_second);
@@ -31,6 +38,8 @@ struct Run {
     per_second: f64,
     cpu_millis: f64,
     resident: u64,
+    transaction_reports: f64,
+    transaction_millis: f64,
 }
 
 async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
@@ -75,8 +84,15 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
     let elapsed = start.elapsed();
     let after: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let resident = names.iter().map(|name| installation.process(name).peak_bytes()).max().unwrap_or(0);
+    let (mut transactions, mut seconds) = (0.0, 0.0);
+    for name in &names {
+        transactions += installation.metric(name, TRANSACTIONS).await.unwrap_or(0.0);
+        seconds += installation.metric(name, TRANSACTION_SECONDS).await.unwrap_or(0.0);
+    }
     installation.stop().await;
     Run {
+        transaction_reports: f64::from(warm + reports) / transactions,
+        transaction_millis: seconds * 1_000.0 / transactions,
         per_second: f64::from(reports) / elapsed.as_secs_f64(),
         cpu_millis: (after - before).as_secs_f64() * 1_000.0 / f64::from(reports),
         resident,

@@ -7,6 +7,8 @@ use unslide_symbolicate::symcache::{Source, SymCache};
 use unslide_testkit::fixtures;
 use unslide_testkit::reports::{ARM64, Error, Frame, Image, Thread, sized};
 
+/// How the reports' ids begin.
+const ID: &str = "00000000-0000-4000-8000-0000";
 /// Where the process loaded the app.
 const LOAD: u64 = 0x1_04e4_c000;
 
@@ -24,7 +26,9 @@ pub struct Input {
     pub images: usize,
     /// The mean length of the frames' call chains.
     pub depth: f64,
-    addresses: Vec<u64>,
+    template: Vec<u8>,
+    /// Where the last eight digits of the report's id stand.
+    id_at: usize,
 }
 
 impl Input {
@@ -37,42 +41,50 @@ impl Input {
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let frames = 320;
         let (addresses, calls) = choose(&symcache, frames);
+        let images = 150;
+        let template = template(&symcache, &addresses, images);
+        let found = template.windows(ID.len()).position(|bytes| bytes == ID.as_bytes());
+        let id_at = found.expect("the report has an id") + ID.len();
         Input {
             dsym,
             debug_id: symcache.debug_id(),
             frames,
-            images: 150,
+            images,
             depth: calls as f64 / frames as f64,
-            addresses,
+            template,
+            id_at,
             symcache: Arc::new(symcache),
         }
     }
 
-    /// A report of these frames in threads of sixteen, and of images that nothing refers to.
+    /// The report with this number in its id.
     pub fn report(&self, number: u32) -> Vec<u8> {
-        let others = sized(7, self.images, 0);
-        let mut report =
-            others.id(&format!("00000000-0000-4000-8000-0000{number:08X}")).error(Error::Mach).image(
-                Image::new(
-                    "/private/var/containers/Bundle/Application/Shop.app/Shop",
-                    &self.debug_id.to_string(),
-                    LOAD,
-                )
-                .size(self.symcache.text_size().max(0x1000))
-                .cpu(ARM64),
-            );
-        for (index, addresses) in self.addresses.chunks(16).enumerate() {
-            let frames = addresses.iter().map(|address| {
-                Frame::at(LOAD + address).object("Shop", LOAD).symbol("_mh_execute_header", LOAD)
-            });
-            let mut thread = Thread::new(index as u64).frames(frames);
-            if index == 0 {
-                thread = thread.crashed().all_registers(ARM64, LOAD + addresses[0]);
-            }
-            report = report.thread(thread);
-        }
-        report.bytes()
+        let mut report = self.template.clone();
+        report[self.id_at..self.id_at + 8].copy_from_slice(format!("{number:08X}").as_bytes());
+        report
     }
+}
+
+/// A report of these frames in threads of sixteen, and of images that nothing refers to.
+fn template(symcache: &SymCache<Vec<u8>>, addresses: &[u64], images: usize) -> Vec<u8> {
+    let others = sized(7, images, 0);
+    let path = "/private/var/containers/Bundle/Application/Shop.app/Shop";
+    let mut report = others.id(&format!("{ID}00000000")).error(Error::Mach).image(
+        Image::new(path, &symcache.debug_id().to_string(), LOAD)
+            .size(symcache.text_size().max(0x1000))
+            .cpu(ARM64),
+    );
+    for (index, addresses) in addresses.chunks(16).enumerate() {
+        let frames = addresses
+            .iter()
+            .map(|address| Frame::at(LOAD + address).object("Shop", LOAD).symbol("_mh_execute_header", LOAD));
+        let mut thread = Thread::new(index as u64).frames(frames);
+        if index == 0 {
+            thread = thread.crashed().all_registers(ARM64, LOAD + addresses[0]);
+        }
+        report = report.thread(thread);
+    }
+    report.bytes()
 }
 
 /// Seven of ten addresses from code with inlined calls, three from code that only the symbol table
