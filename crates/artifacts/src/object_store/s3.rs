@@ -179,18 +179,29 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
-            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put)),
+            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
         }
     }
 
-    /// S3 answers 404 to a conditional write of an object that is gone: its condition failed.
-    fn write_failure(&self, failure: Failure, key: &Key, put: &Put) -> StoreError {
-        match failure {
-            Failure::NotFound if matches!(put.condition, Condition::Unchanged(_)) => {
-                StoreError::Precondition { key: key.to_string() }
-            }
+    /// S3 answers 404 to a conditional write of an object that is gone: its condition failed. And a
+    /// store that refuses a write may close the connection before it has read the body, so that the
+    /// client sees a broken connection and no answer: then the object itself is asked.
+    async fn write_failure(&self, failure: Failure, key: &Key, put: &Put) -> StoreError {
+        let precondition = || StoreError::Precondition { key: key.to_string() };
+        let error = match failure {
+            Failure::NotFound if matches!(put.condition, Condition::Unchanged(_)) => return precondition(),
             other => other.into_error("put", key.as_str()),
+        };
+        if !error.is_transient() || matches!(put.condition, Condition::Always) {
+            return error;
         }
+        let Ok(found) = self.head(key).await else { return error };
+        let holds = match &put.condition {
+            Condition::Always => true,
+            Condition::Absent => found.is_none(),
+            Condition::Unchanged(etag) => found.is_some_and(|head| head.etag == *etag),
+        };
+        if holds { error } else { precondition() }
     }
 
     pub(super) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
@@ -252,7 +263,7 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => Ok(ETag(output.e_tag.unwrap_or_default())),
-            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put)),
+            Err(error) => Err(self.write_failure(failure("put", key.as_str(), &error), key, put).await),
         }
     }
 
