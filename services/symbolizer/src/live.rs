@@ -67,7 +67,7 @@ impl Live {
         match self.sender(record) {
             Sender::Known { tenant } => self.symbolicate(record, &tenant, traceparent, fetched),
             Sender::Refused { tenant, reason, detail } => {
-                Step::Done(self.dead(record, traceparent, &tenant, reason, &detail))
+                Step::Done(self.worker.dead_letter(record, traceparent, &tenant, reason, &detail))
             }
             Sender::Deleted { tenant } => Step::Done(self.dropped(record, &tenant)),
         }
@@ -85,15 +85,26 @@ impl Live {
         let elements = match split(&value, &limits) {
             Ok(elements) => elements,
             Err(error) => {
-                let done =
-                    self.dead(record, traceparent, tenant.as_str(), error.reason(), &error.to_string());
+                let done = self.worker.dead_letter(
+                    record,
+                    traceparent,
+                    tenant.as_str(),
+                    error.reason(),
+                    &error.to_string(),
+                );
                 return Step::Done(done);
             }
         };
         // An empty array is a record without a report, and still has an outcome.
         if elements.is_empty() {
             let detail = "the record is an array without a report in it";
-            return Step::Done(self.dead(record, traceparent, tenant.as_str(), "not_a_report", detail));
+            return Step::Done(self.worker.dead_letter(
+                record,
+                traceparent,
+                tenant.as_str(),
+                "not_a_report",
+                detail,
+            ));
         }
         // One report that fills the record is no array, whatever bytes are around it.
         let single = elements.len() == 1
@@ -175,16 +186,6 @@ impl Live {
         }
     }
 
-    fn dead(&self, record: &Record, traceparent: String, tenant: &str, reason: &str, detail: &str) -> Done {
-        let history = History { source: record, position: None, origin: None, traceparent };
-        let topic = &self.worker.topics.dead_letter;
-        Done {
-            source: record.at.clone(),
-            outputs: vec![history.dead_letter(topic, record.value.clone(), reason, detail)],
-            outcomes: vec![(tenant.to_owned(), Outcome::DeadLetter)],
-        }
-    }
-
     fn dropped(&self, record: &Record, tenant: &TenantId) -> Done {
         let end = TerminalOutcome {
             tenant: tenant.to_string(),
@@ -245,7 +246,7 @@ impl Processor for Live {
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let tenant = tenant_of(record).map(|t| t.to_string()).unwrap_or_default();
         let (reason, detail) = crate::run::refusal(why);
-        self.dead(record, self.worker.traceparent(record), &tenant, reason, &detail)
+        self.worker.dead_letter(record, self.worker.traceparent(record), &tenant, reason, &detail)
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {

@@ -39,8 +39,15 @@ impl Again {
     }
 
     fn look(&self, record: &Record, fetched: &Fetched) -> Step {
-        self.answer(record, fetched)
-            .unwrap_or_else(|unusable| Step::Done(self.dead(record, "", unusable.reason, &unusable.detail)))
+        self.answer(record, fetched).unwrap_or_else(|unusable| {
+            Step::Done(self.worker.dead_letter(
+                record,
+                self.worker.traceparent(record),
+                "",
+                unusable.reason,
+                &unusable.detail,
+            ))
+        })
     }
 
     fn answer(&self, record: &Record, fetched: &Fetched) -> Result<Step, Unusable> {
@@ -125,17 +132,6 @@ impl Again {
             outcomes: vec![(id.tenant.to_string(), outcome)],
         })
     }
-
-    fn dead(&self, record: &Record, tenant: &str, reason: &str, detail: &str) -> Done {
-        let traceparent = self.worker.traceparent(record);
-        let history = History { source: record, position: None, origin: None, traceparent };
-        let topic = &self.worker.topics.dead_letter;
-        Done {
-            source: record.at.clone(),
-            outputs: vec![history.dead_letter(topic, record.value.clone(), reason, detail)],
-            outcomes: vec![(tenant.to_owned(), Outcome::DeadLetter)],
-        }
-    }
 }
 
 /// The generations that the request was made for.
@@ -169,7 +165,7 @@ impl Processor for Again {
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let (reason, detail) = crate::run::refusal(why);
-        self.dead(record, "", reason, &detail)
+        self.worker.dead_letter(record, self.worker.traceparent(record), "", reason, &detail)
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {

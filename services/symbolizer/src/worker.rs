@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use unslide_model::{Clock, ReportId, Scoped};
 use unslide_proto::headers;
+use unslide_proto::report::Outcome;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
@@ -137,6 +138,24 @@ impl Worker {
             smallest = record.size();
         }
         Err(TooLarge { bytes: smallest })
+    }
+
+    /// The end of a record that can't be processed as a whole: a dead letter with its bytes as they came.
+    pub fn dead_letter(
+        &self,
+        record: &Record,
+        traceparent: String,
+        tenant: &str,
+        reason: &str,
+        detail: &str,
+    ) -> Done {
+        let history = History { source: record, position: None, origin: None, traceparent };
+        let letter = history.dead_letter(&self.topics.dead_letter, record.value.clone(), reason, detail);
+        Done {
+            source: record.at.clone(),
+            outputs: vec![letter],
+            outcomes: vec![(tenant.to_owned(), Outcome::DeadLetter)],
+        }
     }
 
     /// The ledger of a lane.
