@@ -24,11 +24,11 @@ pub const SOURCE_INDEX: &str = "source-index";
 pub const SOURCE_COUNT: &str = "source-count";
 /// W3C trace context, continued from the input record.
 pub const TRACEPARENT: &str = "traceparent";
-/// Why a record is in the dead-letter topic: a stable word, such as `not_json`.
+/// Why a record is in a dead-letter, retry or overflow topic: a stable word, such as `not_json`.
 pub const REASON: &str = "reason";
 /// What exactly was wrong, for a person.
 pub const DETAIL: &str = "detail";
-/// How often a record was tried, from 1.
+/// How often a record was tried before it came to this topic, from 1.
 pub const ATTEMPT: &str = "attempt";
 /// The report's id, lower-case dashed.
 pub const REPORT_ID: &str = "report-id";
@@ -39,5 +39,23 @@ pub const SUPERSEDES: &str = "supersedes";
 /// Broker time at which the first record of this report's history arrived, milliseconds since the
 /// Unix epoch.
 pub const ORIGIN_TIME: &str = "origin-time";
+/// Which of the stored reports with this id is meant; absent for the first.
+pub const VARIANT: &str = "report-variant";
+/// Of an input record that an operator sent again: the dead letter that it is a copy of, as
+/// `topic/partition/offset`.
+pub const REPLAY_OF: &str = "replay-of";
+/// Where the value was too large for the topic: the key of the object that holds it. The value is
+/// then a short JSON object that says the same.
+pub const BODY_KEY: &str = "body-key";
+/// Bytes of the object named by [`BODY_KEY`].
+pub const BODY_BYTES: &str = "body-bytes";
+/// SHA-256 of the object named by [`BODY_KEY`], lower-case hexadecimal.
+pub const BODY_SHA256: &str = "body-sha256";
+/// Ed25519 signature of a gateway, base64.
+pub const SIGNATURE: &str = "signature";
+/// The name of the public key that [`SIGNATURE`] is checked with.
+pub const SIGNATURE_KEY: &str = "signature-key";
+/// When the gateway signed, milliseconds since the Unix epoch.
+pub const SIGNED_AT: &str = "signed-at";
 /// The version of Unslide that wrote the record.
 pub const UNSLIDE_VERSION: &str = "unslide-version";

@@ -103,6 +103,7 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
             offset: origin.offset,
         }),
         traceparent: traceparent.clone(),
+        variant: *variant,
     };
     let key = keys::report(&Scoped { tenant: unsent.tenant.clone(), id: *report_id });
     let mut record = OutRecord::to(topics.resymbolicate.as_str(), request.encode_to_vec())
