@@ -1,5 +1,7 @@
 //! Names of the topics.
 
+use unslide_model::TenantId;
+
 /// Reports as they come in.
 pub const INPUT: &str = "crash.reports";
 /// Enriched reports.
@@ -71,7 +73,46 @@ impl TopicNames {
         }
     }
 
-    /// Every name, in the order of the fields.
+    /// The tenant's own topic of reports as they come in: no producer but the tenant's needs to be
+    /// allowed to write to it.
+    #[must_use]
+    pub fn tenant_input(&self, tenant: &TenantId) -> String {
+        format!("{}.{tenant}", self.input)
+    }
+
+    /// The tenant's own topic of enriched reports.
+    #[must_use]
+    pub fn tenant_output(&self, tenant: &TenantId) -> String {
+        format!("{}.{tenant}", self.output)
+    }
+
+    /// Whose input topic this is; `None` for every other topic, the shared one among them.
+    #[must_use]
+    pub fn tenant_of_input(&self, topic: &str) -> Option<TenantId> {
+        tenant_of(&self.input, topic)
+    }
+
+    /// Whose output topic this is; `None` for every other topic, the shared one among them.
+    #[must_use]
+    pub fn tenant_of_output(&self, topic: &str) -> Option<TenantId> {
+        tenant_of(&self.output, topic)
+    }
+
+    /// A POSIX extended regular expression that the input topics of all tenants match and no other
+    /// topic does.
+    #[must_use]
+    pub fn tenant_input_pattern(&self) -> String {
+        tenant_pattern(&self.input)
+    }
+
+    /// A POSIX extended regular expression that the output topics of all tenants match and no other
+    /// topic does.
+    #[must_use]
+    pub fn tenant_output_pattern(&self) -> String {
+        tenant_pattern(&self.output)
+    }
+
+    /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
     pub fn all(&self) -> [&str; 11] {
         [
@@ -93,5 +134,73 @@ impl TopicNames {
 impl Default for TopicNames {
     fn default() -> TopicNames {
         TopicNames::with_prefix("")
+    }
+}
+
+fn tenant_of(shared: &str, topic: &str) -> Option<TenantId> {
+    TenantId::new(topic.strip_prefix(shared)?.strip_prefix('.')?).ok()
+}
+
+/// The grammar of [`TenantId`] after the shared topic's name. A slug has no dot, so the name of no
+/// other topic, also of an installation with a longer prefix, has this form.
+fn tenant_pattern(shared: &str) -> String {
+    let mut pattern = String::from("^");
+    for c in shared.chars() {
+        if !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push_str(r"\.[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$");
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenants_topics_name_the_tenant_and_no_other_topic_does() {
+        for prefix in ["", "staging.", "crash.reports.", "a-b_c."] {
+            let names = TopicNames::with_prefix(prefix);
+            for slug in ["ab", "acme", "10s", "a-1", &"x".repeat(40)] {
+                let tenant = TenantId::new(slug).expect("a slug");
+                let (input, output) = (names.tenant_input(&tenant), names.tenant_output(&tenant));
+                assert_eq!(names.tenant_of_input(&input).as_ref(), Some(&tenant));
+                assert_eq!(names.tenant_of_output(&output).as_ref(), Some(&tenant));
+                assert_eq!(names.tenant_of_input(&output), None);
+                assert_eq!(names.tenant_of_output(&input), None);
+                assert!(!names.all().contains(&input.as_str()) && !names.all().contains(&output.as_str()));
+                // Kafka takes names of up to 249 characters; a prefix has at most 100.
+                assert!(output.len() - prefix.len() <= 149);
+            }
+            for topic in names.all() {
+                assert_eq!((names.tenant_of_input(topic), names.tenant_of_output(topic)), (None, None));
+            }
+        }
+        let names = TopicNames::default();
+        let foreign = [
+            "crash.reports",
+            "crash.reports.",
+            "crash.reports.a",
+            "crash.reports.-ab",
+            "crash.reports.ab-",
+            "crash.reports.Acme",
+            "crash.reports.a_b",
+            "crash.reports.crash.reports",
+            "crash.reportsXab",
+            "x.crash.reports.ab",
+            "crash.reports.ab\n",
+        ];
+        for topic in foreign.into_iter().chain([format!("crash.reports.{}", "x".repeat(41)).as_str()]) {
+            assert_eq!(names.tenant_of_input(topic), None, "{topic}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_taken_literally_in_the_pattern() {
+        let names = TopicNames::with_prefix("a.b-c_");
+        assert_eq!(names.tenant_input_pattern(), r"^a\.b-c_crash\.reports\.[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$");
+        assert!(names.tenant_output_pattern().starts_with(r"^a\.b-c_crash\.symbolicated\."));
     }
 }

@@ -79,6 +79,18 @@ pub trait Processor: Send + Sync + 'static {
     /// [`Pause`] where it can't be done now. The same records come again.
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>>;
 
+    /// When a polled record may be prepared; `None`, or a moment that is past: now. Called on the
+    /// lane's thread, so it has to answer at once. The records behind it wait with it, other
+    /// partitions don't. Such a wait is neither lag nor an attempt, and the record is asked for again
+    /// when it is over.
+    fn not_before(&self, _record: &Record) -> Option<Instant> {
+        None
+    }
+
+    /// The partitions that are this lane's have changed: for limits that are shared out by partitions.
+    /// Called on the lane's thread, before any record of the new partitions is prepared.
+    fn assigned(&self, _shares: &[TopicShare]) {}
+
     /// The end of a record that can't be processed: dead-letter, with its bytes untouched.
     fn refused(&self, record: &Record, why: &Refusal) -> Done;
 
@@ -88,6 +100,17 @@ pub trait Processor: Send + Sync + 'static {
     /// Called when a transaction is committed: for metrics. `records` and `done` are in the same
     /// order.
     fn committed(&self, records: &[&Record], done: &[&Done]);
+}
+
+/// How many of a topic's partitions are this lane's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicShare {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// Partitions of it that are this lane's; at least one.
+    pub assigned: usize,
+    /// Partitions that it has.
+    pub total: usize,
 }
 
 /// How a transaction ended.
@@ -128,6 +151,9 @@ pub struct LaneConfig {
     pub worker: String,
     /// The input topics, with the installation's prefix.
     pub topics: Vec<String>,
+    /// A POSIX extended regular expression, beginning with `^`: topics that match it are read as well,
+    /// also those that are created later. See [`Settings::topic_refresh_milliseconds`].
+    pub pattern: Option<String>,
     /// When a batch is full.
     pub batch: BatchLimits,
     /// Times; see [`Timings`].
@@ -143,6 +169,8 @@ pub struct Timings {
     pub session: Duration,
     /// A lane that does not poll for this long is taken for hung.
     pub poll_interval: Duration,
+    /// A lane that has messages and ends no transaction for this long is stalled.
+    pub stall: Duration,
 }
 
 impl Default for Timings {
@@ -151,6 +179,7 @@ impl Default for Timings {
             transaction: Duration::from_secs(15),
             session: Duration::from_secs(10),
             poll_interval: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
         }
     }
 }
@@ -164,6 +193,9 @@ pub struct LaneStatus {
     pub partitions: usize,
     /// Why nothing is processed for now.
     pub paused: Option<String>,
+    /// Messages wait, nothing holds them back, and no transaction was committed or aborted for
+    /// [`Timings::stall`].
+    pub stalled: bool,
     /// Transactions committed since the start.
     pub commits: u64,
     /// Records of those transactions.
@@ -203,6 +235,15 @@ pub enum LaneError {
         got: usize,
         /// Records.
         asked: usize,
+    },
+    /// A call into the Kafka client did not come back in time: the thread may hang for ever, so the
+    /// process has to end without waiting for it.
+    #[error("the lane {lane} hangs in the Kafka client ({call}): the process has to end")]
+    Stuck {
+        /// The lane's name.
+        lane: String,
+        /// What was called.
+        call: &'static str,
     },
     /// The thread panicked.
     #[error("the lane {lane} panicked")]

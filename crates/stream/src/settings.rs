@@ -30,6 +30,11 @@ pub struct Settings {
     pub min_insync_replicas: i32,
     /// Partitions of each created topic.
     pub partitions: Partitions,
+    /// Tenants may have input and output topics of their own beside the shared ones:
+    /// `crash.reports.<tenant>` and `crash.symbolicated.<tenant>`.
+    pub tenant_topics: bool,
+    /// How often services look for new topics of tenants, in milliseconds.
+    pub topic_refresh_milliseconds: u64,
     /// Accepts topics without replicas, as on a developer's machine.
     pub relaxed: bool,
     /// Memory of the client's queues.
@@ -92,6 +97,8 @@ pub struct Partitions {
     pub account: i32,
     /// The compacted topics.
     pub compacted: i32,
+    /// Each input and each output topic of one tenant.
+    pub tenant: i32,
 }
 
 /// Bytes that one client's queues may hold.
@@ -115,6 +122,8 @@ impl Default for Settings {
             replication_factor: 3,
             min_insync_replicas: 2,
             partitions: Partitions::default(),
+            tenant_topics: false,
+            topic_refresh_milliseconds: 5_000,
             relaxed: false,
             budget: ByteBudget::default(),
         }
@@ -131,6 +140,7 @@ impl Default for Partitions {
             resymbolicate: 6,
             account: 3,
             compacted: 1,
+            tenant: 3,
         }
     }
 }
@@ -181,6 +191,7 @@ impl Settings {
                 resymbolicate: 2,
                 account: 1,
                 compacted: 1,
+                tenant: 2,
             },
             relaxed: true,
             ..Settings::default()
@@ -250,11 +261,14 @@ impl Settings {
             problems.push("min_insync_replicas: at least 2, unless relaxed".to_owned());
         }
         let p = self.partitions;
-        if [p.input, p.output, p.retry, p.overflow, p.resymbolicate, p.account, p.compacted]
+        if [p.input, p.output, p.retry, p.overflow, p.resymbolicate, p.account, p.compacted, p.tenant]
             .iter()
             .any(|n| *n < 1)
         {
             problems.push("partitions: at least 1 each".to_owned());
+        }
+        if !(100..=600_000).contains(&self.topic_refresh_milliseconds) {
+            problems.push("topic_refresh_milliseconds: between 100 and 600000".to_owned());
         }
         let sasl = matches!(self.security.protocol, Protocol::SaslPlaintext | Protocol::SaslSsl);
         if sasl && self.security.mechanism.is_empty() {
@@ -366,10 +380,12 @@ mod tests {
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))
                 .into(),
             max_record_bytes: 1,
+            topic_refresh_milliseconds: 0,
             ..Settings::default()
         };
         let text = wrong.sentences().join("\n");
-        for key in ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_bytes"] {
+        let keys = ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_bytes"];
+        for key in keys.into_iter().chain(["topic_refresh_milliseconds"]) {
             assert!(text.contains(key), "{key} is not in {text}");
         }
     }

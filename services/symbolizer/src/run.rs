@@ -76,6 +76,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         name: name.to_owned(),
         worker: slot.clone(),
         topics: vec![topic.to_owned()],
+        pattern: None,
         batch: own.batch(),
         timings: Timings::default(),
     };
@@ -163,6 +164,7 @@ fn probe_lane(host: &Host, name: &str, status: watch::Receiver<LaneStatus>) {
                 LaneStatus { ended: true, .. } => Err("the lane has ended".to_owned()),
                 LaneStatus { joined: false, .. } => Err("not in its consumer group yet".to_owned()),
                 LaneStatus { paused: Some(reason), .. } => Err(reason),
+                LaneStatus { stalled: true, .. } => Err("messages wait and no transaction ends".to_owned()),
                 _ => Ok(()),
             }
         }

@@ -114,6 +114,7 @@ impl Bench {
             name: name.to_owned(),
             worker: "w".to_owned(),
             topics: vec![topic.to_owned()],
+            pattern: None,
             batch: BatchLimits { records: 50, bytes: 8 << 20, wait: Duration::from_millis(10) },
             timings: Timings::default(),
         }

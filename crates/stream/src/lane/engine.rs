@@ -355,6 +355,7 @@ impl<P: Processor> Engine<P> {
                 joined: status.joined || partitions > 0 || membership::joined(&self.consumer),
                 partitions,
                 paused: self.paused.clone(),
+                stalled: false,
                 commits: self.commits,
                 records: self.records,
                 ended: false,

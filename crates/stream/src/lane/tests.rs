@@ -110,6 +110,7 @@ impl Bench {
             name: "live".into(),
             worker: worker.into(),
             topics: vec![self.settings.topics().input],
+            pattern: None,
             batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
             timings: Timings::default(),
         }

@@ -76,6 +76,7 @@ impl World {
                 resymbolicate: 1,
                 account: 1,
                 compacted: 1,
+                tenant: 2,
             },
             ..unslide_stream::Settings::single_broker(servers::kafka())
         };
