@@ -5,6 +5,7 @@ pub mod body;
 pub mod headers;
 mod ids;
 pub mod keys;
+pub mod lanes;
 pub mod topics;
 pub mod trace;
 

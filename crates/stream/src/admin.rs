@@ -190,6 +190,49 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
     if problems.is_empty() { Ok(()) } else { Err(StreamError::Topics(problems)) }
 }
 
+/// What Kafka deletes of a topic. `None`: nothing for that reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Segments whose youngest record is older, in milliseconds.
+    pub millis: Option<i64>,
+    /// The oldest segments of a partition beyond so many bytes.
+    pub bytes: Option<i64>,
+}
+
+/// Reads the retention of topics.
+///
+/// # Errors
+/// What Kafka said.
+pub async fn retention(
+    settings: &Settings,
+    topics: &[String],
+) -> Result<HashMap<String, Retention>, StreamError> {
+    if topics.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let asked: Vec<ResourceSpecifier<'_>> = topics.iter().map(|t| ResourceSpecifier::Topic(t)).collect();
+    let answers = client(settings)?
+        .describe_configs(&asked, &options())
+        .await
+        .map_err(|e| StreamError::kafka("reading the topics' configuration", e))?;
+    let mut rules = HashMap::with_capacity(topics.len());
+    for (topic, answer) in topics.iter().zip(answers) {
+        let config = answer.map_err(|code| {
+            let source = rdkafka::error::KafkaError::AdminOp(code);
+            StreamError::kafka(format!("reading the configuration of {topic}"), source)
+        })?;
+        let number = |key: &str| {
+            let entry = config.entries.iter().find(|entry| entry.name == key)?;
+            entry.value.as_deref()?.parse::<i64>().ok().filter(|n| *n >= 0)
+        };
+        rules.insert(
+            topic.clone(),
+            Retention { millis: number("retention.ms"), bytes: number("retention.bytes") },
+        );
+    }
+    Ok(rules)
+}
+
 fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &mut Vec<String>) {
     let values: HashMap<&str, &str> =
         config.entries.iter().filter_map(|e| Some((e.name.as_str(), e.value.as_deref()?))).collect();

@@ -44,6 +44,21 @@ pub enum StreamError {
     /// The topics are not as they have to be.
     #[error("the topics are not as they have to be: {}", .0.join("; "))]
     Topics(Vec<String>),
+    /// A transaction stays open, so that nobody can say what lies behind it.
+    #[error(
+        "an open transaction holds {topic} partition {partition} back at {offset}; the broker aborts it after its time-out"
+    )]
+    Unstable {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The first offset that is not stable.
+        offset: i64,
+    },
+    /// Kafka answers nothing any more.
+    #[error("nothing was heard of {0} for a minute")]
+    Silent(String),
     /// A client's thread ended.
     #[error("the reader of {0} has ended")]
     Ended(String),
@@ -68,7 +83,7 @@ impl StreamError {
                         | RDKafkaErrorCode::Fatal
                 )
             ),
-            StreamError::Ended(_) => true,
+            StreamError::Ended(_) | StreamError::Unstable { .. } | StreamError::Silent(_) => true,
             _ => false,
         }
     }

@@ -2,12 +2,14 @@
 //! topics, the positioned reader, and the transactional lanes that the symbolizer is made of.
 
 pub mod admin;
+pub mod audit;
 mod client;
 mod error;
 pub mod lane;
 mod positioned;
 mod producer;
 mod record;
+pub mod scan;
 mod settings;
 mod tail;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::failure::{Outcome, exit_code};
-use crate::{configuration, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload};
+use crate::{audit, configuration, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +45,8 @@ enum Command {
     Indexer(Configured),
     /// Apply the database's migrations, and create the topics
     Migrate(migrate::Arguments),
+    /// Count what came in and what became of it, from the topics themselves
+    Audit(audit::Arguments),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -81,6 +83,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Builder(configured) => serve::run(serve::Service::Builder, &configured),
         Command::Indexer(configured) => serve::run(serve::Service::Indexer, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
         Command::Tenant(command) => tenant::run(command),
         Command::Key(command) => key::run(command),

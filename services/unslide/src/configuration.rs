@@ -98,6 +98,20 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
     Ok(administration)
 }
 
+/// The section `kafka`, for a command that needs nothing else.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
+    let mut reader = Sources::process(configured.config.as_deref()).read();
+    let administration: Administration = reader.whole();
+    // Read for the keys' sake: what the services know is no mistake here.
+    Configuration::read(&mut reader);
+    reader.note_all(Problem::in_section("kafka", administration.kafka.problems()));
+    reader.finish()?;
+    Ok(administration.kafka)
+}
+
 /// `unslide config check`.
 pub fn check(configured: &Configured) -> Outcome {
     match load(configured, None) {

@@ -1,6 +1,7 @@
 //! The unslide binary: the command line, and the composition of the services.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks on its output")]
 
+mod audit;
 mod boot;
 mod cli;
 mod client;

@@ -69,7 +69,7 @@ impl<P: Processor> Engine<P> {
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
         let mut config = settings.consumer();
         config
-            .set("group.id", format!("{}unslide.{}", settings.topic_prefix, lane.name))
+            .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &lane.name))
             .set("group.instance.id", &member)
             .set("auto.offset.reset", "earliest")
             .set("partition.assignment.strategy", "cooperative-sticky")

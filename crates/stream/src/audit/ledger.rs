@@ -1,0 +1,123 @@
+//! The ledger against the records: transactions tell what they took and what became of it, and the
+//! topics have to show the same.
+
+use super::books::{ARRAY, Books, Part, Spot, Taken};
+use unslide_proto::report::Outcome;
+
+impl Books {
+    /// Appends a sentence for everything that does not agree.
+    pub(super) fn check_ledger(&self, contradictions: &mut Vec<String>) {
+        for (number, part) in self.parts.iter().enumerate() {
+            let mut taken = self.taken.get(&number).cloned().unwrap_or_default();
+            taken.sort_by_key(|one| (one.first, one.next));
+            self.overlaps(part, &taken, contradictions);
+            self.gaps(part, &taken, contradictions);
+            for one in &taken {
+                let counted = &part.extent.counted;
+                let committed = part.extent.committed.unwrap_or(0);
+                // A transaction that ended after the audit began may have outputs behind its end.
+                let known = one.first >= counted.start.max(part.extent.start)
+                    && one.next <= counted.end.min(committed);
+                if known {
+                    self.compare(number, part, one, contradictions);
+                }
+            }
+        }
+    }
+
+    fn overlaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
+        let mut end = i64::MIN;
+        for one in taken {
+            if one.first < end && one.next > part.extent.counted.start {
+                contradictions.push(format!(
+                    "{}/{}: two transactions of the ledger took offsets {}..{}",
+                    part.extent.topic,
+                    part.extent.partition,
+                    one.first,
+                    end.min(one.next)
+                ));
+            }
+            end = end.max(one.next);
+        }
+    }
+
+    /// Records that were taken and that no transaction says it took.
+    fn gaps(&self, part: &Part, taken: &[Taken], contradictions: &mut Vec<String>) {
+        let Some(committed) = part.extent.committed else { return };
+        let counted = &part.extent.counted;
+        let mut batches = taken.iter().peekable();
+        let mut gap: Option<(i64, i64, u64)> = None;
+        for (slot, noted) in (0..).zip(&part.slots) {
+            let offset = part.offset(slot);
+            if offset >= committed {
+                break;
+            }
+            if !noted.is_present() || !counted.contains(&offset) {
+                continue;
+            }
+            while batches.next_if(|one| one.next <= offset).is_some() {}
+            if batches.peek().is_some_and(|one| one.first <= offset) {
+                continue;
+            }
+            gap = match gap {
+                Some((first, _, records)) => Some((first, offset, records + 1)),
+                None => Some((offset, offset, 1)),
+            };
+        }
+        if let Some((first, last, records)) = gap {
+            contradictions.push(format!(
+                "{}/{}: {records} records from {first} to {last} were taken by no transaction of the ledger",
+                part.extent.topic, part.extent.partition
+            ));
+        }
+    }
+
+    fn compare(&self, number: usize, part: &Part, one: &Taken, contradictions: &mut Vec<String>) {
+        let (mut records, mut shown, mut unclear) = (0, [0_u64; 8], false);
+        for offset in one.first..one.next {
+            let Ok(slot) = u32::try_from(offset - part.extent.from) else { continue };
+            let Some(noted) = part.slots.get(slot as usize).filter(|noted| noted.is_present()) else {
+                continue;
+            };
+            records += 1;
+            match noted.kind() {
+                0 => {}
+                ARRAY => {
+                    if let Some(array) = self.arrays.get(&Spot { part: number as u32, slot }) {
+                        for (sum, count) in shown.iter_mut().zip(array.kinds) {
+                            *sum += u64::from(count);
+                        }
+                        unclear |= array.missing() > 0 && noted.via() != 0;
+                    }
+                }
+                kind => shown[usize::from(kind)] += 1,
+            }
+            // Which outcome it was can't be seen any more, or nothing can.
+            unclear |= (noted.kind() == 0 && noted.via() != 0) || noted.is_excused();
+        }
+        let place = format!(
+            "{}/{}: the transaction that took {}..{}",
+            part.extent.topic, part.extent.partition, one.first, one.next
+        );
+        if records != one.records {
+            contradictions.push(format!("{place} says {} records, and there are {records}", one.records));
+        }
+        if unclear {
+            return;
+        }
+        for (name, kinds) in [
+            ("reports published", &[Outcome::Symbolicated][..]),
+            ("dead letters", &[Outcome::DeadLetter]),
+            ("copies to retry or overflow", &[Outcome::Retry, Outcome::Overflow]),
+            ("unchanged reports", &[Outcome::Unchanged]),
+            ("requests without their report", &[Outcome::SourceGone]),
+            ("reports of deleted tenants", &[Outcome::DroppedDeleted]),
+        ] {
+            let sum = |all: &[u64; 8]| kinds.iter().map(|kind| all[*kind as usize]).sum::<u64>();
+            let (said, shown) = (sum(&one.outcomes), sum(&shown));
+            if said != shown {
+                contradictions.push(format!("{place} says {said} {name}, and the topics show {shown}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Counts what came in and what became of it, by reading committed records: never by subtracting
+//! offsets, since the markers of transactions and aborted records take offsets as well.
+//!
+//! Every record of every topic that a lane consumes has exactly one outcome: a published report, a
+//! dead letter, a copy in a retry tier or in overflow, or an end in the ledger; of an array each
+//! report has one. An outcome names its record in the `source-…` headers. A copy is a record with an
+//! outcome of its own and counts for the record that it is a copy of. [`Books`] holds the arithmetic
+//! and knows nothing of Kafka.
+
+mod balance;
+mod books;
+mod cut;
+mod ledger;
+#[cfg(test)]
+mod real;
+#[cfg(test)]
+mod tests;
+
+pub use balance::{Balance, Finding, Row, Scope};
+pub use books::{At, Books, Extent, Role, Taken, TooMany, Traced};
+
+use crate::error::StreamError;
+use crate::settings::Settings;
+use std::time::Duration;
+
+/// Which inputs are audited, by the time at which they came in: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// From here on. Without it everything whose outcomes can't have been deleted by retention.
+    pub from: Option<i64>,
+    /// Before here. Without it everything up to now.
+    pub to: Option<i64>,
+}
+
+/// An audit that came to its end.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    /// The audited time: what was asked for, with the default start filled in.
+    pub window: Window,
+    /// Why it starts there, where that was not asked for.
+    pub because: Option<String>,
+    /// Records read.
+    pub read: u64,
+    /// The sum.
+    pub balance: Balance,
+}
+
+/// Why there is no audit.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// Kafka.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// Too much of it.
+    #[error(transparent)]
+    TooMany(#[from] TooMany),
+}
+
+/// How far the audit is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'p> {
+    /// The topic that is read.
+    pub topic: &'p str,
+    /// Records read of all topics.
+    pub records: u64,
+}
+
+/// Reads the topics and adds up, while everything goes on running. `now` is the time, in
+/// milliseconds since the Unix epoch. Transactions that are open when it begins are waited for, at
+/// most `patience`.
+///
+/// # Errors
+/// [`AuditError`]; then nothing is known.
+pub async fn run(
+    settings: &Settings,
+    window: Window,
+    now: i64,
+    patience: Duration,
+    progress: impl Fn(Progress<'_>) + Send + 'static,
+) -> Result<Audit, AuditError> {
+    let settings = settings.clone();
+    let work = move || cut::run(&settings, window, now, patience, &progress);
+    tokio::task::spawn_blocking(work).await.map_err(|_| StreamError::Ended("the topics".to_owned()))?
+}

@@ -1,0 +1,326 @@
+//! Looks at topics from outside: what they hold, how far a group has come, and every committed
+//! record of a range. Joins no group and commits nothing.
+
+use crate::client::{ASK, Logging};
+use crate::error::StreamError;
+use crate::record::Record;
+use crate::settings::Settings;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers as _, Message};
+use rdkafka::{Offset, TopicPartitionList};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long a scan may get nothing at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the offsets of a group may be held back by an open transaction.
+const OFFSETS: Duration = Duration::from_secs(45);
+
+/// A record as it passes by, in the client's own memory.
+pub struct Sighting<'m>(&'m BorrowedMessage<'m>);
+
+impl Sighting<'_> {
+    /// The partition.
+    #[must_use]
+    pub fn partition(&self) -> i32 {
+        self.0.partition()
+    }
+
+    /// The offset.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.0.offset()
+    }
+
+    /// The record's time as the topic keeps it, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn time_millis(&self) -> Option<i64> {
+        self.0.timestamp().to_millis()
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.0.key()
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> Option<&[u8]> {
+        self.0.payload()
+    }
+
+    /// Every header in order; names may repeat, and the last one counts.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let headers = self.0.headers();
+        headers.into_iter().flat_map(|headers| headers.iter()).map(|h| (h.key, h.value.unwrap_or_default()))
+    }
+
+    /// A copy of its own.
+    #[must_use]
+    pub fn to_record(&self) -> Record {
+        Record::copy(self.0, self.0.topic().into())
+    }
+}
+
+/// Offsets of one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The partition.
+    pub partition: i32,
+    /// The first offset.
+    pub from: i64,
+    /// One after the last.
+    pub to: i64,
+}
+
+/// Clients that look. Every method blocks: call them where that is allowed.
+pub struct Scanner {
+    settings: Settings,
+    /// Sees what is committed.
+    committed: BaseConsumer<Logging>,
+    /// Sees where the log ends, whatever is committed.
+    all: BaseConsumer<Logging>,
+}
+
+impl Scanner {
+    /// Makes the clients; nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`StreamError::Settings`] for settings that can't work.
+    pub fn open(settings: &Settings) -> Result<Scanner, StreamError> {
+        let mut config = settings.checked()?.consumer();
+        config
+            .set("group.id", format!("{}unslide.scan", settings.topic_prefix))
+            .set("auto.offset.reset", "earliest")
+            .set("enable.partition.eof", "true");
+        let make = |config: &rdkafka::ClientConfig| {
+            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a reader", e))
+        };
+        let committed = make(&config)?;
+        config.set("isolation.level", "read_uncommitted");
+        Ok(Scanner { settings: settings.clone(), committed, all: make(&config)? })
+    }
+
+    /// Every topic of the cluster with its partitions in order.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn topics(&self) -> Result<BTreeMap<String, Vec<i32>>, StreamError> {
+        let metadata =
+            self.all.fetch_metadata(None, ASK).map_err(|e| StreamError::kafka("listing the topics", e))?;
+        let topics = metadata.topics().iter().filter(|t| t.error().is_none()).map(|topic| {
+            let mut partitions: Vec<i32> = topic.partitions().iter().map(|p| p.id()).collect();
+            partitions.sort_unstable();
+            (topic.name().to_owned(), partitions)
+        });
+        Ok(topics.collect())
+    }
+
+    /// The first offset that the log holds, and one after the last that is committed for sure: where
+    /// the first open transaction begins.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn stable(&self, topic: &str, partition: i32) -> Result<(i64, i64), StreamError> {
+        watermarks(&self.committed, topic, partition)
+    }
+
+    /// One after the last offset that the log holds, committed or not.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn end(&self, topic: &str, partition: i32) -> Result<i64, StreamError> {
+        Ok(watermarks(&self.all, topic, partition)?.1)
+    }
+
+    /// The first offset of each partition with a record that is not older than `millis` (since the
+    /// Unix epoch); `None` where there is none.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn offsets_at(
+        &self,
+        topic: &str,
+        partitions: &[i32],
+        millis: i64,
+    ) -> Result<BTreeMap<i32, Option<i64>>, StreamError> {
+        let failed = |e| StreamError::kafka(format!("asking {topic} for a moment"), e);
+        let mut asked = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            asked.add_partition_offset(topic, *partition, Offset::Offset(millis.max(0))).map_err(failed)?;
+        }
+        let told = self.all.offsets_for_times(asked, ASK).map_err(failed)?;
+        let mut found = BTreeMap::new();
+        for element in told.elements() {
+            element.error().map_err(failed)?;
+            let offset = if let Offset::Offset(offset) = element.offset() { Some(offset) } else { None };
+            found.insert(element.partition(), offset);
+        }
+        Ok(found)
+    }
+
+    /// The committed offsets of a group. Waits for offsets that an open transaction is about to
+    /// commit. Partitions without one are left out.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn committed(
+        &self,
+        group: &str,
+        topic: &str,
+        partitions: &[i32],
+    ) -> Result<BTreeMap<i32, i64>, StreamError> {
+        let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
+        // A client asks for the offsets of its own group only. It does not join.
+        let mut config = self.settings.consumer();
+        config.set("group.id", group);
+        let client: BaseConsumer<Logging> = config.create_with_context(Logging).map_err(failed)?;
+        let mut asked = TopicPartitionList::with_capacity(partitions.len());
+        for partition in partitions {
+            asked.add_partition(topic, *partition);
+        }
+        let told = client.committed_offsets(asked, OFFSETS).map_err(failed)?;
+        let mut found = BTreeMap::new();
+        for element in told.elements() {
+            element.error().map_err(failed)?;
+            if let Offset::Offset(offset) = element.offset() {
+                found.insert(element.partition(), offset);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Waits until every transaction that was open below these `(partition, offset)` has ended.
+    ///
+    /// # Errors
+    /// [`StreamError::Unstable`] where one is still open after `within`; else what Kafka said.
+    pub fn wait_stable(&self, topic: &str, ends: &[(i32, i64)], within: Duration) -> Result<(), StreamError> {
+        let deadline = Instant::now() + within;
+        for (partition, end) in ends {
+            loop {
+                let (_, stable) = self.stable(topic, *partition)?;
+                if stable >= *end {
+                    break;
+                }
+                if Instant::now() >= deadline {
+                    let topic = topic.to_owned();
+                    return Err(StreamError::Unstable { topic, partition: *partition, offset: stable });
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows `each` every committed record of the ranges, in order within a partition. Where a range
+    /// begins below what the log holds, what it does not hold is left out. Returns how many were
+    /// shown. The ranges' ends have to be stable, see [`Scanner::wait_stable`].
+    ///
+    /// # Errors
+    /// What Kafka said, and [`StreamError::Silent`] where it says nothing for a minute.
+    pub fn scan(
+        &self,
+        topic: &str,
+        ranges: &[Range],
+        mut each: impl FnMut(&Sighting<'_>),
+    ) -> Result<u64, StreamError> {
+        let failed = |e| StreamError::kafka(format!("reading {topic}"), e);
+        let wanted = ranges.iter().filter(|r| r.from < r.to);
+        let ends: BTreeMap<i32, i64> = wanted.clone().map(|r| (r.partition, r.to)).collect();
+        let mut open: BTreeSet<i32> = ends.keys().copied().collect();
+        if open.is_empty() {
+            return Ok(0);
+        }
+        let mut list = TopicPartitionList::with_capacity(open.len());
+        for range in wanted {
+            list.add_partition_offset(topic, range.partition, Offset::Offset(range.from)).map_err(failed)?;
+        }
+        self.committed.assign(&list).map_err(failed)?;
+        let (mut shown, mut heard) = (0, Instant::now());
+        let result = loop {
+            let Some(polled) = self.committed.poll(Duration::from_millis(200)) else {
+                if heard.elapsed() >= PATIENCE {
+                    break Err(StreamError::Silent(topic.to_owned()));
+                }
+                continue;
+            };
+            match polled {
+                Ok(message) if message.topic() != topic => {}
+                Ok(message) => {
+                    heard = Instant::now();
+                    let end = ends.get(&message.partition()).copied().unwrap_or(0);
+                    if message.offset() < end {
+                        each(&Sighting(&message));
+                        shown += 1;
+                    }
+                    // The last one may be a marker, which is never shown: then the end is told.
+                    if message.offset() + 1 >= end {
+                        open.remove(&message.partition());
+                    }
+                }
+                Err(KafkaError::PartitionEOF(partition)) => {
+                    heard = Instant::now();
+                    open.remove(&partition);
+                }
+                Err(e) => {
+                    let error = failed(e);
+                    if !error.is_transient() {
+                        break Err(error);
+                    }
+                    tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                }
+            }
+            if open.is_empty() {
+                break Ok(shown);
+            }
+        };
+        self.committed.unassign().map_err(failed)?;
+        result
+    }
+
+    /// The record at an offset; `None` where the log holds no committed record there.
+    ///
+    /// # Errors
+    /// What Kafka said.
+    pub fn record(&self, topic: &str, partition: i32, offset: i64) -> Result<Option<Record>, StreamError> {
+        let (start, end) = self.stable(topic, partition)?;
+        if !(start..end).contains(&offset) {
+            return Ok(None);
+        }
+        let mut found = None;
+        self.scan(topic, &[Range { partition, from: offset, to: offset + 1 }], |sighting| {
+            if sighting.offset() == offset {
+                found = Some(sighting.to_record());
+            }
+        })?;
+        Ok(found)
+    }
+}
+
+/// The record at an offset; `None` where the log holds no committed record there.
+///
+/// # Errors
+/// What Kafka said.
+pub async fn record(
+    settings: &Settings,
+    topic: &str,
+    partition: i32,
+    offset: i64,
+) -> Result<Option<Record>, StreamError> {
+    let (settings, name) = (settings.clone(), topic.to_owned());
+    let asked =
+        tokio::task::spawn_blocking(move || Scanner::open(&settings)?.record(&name, partition, offset));
+    asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
+}
+
+fn watermarks(
+    client: &BaseConsumer<Logging>,
+    topic: &str,
+    partition: i32,
+) -> Result<(i64, i64), StreamError> {
+    client
+        .fetch_watermarks(topic, partition, ASK)
+        .map_err(|e| StreamError::kafka(format!("asking what {topic}/{partition} holds"), e))
+}
