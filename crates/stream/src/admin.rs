@@ -7,9 +7,11 @@ use rdkafka::admin::{
     AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
 };
 use rdkafka::error::RDKafkaErrorCode;
-use std::collections::HashMap;
+use rdkafka::metadata::{Metadata, MetadataTopic};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+use unslide_model::TenantId;
 
 const DAY_MILLIS: u64 = 86_400_000;
 
@@ -25,17 +27,23 @@ struct Spec {
     append_time: bool,
 }
 
+fn log(name: String, partitions: i32, max_bytes: usize, retention_days: u64) -> Spec {
+    Spec { name, partitions, max_bytes, compacted: false, retention_days, append_time: true }
+}
+
+/// The output comes first: nothing can be read from an input whose output is not there.
+fn tenant_specs(settings: &Settings, tenant: &TenantId) -> Vec<Spec> {
+    let names = settings.topics();
+    let partitions = settings.partitions.tenant;
+    vec![
+        log(names.tenant_output(tenant), partitions, settings.max_output_bytes(), 7),
+        log(names.tenant_input(tenant), partitions, settings.max_record_bytes, 7),
+    ]
+}
+
 fn specs(settings: &Settings) -> Vec<Spec> {
     let names = settings.topics();
     let p = settings.partitions;
-    let log = |name: String, partitions, max_bytes, retention_days| Spec {
-        name,
-        partitions,
-        max_bytes,
-        compacted: false,
-        retention_days,
-        append_time: true,
-    };
     let table = |name: String| Spec {
         name,
         partitions: p.compacted,
@@ -87,8 +95,27 @@ fn options() -> AdminOptions {
 /// # Errors
 /// [`StreamError`] where Kafka refuses or does not answer.
 pub async fn create(settings: &Settings) -> Result<Vec<(String, Created)>, StreamError> {
+    create_all(settings, &specs(settings)).await
+}
+
+/// Creates a tenant's own topics, as [`create`] does.
+///
+/// # Errors
+/// As [`create`].
+pub async fn create_tenant_topics(
+    settings: &Settings,
+    tenant: &TenantId,
+) -> Result<Vec<(String, Created)>, StreamError> {
+    let mut made = Vec::new();
+    // One after the other: once the input is there, it is read.
+    for spec in tenant_specs(settings, tenant) {
+        made.extend(create_all(settings, &[spec]).await?);
+    }
+    Ok(made)
+}
+
+async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, Created)>, StreamError> {
     let client = client(settings)?;
-    let specs = specs(settings);
     let insync = settings.min_insync_replicas.to_string();
     let texts: Vec<(String, String)> = specs
         .iter()
@@ -131,12 +158,58 @@ pub async fn create(settings: &Settings) -> Result<Vec<(String, Created)>, Strea
         }
     }
     for _ in 0..100 {
-        if missing(&client, &specs).await?.is_empty() {
+        if missing(&client, specs).await?.is_empty() {
             return Ok(results);
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err(StreamError::Topics(missing(&client, &specs).await?))
+    Err(StreamError::Topics(missing(&client, specs).await?))
+}
+
+/// Deletes a tenant's own topics with everything in them; what is not there is no error. Services
+/// that read them stop doing so by themselves.
+///
+/// # Errors
+/// What Kafka said.
+pub async fn delete_tenant_topics(settings: &Settings, tenant: &TenantId) -> Result<(), StreamError> {
+    let names = settings.topics();
+    let (input, output) = (names.tenant_input(tenant), names.tenant_output(tenant));
+    // The input first: nobody may read it without an output to write to.
+    delete_all(settings, &[&input]).await?;
+    delete_all(settings, &[&output]).await
+}
+
+/// The names of all topics that `wanted` says yes to, in order; such as those of which
+/// [`TopicNames::tenant_of_input`] knows the tenant.
+///
+/// [`TopicNames::tenant_of_input`]: unslide_proto::topics::TopicNames::tenant_of_input
+///
+/// # Errors
+/// What Kafka said.
+pub async fn topics_matching(
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, StreamError> {
+    matching(&client(settings)?, wanted).await
+}
+
+async fn matching(
+    client: &Arc<AdminClient<Logging>>,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, StreamError> {
+    let metadata = metadata(client).await?;
+    let names = metadata.topics().iter().filter(|t| t.error().is_none()).map(MetadataTopic::name);
+    let mut names: Vec<String> = names.filter(|name| wanted(name)).map(str::to_owned).collect();
+    names.sort();
+    Ok(names)
+}
+
+async fn metadata(client: &Arc<AdminClient<Logging>>) -> Result<Metadata, StreamError> {
+    let asker = Arc::clone(client);
+    tokio::task::spawn_blocking(move || asker.inner().fetch_metadata(None, ASK))
+        .await
+        .map_err(|_| StreamError::Ended("metadata".to_owned()))?
+        .map_err(|e| StreamError::kafka("listing the topics", e))
 }
 
 /// Deletes every topic of this installation: what a test leaves behind otherwise.
@@ -148,9 +221,17 @@ pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
     if settings.topic_prefix.is_empty() {
         return Err(StreamError::Settings("topics without a prefix are not deleted".to_owned()));
     }
-    let client = client(settings)?;
     let names = settings.topics();
-    let deleted = client.delete_topics(&names.all(), &options()).await;
+    let of_tenants =
+        |topic: &str| names.tenant_of_input(topic).is_some() || names.tenant_of_output(topic).is_some();
+    let of_tenants = topics_matching(settings, of_tenants).await?;
+    let topics: Vec<&str> = of_tenants.iter().map(String::as_str).chain(names.all()).collect();
+    delete_all(settings, &topics).await
+}
+
+pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(), StreamError> {
+    let client = client(settings)?;
+    let deleted = client.delete_topics(topics, &options()).await;
     for result in deleted.map_err(|e| StreamError::kafka("deleting topics", e))? {
         if let Err((name, code)) = result
             && code != RDKafkaErrorCode::UnknownTopicOrPartition
@@ -162,7 +243,8 @@ pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
     Ok(())
 }
 
-/// Checks every topic. All problems are reported at once.
+/// Checks every topic; with [`Settings::tenant_topics`] those of tenants as well, as many as there
+/// are. All problems are reported at once.
 ///
 /// Relaxed settings leave out what a single broker can't offer: replicas and in-sync replicas.
 ///
@@ -170,7 +252,14 @@ pub async fn delete(settings: &Settings) -> Result<(), StreamError> {
 /// [`StreamError::Topics`] with each problem; [`StreamError::Kafka`] where Kafka does not answer.
 pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
     let client = client(settings)?;
-    let specs = specs(settings);
+    let mut specs = specs(settings);
+    if settings.tenant_topics {
+        let names = settings.topics();
+        let tenant_of = |topic: &str| names.tenant_of_input(topic).or_else(|| names.tenant_of_output(topic));
+        let topics = matching(&client, |topic| tenant_of(topic).is_some()).await?;
+        let tenants: BTreeSet<TenantId> = topics.iter().filter_map(|topic| tenant_of(topic)).collect();
+        specs.extend(tenants.iter().flat_map(|tenant| tenant_specs(settings, tenant)));
+    }
     let problems = missing(&client, &specs).await?;
     if !problems.is_empty() {
         return Err(StreamError::Topics(problems));
@@ -266,11 +355,7 @@ fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &m
 /// One sentence for each topic that is not there, has partitions without a leader, or too few
 /// replicas.
 async fn missing(client: &Arc<AdminClient<Logging>>, specs: &[Spec]) -> Result<Vec<String>, StreamError> {
-    let asker = Arc::clone(client);
-    let metadata = tokio::task::spawn_blocking(move || asker.inner().fetch_metadata(None, ASK))
-        .await
-        .map_err(|_| StreamError::Ended("metadata".to_owned()))?
-        .map_err(|e| StreamError::kafka("listing the topics", e))?;
+    let metadata = metadata(client).await?;
     let known: HashMap<&str, _> = metadata.topics().iter().map(|t| (t.name(), t)).collect();
     let mut problems = Vec::new();
     for spec in specs {

@@ -33,6 +33,10 @@ pub(crate) fn log_error(error: &KafkaError, reason: &str) {
     match error.rdkafka_error_code() {
         // Asked for, and told to the reader as well.
         Some(RDKafkaErrorCode::PartitionEOF) => {}
+        // Said of a pattern that no topic matches yet, too.
+        Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {
+            tracing::warn!(kafka.error = %error, "Kafka client: {reason}");
+        }
         // One broker of several is away: the client reconnects by itself.
         Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve) => {
             tracing::warn!(kafka.error = %error, "a Kafka broker can't be reached: {reason}");

@@ -10,9 +10,12 @@ mod commit;
 mod context;
 mod engine;
 mod gather;
+mod hang;
+mod hold;
 mod membership;
 mod prepare;
 mod rewind;
+mod shares;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -88,7 +91,7 @@ pub trait Processor: Send + Sync + 'static {
     }
 
     /// The partitions that are this lane's have changed: for limits that are shared out by partitions.
-    /// Called on the lane's thread, before any record of the new partitions is prepared.
+    /// Called on the lane's thread, as soon as Kafka has told how many partitions the topics have.
     fn assigned(&self, _shares: &[TopicShare]) {}
 
     /// The end of a record that can't be processed: dead-letter, with its bytes untouched.
@@ -130,8 +133,11 @@ pub trait Observer: Send + Sync + 'static {
     fn transaction(&self, _end: TransactionEnd, _seconds: f64) {}
     /// So many bytes of input are held: gathered, being prepared or being committed.
     fn in_flight(&self, _bytes: usize) {}
-    /// Records of assigned partitions that wait, and offsets that open transactions hold back.
+    /// Records of assigned partitions that wait, and offsets that open transactions hold back. Records
+    /// that are not due yet, and those behind them, are not among them: more workers would not help.
     fn lag(&self, _records: i64, _open: i64) {}
+    /// So many bytes lie fetched in the client's queue.
+    fn fetched(&self, _bytes: u64) {}
     /// Partitions were given to this lane or taken from it.
     fn assigned(&self, _partitions: usize) {}
 }
@@ -253,14 +259,15 @@ pub enum LaneError {
     },
 }
 
-/// When a lane has to stop.
-#[derive(Debug)]
-pub(crate) struct Stop {
+/// What a lane's handle and its thread share.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
     asked: AtomicBool,
     deadline: parking_lot::Mutex<Option<Instant>>,
+    watch: hang::Watch,
 }
 
-impl Stop {
+impl Control {
     fn asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
@@ -273,7 +280,7 @@ impl Stop {
 /// A running lane. Dropped, it stops as fast as it can.
 pub struct Lane {
     status: watch::Receiver<LaneStatus>,
-    stop: Arc<Stop>,
+    control: Arc<Control>,
     end: Option<tokio::sync::oneshot::Receiver<Result<(), LaneError>>>,
     name: String,
 }
@@ -289,13 +296,39 @@ impl Lane {
         processor: Arc<P>,
         observer: Arc<dyn Observer>,
     ) -> Result<Lane, StreamError> {
+        Lane::start_with(settings, config, processor, observer, |_| {})
+    }
+
+    /// The same; `tune` may change the engine before it runs.
+    fn start_with<P: Processor>(
+        settings: &Settings,
+        config: LaneConfig,
+        processor: Arc<P>,
+        observer: Arc<dyn Observer>,
+        tune: impl FnOnce(&mut engine::Engine<P>) + Send + 'static,
+    ) -> Result<Lane, StreamError> {
         settings.checked()?;
         let (sender, status) = watch::channel(LaneStatus::default());
-        let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: parking_lot::Mutex::new(None) });
+        let control = Arc::new(Control::default());
         let (ended, end) = tokio::sync::oneshot::channel();
+        let ended = Arc::new(parking_lot::Mutex::new(Some(ended)));
         let name = config.name.clone();
         let runtime = tokio::runtime::Handle::current();
-        let (lane_stop, lane_settings, lane) = (Arc::clone(&stop), settings.clone(), name.clone());
+        let watchdog = runtime.spawn({
+            let (control, ended, lane) = (Arc::clone(&control), Arc::clone(&ended), name.clone());
+            let (status, limit) = (sender.clone(), config.timings.transaction + hang::MARGIN);
+            async move {
+                let call = control.watch.overrun(limit).await;
+                let error = LaneError::Stuck { lane, call };
+                tracing::error!(error = &error as &dyn std::error::Error, "a lane hangs");
+                status.send_modify(|s| s.stalled = true);
+                if let Some(ended) = ended.lock().take() {
+                    // Nobody may be waiting any more.
+                    let _ = ended.send(Err(error));
+                }
+            }
+        });
+        let (lane_control, lane_settings, lane) = (Arc::clone(&control), settings.clone(), name.clone());
         let status_sender = sender.clone();
         std::thread::Builder::new()
             .name(format!("lane {name}"))
@@ -307,22 +340,28 @@ impl Lane {
                         processor,
                         observer,
                         sender,
-                        lane_stop,
+                        lane_control,
                         runtime,
                     )
-                    .and_then(engine::Engine::run)
+                    .and_then(|mut engine| {
+                        tune(&mut engine);
+                        engine.run()
+                    })
                 });
                 let result = std::panic::catch_unwind(work)
                     .unwrap_or_else(|_| Err(LaneError::Panicked { lane: lane.clone() }));
                 if let Err(error) = &result {
                     tracing::error!(lane, error = error as &dyn std::error::Error, "a lane ended");
                 }
+                watchdog.abort();
                 status_sender.send_modify(|s| s.ended = true);
-                // Nobody may be waiting any more.
-                let _ = ended.send(result);
+                if let Some(ended) = ended.lock().take() {
+                    // Nobody may be waiting any more.
+                    let _ = ended.send(result);
+                }
             })
             .map_err(|e| StreamError::Settings(format!("no thread for the lane {name}: {e}")))?;
-        Ok(Lane { status, stop, end: Some(end), name })
+        Ok(Lane { status, control, end: Some(end), name })
     }
 
     /// What the lane is doing, to be watched.
@@ -334,14 +373,15 @@ impl Lane {
     /// Asks the lane to stop: it takes nothing more, ends what it has begun, commits, and leaves. What
     /// is not done `within` is given up; nothing is lost by that. Returns at once.
     pub fn stop(&self, within: Duration) {
-        *self.stop.deadline.lock() = Some(Instant::now() + within);
-        self.stop.asked.store(true, Ordering::Release);
+        *self.control.deadline.lock() = Some(Instant::now() + within);
+        self.control.asked.store(true, Ordering::Release);
     }
 
-    /// Waits for the lane's end.
+    /// Waits for the lane's end. A thread that hangs in the client is not waited for for ever: the
+    /// process is expected to end then, and must not join the thread.
     ///
     /// # Errors
-    /// Why it ended, where nobody had asked it to.
+    /// Why it ended, where nobody had asked it to; [`LaneError::Stuck`] also while it is stopping.
     pub async fn ended(&mut self) -> Result<(), LaneError> {
         match self.end.as_mut() {
             None => Ok(()),
@@ -356,7 +396,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if !self.stop.asked() {
+        if !self.control.asked() {
             self.stop(Duration::ZERO);
         }
     }

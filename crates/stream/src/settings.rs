@@ -33,6 +33,10 @@ pub struct Settings {
     /// Tenants may have input and output topics of their own beside the shared ones:
     /// `crash.reports.<tenant>` and `crash.symbolicated.<tenant>`.
     pub tenant_topics: bool,
+    /// A stopping worker leaves its consumer groups, so that others take its partitions over at once:
+    /// for workers that come and go. Otherwise its place is kept for the session's time-out, so that
+    /// a restart moves no partitions.
+    pub leave_group_on_stop: bool,
     /// How often services look for new topics of tenants, in milliseconds.
     pub topic_refresh_milliseconds: u64,
     /// Accepts topics without replicas, as on a developer's machine.
@@ -105,9 +109,10 @@ pub struct Partitions {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ByteBudget {
-    /// Fetched and not yet polled, for one consumer.
+    /// Fetched and not yet polled, for one consumer. Every lane of a symbolizer has one, and so has
+    /// every other reader.
     pub fetched: usize,
-    /// Produced and not yet acknowledged, for one producer.
+    /// Produced and not yet acknowledged, for one producer. Every lane of a symbolizer has one.
     pub produced: usize,
 }
 
@@ -123,6 +128,7 @@ impl Default for Settings {
             min_insync_replicas: 2,
             partitions: Partitions::default(),
             tenant_topics: false,
+            leave_group_on_stop: false,
             topic_refresh_milliseconds: 5_000,
             relaxed: false,
             budget: ByteBudget::default(),
@@ -323,9 +329,13 @@ impl Settings {
         config
     }
 
-    /// A consumer whose queue holds at most the budget, plus one record that is larger than it.
+    /// A consumer that stops fetching when its queue holds the budget. What each broker has sent by
+    /// then comes on top: a quarter of the budget, or one record that is larger, and more once it is
+    /// decompressed.
     pub(crate) fn consumer(&self) -> ClientConfig {
         let fetched = self.budget.fetched;
+        // The client takes no less than this.
+        let response = (fetched / 4).max(1_000_000);
         let mut config = self.base();
         config
             .set("enable.auto.commit", "false")
@@ -333,7 +343,7 @@ impl Settings {
             .set("isolation.level", "read_committed")
             .set("queued.max.messages.kbytes", (fetched >> 10).max(1).to_string())
             .set("queued.min.messages", "1000")
-            .set("fetch.max.bytes", fetched.to_string())
+            .set("fetch.max.bytes", response.to_string())
             .set("max.partition.fetch.bytes", (fetched / 4).max(256 << 10).to_string())
             .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
             // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_model::SystemClock;
+use unslide_model::{SystemClock, TenantId};
 use unslide_testkit::servers;
 
 async fn installation() -> Settings {
@@ -21,7 +21,7 @@ async fn installation() -> Settings {
 
 const LIMITS: BatchLimits = BatchLimits { records: 100, bytes: 1 << 20, wait: Duration::from_millis(500) };
 
-fn fill(settings: &Settings, topic: &str, partition: i32, texts: &[&str]) {
+pub(crate) fn fill(settings: &Settings, topic: &str, partition: i32, texts: &[&str]) {
     let producer: BaseProducer = settings.producer().create().unwrap();
     for text in texts {
         let record: BaseRecord<'_, (), str> = BaseRecord::to(topic).partition(partition).payload(text);
@@ -59,6 +59,51 @@ async fn topics_are_created_once_and_checked() {
             other => panic!("{other:?}"),
         }
     }
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tenants_topics_are_made_checked_and_deleted() {
+    let mut settings = installation().await;
+    settings.tenant_topics = true;
+    let names = settings.topics();
+    let tenant = TenantId::new("acme-1").unwrap();
+    let tenants = async || {
+        let is =
+            |topic: &str| names.tenant_of_input(topic).or_else(|| names.tenant_of_output(topic)).is_some();
+        admin::topics_matching(&settings, is).await.unwrap()
+    };
+    assert_eq!(tenants().await, Vec::<String>::new());
+    let made = admin::create_tenant_topics(&settings, &tenant).await.unwrap();
+    assert_eq!(made, [names.tenant_output(&tenant), names.tenant_input(&tenant)].map(|n| (n, Created::New)));
+    assert_eq!(tenants().await, [names.tenant_input(&tenant), names.tenant_output(&tenant)]);
+    let again = admin::create_tenant_topics(&settings, &tenant).await.unwrap();
+    assert!(again.iter().all(|(_, created)| *created == Created::Existing));
+    admin::verify(&settings).await.unwrap();
+    let problems = async |settings: Settings| match admin::verify(&settings).await {
+        Err(StreamError::Topics(problems)) => problems.len(),
+        other => panic!("{other:?}"),
+    };
+    let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
+    assert_eq!(problems(larger.clone()).await, 10);
+    assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 8);
+    // An input without its output is a problem of its own.
+    admin::delete_all(&settings, &[&names.tenant_output(&tenant)]).await.unwrap();
+    for _ in 0..100 {
+        if tenants().await.len() == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(problems(settings.clone()).await, 1);
+    admin::delete_tenant_topics(&settings, &tenant).await.unwrap();
+    for _ in 0..100 {
+        if tenants().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    admin::verify(&settings).await.unwrap();
     admin::delete(&settings).await.unwrap();
 }
 

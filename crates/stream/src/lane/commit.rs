@@ -45,6 +45,10 @@ impl<P: Processor> Engine<P> {
                 Err(fault) => Err(fault),
             };
             let seconds = begun.elapsed().as_secs_f64();
+            let known = !matches!(result, Err(Fault::Unknown(_) | Fault::Fenced(_)));
+            if known {
+                self.progress = Instant::now();
+            }
             match result {
                 Ok(()) => {
                     self.observer.transaction(TransactionEnd::Committed, seconds);
@@ -145,7 +149,7 @@ impl<P: Processor> Engine<P> {
             let _ownership = self.consumer.context().ownership.lock();
             membership::metadata(&self.consumer)
         };
-        self.producer.run(outputs, list, metadata, &self.stop)
+        self.producer.run(outputs, list, metadata)
     }
 
     fn note_commit(&mut self, ready: &Ready, cut: &Cut) {

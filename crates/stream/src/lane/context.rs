@@ -13,6 +13,7 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A partition of a topic.
 pub(super) type Place = (Arc<str>, i32);
@@ -30,9 +31,32 @@ pub(super) enum Mark {
     Clear { attempts: Attempts },
 }
 
+/// Whether a partition's next record may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// It may.
+    Open,
+    /// The record at `offset` is not due yet; what comes is passed over.
+    Held { offset: i64, until: Instant },
+    /// The record at `offset` is due and has to be the next.
+    Due { offset: i64 },
+}
+
+/// What becomes of a record that was polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is taken, under this epoch.
+    Take { epoch: u64 },
+    /// It is not this lane's, or comes again later.
+    Pass,
+    /// One that was held back has to come before it and did not.
+    Missed { due: i64 },
+}
+
 /// A partition that is this lane's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owned {
+    pub gate: Gate,
     /// No two assignments, also of one partition, have the same epoch.
     pub epoch: u64,
     pub mark: Mark,
@@ -47,10 +71,14 @@ pub(super) struct Ownership {
     pub owned: BTreeMap<Place, Owned>,
     /// Commits of attempts that the coordinator has not answered yet.
     pub unanswered: u64,
-    /// Set by a revocation, so that gathered records of those partitions are let go.
+    /// Set by a revocation or a rewind, so that what was gathered and is worthless now is let go.
     pub changed: bool,
     /// True while fetching is paused: new partitions are paused as well.
     pub paused: bool,
+    /// The processor has to be told what is this lane's.
+    pub shares_changed: bool,
+    /// Records that can be had and are neither polled nor held back, as the client last said.
+    pub waiting: i64,
 }
 
 impl Ownership {
@@ -64,13 +92,29 @@ impl Ownership {
         self.owned.get(place).map(|owned| owned.epoch)
     }
 
+    /// Decides on a record that was polled.
+    pub(super) fn admit(&mut self, place: &Place, offset: i64) -> Admission {
+        let Some(owned) = self.owned.get_mut(place) else { return Admission::Pass };
+        owned.touched = true;
+        match owned.gate {
+            Gate::Held { .. } => return Admission::Pass,
+            Gate::Due { offset: due } if offset < due => return Admission::Pass,
+            Gate::Due { offset: due } if offset > due => return Admission::Missed { due },
+            Gate::Open | Gate::Due { .. } => {}
+        }
+        owned.gate = Gate::Open;
+        Admission::Take { epoch: owned.epoch }
+    }
+
     /// Makes everything prepared so far worthless, as after a rewind.
     pub(super) fn renew_epochs(&mut self) {
+        self.changed = true;
         let first = self.next_epoch + 1;
         self.next_epoch += self.owned.len() as u64;
         for (n, owned) in self.owned.values_mut().enumerate() {
             owned.epoch = first + n as u64;
             owned.touched = false;
+            owned.gate = Gate::Open;
         }
     }
 }
@@ -155,18 +199,26 @@ impl ClientContext for LaneContext {
     }
 
     fn stats(&self, statistics: Statistics) {
-        let ownership = self.ownership.lock();
-        let (mut waiting, mut open) = (0, 0);
-        for (topic, partition) in ownership.owned.keys() {
+        let mut ownership = self.ownership.lock();
+        let (mut waiting, mut open, mut queued, mut bytes) = (0, 0, 0, 0);
+        for ((topic, partition), owned) in &ownership.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
             let Some(p) = known else { continue };
-            // Negative values stand for "not known yet".
-            waiting += p.consumer_lag.max(0);
+            // All partitions share one queue, and each tells all of it.
+            queued = queued.max(p.fetchq_cnt);
+            bytes = bytes.max(p.fetchq_size);
+            // Negative values stand for "not known yet". Measured from what is fetched next and not
+            // from what was committed: markers of transactions at the log's end are no records.
+            if p.next_offset >= 0 && p.ls_offset >= 0 && !matches!(owned.gate, Gate::Held { .. }) {
+                waiting += (p.ls_offset - p.next_offset).max(0);
+            }
             if p.hi_offset >= 0 && p.ls_offset >= 0 {
                 open += (p.hi_offset - p.ls_offset).max(0);
             }
         }
-        self.observer.lag(waiting, open);
+        ownership.waiting = waiting + queued;
+        self.observer.lag(waiting + queued, open);
+        self.observer.fetched(bytes);
     }
 }
 
@@ -185,6 +237,7 @@ impl ConsumerContext for LaneContext {
             }
         }
         ownership.changed = true;
+        ownership.shares_changed = true;
         self.observer.assigned(ownership.owned.len());
         if !lost {
             LaneContext::take_back(consumer, &written);
@@ -202,14 +255,16 @@ impl ConsumerContext for LaneContext {
         let mut ownership = self.ownership.lock();
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
-            let owned = Owned { epoch, mark: Mark::Unread, touched: false };
+            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, touched: false };
             ownership.owned.insert((element.topic().into(), element.partition()), owned);
         }
-        if ownership.paused
-            && list.count() > 0
-            && let Err(e) = consumer.pause(list)
-        {
-            tracing::warn!(error = %e, "new partitions could not be paused");
+        ownership.shares_changed = true;
+        if list.count() > 0 {
+            // The client forgets no pause while a partition is away.
+            let paused = ownership.paused;
+            if let Err(e) = if paused { consumer.pause(list) } else { consumer.resume(list) } {
+                tracing::warn!(error = %e, paused, "new partitions could not be paused or resumed");
+            }
         }
         self.observer.assigned(ownership.owned.len());
         tracing::info!(

@@ -1,18 +1,18 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
 use super::attempts::Attempts;
-use super::context::{LaneContext, Mark, Place, places};
+use super::context::{Admission, Gate, LaneContext, Mark, Place, places};
 use super::gather::{Gather, Held};
 use super::slots::{Batch, Ready, Slot};
 use super::transaction::TxProducer;
-use super::{LaneConfig, LaneError, LaneStatus, Observer, Processor, Stop, membership, rewind};
+use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor, membership, rewind};
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
 use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(super) struct Engine<P> {
     pub(super) processor: Arc<P>,
     pub(super) observer: Arc<dyn Observer>,
     status: watch::Sender<LaneStatus>,
-    pub(super) stop: Arc<Stop>,
+    pub(super) control: Arc<Control>,
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) consumer: Arc<BaseConsumer<LaneContext>>,
     pub(super) producer: TxProducer,
@@ -40,7 +40,8 @@ pub(super) struct Engine<P> {
     pub(super) producing: bool,
     /// Partitions have to be set back to their committed offsets before anything else.
     pub(super) rewinding: bool,
-    pub(super) topics: Vec<Arc<str>>,
+    /// Names of topics that records came from, so that all share one text.
+    pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) gather: Gather,
     /// Batches that were cut up and go before what is gathered.
     pub(super) backlog: VecDeque<Batch>,
@@ -53,6 +54,10 @@ pub(super) struct Engine<P> {
     pub(super) commits: u64,
     pub(super) records: u64,
     polled: Instant,
+    /// When a transaction last ended or nothing was to be done.
+    pub(super) progress: Instant,
+    /// After Kafka did not tell how many partitions there are: when it is asked again.
+    pub(super) shares_not_before: Option<Instant>,
 }
 
 impl<P: Processor> Engine<P> {
@@ -62,7 +67,7 @@ impl<P: Processor> Engine<P> {
         processor: Arc<P>,
         observer: Arc<dyn Observer>,
         status: watch::Sender<LaneStatus>,
-        stop: Arc<Stop>,
+        control: Arc<Control>,
         runtime: tokio::runtime::Handle,
     ) -> Result<Engine<P>, LaneError> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
@@ -78,14 +83,19 @@ impl<P: Processor> Engine<P> {
             .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
             .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
             .set("statistics.interval.ms", "5000");
+        if lane.pattern.is_some() {
+            // A topic that matches the pattern is found when the client looks at all topics again.
+            config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
+        }
         let consumer: BaseConsumer<LaneContext> = config
             .create_with_context(LaneContext::new(Arc::clone(&observer)))
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
-        let topics: Vec<&str> = lane.topics.iter().map(String::as_str).collect();
+        let topics: Vec<&str> = lane.topics.iter().chain(&lane.pattern).map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
-        let producer = TxProducer::new(settings, &member, lane.timings.transaction).map_err(failed)?;
+        let producer =
+            TxProducer::new(settings, &member, lane.timings.transaction, &control).map_err(failed)?;
         Ok(Engine {
-            topics: lane.topics.iter().map(|t| Arc::from(t.as_str())).collect(),
+            topics: BTreeSet::new(),
             gather: Gather::new(lane.batch),
             settings: settings.clone(),
             backlog: VecDeque::new(),
@@ -99,11 +109,13 @@ impl<P: Processor> Engine<P> {
             commits: 0,
             records: 0,
             polled: Instant::now(),
+            progress: Instant::now(),
+            shares_not_before: None,
             lane,
             processor,
             observer,
             status,
-            stop,
+            control,
             runtime,
             consumer: Arc::new(consumer),
             producer,
@@ -115,7 +127,7 @@ impl<P: Processor> Engine<P> {
         let _entered = span.enter();
         let mut stopping = false;
         loop {
-            if self.stop.asked() {
+            if self.control.asked() {
                 if !std::mem::replace(&mut stopping, true) {
                     tracing::info!("the lane takes nothing more and ends what it has begun");
                 }
@@ -123,15 +135,18 @@ impl<P: Processor> Engine<P> {
                 self.gather.clear();
                 self.backlog.clear();
                 let begun = self.slot.is_preparing() || !self.ready.is_empty();
-                if !begun || self.rewinding || self.stop.expired() {
+                if !begun || self.rewinding || self.control.expired() {
                     break;
                 }
             }
+            self.release_due();
             self.poll(stopping)?;
             self.let_go_of_lost();
+            self.tell_shares();
             self.start_producer()?;
             if self.rewinding {
                 self.rewind();
+                self.report();
                 continue;
             }
             self.take_prepared()?;
@@ -155,6 +170,8 @@ impl<P: Processor> Engine<P> {
     }
 
     fn close(self) {
+        let control = Arc::clone(&self.control);
+        let _call = control.watch.enter("leave the group");
         let written: Vec<(Place, i64, Attempts)> = {
             let ownership = self.consumer.context().ownership.lock();
             let marks = ownership.owned.iter().filter_map(|(place, owned)| match owned.mark {
@@ -164,8 +181,12 @@ impl<P: Processor> Engine<P> {
             marks.collect()
         };
         LaneContext::take_back(&self.consumer, &written);
+        if self.settings.leave_group_on_stop {
+            membership::leave(&self.consumer);
+        }
         drop(self.producer);
-        // Dropping the consumer leaves the group, and calls back for the partitions given up.
+        // Dropping the consumer calls back for the partitions given up. The group keeps a place for this
+        // worker until the session is over, unless it has left.
         drop(self.consumer);
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }
@@ -195,19 +216,38 @@ impl<P: Processor> Engine<P> {
         }
         self.polled = Instant::now();
         while room > 0 {
-            match self.consumer.poll(wait) {
+            let polled = {
+                let _call = self.control.watch.enter("poll");
+                self.consumer.poll(wait)
+            };
+            match polled {
                 None => break,
                 Some(Ok(message)) => {
-                    let topic = self.topics.iter().find(|t| ***t == *message.topic());
-                    let topic = topic.map_or_else(|| message.topic().into(), Arc::clone);
+                    let topic = match self.topics.get(message.topic()) {
+                        Some(topic) => Arc::clone(topic),
+                        None => message.topic().into(),
+                    };
                     let place = (Arc::clone(&topic), message.partition());
-                    let mut ownership = self.consumer.context().ownership.lock();
-                    if let Some(owned) = ownership.owned.get_mut(&place) {
-                        owned.touched = true;
+                    let admitted = self.consumer.context().ownership.lock().admit(&place, message.offset());
+                    match admitted {
                         // While a rewind is due the record comes again.
-                        if !self.rewinding && !stopping {
-                            let epoch = owned.epoch;
-                            self.gather.push(Held { record: Record::copy(&message, topic), epoch });
+                        Admission::Take { epoch } if !self.rewinding && !stopping => {
+                            self.topics.insert(Arc::clone(&topic));
+                            let record = Record::copy(&message, topic);
+                            drop(message);
+                            if !self.held_back(&place, &record) {
+                                self.gather.push(Held { record, epoch });
+                            }
+                        }
+                        Admission::Take { .. } | Admission::Pass => {}
+                        Admission::Missed { due } => {
+                            let (topic, partition) = (&*place.0, place.1);
+                            tracing::error!(
+                                topic,
+                                partition,
+                                "the record at {due} did not come again: going back"
+                            );
+                            self.rewinding = true;
                         }
                     }
                 }
@@ -229,6 +269,12 @@ impl<P: Processor> Engine<P> {
     }
 
     fn poll_wait(&self) -> Duration {
+        let wait = self.longest_wait();
+        let due = self.next_due().map_or(wait, |at| at.saturating_duration_since(Instant::now()));
+        wait.min(due)
+    }
+
+    fn longest_wait(&self) -> Duration {
         match &self.slot {
             Slot::Preparing { .. } => return Duration::ZERO,
             Slot::Marking { .. } => return GLANCE,
@@ -295,7 +341,9 @@ impl<P: Processor> Engine<P> {
 
     fn start_producer(&mut self) -> Result<(), LaneError> {
         if !self.producing {
-            self.producing = self.producer.init(Duration::from_millis(500)).map_err(|e| self.failed(e))?;
+            let _call = self.control.watch.enter("start the transactional producer");
+            let begun = self.producer.init(Duration::from_millis(500));
+            self.producing = begun.map_err(|e| self.failed(e))?;
         }
         Ok(())
     }
@@ -309,7 +357,8 @@ impl<P: Processor> Engine<P> {
         self.rewinding = true;
         self.producing = false;
         let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
-        let made = TxProducer::new(&self.settings, &member, self.lane.timings.transaction);
+        let _call = self.control.watch.enter("replace the transactional producer");
+        let made = TxProducer::new(&self.settings, &member, self.lane.timings.transaction, &self.control);
         self.producer = made.map_err(|e| self.failed(e))?;
         Ok(())
     }
@@ -319,6 +368,7 @@ impl<P: Processor> Engine<P> {
         if !self.producing {
             return;
         }
+        let _call = self.control.watch.enter("go back to the committed offsets");
         match rewind::rewind(&self.consumer) {
             Ok(()) => self.rewinding = false,
             Err(e) => tracing::warn!(error = %e, "can't go back to the committed offsets yet"),
@@ -332,8 +382,12 @@ impl<P: Processor> Engine<P> {
         let stop = self.gather.is_overfull() || self.paused.is_some();
         let resume = !self.gather.is_full() && self.paused.is_none();
         if (stop && !self.fetching_paused) || (resume && self.fetching_paused) {
+            let _call = self.control.watch.enter("pause or resume");
             let mut ownership = self.consumer.context().ownership.lock();
-            let list = places(ownership.owned.keys());
+            // What is held back stays paused until it is due.
+            let held = |gate| matches!(gate, Gate::Held { .. });
+            let which = ownership.owned.iter().filter(|(_, owned)| stop || !held(owned.gate));
+            let list = places(which.map(|(place, _)| place));
             let changed = if stop { self.consumer.pause(&list) } else { self.consumer.resume(&list) };
             match changed {
                 Ok(()) => {
@@ -345,7 +399,18 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    fn report(&self) {
+    /// True while something is to be done and nothing hinders it.
+    fn is_busy(&self) -> bool {
+        let waiting = self.consumer.context().ownership.lock().waiting > 0;
+        let here = !self.gather.is_empty() || !self.backlog.is_empty() || !self.ready.is_empty();
+        self.paused.is_none() && (waiting || here || !matches!(self.slot, Slot::Empty))
+    }
+
+    fn report(&mut self) {
+        if !self.is_busy() {
+            self.progress = Instant::now();
+        }
+        let stalled = self.progress.elapsed() >= self.lane.timings.stall;
         let ready: usize = self.ready.iter().map(Ready::bytes).sum();
         let backlog: usize = self.backlog.iter().map(Batch::bytes).sum();
         self.observer.in_flight(self.gather.bytes() + backlog + self.slot.bytes() + ready);
@@ -355,7 +420,7 @@ impl<P: Processor> Engine<P> {
                 joined: status.joined || partitions > 0 || membership::joined(&self.consumer),
                 partitions,
                 paused: self.paused.clone(),
-                stalled: false,
+                stalled,
                 commits: self.commits,
                 records: self.records,
                 ended: false,

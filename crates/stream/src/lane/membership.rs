@@ -3,6 +3,11 @@
 use super::context::LaneContext;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long leaving may take.
+const LEAVE: Duration = Duration::from_secs(3);
 
 /// True while the group's coordinator knows this consumer under a member id.
 #[expect(unsafe_code, reason = "rdkafka has no safe call for the member id")]
@@ -35,4 +40,15 @@ pub(super) fn joined(consumer: &BaseConsumer<LaneContext>) -> bool {
 pub(super) fn metadata(consumer: &BaseConsumer<LaneContext>) -> Option<ConsumerGroupMetadata> {
     let metadata = consumer.group_metadata()?;
     (is_member(consumer) && !consumer.assignment_lost()).then_some(metadata)
+}
+
+/// Leaves the group, so that others get the partitions at once and not when the session is over. A
+/// member with a fixed name does not do so when its client is closed.
+pub(super) fn leave(consumer: &BaseConsumer<LaneContext>) {
+    consumer.unsubscribe();
+    let until = Instant::now() + LEAVE;
+    // The partitions are given up in callbacks, and then the member id goes.
+    while is_member(consumer) && Instant::now() < until {
+        drop(consumer.poll(Duration::from_millis(20)));
+    }
 }

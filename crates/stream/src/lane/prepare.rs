@@ -66,7 +66,11 @@ impl<P: Processor> Engine<P> {
             return;
         }
         // The first records have come, so the coordinator knows these offsets and answers at once.
-        let list = match self.consumer.committed_offsets(places(&unread), NOTE) {
+        let asked = {
+            let _call = self.control.watch.enter("read attempts");
+            self.consumer.committed_offsets(places(&unread), NOTE)
+        };
+        let list = match asked {
             Ok(list) => list,
             Err(e) => {
                 tracing::debug!(error = %e, "the attempts could not be read");
@@ -175,7 +179,7 @@ impl<P: Processor> Engine<P> {
                 return Err(LaneError::Miscount { lane, got: done.len(), asked: batch.held.len() });
             }
             Prepared::Paused(pause) => self.pause(batch, pause),
-            Prepared::Panicked(detail) if self.stop.asked() => {
+            Prepared::Panicked(detail) if self.control.asked() => {
                 tracing::warn!("a batch was given up while stopping: {detail}");
             }
             Prepared::Panicked(detail) if batch.held.len() == 1 => {

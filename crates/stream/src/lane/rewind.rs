@@ -32,6 +32,10 @@ pub(super) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResult<()> {
         }
     }
     let mut ownership = consumer.context().ownership.lock();
+    if !ownership.paused {
+        // What was held back is asked for again, and held back again if it still is not due.
+        consumer.resume(&places(ownership.owned.keys()))?;
+    }
     ownership.renew_epochs();
     for owned in ownership.owned.values_mut() {
         owned.mark = Mark::Unread;

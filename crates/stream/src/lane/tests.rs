@@ -5,8 +5,14 @@ use super::engine::Engine;
 use super::*;
 use crate::{BatchLimits, PositionedConsumer, Producer, admin, topic_facts};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use unslide_testkit::servers;
+
+mod hang;
+mod held;
+mod membership;
+mod memory;
+mod tenant_topics;
 
 pub(super) type Failpoint = Arc<dyn Fn() -> bool + Send + Sync>;
 
@@ -23,9 +29,28 @@ struct Copier {
     names: unslide_proto::topics::TopicNames,
     pauses: Mutex<u32>,
     slow: Duration,
+    /// Texts of records that are not due.
+    held: Mutex<BTreeSet<String>>,
+    /// While false nothing gets prepared.
+    open: watch::Sender<bool>,
+    /// What was given to prepare, in order.
+    prepared: Mutex<Vec<RecordRef>>,
+    shares: Mutex<Vec<TopicShare>>,
 }
 
 impl Copier {
+    fn new(names: unslide_proto::topics::TopicNames, slow: Duration) -> Arc<Copier> {
+        Arc::new(Copier {
+            names,
+            pauses: Mutex::new(0),
+            slow,
+            held: Mutex::default(),
+            open: watch::Sender::new(true),
+            prepared: Mutex::default(),
+            shares: Mutex::default(),
+        })
+    }
+
     fn one(&self, record: &Record) -> Done {
         let text = record.value.clone().unwrap_or_default();
         assert_ne!(&text[..], b"panic", "asked to");
@@ -41,7 +66,7 @@ impl Copier {
         outcome: Outcome,
         reason: &'static str,
     ) -> Done {
-        let source = format!("{}@{}", record.at.partition, record.at.offset);
+        let source = format!("{:?}", record.at);
         let output = OutRecord::to(topic, value).header("source", source).header("reason", reason);
         Done { source: record.at.clone(), outputs: vec![output], outcomes: vec![(String::new(), outcome)] }
     }
@@ -50,6 +75,8 @@ impl Copier {
 impl Processor for Copier {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
+            self.prepared.lock().extend(batch.iter().map(|record| record.at.clone()));
+            let _ = self.open.subscribe().wait_for(|open| *open).await;
             tokio::time::sleep(self.slow).await;
             let mut pauses = self.pauses.lock();
             if *pauses > 0 {
@@ -59,6 +86,15 @@ impl Processor for Copier {
             drop(pauses);
             Ok(batch.iter().map(|record| self.one(record)).collect())
         })
+    }
+
+    fn not_before(&self, record: &Record) -> Option<Instant> {
+        let text = String::from_utf8(record.value.clone()?.to_vec()).ok()?;
+        self.held.lock().contains(&text).then(|| Instant::now() + Duration::from_millis(100))
+    }
+
+    fn assigned(&self, shares: &[TopicShare]) {
+        *self.shares.lock() = shares.to_vec();
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
@@ -117,15 +153,18 @@ impl Bench {
     }
 
     fn copier(&self) -> Arc<Copier> {
-        Arc::new(Copier {
-            names: self.settings.topics(),
-            pauses: Mutex::new(0),
-            slow: Duration::from_millis(2),
-        })
+        Copier::new(self.settings.topics(), Duration::from_millis(2))
     }
 
     fn start(&self, worker: &str, copier: &Arc<Copier>) -> Lane {
         Lane::start(&self.settings, self.config(worker), Arc::clone(copier), Arc::new(Unobserved)).unwrap()
+    }
+
+    /// Writes texts to one partition of the input.
+    fn input_at(&self, partition: i32, texts: impl IntoIterator<Item = String>) {
+        let texts: Vec<String> = texts.into_iter().collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        crate::tests::fill(&self.settings, &self.settings.topics().input, partition, &texts);
     }
 
     /// A lane whose commit asks first: `true` from the failpoint kills it there.
@@ -137,7 +176,7 @@ impl Bench {
         let (settings, config, copier) = (self.settings.clone(), self.config(worker), self.copier());
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
-            let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: Mutex::new(None) });
+            let stop = Arc::new(Control::default());
             let (status, _) = watch::channel(LaneStatus::default());
             let mut engine =
                 Engine::open(&settings, config, copier, Arc::new(Unobserved), status, stop, runtime)?;
@@ -190,6 +229,13 @@ impl Bench {
     async fn done(self) {
         admin::delete(&self.settings).await.unwrap();
     }
+}
+
+/// Waits until the lane's status is as wanted.
+async fn until(lane: &Lane, wanted: impl FnMut(&LaneStatus) -> bool) -> LaneStatus {
+    let mut status = lane.status();
+    let found = tokio::time::timeout(Duration::from_secs(60), status.wait_for(wanted)).await;
+    found.expect("the lane gets there").unwrap().clone()
 }
 
 async fn stop(mut lane: Lane) {
@@ -269,7 +315,7 @@ async fn a_transaction_that_the_broker_aborts_is_done_again() {
     let mut config = bench.config("w");
     config.timings.transaction = Duration::from_secs(2);
     let runtime = tokio::runtime::Handle::current();
-    let stop = Arc::new(Stop { asked: AtomicBool::new(false), deadline: Mutex::new(None) });
+    let stop = Arc::new(Control::default());
     let lane_stop = Arc::clone(&stop);
     let lane = std::thread::spawn(move || {
         let (status, _) = watch::channel(LaneStatus::default());
@@ -379,11 +425,7 @@ async fn a_record_that_kills_each_worker_is_given_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_what_was_begun_and_the_next_worker_takes_the_rest() {
     let bench = Bench::new().await;
-    let slow = Arc::new(Copier {
-        names: bench.settings.topics(),
-        pauses: Mutex::new(0),
-        slow: Duration::from_millis(300),
-    });
+    let slow = Copier::new(bench.settings.topics(), Duration::from_millis(300));
     bench.input(numbers(0..200)).await;
     let lane = bench.start("w", &slow);
     let mut status = lane.status();

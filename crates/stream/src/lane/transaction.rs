@@ -1,6 +1,6 @@
 //! One transaction, from begin to its known end.
 
-use super::Stop;
+use super::Control;
 use crate::client;
 use crate::error::StreamError;
 use crate::record::OutRecord;
@@ -65,13 +65,18 @@ struct Failed(Kind, String);
 
 /// Makes the same call again while its error says so, until `deadline`.
 fn until(
+    control: &Control,
     deadline: Instant,
-    what: &str,
+    what: &'static str,
     mut call: impl FnMut(Duration) -> KafkaResult<()>,
 ) -> Result<(), Failed> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match call(left.clamp(Duration::from_millis(200), Duration::from_secs(5))) {
+        let called = {
+            let _call = control.watch.enter(what);
+            call(left.clamp(Duration::from_millis(200), Duration::from_secs(5)))
+        };
+        match called {
             Ok(()) => return Ok(()),
             Err(e) => {
                 let said = format!("{what}: {e}");
@@ -121,6 +126,7 @@ pub(super) struct TxProducer {
     inner: BaseProducer<TxContext>,
     within: Duration,
     number: AtomicUsize,
+    control: Arc<Control>,
     #[cfg(test)]
     pub(super) before_commit: Option<super::tests::Failpoint>,
 }
@@ -131,6 +137,7 @@ impl TxProducer {
         settings: &Settings,
         id: &str,
         transaction: Duration,
+        control: &Arc<Control>,
     ) -> Result<TxProducer, StreamError> {
         let millis = transaction.as_millis().to_string();
         let mut config = settings.producer();
@@ -149,6 +156,7 @@ impl TxProducer {
             inner,
             within: transaction,
             number: AtomicUsize::new(0),
+            control: Arc::clone(control),
             #[cfg(test)]
             before_commit: None,
         })
@@ -172,40 +180,43 @@ impl TxProducer {
         outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
         offsets: &TopicPartitionList,
         metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
-        stop: &Stop,
     ) -> Result<(), Fault> {
+        let control = &*self.control;
         // Some time is left to abort before the broker does.
         let deadline = Instant::now() + self.within * 4 / 5;
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let call = control.watch.enter("begin");
         self.inner.poll(Duration::ZERO);
         self.context().failures.lock().clear();
         if let Err(e) = self.inner.begin_transaction() {
             return Err(Self::end_of(Failed(kind(&e), format!("begin: {e}"))));
         }
+        drop(call);
         for (item, record) in outputs {
-            if let Err(fault) = self.send(number, item, record, deadline, stop) {
+            if let Err(fault) = self.send(number, item, record, deadline) {
                 return Err(self.abort(fault));
             }
         }
-        if let Err(fault) = self.deliver(number, deadline, stop) {
+        if let Err(fault) = self.deliver(number, deadline) {
             return Err(self.abort(fault));
         }
         let Some(metadata) = metadata() else {
             return Err(self.abort(Fault::Redo("the membership of the group was lost".to_owned())));
         };
-        let sent = until(deadline, "send offsets", |within| {
+        let sent = until(control, deadline, "send offsets", |within| {
             self.inner.send_offsets_to_transaction(offsets, &metadata, within)
         });
         if let Err(failed) = sent {
             return Err(self.failed(failed));
         }
         #[cfg(test)]
-        if let Some(failpoint) = &self.before_commit
-            && failpoint()
-        {
-            return Err(Fault::Killed);
+        if let Some(failpoint) = &self.before_commit {
+            let _call = control.watch.enter("commit");
+            if failpoint() {
+                return Err(Fault::Killed);
+            }
         }
-        until(deadline, "commit", |within| self.inner.commit_transaction(within))
+        until(control, deadline, "commit", |within| self.inner.commit_transaction(within))
             .map_err(|failed| self.failed(failed))
     }
 
@@ -213,14 +224,7 @@ impl TxProducer {
         self.inner.context()
     }
 
-    fn send(
-        &self,
-        number: usize,
-        item: usize,
-        record: &OutRecord,
-        deadline: Instant,
-        stop: &Stop,
-    ) -> Result<(), Fault> {
+    fn send(&self, number: usize, item: usize, record: &OutRecord, deadline: Instant) -> Result<(), Fault> {
         let opaque = number << ITEM_BITS | item;
         let mut message: BaseRecord<'_, [u8], [u8], usize> =
             BaseRecord::with_opaque_to(&record.topic, opaque).headers(record.headers.to_owned_headers());
@@ -236,24 +240,26 @@ impl TxProducer {
             if code != Code::QueueFull {
                 return Err(fault_of(BTreeSet::from([item]), code));
             }
-            if Instant::now() >= deadline || stop.expired() {
+            if Instant::now() >= deadline || self.control.expired() {
                 return Err(Fault::Redo("the broker took outputs too slowly".to_owned()));
             }
             message = back;
+            let _call = self.control.watch.enter("send");
             self.inner.poll(Duration::from_millis(20));
         }
     }
 
     /// Waits until the broker has every record. Once it has refused one, the client holds the others
     /// back for ever: the first failure ends the wait.
-    fn deliver(&self, number: usize, deadline: Instant, stop: &Stop) -> Result<(), Fault> {
+    fn deliver(&self, number: usize, deadline: Instant) -> Result<(), Fault> {
         while self.inner.in_flight_count() > 0 {
             if let Some(fault) = self.failures(number) {
                 return Err(fault);
             }
-            if Instant::now() >= deadline || stop.expired() {
+            if Instant::now() >= deadline || self.control.expired() {
                 return Err(Fault::Redo("the broker did not take all outputs in time".to_owned()));
             }
+            let _call = self.control.watch.enter("send");
             // The wrapper waits for all of this time, whatever comes.
             self.inner.poll(Duration::from_millis(1));
         }
@@ -291,7 +297,7 @@ impl TxProducer {
     /// Aborts; where that fails as well, the transaction's end is unknown.
     fn abort(&self, because: Fault) -> Fault {
         let deadline = Instant::now() + self.within;
-        let aborted = until(deadline, "abort", |_| {
+        let aborted = until(&self.control, deadline, "abort", |_| {
             // Aborting waits for the reports of purged records, which come by polling only.
             self.inner.poll(Duration::from_millis(5));
             self.inner.abort_transaction(Duration::from_millis(300))

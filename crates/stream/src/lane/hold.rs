@@ -1,0 +1,81 @@
+//! Records that are not due yet. Their partition is set back to them and paused; everything else
+//! goes on.
+
+use super::Processor;
+use super::context::{Gate, Place, places};
+use super::engine::Engine;
+use crate::record::Record;
+use rdkafka::Offset;
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaResult;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl<P: Processor> Engine<P> {
+    /// Holds the record's partition back where the processor says that it is not due. True where it
+    /// is held back; the record comes again.
+    pub(super) fn held_back(&self, place: &Place, record: &Record) -> bool {
+        let Some(until) = self.processor.not_before(record).filter(|at| *at > Instant::now()) else {
+            return false;
+        };
+        let mut ownership = self.consumer.context().ownership.lock();
+        let Some(owned) = ownership.owned.get_mut(place) else { return true };
+        owned.gate = Gate::Held { offset: record.at.offset, until };
+        drop(ownership);
+        if let Err(e) = self.set_back(place, record.at.offset) {
+            // Until it is due everything of this partition is passed over, and then the gate notices
+            // that this record did not come.
+            tracing::warn!(error = %e, "a partition could not be held back in order");
+        }
+        true
+    }
+
+    /// The seek comes first: a pause alone would go on behind the record that was polled. Neither
+    /// waits; the client drops what it has fetched of the partition.
+    fn set_back(&self, place: &Place, offset: i64) -> KafkaResult<()> {
+        let _call = self.control.watch.enter("hold a partition back");
+        let mut list = places([place]);
+        list.set_partition_offset(&place.0, place.1, Offset::Offset(offset))?;
+        self.consumer.seek_partitions(list, Duration::ZERO)?;
+        self.consumer.pause(&places([place]))
+    }
+
+    /// Lets partitions go on whose records are due.
+    pub(super) fn release_due(&mut self) {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        let paused = {
+            let mut ownership = self.consumer.context().ownership.lock();
+            for (place, owned) in &mut ownership.owned {
+                if let Gate::Held { offset, until } = owned.gate
+                    && until <= now
+                {
+                    owned.gate = Gate::Due { offset };
+                    due.push(place.clone());
+                }
+            }
+            ownership.paused
+        };
+        // While fetching is paused as a whole, the end of that pause is theirs as well.
+        if !due.is_empty() && !paused {
+            self.resume(&due);
+        }
+    }
+
+    pub(super) fn resume(&self, which: &[Place]) {
+        let _call = self.control.watch.enter("resume");
+        if let Err(e) = self.consumer.resume(&places(which)) {
+            tracing::warn!(error = %e, "partitions could not be resumed");
+        }
+    }
+
+    /// When the next partition is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let ownership = self.consumer.context().ownership.lock();
+        let held = ownership.owned.values().filter_map(|owned| match owned.gate {
+            Gate::Held { until, .. } => Some(until),
+            Gate::Open | Gate::Due { .. } => None,
+        });
+        held.min()
+    }
+}

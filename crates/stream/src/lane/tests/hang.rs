@@ -1,0 +1,57 @@
+//! Lanes that get nowhere.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_does_not_come_back_ends_the_lane_for_its_owner() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..10)).await;
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let asleep = Mutex::new(asleep);
+    let mut config = bench.config("w");
+    config.timings.transaction = Duration::from_secs(1);
+    let hang = move |engine: &mut Engine<Copier>| {
+        engine.producer.before_commit = Some(Arc::new(move || asleep.lock().recv().is_err()));
+    };
+    let mut lane =
+        Lane::start_with(&bench.settings, config, bench.copier(), Arc::new(Unobserved), hang).unwrap();
+    let status = lane.status();
+    let end = tokio::time::timeout(Duration::from_secs(60), lane.ended()).await.unwrap();
+    assert!(matches!(end, Err(LaneError::Stuck { call: "commit", .. })), "{end:?}");
+    assert!(status.borrow().stalled && !status.borrow().ended);
+    // Its owner stops what it has and waits for every lane: that must not hang as well.
+    lane.stop(Duration::from_secs(1));
+    tokio::time::timeout(Duration::from_secs(10), lane.ended()).await.unwrap().unwrap();
+    drop(wake);
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_says_that_messages_wait_and_no_transaction_ends() {
+    let bench = Bench::new().await;
+    let copier = bench.copier();
+    let mut config = bench.config("w");
+    config.timings.stall = Duration::from_millis(500);
+    let lane = Lane::start(&bench.settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
+    until(&lane, |s| s.partitions == 4).await;
+    // Without work a lane does not stall, however long it lasts.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!lane.status().borrow().stalled);
+    copier.open.send_replace(false);
+    bench.input(numbers(0..10)).await;
+    until(&lane, |s| s.stalled).await;
+    copier.open.send_replace(true);
+    until(&lane, |s| !s.stalled && s.records == 10).await;
+    // A pause that the processor asks for has its own reason.
+    *copier.pauses.lock() = 40;
+    bench.input(numbers(10..20)).await;
+    let mut status = lane.status();
+    let mut stalled = false;
+    while status.borrow_and_update().records < 20 {
+        stalled |= status.borrow().stalled;
+        tokio::time::timeout(Duration::from_secs(60), status.changed()).await.unwrap().unwrap();
+    }
+    assert!(!stalled);
+    stop(lane).await;
+    bench.done().await;
+}

@@ -1,0 +1,173 @@
+//! Records that are not due yet.
+
+use super::*;
+use crate::tests::fill;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
+
+/// Texts of the outputs in the order of their sources, by partition of the source.
+fn sources(counts: &BTreeMap<String, usize>, partition: i32) -> usize {
+    counts.keys().filter(|source| source.contains(&format!("/{partition}@"))).count()
+}
+
+/// The offset that the lane's group has committed for a partition of the input, with its metadata.
+fn committed(settings: &Settings, partition: i32) -> (Offset, String) {
+    let mut config = settings.base();
+    config.set("group.id", format!("{}unslide.live", settings.topic_prefix));
+    let asker: BaseConsumer = config.create().unwrap();
+    let mut list = TopicPartitionList::new();
+    list.add_partition(&settings.topics().input, partition);
+    let answer = asker.committed_offsets(list, Duration::from_secs(10)).unwrap();
+    let element = &answer.elements()[0];
+    (element.offset(), element.metadata().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_not_due_holds_back_its_partition_only() {
+    let bench = Bench::new().await;
+    let copier = bench.copier();
+    copier.held.lock().insert("first".into());
+    bench.input_at(0, std::iter::once("first".to_owned()).chain(numbers(0..50)));
+    for partition in 1..4 {
+        bench.input_at(partition, numbers(0..50));
+    }
+    let mut config = bench.config("w");
+    config.timings.stall = Duration::from_millis(500);
+    let lane = Lane::start(&bench.settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
+    let mut status = lane.status();
+    let mut stalled = false;
+    until(&lane, |s| s.records == 150).await;
+    // It was looked at again and again, and waited each time.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stalled |= status.borrow_and_update().stalled;
+    }
+    let counts = bench.outputs(150).await;
+    assert_eq!((counts.len(), sources(&counts, 0)), (150, 0));
+    assert!(!stalled && status.borrow().paused.is_none(), "waiting for a due time is no stall");
+    assert_eq!(committed(&bench.settings, 0), (Offset::Invalid, String::new()), "waiting is no attempt");
+    copier.held.lock().clear();
+    assert_once(&bench.outputs(201).await, 201);
+    let order: Vec<i64> =
+        copier.prepared.lock().iter().filter(|at| at.partition == 0).map(|at| at.offset).collect();
+    assert_eq!(order, (0..51).collect::<Vec<i64>>(), "in order, each once");
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_held_back_is_waiting_for_the_next_worker() {
+    let bench = Bench::new().await;
+    let texts = ["a", "later", "b"].map(str::to_owned);
+    bench.input_at(0, texts);
+    let copier = bench.copier();
+    copier.held.lock().insert("later".into());
+    let lane = bench.start("w", &copier);
+    until(&lane, |s| s.records == 1).await;
+    assert_eq!(bench.outputs(1).await.len(), 1);
+    stop(lane).await;
+    assert_eq!(committed(&bench.settings, 0), (Offset::Offset(1), String::new()));
+    let next = bench.copier();
+    let lane = bench.start("w", &next);
+    assert_once(&bench.outputs(3).await, 3);
+    let offsets: Vec<i64> = next.prepared.lock().iter().map(|at| at.offset).collect();
+    assert_eq!(offsets, [1, 2]);
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
+    let bench = Bench::new().await;
+    for partition in 0..4 {
+        bench.input_at(partition, std::iter::once("later".to_owned()).chain(numbers(0..20)));
+    }
+    let (first, second) = (bench.copier(), bench.copier());
+    for copier in [&first, &second] {
+        copier.held.lock().insert("later".into());
+    }
+    let settings = Settings { leave_group_on_stop: true, ..bench.settings.clone() };
+    let start = |worker: &str, copier: &Arc<Copier>| {
+        Lane::start(&settings, bench.config(worker), copier.clone(), Arc::new(Unobserved)).unwrap()
+    };
+    let a = start("a", &first);
+    until(&a, |s| s.partitions == 4).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let b = start("b", &second);
+    until(&b, |s| s.partitions == 2).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Two go back to a worker that had held them before.
+    stop(b).await;
+    until(&a, |s| s.partitions == 4).await;
+    assert_eq!(bench.outputs(0).await.len(), 0);
+    first.held.lock().clear();
+    assert_once(&bench.outputs(84).await, 84);
+    assert_eq!(second.prepared.lock().len(), 0);
+    stop(a).await;
+    bench.done().await;
+}
+
+/// One partition is held back while so much comes on the others that fetching is paused and resumed.
+#[tokio::test(flavor = "multi_thread")]
+async fn flow_control_does_not_wake_what_is_held_back() {
+    let bench = Bench::new().await;
+    let copier = Copier::new(bench.settings.topics(), Duration::from_millis(20));
+    copier.held.lock().insert("later".into());
+    bench.input_at(0, std::iter::once("later".to_owned()).chain(numbers(0..200)));
+    for partition in 1..4 {
+        bench.input_at(partition, numbers(0..300));
+    }
+    let lane = bench.start("w", &copier);
+    until(&lane, |s| s.records == 900).await;
+    assert_eq!(sources(&bench.outputs(900).await, 0), 0);
+    copier.held.lock().clear();
+    assert_once(&bench.outputs(1101).await, 1101);
+    let prepared = copier.prepared.lock().len();
+    assert_eq!(prepared, 1101, "nothing was done twice");
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// An observer that keeps the last lag.
+#[derive(Default)]
+struct Lag(Mutex<Vec<i64>>);
+
+impl Observer for Lag {
+    fn lag(&self, records: i64, _: i64) {
+        self.0.lock().push(records);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_back_is_no_lag_and_neither_are_markers() {
+    let bench = Bench::new().await;
+    let copier = bench.copier();
+    copier.held.lock().insert("later".into());
+    bench.input_at(0, std::iter::once("later".to_owned()).chain(numbers(0..500)));
+    // Transactions leave markers at the log's end, which nobody ever polls.
+    let mut config = bench.settings.producer();
+    config.set("transactional.id", format!("{}t", bench.settings.topic_prefix));
+    let producer: rdkafka::producer::BaseProducer = config.create().unwrap();
+    let input = bench.settings.topics().input;
+    let transact = || {
+        use rdkafka::producer::{BaseRecord, Producer as _};
+        producer.init_transactions(Duration::from_secs(10))?;
+        producer.begin_transaction()?;
+        let record: BaseRecord<'_, (), str> = BaseRecord::to(&input).partition(1).payload("x");
+        producer.send(record).map_err(|(e, _)| e)?;
+        producer.commit_transaction(Duration::from_secs(10))
+    };
+    let made: rdkafka::error::KafkaResult<()> = transact();
+    made.unwrap();
+    fill(&bench.settings, &input, 2, &["y"]);
+    let lags = Arc::new(Lag::default());
+    let lane = Lane::start(&bench.settings, bench.config("w"), copier.clone(), lags.clone()).unwrap();
+    until(&lane, |s| s.records == 2).await;
+    lags.0.lock().clear();
+    while lags.0.lock().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(lags.0.lock().last(), Some(&0));
+    stop(lane).await;
+    bench.done().await;
+}

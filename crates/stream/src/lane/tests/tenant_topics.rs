@@ -1,0 +1,41 @@
+//! Topics of single tenants, found by their names' pattern.
+
+use super::*;
+use crate::tests::fill;
+use unslide_model::TenantId;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_is_made_while_the_lane_runs_is_read_from_its_start() {
+    let bench = Bench::new().await;
+    let mut settings = bench.settings.clone();
+    settings.tenant_topics = true;
+    settings.topic_refresh_milliseconds = 500;
+    let names = settings.topics();
+    let mut config = bench.config("w");
+    config.pattern = Some(names.tenant_input_pattern());
+    let copier = bench.copier();
+    bench.input(numbers(0..10)).await;
+    let lane = Lane::start(&settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
+    until(&lane, |s| s.partitions == 4 && s.records == 10).await;
+    let (acme, other) = (TenantId::new("acme").unwrap(), TenantId::new("other-1").unwrap());
+    admin::create_tenant_topics(&settings, &acme).await.unwrap();
+    // Written before the lane can have found it.
+    fill(&settings, &names.tenant_input(&acme), 0, &["a", "b"]);
+    until(&lane, |s| s.partitions == 6).await;
+    fill(&settings, &names.tenant_input(&acme), 1, &["c"]);
+    assert_once(&bench.outputs(13).await, 13);
+    // Outputs of tenants, and names that no tenant can have, don't match.
+    admin::create_tenant_topics(&settings, &other).await.unwrap();
+    fill(&settings, &names.tenant_output(&other), 0, &["no input"]);
+    until(&lane, |s| s.partitions == 8).await;
+    fill(&settings, &names.tenant_input(&other), 0, &["d"]);
+    let outputs = bench.outputs(14).await;
+    assert_once(&outputs, 14);
+    let topics: BTreeSet<String> = copier.prepared.lock().iter().map(|at| at.topic.to_string()).collect();
+    let expected = [names.input.clone(), names.tenant_input(&acme), names.tenant_input(&other)];
+    assert_eq!(topics, BTreeSet::from(expected));
+    stop(lane).await;
+    admin::delete_tenant_topics(&settings, &acme).await.unwrap();
+    admin::delete_tenant_topics(&settings, &other).await.unwrap();
+    bench.done().await;
+}
