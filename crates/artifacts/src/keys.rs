@@ -7,12 +7,13 @@
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>-<sha256>   a symcache, never overwritten
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
+//! t/<tenant>/outputs/<report id>/<sha256>                  an enriched report too large for its topic
 //! system/objects/… and system/symbols/…                    the same for system symbols
 //! ```
 
 use std::fmt;
 use time::Date;
-use unslide_model::{ContentHash, DebugId, Scoped, TenantId};
+use unslide_model::{ContentHash, DebugId, ReportId, Scoped, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
@@ -118,6 +119,13 @@ pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> Key {
     Key(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
 
+/// An enriched report that is too large for its topic, by the SHA-256 of its bytes: written again it
+/// is the same object.
+#[must_use]
+pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> Key {
+    Key(format!("t/{}/outputs/{}/{sha256}", report.tenant, report.id))
+}
+
 /// Where the symbols of one debug id lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolKeys(String);
@@ -185,6 +193,9 @@ mod tests {
         assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
         assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
         assert!(system_symbols(id).alias(1).as_str().starts_with("system/symbols/0f/"));
+        let body = output_body(&acme().scope(ReportId([1; 16])), &ContentHash([0xab; 32]));
+        let name = format!("t/acme/outputs/01010101-0101-0101-0101-010101010101/{}", "ab".repeat(32));
+        assert_eq!((body.as_str(), Key::of_tenant(&acme(), &name)), (&*name, Ok(body.clone())));
         let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
         assert!(segment(&acme(), day, Uuid::nil()).as_str().starts_with("t/acme/segments/2026-03-04/"));
     }

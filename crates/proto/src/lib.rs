@@ -6,6 +6,7 @@ pub mod headers;
 mod ids;
 pub mod keys;
 pub mod lanes;
+pub mod signed;
 pub mod topics;
 pub mod trace;
 

@@ -1,9 +1,11 @@
 //! The CPU pool: a fixed number of threads for work that must not run on the async runtime.
 
+mod classes;
+
+use classes::Classes;
 use parking_lot::{Condvar, Mutex};
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
 use std::any::Any;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,6 +15,10 @@ use tokio::time::Instant;
 
 /// Jobs that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
 const QUEUED_PER_THREAD: usize = 4;
+
+/// The weight of a pool's first class. A service whose own work has classes puts them beside it with
+/// [`CpuPool::class`].
+const USUAL_WEIGHT: u32 = 8;
 
 /// Why a job has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +34,7 @@ pub enum CpuError {
 type Work = Box<dyn FnOnce() + Send>;
 
 struct Queue {
-    jobs: VecDeque<Work>,
+    jobs: Classes<Work>,
     open: bool,
 }
 
@@ -52,12 +58,14 @@ impl Drop for Handle {
     }
 }
 
-/// A fixed set of threads that run jobs in the order in which they came. Cheap to clone; the
-/// threads end when the last clone is dropped and the queue is empty.
+/// A fixed set of threads that run jobs in the order in which they came, each class of jobs by
+/// itself. Cheap to clone, and a clone's jobs are of the same class; the threads end when the last
+/// handle is dropped and the queue is empty.
 #[derive(Clone)]
 pub struct CpuPool {
     handle: Arc<Handle>,
     threads: usize,
+    class: usize,
 }
 
 impl CpuPool {
@@ -67,8 +75,10 @@ impl CpuPool {
     /// Where the operating system gives no thread.
     pub fn new(threads: usize) -> std::io::Result<CpuPool> {
         let threads = threads.max(1);
+        let mut jobs = Classes::new();
+        let class = jobs.add(USUAL_WEIGHT);
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { jobs: VecDeque::new(), open: true }),
+            queue: Mutex::new(Queue { jobs, open: true }),
             more: Condvar::new(),
             room: Semaphore::new(threads * (1 + QUEUED_PER_THREAD)),
             jobs: counter("unslide_cpu_jobs_total", "Jobs that the CPU pool has finished."),
@@ -76,12 +86,21 @@ impl CpuPool {
             waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
             seconds: seconds(),
         });
-        let pool = CpuPool { handle: Arc::new(Handle(shared)), threads };
+        let pool = CpuPool { handle: Arc::new(Handle(shared)), threads, class };
         for number in 0..threads {
             let shared = pool.handle.0.clone();
             std::thread::Builder::new().name(format!("cpu-{number}")).spawn(move || work(&shared))?;
         }
         Ok(pool)
+    }
+
+    /// The same threads for a class of jobs of its own. Classes with jobs that wait share the threads
+    /// by weight, so each goes on however much the others have to do; what one does not use goes to
+    /// the others. Classes stay until the pool ends: make them at start, not for each job.
+    #[must_use]
+    pub fn class(&self, weight: u32) -> CpuPool {
+        let class = self.handle.0.queue.lock().jobs.add(weight);
+        CpuPool { class, ..self.clone() }
     }
 
     /// How many threads there are.
@@ -123,7 +142,7 @@ impl CpuPool {
             // A caller that no longer waits is no error.
             let _ = send.send(result);
         });
-        shared.queue.lock().jobs.push_back(work);
+        shared.queue.lock().jobs.push(self.class, work);
         shared.waiting.inc();
         shared.more.notify_one();
         Job(receive)
@@ -170,7 +189,7 @@ fn work(shared: &Shared) {
         let job = {
             let mut queue = shared.queue.lock();
             loop {
-                if let Some(job) = queue.jobs.pop_front() {
+                if let Some(job) = queue.jobs.pop() {
                     break job;
                 }
                 if !queue.open {
@@ -244,6 +263,35 @@ mod tests {
         let results: Vec<i32> = jobs.into_iter().map(|job| job.wait().unwrap()).collect();
         assert_eq!(results, (0..20).collect::<Vec<_>>());
         assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn classes_share_one_thread_by_weight_in_the_order_of_execution() {
+        let pool = CpuPool::new(1).unwrap();
+        let lanes = [('a', pool.class(8)), ('b', pool.class(2)), ('c', pool.class(1))];
+        // The only thread is held until everything waits.
+        let (begin, gate) = std::sync::mpsc::channel::<()>();
+        let held = pool.submit(move || gate.recv());
+        let order = Arc::new(Mutex::new(String::new()));
+        let mut jobs = Vec::new();
+        // Most jobs of the lightest class first: arrival must not decide.
+        for (name, lane) in lanes.iter().rev() {
+            for _ in 0..22 {
+                let order = Arc::clone(&order);
+                let name = *name;
+                jobs.push(lane.submit(move || order.lock().push(name)));
+            }
+        }
+        begin.send(()).unwrap();
+        held.wait().unwrap().unwrap();
+        jobs.into_iter().for_each(|job| job.wait().unwrap());
+        let order = order.lock().clone();
+        let count = |part: &str, name| part.matches(name).count();
+        let first = &order[..22];
+        assert_eq!((count(first, 'a'), count(first, 'b'), count(first, 'c')), (16, 4, 2), "{order}");
+        // The heaviest is done after 22 jobs of its own; the others go on two to one.
+        let rest = &order[order.rfind('a').unwrap() + 1..][..12];
+        assert_eq!((count(rest, 'b'), count(rest, 'c')), (8, 4), "{order}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What the symbolizer is told at its start.
 
+use crate::breaker::Limits;
+use crate::signatures;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,10 +38,52 @@ pub struct Settings {
     pub batch_bytes: usize,
     /// How long a record waits for company, in milliseconds.
     pub batch_wait_milliseconds: u64,
-    /// How long a batch may try to fetch what it lacks before the lane pauses, in milliseconds.
+    /// How long a batch waits for symcaches that are not here yet, in milliseconds. Reports whose
+    /// symcaches take longer go on by way of the overflow topic, while the downloads go on.
+    pub fetch_milliseconds: u64,
+    /// The same on the retry and resymbolicate lanes, where a report that still has to wait has used
+    /// up a try.
     pub cycle_milliseconds: u64,
+    /// When failures to fetch are taken for a failure of object storage as a whole.
+    pub breaker: BreakerSettings,
+    /// Reports a second, over all workers, of a tenant that has no limit of its own; what comes
+    /// faster waits in the overflow topic. 0: no limit.
+    pub tenant_reports_per_second: u32,
+    /// How much of its rate a tenant that was quiet may use at once, in seconds.
+    pub tenant_burst_seconds: u64,
+    /// The gateways' keys.
+    pub signatures: signatures::Settings,
     /// How deep containers of a report may lie in one another.
     pub report_depth: usize,
+}
+
+/// The section `symbolizer.breaker`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakerSettings {
+    /// So many distinct debug ids have to fail, and more than succeed.
+    pub debug_ids: usize,
+    /// In so many seconds.
+    pub window_seconds: u64,
+    /// For so many seconds nothing is fetched then, and the lanes that want something pause.
+    pub open_seconds: u64,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> BreakerSettings {
+        BreakerSettings { debug_ids: 10, window_seconds: 30, open_seconds: 15 }
+    }
+}
+
+impl BreakerSettings {
+    /// The breaker's limits.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            debug_ids: self.debug_ids,
+            window: Duration::from_secs(self.window_seconds),
+            open: Duration::from_secs(self.open_seconds),
+        }
+    }
 }
 
 impl Default for Settings {
@@ -51,7 +95,12 @@ impl Default for Settings {
             batch_records: 200,
             batch_bytes: 8 << 20,
             batch_wait_milliseconds: 20,
+            fetch_milliseconds: 200,
             cycle_milliseconds: 5_000,
+            breaker: BreakerSettings::default(),
+            tenant_reports_per_second: 0,
+            tenant_burst_seconds: 2,
+            signatures: signatures::Settings::default(),
             report_depth: 256,
         }
     }
@@ -82,7 +131,13 @@ impl Settings {
         }
     }
 
-    /// How long a batch may try to fetch what it lacks.
+    /// How long a batch of the live lane waits for symcaches.
+    #[must_use]
+    pub fn fetch(&self) -> Duration {
+        Duration::from_millis(self.fetch_milliseconds)
+    }
+
+    /// How long a batch of another lane does.
     #[must_use]
     pub fn cycle(&self) -> Duration {
         Duration::from_millis(self.cycle_milliseconds)
@@ -102,6 +157,11 @@ impl Config {
             ("batch_wait_milliseconds", own.batch_wait_milliseconds, 1..=5_000),
             // The lane polls meanwhile, but a rebalance waits for the batch.
             ("cycle_milliseconds", own.cycle_milliseconds, 100..=20_000),
+            ("fetch_milliseconds", own.fetch_milliseconds, 10..=own.cycle_milliseconds),
+            ("breaker.debug_ids", own.breaker.debug_ids as u64, 2..=1_000),
+            ("breaker.window_seconds", own.breaker.window_seconds, 1..=3_600),
+            ("breaker.open_seconds", own.breaker.open_seconds, 1..=3_600),
+            ("tenant_burst_seconds", own.tenant_burst_seconds, 1..=3_600),
             ("report_depth", own.report_depth as u64, 16..=1_024),
         ];
         for (key, value, range) in numbers {
@@ -113,6 +173,7 @@ impl Config {
         if own.cache_dir.as_os_str().is_empty() {
             problems.push(Problem::new("symbolizer.cache_dir", "must name a folder"));
         }
+        problems.extend(Problem::in_section("symbolizer.signatures", own.signatures.problems()));
         problems.extend(Problem::in_section("objects", self.objects.problems()));
         problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
@@ -131,8 +192,19 @@ mod tests {
         bad.objects.bucket = "unslide".to_owned();
         bad.symbolizer.batch_records = 0;
         bad.symbolizer.cache_dir = PathBuf::new();
+        bad.symbolizer.fetch_milliseconds = 6_000;
+        bad.symbolizer.breaker.debug_ids = 1;
+        bad.symbolizer.signatures.required = true;
         bad.kafka.bootstrap = String::new();
-        assert_eq!(keys(&bad), ["symbolizer.batch_records", "symbolizer.cache_dir", "kafka.bootstrap"]);
+        let expected = [
+            "symbolizer.batch_records",
+            "symbolizer.fetch_milliseconds",
+            "symbolizer.breaker.debug_ids",
+            "symbolizer.cache_dir",
+            "symbolizer.signatures.keys",
+            "kafka.bootstrap",
+        ];
+        assert_eq!(keys(&bad), expected);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The records that the symbolizer writes: enriched reports and dead letters, with the history that
 //! every output carries.
 
+use crate::entry::Entry;
 use bytes::Bytes;
-use unslide_model::{ReportId, Scoped};
+use unslide_model::{ReportId, Scoped, TenantId};
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::{headers, keys};
 use unslide_stream::{Headers, OutRecord, Record};
@@ -20,31 +21,56 @@ pub struct Position {
 pub struct History<'r> {
     /// The record that it is made from.
     pub source: &'r Record,
+    /// Whose it is, where that was decided.
+    pub tenant: Option<&'r TenantId>,
     /// Where in that record, if that held an array.
     pub position: Option<Position>,
-    /// The first record of its history, where the source knows of one.
-    pub origin: Option<ProtoRef>,
+    /// The first record of its history.
+    pub origin: ProtoRef,
+    /// When that arrived, in milliseconds since the Unix epoch.
+    pub origin_millis: Option<i64>,
     /// The trace that it continues.
     pub traceparent: String,
 }
 
-impl History<'_> {
+/// What goes with a record's untouched bytes wherever they are copied: a replay is checked as the
+/// first record was.
+const CARRIED: [&str; 4] =
+    [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT, headers::REPLAY_OF];
+
+/// The longest header, in bytes, that is copied from a record: nobody fills the topics of copies,
+/// which have room for their own headers only, by way of these.
+const LONGEST_HEADER: usize = 300;
+
+impl<'r> History<'r> {
+    /// The history of what is made from a record.
+    pub fn of(entry: &Entry<'r>, tenant: Option<&'r TenantId>, traceparent: String) -> History<'r> {
+        History {
+            source: entry.record,
+            tenant,
+            position: None,
+            origin: entry.origin.clone(),
+            origin_millis: entry.arrived_millis,
+            traceparent,
+        }
+    }
+
     fn headers(&self) -> Headers {
         let at = &self.source.at;
         let given = &self.source.headers;
         let mut out = Headers::new();
-        if let Some(tenant) = given.get(headers::TENANT) {
-            out.push(headers::TENANT, tenant.clone());
+        match self.tenant {
+            Some(tenant) => out.push(headers::TENANT, tenant.to_string()),
+            // Nobody's: what the record says, for a person to read.
+            None => carry(given, headers::TENANT, &mut out),
         }
-        // What a record of the input says of its own history is anybody's word.
-        let origin = self.origin.clone().unwrap_or_else(|| crate::account::reference(at));
-        out.push(headers::ORIGIN_TOPIC, origin.topic);
-        out.push(headers::ORIGIN_PARTITION, origin.partition.to_string());
-        out.push(headers::ORIGIN_OFFSET, origin.offset.to_string());
+        out.push(headers::ORIGIN_TOPIC, self.origin.topic.clone());
+        out.push(headers::ORIGIN_PARTITION, self.origin.partition.to_string());
+        out.push(headers::ORIGIN_OFFSET, self.origin.offset.to_string());
         out.push(headers::SOURCE_TOPIC, at.topic.to_string());
         out.push(headers::SOURCE_PARTITION, at.partition.to_string());
         out.push(headers::SOURCE_OFFSET, at.offset.to_string());
-        if let Some(millis) = self.source.time_millis {
+        if let Some(millis) = self.origin_millis {
             out.push(headers::ORIGIN_TIME, millis.to_string());
         }
         if let Some(Position { index, count }) = self.position {
@@ -63,7 +89,7 @@ impl History<'_> {
         report: &Scoped<ReportId>,
         revision: u32,
         supersedes: Option<u32>,
-        value: Vec<u8>,
+        value: impl Into<Bytes>,
     ) -> OutRecord {
         let mut headers = self.headers();
         headers.set(headers::TENANT, report.tenant.to_string());
@@ -77,18 +103,42 @@ impl History<'_> {
 
     /// A record, or one report of it, that can't be processed: its bytes as they came, and why.
     pub fn dead_letter(&self, topic: &str, value: Option<Bytes>, reason: &str, detail: &str) -> OutRecord {
+        let headers = self.with_reason(reason, detail);
+        OutRecord { topic: topic.into(), key: self.source.key.clone(), value, headers }
+    }
+
+    /// The record, its bytes as they came, for another topic of this installation; `attempt` is how
+    /// often it was tried.
+    pub fn copy(&self, topic: &str, key: String, reason: &str, attempt: u32, detail: &str) -> OutRecord {
+        let mut headers = self.with_reason(reason, detail);
+        headers.set(headers::ATTEMPT, attempt.to_string());
+        OutRecord { topic: topic.into(), key: Some(key.into()), value: self.source.value.clone(), headers }
+    }
+
+    fn with_reason(&self, reason: &str, detail: &str) -> Headers {
         let mut headers = self.headers();
+        // One report of an array is not what was signed.
+        if self.position.is_none() {
+            CARRIED.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
+        }
         headers.set(headers::REASON, reason.to_owned());
         // A detail may quote the input; a header is no place for much of it.
         let detail: String = detail.chars().take(500).collect();
         headers.set(headers::DETAIL, detail);
-        OutRecord { topic: topic.into(), key: self.source.key.clone(), value, headers }
+        headers
+    }
+}
+
+fn carry(given: &Headers, name: &'static str, out: &mut Headers) {
+    if let Some(value) = given.get(name).filter(|value| value.len() <= LONGEST_HEADER) {
+        out.push(name, value.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_proto::topics::TopicNames;
     use unslide_stream::RecordRef;
 
     fn record(headers: Headers) -> Record {
@@ -102,10 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_the_input_is_its_own_origin_whatever_it_says_and_an_answer_keeps_the_one_it_is_given() {
-        let forged = Headers::new().with(headers::TENANT, "acme").with(headers::ORIGIN_OFFSET, "999");
+    fn a_record_of_the_input_is_its_own_origin_whatever_it_says_and_a_copy_is_that_of_the_decided_tenant() {
+        let names = TopicNames::default();
+        let forged = Headers::new().with(headers::TENANT, "forged").with(headers::ORIGIN_OFFSET, "999");
         let first = record(forged);
-        let history = History { source: &first, position: None, origin: None, traceparent: "t".into() };
+        let acme = TenantId::new("acme").unwrap();
+        let history = History::of(&Entry::of(&first, &names), Some(&acme), "t".into());
         let letter = history.dead_letter("dead", Some("v".into()), "not_json", &"x".repeat(900));
         let text = |name| letter.headers.text(name).unwrap_or("-");
         assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
@@ -114,12 +166,35 @@ mod tests {
         assert_eq!(text(headers::DETAIL).len(), 500);
         assert_eq!(letter.value.as_deref(), Some(b"v".as_slice()));
 
-        let origin = Some(ProtoRef { topic: "first".into(), partition: 7, offset: 9 });
-        let position = Some(Position { index: 1, count: 3 });
-        let history = History { source: &first, position, origin, traceparent: "t".into() };
-        let letter = history.dead_letter("dead", None, "r", "d");
-        let text = |name| letter.headers.text(name).unwrap_or("-");
-        assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("first", "9"));
-        assert_eq!((text(headers::SOURCE_OFFSET), text(headers::SOURCE_INDEX)), ("40", "1"));
+        let copy = history.copy(&names.retry_10s, "acme/x".into(), "fetch_failed", 1, "503");
+        let mut again = record(copy.headers.clone());
+        again.at = RecordRef { topic: names.retry_10s.as_str().into(), partition: 0, offset: 3 };
+        let history = History::of(&Entry::of(&again, &names), Some(&acme), "t".into());
+        let copy = history.copy(&names.retry_1m, "acme/x".into(), "fetch_failed", 2, "503");
+        let text = |name| copy.headers.text(name).unwrap_or("-");
+        assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
+        assert_eq!((text(headers::SOURCE_TOPIC), text(headers::SOURCE_OFFSET)), ("unslide.retry.10s", "3"));
+        assert_eq!((text(headers::ATTEMPT), text(headers::ORIGIN_TIME)), ("2", "1700"));
+    }
+
+    #[test]
+    fn signatures_go_with_whole_records_and_no_header_of_the_input_grows_a_copy() {
+        let names = TopicNames::default();
+        let signed = record(Headers::new().with(headers::SIGNATURE, "s").with(headers::REPLAY_OF, "r"));
+        let mut history = History::of(&Entry::of(&signed, &names), None, "t".into());
+        let whole = history.dead_letter("dead", None, "r", "d");
+        assert_eq!(whole.headers.text(headers::SIGNATURE), Some("s"));
+        assert_eq!(whole.headers.text(headers::REPLAY_OF), Some("r"));
+        history.position = Some(Position { index: 1, count: 3 });
+        let part = history.dead_letter("dead", None, "r", "d");
+        assert_eq!((part.headers.text(headers::SIGNATURE), part.headers.text(headers::SOURCE_INDEX)), (None, Some("1")));
+
+        let long = "x".repeat(100_000);
+        let mut full = Headers::new().with("anything", long.clone());
+        CARRIED.into_iter().chain([headers::TENANT]).for_each(|name| full.push(name, long.clone()));
+        let full = record(full);
+        let history = History::of(&Entry::of(&full, &names), None, "t".into());
+        let copy = history.copy("retry", "k".into(), "r", 1, &long);
+        assert!(copy.headers.size() < 4_000, "{}", copy.headers.size());
     }
 }

@@ -1,12 +1,15 @@
 //! The service's metrics.
 
 use crate::account::outcome_name;
+use crate::symbols::Symbols;
+use crate::tenants::Tenants;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
 use std::sync::Arc;
 use unslide_artifacts::SymcacheCache;
+use unslide_proto::headers;
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, Observer, TransactionEnd};
 use unslide_symbolicate::Enriched;
@@ -16,6 +19,14 @@ use unslide_symbolicate::Enriched;
 pub struct Metrics {
     records: IntCounterVec,
     outcomes: IntCounterVec,
+    reasons: IntCounterVec,
+    bodies: IntCounter,
+    body_bytes: IntCounter,
+    fetches: prometheus::IntGauge,
+    breaker_open: prometheus::IntGauge,
+    breaker_openings: IntCounter,
+    buckets: IntGaugeVec,
+    tenant_config_age: prometheus::IntGauge,
     frames: IntCounterVec,
     latency: Histogram,
     transactions: IntCounterVec,
@@ -66,6 +77,21 @@ impl Metrics {
         Ok(Metrics {
             records: counters("records_total", "Input records of committed transactions.", &["lane"])?,
             outcomes: counters("outcomes_total", "Committed outcomes.", &["lane", "outcome"])?,
+            reasons: counters(
+                "reasons_total",
+                "Committed dead letters and copies for retry and overflow, by their reason.",
+                &["lane", "reason"],
+            )?,
+            bodies: counter("bodies_total", "Outputs too large for their topic, stored as objects.")?,
+            body_bytes: counter("body_bytes_total", "Bytes of outputs stored as objects.")?,
+            fetches: gauge("fetches", "Fetches of symcaches under way, waited for or not.")?,
+            breaker_open: gauge("breaker_open", "1 while object storage fails and nothing is fetched.")?,
+            breaker_openings: counter("breaker_openings_total", "How often the circuit breaker opened.")?,
+            buckets: gauges("tenant_buckets", "Tenants whose rate is counted.", "lane")?,
+            tenant_config_age: gauge(
+                "tenant_config_age_seconds",
+                "Age of what is known of the tenants: since the table was last read to its end.",
+            )?,
             frames: counters("frames_total", "Frames answered, by status.", &["status"])?,
             latency: registered(registry, Histogram::with_opts(latency.buckets(seconds.clone())))?,
             transactions: counters("transactions_total", "Transactions by their end.", &["lane", "end"])?,
@@ -112,12 +138,41 @@ impl Metrics {
         for (_, outcome) in done.iter().flat_map(|d| &d.outcomes) {
             self.outcomes.with_label_values(&[lane, outcome_name(*outcome)]).inc();
         }
+        for output in done.iter().flat_map(|d| &d.outputs) {
+            if let Some(reason) = output.headers.text(headers::REASON) {
+                self.reasons.with_label_values(&[lane, reason]).inc();
+            }
+        }
         if lane == crate::live::NAME {
             for millis in records.iter().filter_map(|r| r.time_millis) {
                 let micros = (now_micros - millis.saturating_mul(1_000)).max(0);
                 self.latency.observe(micros as f64 / 1e6);
             }
         }
+    }
+
+    /// A body was stored as an object.
+    pub fn body_stored(&self, bytes: usize) {
+        self.bodies.inc();
+        self.body_bytes.inc_by(bytes as u64);
+    }
+
+    /// Takes the figures of what the lanes share over.
+    pub fn refresh_shared(&self, symbols: &Symbols, tenants: &Tenants, now_micros: i64) {
+        let gauge = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
+        self.fetches.set(gauge(symbols.under_way()));
+        let breaker = symbols.breaker();
+        self.breaker_open.set(i64::from(breaker.is_open()));
+        let openings = &self.breaker_openings;
+        openings.inc_by(breaker.opened().saturating_sub(openings.get()));
+        if let Some(read) = tenants.read_through_micros() {
+            self.tenant_config_age.set((now_micros - read).max(0) / 1_000_000);
+        }
+    }
+
+    /// So many tenants' rates are counted on a lane.
+    pub fn buckets(&self, lane: &str, buckets: usize) {
+        self.buckets.with_label_values(&[lane]).set(i64::try_from(buckets).unwrap_or(i64::MAX));
     }
 
     /// Takes the figures of the cache over.

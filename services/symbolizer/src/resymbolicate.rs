@@ -2,9 +2,11 @@
 
 use crate::account::{Ledger, reference};
 use crate::letters::History;
-use crate::symbols::{Fetched, Generations, Wanted};
+use crate::entry::{Entry, Reason};
+use crate::symbols::{self, Fetched, Generations, Wanted};
 use crate::tenants::Standing;
-use crate::worker::{Step, Worker};
+use crate::tiers::Tier;
+use crate::worker::{Look, Means, Step, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +28,19 @@ pub struct Again {
     ledger: Ledger,
 }
 
+/// The lane of the store's requests.
+pub struct Requests {
+    means: Means,
+    again: Arc<Again>,
+}
+
+impl Requests {
+    /// The lane of this worker.
+    pub fn new(worker: Arc<Worker>, means: Means) -> Requests {
+        Requests { means, again: Arc::new(Again::new(worker, NAME)) }
+    }
+}
+
 /// Why a request can't be answered at all.
 struct Unusable {
     reason: &'static str,
@@ -33,24 +48,13 @@ struct Unusable {
 }
 
 impl Again {
-    /// The lane of this worker, whose name is `slot`.
-    pub fn new(worker: Arc<Worker>, slot: &str) -> Again {
-        Again { ledger: worker.ledger(NAME, slot), worker }
+    /// What this worker does with requests, on the lane that has this name.
+    pub fn new(worker: Arc<Worker>, lane: &'static str) -> Again {
+        Again { ledger: worker.ledger(lane), worker }
     }
 
-    fn look(&self, record: &Record, fetched: &Fetched) -> Step {
-        self.answer(record, fetched).unwrap_or_else(|unusable| {
-            Step::Done(self.worker.dead_letter(
-                record,
-                self.worker.traceparent(record),
-                "",
-                unusable.reason,
-                &unusable.detail,
-            ))
-        })
-    }
-
-    fn answer(&self, record: &Record, fetched: &Fetched) -> Result<Step, Unusable> {
+    fn answer(&self, record: &Record, fetched: Option<&Fetched>) -> Result<Step, Unusable> {
+        let entry = Entry::of(record, &self.worker.topics);
         let wrong = |detail: String| Unusable { reason: "not_a_request", detail };
         let value = record.value.clone().ok_or_else(|| wrong("the record has no value".into()))?;
         let request = Resymbolicate::decode(value).map_err(|e| wrong(e.to_string()))?;
@@ -79,14 +83,29 @@ impl Again {
         let at_least = |need: &Need| newest.get(&need.debug_id).copied().unwrap_or_default();
         let plan = Plan::new(&report);
         let wanted = Wanted::of(&id.tenant, &plan.needs(), at_least);
-        let Some(answers) = self.worker.symbols.at_hand(&wanted, fetched) else {
-            return Ok(Step::Wants(wanted));
+        // A request that no retry tier takes has its last try at once: what can't be fetched then makes
+        // nothing better, and the store asks again some time later.
+        let last = Tier::after(entry.tries(Reason::FetchFailed) + 1).is_none()
+            || record.size() + COPY_HEADERS > self.worker.copy_bytes;
+        let answers = match self.worker.symbols.look(wanted, fetched, last) {
+            symbols::Look::Answers(answers) => answers,
+            symbols::Look::Wants(wanted) => return Ok(Step::Wants(wanted)),
+            symbols::Look::Held(held) => {
+                let why = held.failure.as_deref().unwrap_or("a symcache did not arrive in time");
+                let (tenant, reason) = (&id.tenant, Reason::FetchFailed);
+                let retried = self.worker.retry(&entry, tenant, Some(&held.id), reason, why);
+                let no_room = || Unusable { reason: "too_large", detail: why.to_owned() };
+                return retried.map(Step::from).ok_or_else(no_room);
+            }
         };
         let traceparent = match request.traceparent.as_str() {
             "" => self.worker.traceparent(record),
             stored => unslide_proto::trace::TraceContext::continued(Some(stored), &self.worker.ids).header(),
         };
-        let history = History { source: record, position: None, origin: request.origin.clone(), traceparent };
+        let mut history = History::of(&entry, Some(&id.tenant), traceparent);
+        if let Some(origin) = &request.origin {
+            history.origin = origin.clone();
+        }
         let context = Context {
             tenant: Some(&id.tenant),
             revision: Some(request.revision),
@@ -94,21 +113,17 @@ impl Again {
             processed_at: Some(self.worker.clock.now()),
             ..Context::default()
         };
-        let (enriched, output) =
-            self.worker.output(&plan, &id, &answers, &history, context).map_err(|too_large| Unusable {
-                reason: "too_large",
-                detail: format!("the smallest output has {} bytes", too_large.bytes),
-            })?;
-        let new = output.value.as_deref().unwrap_or_default();
-        if !is_better(&report, &enriched, new, &limits) {
+        let output = self.worker.output(&plan, &id, &answers, &history, context);
+        if !is_better(&report, &output.enriched, output.bytes(), &limits) {
             return Ok(self.terminal(record, &request, &id, Outcome::Unchanged));
         }
-        self.worker.metrics.symbolicated(&enriched);
-        Ok(Step::Done(Done {
+        self.worker.metrics.symbolicated(&output.enriched);
+        let done = Done {
             source: record.at.clone(),
-            outputs: vec![output],
+            outputs: vec![output.record],
             outcomes: vec![(id.tenant.to_string(), Outcome::Symbolicated)],
-        }))
+        };
+        Ok(Step::Done(done, output.body.into_iter().collect()))
     }
 
     fn terminal(
@@ -126,13 +141,34 @@ impl Again {
             origin: request.origin.clone(),
             source: Some(reference(&record.at)),
         };
-        Step::Done(Done {
+        Step::from(Done {
             source: record.at.clone(),
             outputs: vec![self.ledger.terminal(end, self.worker.clock.now_micros())],
             outcomes: vec![(id.tenant.to_string(), outcome)],
         })
     }
 }
+
+impl Look for Again {
+    fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        self.answer(record, fetched).unwrap_or_else(|Unusable { reason, detail }| {
+            let entry = Entry::of(record, &self.worker.topics);
+            self.worker.dead_letter(&entry, None, reason, &detail).into()
+        })
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        let entry = Entry::of(record, &self.worker.topics);
+        let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());
+        let tenant = request.and_then(|request| Some(request.report().ok()?.tenant));
+        let retried =
+            tenant.as_ref().and_then(|t| self.worker.retry(&entry, t, None, Reason::NotStored, why));
+        retried.unwrap_or_else(|| self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", why))
+    }
+}
+
+/// More than the headers of a copy have in bytes.
+const COPY_HEADERS: usize = 8 << 10;
 
 /// The generations that the request was made for.
 fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {
@@ -155,24 +191,23 @@ fn is_better(stored: &Report<'_>, enriched: &Enriched, new: &[u8], limits: &Read
     !same && enriched.frames.symbolicated >= ours.frames.symbolicated
 }
 
-impl Processor for Again {
+impl Processor for Requests {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
-        Box::pin(async move {
-            let lane = Arc::clone(&self);
-            self.worker.run(batch, move |record, fetched| lane.look(record, fetched)).await
-        })
+        Box::pin(async move { self.again.worker.run(&self.means, &self.again, batch).await })
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let (reason, detail) = crate::run::refusal(why);
-        self.worker.dead_letter(record, self.worker.traceparent(record), "", reason, &detail)
+        let worker = &self.again.worker;
+        worker.dead_letter(&Entry::of(record, &worker.topics), None, reason, &detail)
     }
 
     fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
-        vec![self.ledger.batch(done, self.worker.clock.now_micros())]
+        vec![self.again.ledger.batch(done, self.again.worker.clock.now_micros())]
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
-        self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
+        let worker = &self.again.worker;
+        worker.metrics.committed(NAME, records, done, worker.clock.now_micros());
     }
 }

@@ -1,12 +1,16 @@
 //! The service from start to drain.
 
+use crate::breaker::Breaker;
 use crate::config::Config;
 use crate::live::{self, Live};
 use crate::metrics::Metrics;
-use crate::resymbolicate::{self, Again};
+use crate::resymbolicate::{self, Requests};
+use crate::retry::{self, Retry};
+use crate::shares::Shares;
+use crate::signatures::Signatures;
 use crate::symbols::Symbols;
 use crate::tenants::Tenants;
-use crate::worker::Worker;
+use crate::worker::{Means, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -48,7 +52,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let own = &config.symbolizer;
     let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes);
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
-    let symbols = Symbols::new(cache.clone(), own.cycle());
+    let breaker = Arc::new(Breaker::new(own.breaker.limits()));
+    let symbols =
+        Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), own.cycle());
     let events = crate::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =
@@ -61,67 +67,107 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         () = host.shutdown.begun() => return Ok(()),
     }
     let worker = Arc::new(Worker {
+        slot: own.worker_name(),
         clock: host.clock.clone(),
-        cpu: host.cpu.clone(),
         tenants,
+        signatures: Signatures::new(&own.signatures),
         symbols,
+        objects,
         topics: config.kafka.topics(),
+        tenant_topics: config.kafka.tenant_topics,
         limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, max_depth: own.report_depth },
         output_bytes: config.kafka.max_output_bytes(),
+        copy_bytes: config.kafka.max_copy_bytes(),
+        tenant_reports_per_second: own.tenant_reports_per_second,
         ids: Ids::default(),
         metrics: metrics.clone(),
     });
-    let slot = own.worker_name();
-    let lane = |name: &str, topic: &str| LaneConfig {
-        name: name.to_owned(),
-        worker: slot.clone(),
-        topics: vec![topic.to_owned()],
-        pattern: None,
-        batch: own.batch(),
-        timings: Timings::default(),
-    };
-    let topics = config.kafka.topics();
-    // Retry and overflow get a lane of their own beside these.
-    let mut lanes = [
-        Lane::start(
-            &config.kafka,
-            lane(live::NAME, &topics.input),
-            Arc::new(Live::new(worker.clone(), &slot)),
-            metrics.lane(live::NAME),
-        )?,
-        Lane::start(
-            &config.kafka,
-            lane(resymbolicate::NAME, &topics.resymbolicate),
-            Arc::new(Again::new(worker, &slot)),
-            metrics.lane(resymbolicate::NAME),
-        )?,
-    ];
-    for (name, lane) in [live::NAME, resymbolicate::NAME].into_iter().zip(&lanes) {
+    let burst = Duration::from_secs(own.tenant_burst_seconds);
+    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(Shares::new(burst))));
+    let mut lanes = start(&config, &host, &worker, &shares)?;
+    for (name, lane) in &lanes {
         probe_lane(&host, name, lane.status());
     }
     let figures = async {
         loop {
             metrics.refresh(&cache);
+            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.now_micros());
+            shares.iter().for_each(|(lane, shares)| metrics.buckets(lane, shares.len()));
             tokio::time::sleep(REFRESH).await;
         }
     };
-    let [live, again] = &mut lanes;
+    let any = futures::future::select_all(lanes.iter_mut().map(|(_, lane)| Box::pin(lane.ended())));
     let ended = tokio::select! {
-        ended = live.ended() => ended,
-        ended = again.ended() => ended,
+        (ended, _, _) = any => ended,
         () = host.shutdown.begun() => Ok(()),
         () = figures => Ok(()),
     };
     // A little less than the host allows, so that the group is left in order.
     let drain = host.shutdown.drain().mul_f32(0.8);
-    for lane in &lanes {
+    for (_, lane) in &lanes {
         lane.stop(drain);
     }
-    for lane in &mut lanes {
+    for (_, lane) in &mut lanes {
         let stopped = lane.ended().await;
         ended.as_ref().ok().map_or(Ok(()), |()| stopped)?;
     }
     Ok(ended?)
+}
+
+/// The shares of the CPU that the lanes have while all have work: late symbols and retries go on under
+/// any load, and what comes in goes first.
+const WEIGHTS: [u32; 3] = [8, 2, 1];
+
+fn start(
+    config: &Config,
+    host: &Host,
+    worker: &Arc<Worker>,
+    shares: &[(&'static str, Arc<Shares>); 2],
+) -> Result<Vec<(&'static str, Lane)>, Error> {
+    let own = &config.symbolizer;
+    let topics = &worker.topics;
+    let lane = |name: &str, topics: Vec<String>, pattern: Option<String>| LaneConfig {
+        name: name.to_owned(),
+        worker: worker.slot.clone(),
+        topics,
+        pattern,
+        batch: own.batch(),
+        timings: Timings::default(),
+    };
+    let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| host.cpu.class(weight));
+    let [(_, live_shares), (_, retry_shares)] = shares;
+    let observer = |name| worker.metrics.lane(name);
+    let means = |cpu, patience| Means { cpu, patience };
+    let pattern = worker.tenant_topics.then(|| topics.tenant_input_pattern());
+    Ok(vec![
+        (
+            live::NAME,
+            Lane::start(
+                &config.kafka,
+                lane(live::NAME, vec![topics.input.clone()], pattern),
+                Arc::new(Live::new(worker.clone(), means(live_cpu, own.fetch()), live_shares.clone())),
+                observer(live::NAME),
+            )?,
+        ),
+        (
+            retry::NAME,
+            Lane::start(
+                &config.kafka,
+                lane(retry::NAME, retry::topics(worker), None),
+                Arc::new(Retry::new(worker.clone(), means(retry_cpu, own.cycle()), retry_shares.clone())),
+                observer(retry::NAME),
+            )?,
+        ),
+        (
+            resymbolicate::NAME,
+            Lane::start(
+                &config.kafka,
+                lane(resymbolicate::NAME, vec![topics.resymbolicate.clone()], None),
+                Arc::new(Requests::new(worker.clone(), means(again_cpu, own.cycle()))),
+                observer(resymbolicate::NAME),
+            )?,
+        ),
+    ])
 }
 
 /// Why the lane ended a record's way: a stable word, and the story.

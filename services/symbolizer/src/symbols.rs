@@ -1,17 +1,24 @@
 //! Symbols for a batch: which are here, and fetching those that are not.
 
-use futures::{StreamExt, stream};
-use std::collections::{HashMap, HashSet};
+use crate::breaker::{Breaker, Verdict};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::{CacheError, Cached, Hint, SymcacheCache};
-use unslide_model::{DebugId, Scoped, TenantId};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use unslide_artifacts::{CacheError, Cached, Hint, ObjectStore, SymcacheCache};
+use unslide_model::{Clock, DebugId, Scoped, TenantId};
 use unslide_stream::lane::Pause;
 use unslide_symbolicate::{ImageSymbols, Need};
 
-/// Downloads of one batch at the same time; the cache has a bound of its own.
-const AT_ONCE: usize = 64;
-/// The pause after a failure that may pass by itself.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
+/// a smaller bound of downloads.
+const AT_ONCE: usize = 1_024;
+/// Of one tenant: one that asks for very many leaves room for the others.
+const OF_ONE_TENANT: usize = 64;
 /// The pause after a failure that an operator has to mend.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
@@ -55,65 +62,274 @@ impl Wanted {
     }
 }
 
+/// What came of asking for a symcache.
+#[derive(Clone, Debug)]
+pub enum Got {
+    /// What is known now.
+    Here(Cached),
+    /// It has not arrived in time; the download goes on.
+    Cold,
+    /// It can't be had for now, and why.
+    Failed(Arc<str>),
+}
+
 /// What was fetched for a batch.
-pub type Fetched = HashMap<Wanted, Cached>;
+pub type Fetched = HashMap<Wanted, Got>;
 
 /// What a report's images are answered with.
 pub type Answers = HashMap<DebugId, ImageSymbols>;
+
+/// Why a report has no answers now.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The first image that it waits for.
+    pub id: DebugId,
+    /// The failure; `None` where the symcache has only not arrived in time.
+    pub failure: Option<Arc<str>>,
+}
+
+/// What a look at a report's images came to.
+pub enum Look {
+    /// All are answered.
+    Answers(Answers),
+    /// Nobody has asked for these yet.
+    Wants(Vec<Wanted>),
+    /// Some could not be had.
+    Held(Held),
+}
 
 /// The cache, kept fresh by the log of symbol events.
 #[derive(Clone)]
 pub struct Symbols {
     cache: SymcacheCache,
-    fetch: Duration,
+    store: ObjectStore,
+    breaker: Arc<Breaker>,
+    clock: Arc<dyn Clock>,
+    at_once: Arc<Semaphore>,
+    tenants: Arc<Mutex<HashMap<TenantId, Arc<Semaphore>>>>,
+    /// How long a fetch may take that decides whether the others are tried at all.
+    probe: Duration,
 }
 
 impl Symbols {
-    /// Symbols from `cache`; a batch waits at most `fetch` for them.
-    pub fn new(cache: SymcacheCache, fetch: Duration) -> Symbols {
-        Symbols { cache, fetch }
+    /// Symbols from `cache`, which has them from `store`, as long as `breaker` lets them be fetched.
+    /// `probe` is how long a fetch that closes the breaker again may take.
+    pub fn new(
+        cache: SymcacheCache,
+        store: ObjectStore,
+        breaker: Arc<Breaker>,
+        clock: Arc<dyn Clock>,
+        probe: Duration,
+    ) -> Symbols {
+        let at_once = Arc::new(Semaphore::new(AT_ONCE));
+        Symbols { cache, store, breaker, clock, at_once, tenants: Arc::default(), probe }
     }
 
-    /// The answers to everything that is wanted, where all are known without waiting. `fetched` are
-    /// asked first: they stay whatever the cache evicts.
-    pub fn at_hand(&self, wanted: &[Wanted], fetched: &Fetched) -> Option<Answers> {
+    /// The circuit breaker.
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// Fetches that are under way, whether anybody waits for them or not.
+    pub fn under_way(&self) -> usize {
+        AT_ONCE - self.at_once.available_permits()
+    }
+
+    /// The answers to everything that is wanted. `fetched` are asked first: they stay whatever the
+    /// cache evicts. Where this is the `last` look, what can't be had is answered with that.
+    pub fn look(&self, wanted: Vec<Wanted>, fetched: Option<&Fetched>, last: bool) -> Look {
         let mut answers = Answers::with_capacity(wanted.len());
-        for one in wanted {
-            let symbols = match fetched.get(one) {
-                Some(cached) => cached.symbols(),
-                None => self.cache.peek(&one.id, one.system, one.at_least.hint())?.symbols(),
+        let mut held: Option<Held> = None;
+        for one in &wanted {
+            let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
+            let got = got.or_else(|| {
+                self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here)
+            });
+            let symbols = match (got, fetched) {
+                (Some(Got::Here(cached)), _) => cached.symbols(),
+                (None, None) => return Look::Wants(wanted),
+                (Some(Got::Cold | Got::Failed(_)) | None, _) if last => ImageSymbols::FetchingFailed,
+                (Some(Got::Failed(why)), _) => {
+                    // A failure says more than a delay.
+                    if held.as_ref().is_none_or(|held| held.failure.is_none()) {
+                        held = Some(Held { id: one.id.id, failure: Some(why) });
+                    }
+                    continue;
+                }
+                // It was here at the first look and is evicted again.
+                (Some(Got::Cold) | None, _) => {
+                    held.get_or_insert(Held { id: one.id.id, failure: None });
+                    continue;
+                }
             };
             answers.insert(one.id.id, symbols);
         }
-        Some(answers)
+        held.map_or(Look::Answers(answers), Look::Held)
     }
 
-    /// Fetches what is wanted, each once however many reports want it.
+    /// Fetches what is wanted, each once however many reports want it, the tenants' in turn. What has
+    /// not come after `patience` is cold; its download goes on, and whoever asks next joins it.
     ///
     /// # Errors
-    /// [`Pause`] where one can't be had for now: an answer without it would be wrong for good. What
-    /// did arrive is kept by the cache.
-    pub async fn fetch(&self, wanted: HashSet<Wanted>) -> Result<Fetched, Pause> {
-        let all = stream::iter(wanted).map(|wanted| async move {
-            let answer = self.cache.get(&wanted.id, wanted.system, wanted.at_least.hint()).await;
-            (wanted, answer)
-        });
-        let collected = all.buffer_unordered(AT_ONCE).collect::<Vec<_>>();
-        let Ok(answers) = tokio::time::timeout(self.fetch, collected).await else {
-            let reason = format!("symcaches did not arrive within {:?}; the downloads go on", self.fetch);
-            return Err(Pause { reason, wait: PAUSE });
+    /// [`Pause`] where an operator has to act, and while the breaker is open.
+    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+        let wanted = in_turn(wanted);
+        let mut fetched = Fetched::with_capacity(wanted.len());
+        match self.breaker.ask(self.clock.now_micros()) {
+            Verdict::Closed => {}
+            Verdict::Open { wait_micros, reason } => return Err(open(wait_micros, &reason)),
+            Verdict::Probe => fetched = self.probe(&wanted).await?,
+        }
+        let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
+        fetched.extend(self.try_all(rest, patience).await?);
+        // What opened it are failures of many: no report is told of its own.
+        if fetched.values().any(|got| matches!(got, Got::Failed(_))) {
+            self.still_closed()?;
+        }
+        Ok(fetched)
+    }
+
+    /// Finds out whether the store works again. Where as many fail as had to fail before, it doesn't;
+    /// where fewer are wanted they may all be broken by themselves, and the bucket is asked.
+    async fn probe(&self, wanted: &[Wanted]) -> Result<Fetched, Pause> {
+        let most = self.breaker.debug_ids();
+        let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), self.probe).await?;
+        let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
+        if here || (fetched.len() < most && self.store.check().await.is_ok()) {
+            self.breaker.succeeded(self.clock.now_micros());
+        } else {
+            let failures = fetched.values().find_map(|got| match got {
+                Got::Failed(why) => Some(why.to_string()),
+                _ => None,
+            });
+            let late = || format!("no symcache arrived within {:?}", self.probe);
+            self.breaker.reopen(self.clock.now_micros(), &failures.unwrap_or_else(late));
+        }
+        self.still_closed()?;
+        Ok(fetched)
+    }
+
+    /// Fetches these, all at once, as far as they come within `patience`.
+    async fn try_all(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+        let until = Instant::now() + patience;
+        let mut fetched = Fetched::with_capacity(wanted.len());
+        let mut under_way: FuturesUnordered<_> =
+            wanted.iter().map(|one| async move { (one.clone(), self.one(one.clone()).await) }).collect();
+        let mut operators = None;
+        while let Ok(Some((one, got))) = tokio::time::timeout_at(until, under_way.next()).await {
+            match got {
+                Ok(got) => drop(fetched.insert(one, got)),
+                Err(pause) => operators = Some(pause),
+            }
+        }
+        drop(under_way);
+        if let Some(pause) = operators {
+            return Err(pause);
+        }
+        for one in wanted {
+            fetched.entry(one).or_insert(Got::Cold);
+        }
+        Ok(fetched)
+    }
+
+    fn still_closed(&self) -> Result<(), Pause> {
+        match self.breaker.ask(self.clock.now_micros()) {
+            Verdict::Closed | Verdict::Probe => Ok(()),
+            Verdict::Open { wait_micros, reason } => Err(open(wait_micros, &reason)),
+        }
+    }
+
+    /// One fetch, in a task of its own: it goes on, and its end counts, when nobody waits any more.
+    async fn one(&self, wanted: Wanted) -> Result<Got, Pause> {
+        let tenant = self.of_tenant(&wanted.id.tenant);
+        let (Ok(theirs), Ok(all)) =
+            (tenant.acquire_owned().await, Arc::clone(&self.at_once).acquire_owned().await)
+        else {
+            return Ok(Got::Cold);
         };
-        answers
-            .into_iter()
-            .map(|(wanted, answer)| match answer {
-                Ok(cached) => Ok((wanted, cached)),
-                Err(error) => Err(pause(&wanted, &error)),
-            })
-            .collect()
+        let (cache, breaker, clock) = (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
+        let asked = wanted.clone();
+        let task = tokio::spawn(async move {
+            let answer = cache.get(&asked.id, asked.system, asked.at_least.hint()).await;
+            match &answer {
+                Ok(_) => breaker.succeeded(clock.now_micros()),
+                Err(error) if error.is_transient() => {
+                    breaker.failed(asked.id.id, clock.now_micros(), &error.to_string());
+                }
+                // A lane that hears of it pauses, and readiness says why.
+                Err(_) => {}
+            }
+            drop((theirs, all));
+            answer
+        });
+        match task.await {
+            Ok(Ok(cached)) => Ok(Got::Here(cached)),
+            Ok(Err(error)) if error.is_transient() => Ok(Got::Failed(error.to_string().into())),
+            Ok(Err(error)) => Err(operators(&wanted, &error)),
+            Err(_) => Ok(Got::Failed("the download was given up".into())),
+        }
+    }
+
+    fn of_tenant(&self, tenant: &TenantId) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock();
+        if tenants.len() > AT_ONCE {
+            tenants.retain(|_, fetches| Arc::strong_count(fetches) > 1);
+        }
+        let fetches = tenants.entry(tenant.clone());
+        Arc::clone(fetches.or_insert_with(|| Arc::new(Semaphore::new(OF_ONE_TENANT))))
     }
 }
 
-fn pause(wanted: &Wanted, error: &CacheError) -> Pause {
+fn open(wait_micros: i64, reason: &str) -> Pause {
+    let wait = Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
+    Pause { reason: format!("object storage fails, nothing is fetched for now: {reason}"), wait }
+}
+
+fn operators(wanted: &Wanted, error: &CacheError) -> Pause {
     let reason = format!("symbols of {} for {} can't be fetched: {error}", wanted.id.id, wanted.id.tenant);
-    Pause { reason, wait: if error.is_transient() { PAUSE } else { LONG_PAUSE } }
+    Pause { reason, wait: LONG_PAUSE }
+}
+
+/// Each once; one of each tenant's in turn, a tenant's own in the order in which they are wanted. So
+/// the few of one tenant don't wait behind the many of another.
+fn in_turn(wanted: Vec<Wanted>) -> Vec<Wanted> {
+    let mut seen = HashSet::with_capacity(wanted.len());
+    let mut order: Vec<VecDeque<Wanted>> = Vec::new();
+    let mut places: HashMap<TenantId, usize> = HashMap::new();
+    for one in wanted {
+        if seen.insert(one.clone()) {
+            let place = *places.entry(one.id.tenant.clone()).or_insert_with(|| {
+                order.push(VecDeque::new());
+                order.len() - 1
+            });
+            order[place].push_back(one);
+        }
+    }
+    let mut turns = Vec::with_capacity(seen.len());
+    while turns.len() < seen.len() {
+        turns.extend(order.iter_mut().filter_map(VecDeque::pop_front));
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_few_of_one_tenant_do_not_wait_behind_the_many_of_another() {
+        let wanted = |slug: &str, n: u8| Wanted {
+            id: TenantId::new(slug).unwrap().scope(DebugId([n; 16])),
+            system: false,
+            at_least: Generations::default(),
+        };
+        let mut all: Vec<Wanted> = (0..100).map(|n| wanted("noisy", n)).collect();
+        all.extend([wanted("quiet", 1), wanted("noisy", 3), wanted("quiet", 2), wanted("third", 9)]);
+        let turns = in_turn(all);
+        assert_eq!(turns.len(), 103, "each once");
+        let first: Vec<_> = turns.iter().take(6).map(|w| w.id.tenant.as_str()).collect();
+        assert_eq!(first, ["noisy", "quiet", "third", "noisy", "quiet", "noisy"]);
+        let noisy: Vec<u8> = turns.iter().filter(|w| w.id.tenant.as_str() == "noisy").map(|w| w.id.id.0[0]).collect();
+        assert!(noisy.is_sorted(), "a tenant's own keep their order");
+    }
 }

@@ -4,6 +4,7 @@ use parking_lot::RwLock;
 use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use unslide_model::{Clock, TenantId};
@@ -23,10 +24,20 @@ pub enum Standing {
     Unknown,
 }
 
+/// What a tenant may use. 0: the service's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Reports a second over all partitions.
+    pub reports_per_second: u32,
+    /// Bytes of one report.
+    pub report_bytes: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Row {
     version: u64,
     standing: Standing,
+    limits: Limits,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -35,7 +46,15 @@ type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
 pub struct Tenants {
     rows: Rows,
     reader: TailReader,
+    clock: Arc<dyn Clock>,
+    /// No refresh before this time.
+    refresh_at: AtomicI64,
 }
+
+/// How long a refresh may take: a batch waits for it.
+const REFRESH: Duration = Duration::from_secs(1);
+/// After one that failed none is tried for so long, in microseconds.
+const PAUSE_MICROS: i64 = 10_000_000;
 
 impl Tenants {
     /// Begins to read. `deleted` is called once for each tenant that is deleted from now on.
@@ -47,7 +66,7 @@ impl Tenants {
         let rows = Rows::default();
         let table = Arc::clone(&rows);
         let topic = settings.topics().tenant_config;
-        let reader = TailReader::start(settings, &topic, clock, move |event| {
+        let reader = TailReader::start(settings, &topic, clock.clone(), move |event| {
             // After a gap the rows come again; what is known stays known meanwhile.
             if let TailEvent::Record(record) = event
                 && let Some(value) = record.value
@@ -60,7 +79,7 @@ impl Tenants {
                 }
             }
         })?;
-        Ok(Tenants { rows, reader })
+        Ok(Tenants { rows, reader, clock, refresh_at: AtomicI64::new(i64::MIN) })
     }
 
     /// Waits until the table was read to its end.
@@ -69,13 +88,32 @@ impl Tenants {
     }
 
     /// Reads on to what is the end now, so that a tenant that was told of before this call is known.
-    pub async fn refresh(&self) -> Result<(), StreamError> {
-        self.reader.refresh(Duration::from_secs(3)).await
+    /// Where that can't be done it is not tried again at once: what is known has to do meanwhile.
+    pub async fn refresh(&self) {
+        let now = self.clock.now_micros();
+        if now < self.refresh_at.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = self.reader.refresh(REFRESH).await {
+            tracing::warn!("the table of tenants can't be read to its end: {error}");
+            self.refresh_at.store(now.saturating_add(PAUSE_MICROS), Ordering::Relaxed);
+        }
     }
 
     /// Where a tenant stands.
     pub fn standing(&self, tenant: &TenantId) -> Standing {
         self.rows.read().get(tenant).map_or(Standing::Unknown, |row| row.standing)
+    }
+
+    /// What a tenant may use; nobody's limits are the service's defaults.
+    pub fn limits(&self, tenant: &TenantId) -> Limits {
+        self.rows.read().get(tenant).map_or_else(Limits::default, |row| row.limits)
+    }
+
+    /// Everything that was said of tenants before this time (microseconds since the Unix epoch) is
+    /// known; `None` before the table was read.
+    pub fn read_through_micros(&self) -> Option<i64> {
+        self.reader.progress().borrow().read_through_micros
     }
 
     /// How far the table was read, to be watched.
@@ -102,7 +140,9 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
     if known.is_some_and(|row| row.version > config.version) {
         return;
     }
-    rows.insert(tenant.clone(), Row { version: config.version, standing });
+    let told = config.limits.unwrap_or_default();
+    let limits = Limits { reports_per_second: told.reports_per_second, report_bytes: told.report_bytes };
+    rows.insert(tenant.clone(), Row { version: config.version, standing, limits });
     drop(rows);
     if standing == Standing::Deleted && known.is_none_or(|row| row.standing != Standing::Deleted) {
         deleted(&tenant);

@@ -1,15 +1,18 @@
 //! What the lanes of one worker have in common.
 
 use crate::account::Ledger;
+use crate::bodies::{self, Body};
 use crate::letters::History;
 use crate::metrics::Metrics;
+use crate::signatures::Signatures;
 use crate::symbols::{Answers, Fetched, Symbols, Wanted};
-use crate::tenants::Tenants;
-use std::collections::HashSet;
+use crate::tenants::{Limits, Tenants};
+use futures::{StreamExt, stream};
 use std::sync::Arc;
-use unslide_model::{Clock, ReportId, Scoped};
+use std::time::Duration;
+use unslide_artifacts::{ObjectStore, StoreError};
+use unslide_model::{Clock, ReportId, Scoped, TenantId};
 use unslide_proto::headers;
-use unslide_proto::report::Outcome;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
@@ -18,22 +21,35 @@ use unslide_stream::lane::{Done, Pause};
 use unslide_stream::{OutRecord, Record};
 use unslide_symbolicate::{Context, Detail, Enriched, ImageSymbols, Plan};
 
+/// Bodies that a batch stores at the same time.
+const STORES_AT_ONCE: usize = 8;
+
 /// A worker: what its lanes use.
 pub struct Worker {
+    /// The worker slot's name.
+    pub slot: String,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where the core runs.
-    pub cpu: CpuPool,
     /// Whose reports are taken.
     pub tenants: Arc<Tenants>,
+    /// Who may send them.
+    pub signatures: Signatures,
     /// The symcaches.
     pub symbols: Symbols,
+    /// Where bodies go that are too large for Kafka.
+    pub objects: ObjectStore,
     /// The installation's topics.
     pub topics: TopicNames,
+    /// True where tenants may have topics of their own.
+    pub tenant_topics: bool,
     /// Bounds of a report.
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
     pub output_bytes: usize,
+    /// The largest copy of a record, in the same.
+    pub copy_bytes: usize,
+    /// Reports a second of a tenant that has no limit of its own; 0: as many as come.
+    pub tenant_reports_per_second: u32,
     /// Ids of spans.
     pub ids: Ids,
     /// The figures.
@@ -42,16 +58,53 @@ pub struct Worker {
 
 /// What one look at a record came to.
 pub enum Step {
-    /// It is done.
-    Done(Done),
+    /// It is done, once these bodies are stored.
+    Done(Done, Vec<Body>),
     /// These symbols are wanted first.
     Wants(Vec<Wanted>),
 }
 
-/// Why a report has no output.
-pub struct TooLarge {
-    /// The smallest that it could be made, in bytes.
-    pub bytes: usize,
+impl From<Done> for Step {
+    fn from(done: Done) -> Step {
+        Step::Done(done, Vec::new())
+    }
+}
+
+/// How a lane looks at its records. Runs on the CPU pool.
+pub trait Look: Send + Sync + 'static {
+    /// Looks at a record: for the first time, or with everything that it wanted then, and whatever
+    /// became of that. The second time it has to come to an end.
+    fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step;
+
+    /// The end of a record one of whose bodies could not be stored for now.
+    fn not_stored(&self, record: &Record, why: &str) -> Done;
+}
+
+/// What a lane has of the machine.
+#[derive(Clone)]
+pub struct Means {
+    /// Its class of the CPU pool.
+    pub cpu: CpuPool,
+    /// How long a batch waits for symcaches.
+    pub patience: Duration,
+}
+
+/// An enriched report as it is written.
+pub struct Output {
+    /// What was found.
+    pub enriched: Enriched,
+    /// The record.
+    pub record: OutRecord,
+    /// The report, where the record only refers to it.
+    pub body: Option<Body>,
+}
+
+impl Output {
+    /// The enriched report.
+    pub fn bytes(&self) -> &[u8] {
+        let whole = self.record.value.as_deref().unwrap_or_default();
+        self.body.as_ref().map_or(whole, |body| &body.bytes)
+    }
 }
 
 impl Worker {
@@ -60,63 +113,81 @@ impl Worker {
         TraceContext::continued(record.headers.text(headers::TRACEPARENT), &self.ids).header()
     }
 
-    /// Looks at every record of a batch on the CPU pool, fetches what any of them wants, and looks
-    /// again at those. `look` is called with what was fetched so far; once with everything it must
-    /// come to an end.
+    /// A tenant's reports a second over all partitions; `None`: as many as come.
+    pub fn rate(&self, limits: Limits) -> Option<f64> {
+        let own = limits.reports_per_second;
+        let rate = if own == 0 { self.tenant_reports_per_second } else { own };
+        (rate > 0).then_some(f64::from(rate))
+    }
+
+    /// The topic of a report whose history began in the topic `origin`.
+    fn output_topic(&self, tenant: &TenantId, origin: &str) -> String {
+        if self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant) {
+            self.topics.tenant_output(tenant)
+        } else {
+            self.topics.output.clone()
+        }
+    }
+
+    /// Looks at every record of a batch on the CPU pool, fetches what any of them wants, looks again
+    /// at those, and stores what has to be stored.
     ///
     /// # Errors
-    /// [`Pause`] where symbols can't be had for now.
-    pub async fn run<F>(&self, records: Vec<Record>, look: F) -> Result<Vec<Done>, Pause>
-    where
-        F: Fn(&Record, &Fetched) -> Step + Clone + Send + 'static,
-    {
-        let nothing = Arc::new(Fetched::new());
+    /// [`Pause`] where nothing can be done for now, by no record's fault.
+    pub async fn run<L: Look>(
+        &self,
+        means: &Means,
+        look: &Arc<L>,
+        records: Vec<Record>,
+    ) -> Result<Vec<Done>, Pause> {
+        let jobs: Vec<Job<Step>> = records.iter().map(|r| submit(means, r, None, look)).collect();
         let mut steps = Vec::with_capacity(records.len());
-        let jobs: Vec<Job<Step>> = records.iter().map(|r| self.submit(r, &nothing, &look)).collect();
         for job in jobs {
-            steps.push(finish(job).await?);
+            steps.push(finish(job).await);
         }
-        let wanted: HashSet<Wanted> = steps
+        let wanted: Vec<Wanted> = steps
             .iter()
             .filter_map(|step| if let Step::Wants(wanted) = step { Some(wanted) } else { None })
             .flatten()
             .cloned()
             .collect();
-        let fetched =
-            Arc::new(if wanted.is_empty() { Fetched::new() } else { self.symbols.fetch(wanted).await? });
-        let mut jobs = Vec::with_capacity(records.len());
-        for (record, step) in records.iter().zip(steps) {
-            jobs.push(match step {
-                Step::Done(done) => Ok(done),
-                Step::Wants(_) => Err(self.submit(record, &fetched, &look)),
-            });
+        if !wanted.is_empty() {
+            let fetched = Arc::new(self.symbols.fetch(wanted, means.patience).await?);
+            let again = |(step, record): (&mut Step, &Record)| {
+                matches!(step, Step::Wants(_)).then(|| submit(means, record, Some(&fetched), look))
+            };
+            let jobs: Vec<Option<Job<Step>>> = steps.iter_mut().zip(&records).map(again).collect();
+            for (job, step) in jobs.into_iter().zip(&mut steps) {
+                if let Some(job) = job {
+                    *step = finish(job).await;
+                }
+            }
         }
-        let mut all = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            all.push(match job {
-                Ok(done) => done,
-                Err(job) => match finish(job).await? {
-                    Step::Done(done) => done,
-                    Step::Wants(wanted) => return Err(evicted(&wanted)),
-                },
-            });
+        let mut stores = Vec::with_capacity(records.len());
+        for (step, record) in steps.into_iter().zip(&records) {
+            stores.push(self.store(step, record, look));
         }
-        Ok(all)
+        stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
     }
 
-    fn submit<F>(&self, record: &Record, fetched: &Arc<Fetched>, look: &F) -> Job<Step>
-    where
-        F: Fn(&Record, &Fetched) -> Step + Clone + Send + 'static,
-    {
-        let (record, fetched, look) = (record.clone(), Arc::clone(fetched), look.clone());
-        self.cpu.submit(move || look(&record, &fetched))
+    async fn store<L: Look>(&self, step: Step, record: &Record, look: &Arc<L>) -> Result<Done, Pause> {
+        let Step::Done(done, bodies) = step else {
+            let reason = "a record wants symbols after everything was fetched".to_owned();
+            return Err(Pause { reason, wait: Duration::from_secs(1) });
+        };
+        for body in bodies {
+            match bodies::store(&self.objects, &body).await {
+                Ok(()) => self.metrics.body_stored(body.bytes.len()),
+                Err(error) if error.is_operators_fault() => return Err(refused(&error)),
+                Err(error) => return Ok(look.not_stored(record, &error.to_string())),
+            }
+        }
+        Ok(done)
     }
 
     /// The planned report, enriched, as a record that the broker takes: with everything, else without the
-    /// calls of threads that did not crash, else with functions' names alone.
-    ///
-    /// # Errors
-    /// [`TooLarge`] where none of these is small enough.
+    /// calls of threads that did not crash, else with functions' names alone, else as a reference to a
+    /// body in object storage.
     pub fn output(
         &self,
         plan: &Plan<'_, '_>,
@@ -124,57 +195,48 @@ impl Worker {
         answers: &Answers,
         history: &History<'_>,
         context: Context<'_>,
-    ) -> Result<(Enriched, OutRecord), TooLarge> {
+    ) -> Output {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
-        let mut smallest = 0;
-        for detail in [Detail::Full, Detail::CrashedThreadOnly, Detail::FunctionsOnly] {
+        let topic = self.output_topic(&id.tenant, &history.origin.topic);
+        for detail in [Detail::Full, Detail::CrashedThreadOnly] {
             let mut enriched = plan.enrich(&symbols, &Context { detail, ..context });
             let bytes = std::mem::take(&mut enriched.bytes);
-            let record = history.report(&self.topics.output, id, revision, context.supersedes, bytes);
+            let record = history.report(&topic, id, revision, context.supersedes, bytes);
             if record.size() <= self.output_bytes {
-                return Ok((enriched, record));
+                return Output { enriched, record, body: None };
             }
-            smallest = record.size();
         }
-        Err(TooLarge { bytes: smallest })
-    }
-
-    /// The end of a record that can't be processed as a whole: a dead letter with its bytes as they came.
-    pub fn dead_letter(
-        &self,
-        record: &Record,
-        traceparent: String,
-        tenant: &str,
-        reason: &str,
-        detail: &str,
-    ) -> Done {
-        let history = History { source: record, position: None, origin: None, traceparent };
-        let letter = history.dead_letter(&self.topics.dead_letter, record.value.clone(), reason, detail);
-        Done {
-            source: record.at.clone(),
-            outputs: vec![letter],
-            outcomes: vec![(tenant.to_owned(), Outcome::DeadLetter)],
+        let mut enriched = plan.enrich(&symbols, &Context { detail: Detail::FunctionsOnly, ..context });
+        let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
+        let record = history.report(&topic, id, revision, context.supersedes, bytes.clone());
+        if record.size() <= self.output_bytes {
+            return Output { enriched, record, body: None };
         }
+        let (record, body) = bodies::apart(history, &topic, id, (revision, context.supersedes), bytes);
+        Output { enriched, record, body: Some(body) }
     }
 
     /// The ledger of a lane.
-    pub fn ledger(&self, lane: &'static str, worker: &str) -> Ledger {
-        Ledger { topic: self.topics.ledger.clone(), lane, worker: worker.to_owned() }
+    pub fn ledger(&self, lane: &'static str) -> Ledger {
+        Ledger { topic: self.topics.ledger.clone(), lane, worker: self.slot.clone() }
     }
 }
 
+fn submit<L: Look>(means: &Means, record: &Record, fetched: Option<&Arc<Fetched>>, look: &Arc<L>) -> Job<Step> {
+    let (record, fetched, look) = (record.clone(), fetched.cloned(), Arc::clone(look));
+    means.cpu.submit(move || look.look(&record, fetched.as_deref()))
+}
+
 /// A job's result. A panic is passed on: the lane finds the record that is at fault.
-async fn finish(job: Job<Step>) -> Result<Step, Pause> {
+async fn finish(job: Job<Step>) -> Step {
     match job.await {
-        Ok(step) => Ok(step),
+        Ok(step) => step,
         Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),
     }
 }
 
-fn evicted(wanted: &[Wanted]) -> Pause {
-    Pause {
-        reason: format!("{} symcaches were fetched and are gone again: the cache is too small", wanted.len()),
-        wait: std::time::Duration::from_secs(1),
-    }
+fn refused(error: &StoreError) -> Pause {
+    let reason = format!("a report that is too large for Kafka can't be stored: {error}");
+    Pause { reason, wait: Duration::from_secs(10) }
 }

@@ -1,0 +1,242 @@
+//! Reports as they come in, on the live lane and, some time later, on the retry lane: one record, one
+//! outcome for each report in it, or one for the record as a whole where it can't be answered now.
+
+use crate::bodies::Body;
+use crate::entry::{Entry, Reason};
+use crate::letters::{History, Position};
+use crate::sender::Sender;
+use crate::shares::Shares;
+use crate::symbols::{self, Fetched, Generations, Held, Wanted};
+use crate::tenants::Limits;
+use crate::worker::{Look, Step, Worker};
+use bytes::Bytes;
+use std::sync::Arc;
+use unslide_model::TenantId;
+use unslide_proto::report::Outcome;
+use unslide_report::{Element, Report, split};
+use unslide_stream::lane::{Done, Refusal};
+use unslide_stream::{OutRecord, Record};
+use unslide_symbolicate::{Context, Enriched, Plan};
+
+/// What becomes of reports.
+pub struct Intake {
+    worker: Arc<Worker>,
+    lane: &'static str,
+    /// What each tenant may use; records of internal topics were counted before.
+    shares: Arc<Shares>,
+}
+
+/// A record that is being read.
+struct Reading<'r> {
+    entry: Entry<'r>,
+    value: &'r Bytes,
+    tenant: &'r TenantId,
+    limits: Limits,
+    fetched: Option<&'r Fetched>,
+    /// What can't be fetched now won't be tried again.
+    last: bool,
+}
+
+/// What became of one report of a record.
+enum Part {
+    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<Body> },
+    Dead(OutRecord),
+    Wants(Vec<Wanted>),
+    Held(Held),
+}
+
+impl Intake {
+    /// What becomes of the reports of a lane.
+    pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<Shares>) -> Intake {
+        Intake { worker, lane, shares }
+    }
+
+    /// The end of a record that the lane itself ends.
+    pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        let entry = Entry::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry);
+        let (reason, detail) = crate::run::refusal(why);
+        self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail)
+    }
+
+    /// One look at a record whose tenant is known.
+    fn read(&self, entry: Entry<'_>, tenant: &TenantId, limits: Limits, fetched: Option<&Fetched>) -> Step {
+        let worker = &self.worker;
+        let nothing = Bytes::new();
+        let value = entry.record.value.as_ref().unwrap_or(&nothing);
+        let elements = match split(value, &worker.limits) {
+            Ok(elements) => elements,
+            Err(error) => {
+                return worker.dead_letter(&entry, Some(tenant), error.reason(), &error.to_string()).into();
+            }
+        };
+        // An empty array is a record without a report, and still has an outcome.
+        if elements.is_empty() {
+            let detail = "the record is an array without a report in it";
+            return worker.dead_letter(&entry, Some(tenant), "not_a_report", detail).into();
+        }
+        // One report that fills the record is no array, whatever bytes are around it.
+        let single = elements.len() == 1
+            && matches!(elements[0], Element::Report(bytes) if bytes.len() == value.len());
+        let count = elements.len();
+        if fetched.is_none() && !entry.internal && count > 1 {
+            self.owe(&entry, tenant, limits, count - 1);
+        }
+        let tries = entry.tries(Reason::FetchFailed);
+        let reading = Reading {
+            last: entry.internal && crate::tiers::Tier::after(tries + 1).is_none(),
+            entry,
+            value,
+            tenant,
+            limits,
+            fetched,
+        };
+        let traceparent = worker.traceparent(reading.entry.record);
+        let mut done = Done {
+            source: reading.entry.record.at.clone(),
+            outputs: Vec::with_capacity(count),
+            outcomes: Vec::with_capacity(count),
+        };
+        let (mut bodies, mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), Vec::new(), None);
+        for (index, element) in elements.iter().enumerate() {
+            let mut history = History::of(&reading.entry, Some(tenant), traceparent.clone());
+            history.position = (!single).then_some(Position { index, count });
+            match self.element(element, &reading, &history) {
+                Part::Answered { output, enriched, body } => {
+                    done.outputs.push(output);
+                    done.outcomes.push((tenant.to_string(), Outcome::Symbolicated));
+                    bodies.extend(body);
+                    answered.push(enriched);
+                }
+                Part::Dead(letter) => {
+                    done.outputs.push(letter);
+                    done.outcomes.push((tenant.to_string(), Outcome::DeadLetter));
+                }
+                Part::Wants(more) => wanted.extend(more),
+                Part::Held(why) => held = held.or(Some(why)),
+            }
+        }
+        if !wanted.is_empty() {
+            return Step::Wants(wanted);
+        }
+        // What one report of an array waits for, the whole record waits for.
+        if let Some(held) = held {
+            return self.hold(&reading, &held).into();
+        }
+        for enriched in answered {
+            self.worker.metrics.symbolicated(&enriched);
+        }
+        Step::Done(done, bodies)
+    }
+
+    /// One report's output, or what it wants first.
+    fn element(&self, element: &Element<'_>, reading: &Reading<'_>, history: &History<'_>) -> Part {
+        let worker = &self.worker;
+        let dead = |bytes: &[u8], reason: &str, detail: &str| {
+            let value = Some(reading.value.slice_ref(bytes));
+            Part::Dead(history.dead_letter(&worker.topics.dead_letter, value, reason, detail))
+        };
+        let bytes = match element {
+            Element::Report(bytes) => *bytes,
+            Element::Text(text) => {
+                let detail =
+                    "a string is a report that the device rendered as text; it has no frames to look up";
+                return dead(text.raw(), "not_a_report", detail);
+            }
+            Element::Other { bytes, found } => {
+                return dead(bytes, "not_a_report", &format!("a report is an object, this is {found}"));
+            }
+        };
+        let most = reading.limits.report_bytes;
+        if most > 0 && bytes.len() as u64 > most {
+            let detail = format!("the report has {} bytes, the tenant's may have {most}", bytes.len());
+            return dead(bytes, "too_large", &detail);
+        }
+        let report = match Report::read(bytes, &worker.limits) {
+            Ok(report) => report,
+            Err(error) => return dead(bytes, error.reason(), &error.to_string()),
+        };
+        let plan = Plan::new(&report);
+        let wanted = Wanted::of(reading.tenant, &plan.needs(), |_| Generations::default());
+        let answers = match worker.symbols.look(wanted, reading.fetched, reading.last) {
+            symbols::Look::Answers(answers) => answers,
+            symbols::Look::Wants(wanted) => return Part::Wants(wanted),
+            symbols::Look::Held(held) => return Part::Held(held),
+        };
+        let context = Context {
+            tenant: Some(reading.tenant),
+            revision: Some(1),
+            processed_at: Some(worker.clock.now()),
+            ..Context::default()
+        };
+        let id = reading.tenant.scope(report.id);
+        let output = worker.output(&plan, &id, &answers, history, context);
+        tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
+        Part::Answered { output: output.record, enriched: Box::new(output.enriched), body: output.body }
+    }
+
+    /// The outcome of a record that waits for symbols. On its way from the input what is only late
+    /// waits beside the others; after that, being late is a failure like another.
+    fn hold(&self, reading: &Reading<'_>, held: &Held) -> Done {
+        let (entry, tenant) = (&reading.entry, reading.tenant);
+        let late = "a symcache did not arrive in time";
+        if held.failure.is_none() && !entry.internal {
+            return self.worker.overflow(entry, tenant, Reason::Cold, late);
+        }
+        let why = held.failure.as_deref().unwrap_or(late);
+        let retried = self.worker.retry(entry, tenant, Some(&held.id), Reason::FetchFailed, why);
+        // Copies have room for every record that the input takes.
+        retried.unwrap_or_else(|| self.worker.dead_letter(entry, Some(tenant), "too_large", why))
+    }
+
+    fn admits(&self, entry: &Entry<'_>, tenant: &TenantId, limits: Limits) -> bool {
+        let now = self.worker.clock.now_micros();
+        let topic = &entry.record.at.topic;
+        self.worker.rate(limits).is_none_or(|rate| self.shares.take(tenant, topic, rate, now))
+    }
+
+    fn owe(&self, entry: &Entry<'_>, tenant: &TenantId, limits: Limits, more: usize) {
+        if let Some(rate) = self.worker.rate(limits) {
+            let now = self.worker.clock.now_micros();
+            self.shares.owe(tenant, &entry.record.at.topic, rate, now, more);
+        }
+    }
+}
+
+impl Look for Intake {
+    fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        let entry = Entry::of(record, &self.worker.topics);
+        let first = fetched.is_none();
+        match self.worker.sender(&entry, first) {
+            Sender::Known { tenant, limits } => {
+                if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
+                    let detail = "the tenant is over its reports a second";
+                    return self.worker.overflow(&entry, &tenant, Reason::OverShare, detail).into();
+                }
+                self.read(entry, &tenant, limits, fetched)
+            }
+            Sender::Early { tenant } => {
+                let detail = format!("there is no tenant {tenant} yet");
+                let retried = self.worker.retry(&entry, &tenant, None, Reason::UnknownTenant, &detail);
+                let dead = || self.worker.dead_letter(&entry, Some(&tenant), "unknown_tenant", &detail);
+                retried.unwrap_or_else(dead).into()
+            }
+            Sender::Refused { tenant, reason, detail } => {
+                self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail).into()
+            }
+            Sender::Deleted { tenant } => self.worker.dropped(&entry, &tenant, self.lane).into(),
+        }
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        let entry = Entry::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry);
+        let retried = tenant.as_ref().and_then(|tenant| {
+            self.worker.retry(&entry, tenant, None, Reason::NotStored, why)
+        });
+        retried.unwrap_or_else(|| {
+            let detail = format!("the output is too large for its topic and could not be stored: {why}");
+            self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", &detail)
+        })
+    }
+}

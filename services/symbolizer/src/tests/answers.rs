@@ -1,0 +1,159 @@
+//! What is published, and what is not.
+
+use super::world::*;
+use prost::Message;
+use std::time::Duration;
+use unslide_artifacts::{Fault, Operation};
+use unslide_proto::body;
+use unslide_proto::headers;
+use unslide_proto::report::{Need, Outcome, Resymbolicate, resymbolicate::Body};
+use unslide_stream::{OutRecord, Record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_record_has_its_outcome() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    bench.publish(&app, 3).await;
+    let (one, two) = (app.report(1, 2), app.report(2, 2));
+    let mut array = b"[".to_vec();
+    for (n, element) in
+        [&one[..], b"\"as text\"", &two[..], b"17", b"{\"not\":\"cut\"}"].into_iter().enumerate()
+    {
+        if n > 0 {
+            array.push(b',');
+        }
+        array.extend_from_slice(element);
+    }
+    array.push(b']');
+    bench.input(Some("acme"), one.clone()).await;
+    bench.input(Some("acme"), array).await;
+    bench.input(Some("acme"), "[]").await;
+    bench.input(Some("acme"), "{\"report\":").await;
+    bench.input(None, two.clone()).await;
+    bench.input(Some("No Slug"), two.clone()).await;
+    bench.input(Some("gone"), two.clone()).await;
+    let lane = bench.live();
+
+    let outputs = bench.wait(&bench.names.output, 4).await;
+    assert_eq!(outputs.len(), 4);
+    let mut places: Vec<_> = outputs.iter().map(|r| r.headers.text(headers::SOURCE_INDEX)).collect();
+    places.sort_unstable();
+    assert_eq!(places, [None, Some("0"), Some("2"), Some("4")]);
+    for record in &outputs {
+        let ours = &json(record)["symbolication"];
+        assert_eq!((&ours["tenant"], &ours["revision"]), (&"acme".into(), &1.into()));
+        let text = |name| record.headers.text(name).unwrap();
+        assert_eq!(
+            (text(headers::TENANT), text(headers::ORIGIN_TOPIC)),
+            ("acme", bench.names.input.as_str())
+        );
+        assert!(text(headers::TRACEPARENT).starts_with(&TRACE[..36]) && text(headers::TRACEPARENT) != TRACE);
+        let key = format!("acme/{}", text(headers::REPORT_ID));
+        assert_eq!(record.key.as_deref(), Some(key.as_bytes()));
+    }
+    let whole = outputs.iter().find(|r| r.headers.text(headers::SOURCE_INDEX).is_none()).unwrap();
+    assert!(symbolicated(whole) > 0);
+    assert_eq!(json(whole)["symbolication"]["images"][0]["generation"], 3);
+
+    let dead = bench.wait(&bench.names.dead_letter, 6).await;
+    let mut reasons: Vec<(&str, &[u8])> = dead
+        .iter()
+        .map(|r| (r.headers.text(headers::REASON).unwrap(), r.value.as_deref().unwrap()))
+        .collect();
+    reasons.sort_unstable();
+    let expected: [(&str, &[u8]); 6] = [
+        ("no_tenant", &two),
+        ("not_a_report", b"17"),
+        ("not_a_report", b"[]"),
+        ("not_a_report", b"as text"),
+        ("truncated", b"{\"report\":"),
+        ("unknown_tenant", &two),
+    ];
+    assert_eq!(reasons, expected);
+    assert_eq!(bench.terminals().await, [(Outcome::DroppedDeleted, 0)]);
+    bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let lanes = vec![bench.live(), bench.again()];
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let first = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert_eq!(json(&first)["symbolication"]["missing"][0], app.id.to_string());
+
+    // Nobody has told this worker of the symbols but the request itself.
+    bench.publish(&app, 1).await;
+    let ask = async |revision: u32, stored: &Record| {
+        let id = stored.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
+        let request = Resymbolicate {
+            tenant: "acme".into(),
+            report_id: id.0.to_vec().into(),
+            revision,
+            supersedes: revision - 1,
+            needs: vec![Need { debug_id: app.id.0.to_vec().into(), generation: 1, system: false }],
+            body: Some(Body::InlineLz4(body::compress(stored.value.as_ref().unwrap()).into())),
+            traceparent: TRACE.into(),
+            ..Resymbolicate::default()
+        };
+        let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
+        bench.producer.send(&record).await.unwrap();
+    };
+    ask(2, &first).await;
+    let both = bench.wait(&bench.names.output, 2).await;
+    let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
+    assert_eq!(second.headers.text(headers::SUPERSEDES), Some("1"));
+    assert!(second.headers.text(headers::TRACEPARENT).unwrap().starts_with(&TRACE[..36]));
+    let ours = &json(second)["symbolication"];
+    assert_eq!((&ours["revision"], &ours["supersedes"]), (&2.into(), &1.into()));
+    assert_eq!((symbolicated(&first), ours["missing"].as_array().map_or(0, Vec::len)), (0, 0));
+    assert!(symbolicated(second) > 0);
+    assert_eq!(second.key, first.key);
+
+    ask(3, second).await;
+    for _ in 0..50 {
+        if !bench.terminals().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(bench.terminals().await, [(Outcome::Unchanged, 3)]);
+    assert_eq!(bench.read(&bench.names.output).await.len(), 2);
+    bench.end(lanes).await;
+}
+
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops_no_other() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let lanes = vec![bench.live(), bench.again()];
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let first = bench.wait(&bench.names.output, 1).await.remove(0);
+    bench.publish(&app, 1).await;
+    bench.memory.fail(Operation::Get, "t/acme/", Fault::Transient, None);
+    let id = first.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
+    let request = Resymbolicate {
+        tenant: "acme".into(),
+        report_id: id.0.to_vec().into(),
+        revision: 2,
+        supersedes: 1,
+        needs: vec![Need { debug_id: app.id.0.to_vec().into(), generation: 1, system: false }],
+        body: Some(Body::InlineLz4(body::compress(first.value.as_ref().unwrap()).into())),
+        ..Resymbolicate::default()
+    };
+    let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
+    bench.producer.send(&record).await.unwrap();
+    let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
+    assert_eq!(waiting.value, record.value);
+    assert_eq!(waiting.headers.text(headers::REASON), Some("fetch_failed"));
+    bench.memory.heal();
+    bench.clock.ahead(3_600);
+    let mut lanes = lanes;
+    lanes.push(bench.retry());
+    let both = bench.wait(&bench.names.output, 2).await;
+    let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
+    assert!(symbolicated(second) > 0);
+    bench.end(lanes).await;
+}

@@ -1,0 +1,75 @@
+//! The retry lane.
+
+use super::world::*;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use unslide_proto::headers;
+use unslide_proto::symbol::TenantState;
+use unslide_stream::OutRecord;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_is_told_of_late_loses_nothing_and_an_unknown_one_is_told_so_in_the_end() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    bench.input(Some("late-one"), app.report(1, 2)).await;
+    bench.input(Some("nobody"), app.report(2, 2)).await;
+    let mut lanes = vec![bench.live()];
+    let waiting = bench.wait(&bench.names.retry_10s, 2).await;
+    for record in &waiting {
+        assert_eq!(record.headers.text(headers::REASON), Some("unknown_tenant"));
+    }
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty(), "nobody is judged so early");
+    bench.tell("late-one", TenantState::Active).await;
+    // Eleven minutes later, by the worker's clock.
+    bench.clock.ahead(660);
+    lanes.push(bench.retry());
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert_eq!(output.headers.text(headers::TENANT), Some("late-one"));
+    let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
+    let text = |name| dead.headers.text(name).unwrap();
+    assert_eq!((text(headers::TENANT), text(headers::REASON)), ("nobody", "unknown_tenant"));
+    assert_eq!(text(headers::ORIGIN_TOPIC), bench.names.input);
+    assert_eq!(bench.read(&bench.names.output).await.len(), 1);
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_each_worker_is_given_up_on_the_retry_lane_too() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let topic = &bench.names.retry_10s;
+    for n in [1, 2] {
+        let mut record = OutRecord::to(topic.as_str(), app.report(n, 2));
+        for (name, value) in [
+            (headers::TENANT, "acme"),
+            (headers::ORIGIN_TOPIC, "first"),
+            (headers::ORIGIN_PARTITION, "1"),
+            (headers::ORIGIN_OFFSET, "7"),
+        ] {
+            record.headers.push(name, value);
+        }
+        bench.producer.send(&record).await.unwrap();
+    }
+    // What five workers leave that died at the first record.
+    let group = format!("{}unslide.{}", bench.settings.topic_prefix, crate::retry::NAME);
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &bench.settings.bootstrap)
+        .set("group.id", group)
+        .create()
+        .unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(topic, 0, Offset::Offset(0)).unwrap();
+    offsets.find_partition(topic, 0).unwrap().set_metadata("attempt=5 alone=50");
+    tokio::task::spawn_blocking(move || consumer.commit(&offsets, CommitMode::Sync)).await.unwrap().unwrap();
+
+    bench.clock.ahead(60);
+    let lane = bench.retry();
+    let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
+    let text = |name| dead.headers.text(name).unwrap();
+    assert_eq!((text(headers::REASON), text(headers::TENANT)), ("kills_worker", "acme"));
+    assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("first", "7"));
+    assert_eq!(dead.value.as_deref(), Some(&app.report(1, 2)[..]));
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert_eq!(output.headers.text(headers::SOURCE_OFFSET), Some("1"), "the next one goes on");
+    bench.end(vec![lane]).await;
+}

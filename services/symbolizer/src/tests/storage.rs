@@ -1,0 +1,162 @@
+//! When symbols, or outputs, have trouble with object storage.
+
+use super::world::*;
+use crate::breaker::Limits;
+use std::time::Duration;
+use unslide_artifacts::{Fault, Operation};
+use unslide_model::{DebugId, TenantId};
+use unslide_proto::headers;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_others() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let broken = DebugId([0xb0; 16]);
+    bench.memory.fail(Operation::Get, &broken.compact()[2..], Fault::Transient, None);
+    let report = app.report_of(broken, 1, 2);
+    bench.input(Some("acme"), report.clone()).await;
+    bench.input(Some("acme"), app.report(2, 2)).await;
+    let mut lanes = vec![bench.live()];
+    assert!(symbolicated(&bench.wait(&bench.names.output, 1).await[0]) > 0);
+    let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
+    let text = |name| waiting.headers.text(name).unwrap();
+    assert_eq!(waiting.value.as_deref(), Some(&report[..]));
+    assert_eq!(waiting.key.as_deref(), Some(format!("acme/{broken}").as_bytes()));
+    assert_eq!((text(headers::REASON), text(headers::ATTEMPT)), ("fetch_failed", "1"));
+    assert_eq!((text(headers::TENANT), text(headers::ORIGIN_TOPIC)), ("acme", &*bench.names.input));
+
+    // All tiers, one after the other, and then an answer that says what was not to be had.
+    bench.clock.ahead(3_600);
+    lanes.push(bench.retry());
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    let last = outputs.iter().find(|r| symbolicated(r) == 0).unwrap();
+    assert_eq!(json(last)["symbolication"]["images"][0]["status"], "fetching_failed");
+    assert_eq!(last.headers.text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
+    assert_eq!(last.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.retry_10m));
+    for (topic, attempt) in [(&bench.names.retry_10s, 1), (&bench.names.retry_1m, 2), (&bench.names.retry_10m, 3)] {
+        assert_eq!(bench.reasons(topic).await, [("fetch_failed".to_owned(), attempt)], "{topic}");
+    }
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    bench.memory.fail(Operation::Get, "t/acme/", Fault::Refused, None);
+    let lane = bench.live();
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let status = paused(&lane).await;
+    assert!(status.paused.unwrap().contains("fetched"), "the reason is told");
+    for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
+        assert!(bench.read(topic).await.is_empty(), "{topic}");
+    }
+    bench.memory.heal();
+    assert!(symbolicated(&bench.wait(&bench.names.output, 1).await[0]) > 0);
+    bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_that_come_late_send_a_report_by_way_of_overflow_and_are_fetched_once() {
+    let bench = Bench::with(Wishes { patience: Duration::from_millis(50), ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let hold = bench.memory.hold(Operation::Get, "t/acme/");
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let mut lanes = vec![bench.live()];
+    let waiting = bench.wait(&bench.names.overflow, 1).await.remove(0);
+    assert_eq!(waiting.headers.text(headers::REASON), Some("cold"));
+    let key = waiting.key.as_deref().unwrap();
+    assert!([&b"acme/0"[..], b"acme/1"].contains(&key), "{key:?}");
+    // Another report of the same image joins the download that is under way.
+    bench.input(Some("acme"), app.report(2, 2)).await;
+    bench.wait(&bench.names.overflow, 2).await;
+    lanes.push(bench.retry());
+    drop(hold);
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    assert!(outputs.iter().all(|r| symbolicated(r) > 0));
+    assert!(outputs.iter().all(|r| r.headers.text(headers::SOURCE_TOPIC) == Some(&bench.names.overflow)));
+    assert_eq!(bench.memory.calls(Operation::Get), 1);
+    assert!(bench.read(&bench.names.retry_10s).await.is_empty());
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() {
+    let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(2) };
+    let bench = Bench::with(Wishes { breaker: limits, input_partitions: 1, ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    bench.memory.fail(Operation::Get, "t/acme/", Fault::Transient, None);
+    // Readiness' own question fails as well.
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    for n in 0..8 {
+        bench.input(Some("acme"), app.report_of(DebugId([n; 16]), n.into(), 2)).await;
+    }
+    bench.input(Some("acme"), app.report(9, 2)).await;
+    let lane = bench.live();
+    let status = paused(&lane).await;
+    assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
+    assert!(bench.worker.symbols.breaker().is_open());
+    // It is tried now and then, and stays as it is.
+    let openings = bench.worker.symbols.breaker().opened();
+    while bench.worker.symbols.breaker().opened() < openings + 2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
+        assert!(bench.read(topic).await.is_empty(), "{topic}");
+    }
+    bench.memory.heal();
+    let outputs = bench.wait(&bench.names.output, 9).await;
+    assert_eq!(outputs.iter().filter(|r| symbolicated(r) > 0).count(), 1);
+    assert!(!bench.worker.symbols.breaker().is_open());
+    assert!(bench.read(&bench.names.retry_10s).await.is_empty(), "no try was counted");
+    bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() {
+    let app = App::new();
+    let report = app.report(1, 300);
+    let bench =
+        Bench::with(Wishes { output_bytes: Some(report.len() + 25_000), ..Wishes::default() }).await;
+    bench.publish(&app, 1).await;
+    let mut lanes = vec![bench.live()];
+    bench.input(Some("acme"), report.clone()).await;
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert_eq!(json(&output)["symbolication"]["truncated"], true);
+    assert!(output.value.as_ref().unwrap().len() <= report.len() + 25_000);
+
+    // The input alone leaves no room for anything. The store is down for a moment.
+    bench.memory.fail(Operation::Put, "/outputs/", Fault::Transient, Some(2));
+    let larger = app.report(2, 1_500);
+    bench.input(Some("acme"), larger.clone()).await;
+    let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
+    assert_eq!(waiting.headers.text(headers::REASON), Some("not_stored"));
+    assert_eq!(waiting.value.as_deref(), Some(&larger[..]));
+    bench.clock.ahead(3_600);
+    lanes.push(bench.retry());
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    let reference = outputs.iter().find(|r| r.headers.get(headers::BODY_KEY).is_some()).unwrap();
+    let told = &json(reference)["unslide_body"];
+    let text = |name| reference.headers.text(name).unwrap();
+    assert_eq!(told["key"], text(headers::BODY_KEY));
+    assert_eq!(told["bytes"].to_string(), text(headers::BODY_BYTES));
+    assert_eq!(told["sha256"], text(headers::BODY_SHA256));
+    let tenant = TenantId::new("acme").unwrap();
+    let key = unslide_artifacts::keys::Key::of_tenant(&tenant, text(headers::BODY_KEY)).unwrap();
+    let object = bench.store.get(&key, 64 << 20).await.unwrap().unwrap();
+    assert_eq!(object.bytes.len().to_string(), text(headers::BODY_BYTES));
+    let body: serde_json::Value = serde_json::from_slice(&object.bytes).unwrap();
+    assert!(body["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+
+    // Where it can't be stored for good, the report is a dead letter.
+    bench.memory.fail(Operation::Put, "/outputs/", Fault::Transient, None);
+    bench.input(Some("acme"), app.report(3, 1_500)).await;
+    let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
+    assert_eq!(dead.headers.text(headers::REASON), Some("too_large"));
+    bench.end(lanes).await;
+}

@@ -1,0 +1,355 @@
+//! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
+
+use crate::breaker::{Breaker, Limits};
+use crate::live::{self, Live};
+use crate::metrics::Metrics;
+use crate::resymbolicate::{self, Requests};
+use crate::retry::{self, Retry};
+use crate::shares::Shares;
+use crate::signatures::{self, Signatures};
+use crate::symbols::Symbols;
+use crate::tenants::Tenants;
+use crate::worker::{Means, Worker};
+use prost::Message;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_artifacts::{AliasMeta, CacheSettings, Memory, ObjectStore, Put, SymcacheCache, keys};
+use unslide_model::{Clock, ContentHash, DebugId, Quality, RelativeAddress, SystemClock, TenantId};
+use unslide_proto::headers;
+use unslide_proto::report::{LedgerRecord, Outcome, ledger_record::Entry};
+use unslide_proto::symbol::{TenantConfig, TenantLimits, TenantState};
+use unslide_proto::topics::TopicNames;
+use unslide_proto::trace::Ids;
+use unslide_report::ReadLimits;
+use unslide_runtime::CpuPool;
+use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Timings};
+use unslide_stream::{
+    BatchLimits, Headers, OutRecord, PositionedConsumer, Producer, Record, Settings, admin, topic_facts,
+};
+use unslide_symbolicate::object::{Limits as ObjectLimits, build};
+use unslide_symbolicate::symcache::{SymCache, VERSION};
+use unslide_testkit::reports::{ARM64, Frame, Image, Report, Thread};
+use unslide_testkit::servers;
+
+/// The Mach-O file of a small dSYM.
+const DSYM: &[u8] = include_bytes!("../../../../crates/symbolicate/tests/data/app.dsym");
+const LOAD: u64 = 0x1_0400_0000;
+
+/// The small app's symcache, and an address of it that has a function.
+pub struct App {
+    pub id: DebugId,
+    pub symcache: Vec<u8>,
+    pub address: RelativeAddress,
+}
+
+impl App {
+    pub fn new() -> App {
+        let built = build(DSYM, &ObjectLimits::default()).unwrap();
+        let symcache = SymCache::parse(built.symcache.clone()).unwrap();
+        let first = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap().0;
+        App { id: built.debug_id, symcache: built.symcache, address: first }
+    }
+
+    pub fn report(&self, number: u32, frames: usize) -> Vec<u8> {
+        self.report_of(self.id, number, frames)
+    }
+
+    /// The same, of a binary with another debug id.
+    pub fn report_of(&self, id: DebugId, number: u32, frames: usize) -> Vec<u8> {
+        let crash = LOAD + self.address.0;
+        let image =
+            Image::new("/private/var/Shop.app/Shop", &id.to_string(), LOAD).size(0x10_0000).cpu(ARM64);
+        let thread = Thread::new(0).frames([Frame::at(crash)]).crashed().all_registers(ARM64, crash);
+        let other = Thread::new(1).frames((0..frames).map(|_| Frame::at(crash + 1)));
+        let id = format!("00000000-0000-4000-8000-0000{number:08x}");
+        Report::standard().id(&id).image(image).thread(thread).thread(other).bytes()
+    }
+}
+
+/// Seconds that a worker's clock is ahead, or a moment at which it stands still.
+#[derive(Default)]
+pub struct TestClock {
+    ahead_micros: AtomicI64,
+    stands_at: AtomicI64,
+}
+
+impl TestClock {
+    pub fn ahead(&self, seconds: i64) {
+        self.ahead_micros.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
+    }
+
+    pub fn stand(&self) {
+        self.stands_at.store(SystemClock.now_micros(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> OffsetDateTime {
+        let micros = match self.stands_at.load(Ordering::SeqCst) {
+            0 => SystemClock.now_micros(),
+            stands => stands,
+        };
+        let micros = micros + self.ahead_micros.load(Ordering::SeqCst);
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).unwrap()
+    }
+}
+
+/// What a test wants of its worker.
+pub struct Wishes {
+    pub output_bytes: Option<usize>,
+    pub patience: Duration,
+    pub breaker: Limits,
+    pub signatures: signatures::Settings,
+    /// Of acme.
+    pub limits: TenantLimits,
+    pub tenant_topics: bool,
+    pub input_partitions: i32,
+}
+
+impl Default for Wishes {
+    fn default() -> Wishes {
+        Wishes {
+            output_bytes: None,
+            patience: Duration::from_secs(5),
+            breaker: Limits {
+                debug_ids: 100,
+                window: Duration::from_secs(30),
+                open: Duration::from_secs(1),
+            },
+            signatures: signatures::Settings::default(),
+            limits: TenantLimits::default(),
+            tenant_topics: false,
+            input_partitions: 4,
+        }
+    }
+}
+
+pub struct Bench {
+    pub settings: Settings,
+    pub names: TopicNames,
+    pub producer: Producer,
+    pub store: ObjectStore,
+    pub memory: Memory,
+    pub clock: Arc<TestClock>,
+    pub worker: Arc<Worker>,
+    live_patience: Duration,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub async fn new() -> Bench {
+        Bench::with(Wishes::default()).await
+    }
+
+    pub async fn with(wishes: Wishes) -> Bench {
+        let mut settings = Settings::single_broker(servers::kafka());
+        settings.topic_prefix = format!("{}.", servers::unique("symbolizer"));
+        settings.tenant_topics = wishes.tenant_topics;
+        settings.partitions.input = wishes.input_partitions;
+        admin::create(&settings).await.unwrap();
+        let (names, producer) = (settings.topics(), Producer::new(&settings).unwrap());
+        for (tenant, state) in [("acme", TenantState::Active), ("gone", TenantState::Deleted)] {
+            tell(&producer, &names, tenant, state, wishes.limits).await;
+        }
+        tell(&producer, &names, "other", TenantState::Active, TenantLimits::default()).await;
+        let (store, memory) = ObjectStore::memory();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30);
+        let cache = SymcacheCache::open(cache, store.clone(), Arc::new(SystemClock)).unwrap();
+        // What is known of the tenants is as old as it is, whatever the worker's clock says.
+        let tenants = Tenants::start(&settings, Arc::new(SystemClock), |_| {}).unwrap();
+        tenants.caught_up().await.unwrap();
+        let clock = Arc::new(TestClock::default());
+        let breaker = Arc::new(Breaker::new(wishes.breaker));
+        let probe = Duration::from_secs(5);
+        let worker = Worker {
+            slot: "w".to_owned(),
+            clock: clock.clone(),
+            tenants: Arc::new(tenants),
+            signatures: Signatures::new(&wishes.signatures),
+            symbols: Symbols::new(cache, store.clone(), breaker, clock.clone(), probe),
+            objects: store.clone(),
+            topics: names.clone(),
+            tenant_topics: settings.tenant_topics,
+            limits: ReadLimits::default(),
+            output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
+            copy_bytes: settings.max_copy_bytes(),
+            tenant_reports_per_second: 0,
+            ids: Ids::default(),
+            metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
+        };
+        let (worker, live_patience) = (Arc::new(worker), wishes.patience);
+        Bench { settings, names, producer, store, memory, clock, worker, live_patience, _folder: folder }
+    }
+
+    pub async fn tell(&self, tenant: &str, state: TenantState) {
+        tell(&self.producer, &self.names, tenant, state, TenantLimits::default()).await;
+    }
+
+    fn config(&self, name: &str, topics: Vec<String>) -> LaneConfig {
+        LaneConfig {
+            name: name.to_owned(),
+            worker: "w".to_owned(),
+            topics,
+            pattern: None,
+            batch: BatchLimits { records: 50, bytes: 8 << 20, wait: Duration::from_millis(10) },
+            timings: Timings::default(),
+        }
+    }
+
+    fn means(patience: Duration) -> Means {
+        Means { cpu: CpuPool::new(2).unwrap(), patience }
+    }
+
+    pub fn live(&self) -> Lane {
+        let shares = Arc::new(Shares::new(Duration::from_secs(2)));
+        let processor = Live::new(self.worker.clone(), Bench::means(self.live_patience), shares);
+        let observer = self.worker.metrics.lane(live::NAME);
+        let mut topics = vec![self.names.input.clone()];
+        if self.settings.tenant_topics {
+            topics.push(self.names.tenant_input(&acme()));
+        }
+        Lane::start(&self.settings, self.config(live::NAME, topics), Arc::new(processor), observer).unwrap()
+    }
+
+    pub fn retry(&self) -> Lane {
+        let shares = Arc::new(Shares::new(Duration::from_secs(2)));
+        let processor = Retry::new(self.worker.clone(), Bench::means(Duration::from_secs(5)), shares);
+        let observer = self.worker.metrics.lane(retry::NAME);
+        let config = self.config(retry::NAME, retry::topics(&self.worker));
+        Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
+    }
+
+    pub fn again(&self) -> Lane {
+        let processor = Requests::new(self.worker.clone(), Bench::means(Duration::from_secs(5)));
+        let observer = self.worker.metrics.lane(resymbolicate::NAME);
+        let config = self.config(resymbolicate::NAME, vec![self.names.resymbolicate.clone()]);
+        Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
+    }
+
+    pub async fn input(&self, tenant: Option<&str>, value: impl Into<bytes::Bytes>) {
+        let mut headers = Headers::new();
+        if let Some(tenant) = tenant {
+            headers.push(headers::TENANT, tenant.to_owned());
+        }
+        self.input_with(&self.names.input, headers, value).await;
+    }
+
+    pub async fn input_with(&self, topic: &str, headers: Headers, value: impl Into<bytes::Bytes>) {
+        let mut record = OutRecord::to(topic, value);
+        record.headers = headers.with(headers::TRACEPARENT, TRACE);
+        self.producer.send(&record).await.unwrap();
+    }
+
+    pub async fn read(&self, topic: &str) -> Vec<Record> {
+        let facts = topic_facts(&self.settings, topic).await.unwrap();
+        let from: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
+        let mut reader = PositionedConsumer::open(&self.settings, topic, &from).await.unwrap();
+        let (mut records, mut ends) = (Vec::new(), BTreeSet::new());
+        let limits = BatchLimits { records: 10_000, bytes: 64 << 20, wait: Duration::from_millis(300) };
+        while ends.len() < from.len() {
+            let batch = reader.next_batch(limits).await.unwrap();
+            records.extend(batch.records);
+            ends.extend(batch.ends);
+        }
+        records
+    }
+
+    /// Nothing is waited for here: what a topic holds now, as the reasons and attempts of its records.
+    pub async fn reasons(&self, topic: &str) -> Vec<(String, u32)> {
+        let read = self.read(topic).await.into_iter();
+        let told = |r: Record| {
+            let attempt = r.headers.number(headers::ATTEMPT).unwrap_or(0);
+            (r.headers.text(headers::REASON).unwrap_or("-").to_owned(), attempt)
+        };
+        read.map(told).collect()
+    }
+
+    /// The records of a topic once there are `count`.
+    pub async fn wait(&self, topic: &str, count: usize) -> Vec<Record> {
+        for _ in 0..100 {
+            let records = self.read(topic).await;
+            if records.len() >= count {
+                return records;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{topic} has {} records and not {count}", self.read(topic).await.len());
+    }
+
+    /// Ends of single records in the ledger.
+    pub async fn terminals(&self) -> Vec<(Outcome, u32)> {
+        let ledger = self.read(&self.names.ledger).await;
+        let entries = ledger.into_iter().map(|r| LedgerRecord::decode(r.value.unwrap()).unwrap());
+        let terminal = entries.filter_map(|record| match record.entry {
+            Some(Entry::Terminal(end)) => Some((end.outcome(), end.revision)),
+            _ => None,
+        });
+        terminal.collect()
+    }
+
+    pub async fn publish(&self, app: &App, generation: u64) {
+        let meta = AliasMeta {
+            generation,
+            quality: Quality::DwarfSymtab,
+            sha256: ContentHash(Sha256::digest(&app.symcache).into()),
+            object: ContentHash([9; 32]),
+        };
+        let key = keys::symbols(&acme().scope(app.id)).alias(VERSION);
+        let put = Put { metadata: meta.to_metadata(), ..Put::default() };
+        self.store.put(&key, app.symcache.clone().into(), &put).await.unwrap();
+    }
+
+    pub async fn end(self, mut lanes: Vec<Lane>) {
+        for lane in &lanes {
+            lane.stop(Duration::from_secs(10));
+        }
+        for lane in &mut lanes {
+            lane.ended().await.unwrap();
+        }
+        admin::delete(&self.settings).await.unwrap();
+    }
+}
+
+pub const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+pub fn acme() -> TenantId {
+    TenantId::new("acme").unwrap()
+}
+
+pub fn json(record: &Record) -> serde_json::Value {
+    serde_json::from_slice(record.value.as_ref().unwrap()).unwrap()
+}
+
+/// Frames with a function from the symbols.
+pub fn symbolicated(record: &Record) -> u64 {
+    json(record)["symbolication"]["frames"]["symbolicated"].as_u64().unwrap_or(0)
+}
+
+pub async fn paused(lane: &Lane) -> LaneStatus {
+    let mut status = lane.status();
+    let waited = tokio::time::timeout(Duration::from_secs(20), status.wait_for(|s| s.paused.is_some())).await;
+    waited.unwrap().unwrap().clone()
+}
+
+pub async fn tell(
+    producer: &Producer,
+    names: &TopicNames,
+    tenant: &str,
+    state: TenantState,
+    limits: TenantLimits,
+) {
+    let config = TenantConfig {
+        tenant: tenant.into(),
+        version: 1,
+        state: state as i32,
+        limits: Some(limits),
+        ..TenantConfig::default()
+    };
+    let record = OutRecord::to(names.tenant_config.as_str(), config.encode_to_vec()).key(tenant.to_owned());
+    producer.send(&record).await.unwrap();
+}
