@@ -55,6 +55,16 @@ impl App {
     /// its id.
     #[must_use]
     pub fn report(&self, number: u32) -> Report {
+        self.report_at(number, "/private/var/containers/Bundle/Application/Shop.app/Shop")
+    }
+
+    /// The same, where the code lay in a library of the operating system.
+    #[must_use]
+    pub fn system_report(&self, number: u32) -> Report {
+        self.report_at(number, "/usr/lib/libshop.dylib")
+    }
+
+    fn report_at(&self, number: u32, path: &str) -> Report {
         let load = self.text.0 + SLIDE;
         let crash = load + self.crash.0;
         // A return address is the instruction after its call.
@@ -63,14 +73,10 @@ impl App {
             .id(&format!("00000000-0000-4000-8000-0000{number:08X}"))
             .error(Error::Mach)
             .image(
-                Image::new(
-                    "/private/var/containers/Bundle/Application/Shop.app/Shop",
-                    &self.debug_id.to_string(),
-                    load,
-                )
-                .vmaddr(self.text.0)
-                .size(0x10_0000)
-                .cpu(ARM64),
+                Image::new(path, &self.debug_id.to_string(), load)
+                    .vmaddr(self.text.0)
+                    .size(0x10_0000)
+                    .cpu(ARM64),
             )
             .thread(
                 Thread::new(0)

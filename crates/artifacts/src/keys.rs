@@ -8,12 +8,12 @@
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
 //! t/<tenant>/outputs/<report id>/<sha256>                  an enriched report too large for its topic
-//! system/objects/… and system/symbols/…                    the same for system symbols
+//! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
 //! ```
 
 use std::fmt;
 use time::Date;
-use unslide_model::{ContentHash, DebugId, ReportId, Scoped, TenantId};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, ReportId, Scoped, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
@@ -94,22 +94,33 @@ pub fn tenant_prefix(tenant: &TenantId) -> Prefix {
     Prefix(format!("t/{tenant}/"))
 }
 
+/// Everything of the system's symbols, which no tenant's prefix holds.
+#[must_use]
+pub fn system_prefix() -> Prefix {
+    Prefix("system/".to_owned())
+}
+
+/// Everything of one owner.
+#[must_use]
+pub fn owner_prefix(owner: &Owner) -> Prefix {
+    match owner {
+        Owner::Tenant(tenant) => tenant_prefix(tenant),
+        Owner::System => system_prefix(),
+    }
+}
+
 /// The file that a client uploaded, untouched.
 #[must_use]
-pub fn upload(upload: &Scoped<Uuid>) -> Key {
-    Key(format!("t/{}/uploads/{}", upload.tenant, upload.id))
+pub fn upload(upload: impl Into<Owned<Uuid>>) -> Key {
+    let upload = upload.into();
+    Key(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
 }
 
 /// A Mach-O slice by the SHA-256 of its bytes.
 #[must_use]
-pub fn object(object: &Scoped<ContentHash>) -> Key {
-    Key(format!("t/{}/objects/{}", object.tenant, object.id))
-}
-
-/// A system Mach-O slice by the SHA-256 of its bytes.
-#[must_use]
-pub fn system_object(object: &ContentHash) -> Key {
-    Key(format!("system/objects/{object}"))
+pub fn object(object: impl Into<Owned<ContentHash>>) -> Key {
+    let object = object.into();
+    Key(format!("{}objects/{}", owner_prefix(&object.owner).0, object.id))
 }
 
 /// A segment of stored reports; `day` is the day of arrival in UTC.
@@ -130,16 +141,17 @@ pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolKeys(String);
 
-/// Where a tenant's symbols for a debug id lie.
+/// Where an owner's symbols for a debug id lie.
 #[must_use]
-pub fn symbols(id: &Scoped<DebugId>) -> SymbolKeys {
-    SymbolKeys(format!("t/{}/{}", id.tenant, unified(id.id)))
+pub fn symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
+    let id = id.into();
+    SymbolKeys(format!("{}{}", owner_prefix(&id.owner).0, unified(id.id)))
 }
 
 /// Where the system's symbols for a debug id lie, which every tenant may read.
 #[must_use]
 pub fn system_symbols(id: DebugId) -> SymbolKeys {
-    SymbolKeys(format!("system/{}", unified(id)))
+    symbols(Owner::System.own(id))
 }
 
 /// The "unified" symbol-server layout: the first two digits are a folder.
@@ -196,6 +208,13 @@ mod tests {
         let body = output_body(&acme().scope(ReportId([1; 16])), &ContentHash([0xab; 32]));
         let name = format!("t/acme/outputs/01010101-0101-0101-0101-010101010101/{}", "ab".repeat(32));
         assert_eq!((body.as_str(), Key::of_tenant(&acme(), &name)), (&*name, Ok(body.clone())));
+        let hash = ContentHash([0xab; 32]);
+        assert_eq!(object(Owner::System.own(hash)).as_str(), format!("system/objects/{hash}"));
+        assert_eq!(
+            upload(Owner::System.own(Uuid::nil())).as_str(),
+            format!("system/uploads/{}", Uuid::nil())
+        );
+        assert_eq!(object(&acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
         let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
         assert!(segment(&acme(), day, Uuid::nil()).as_str().starts_with("t/acme/segments/2026-03-04/"));
     }

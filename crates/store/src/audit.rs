@@ -1,6 +1,6 @@
 //! Who did what. Entries are only ever added.
 
-use crate::{Result, TenantTx};
+use crate::{OwnerTx, Result};
 use time::OffsetDateTime;
 
 /// One entry of the audit log.
@@ -23,7 +23,7 @@ pub struct Entry {
 /// # Errors
 /// Where the database fails.
 pub async fn append(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     actor: &str,
     action: &str,
     subject: &str,
@@ -49,7 +49,7 @@ pub async fn append(
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<Entry>> {
+pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Entry>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         Entry,

@@ -2,10 +2,10 @@
 //! worker that dies loses the lease, and the job is given to the next one.
 
 use crate::number::{from_row32, to_row32};
-use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, DebugId, TenantId};
+use unslide_model::{ContentHash, DebugId, Owner, TenantId};
 
 /// How often a job is tried.
 pub const MAX_ATTEMPTS: u32 = 6;
@@ -29,6 +29,9 @@ pub enum Work {
         /// The generation that was published.
         generation: u64,
     },
+    /// Ask for the reports, of all tenants, that waited for system symbols (see
+    /// [`crate::wakes::system`]).
+    WakeSystem,
     /// Take the symbols of a debug id out of object storage.
     Purge {
         /// The debug id.
@@ -47,13 +50,15 @@ pub enum Kind {
     Build,
     /// [`Work::Wake`]
     Wake,
+    /// [`Work::WakeSystem`]
+    WakeSystem,
     /// [`Work::Purge`]
     Purge,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Build, Kind::Wake, Kind::Purge];
+    pub const ALL: [Kind; 4] = [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge];
 
     /// The kind's name.
     #[must_use]
@@ -61,6 +66,7 @@ impl Kind {
         match self {
             Kind::Build => "build",
             Kind::Wake => "wake",
+            Kind::WakeSystem => "wake_system",
             Kind::Purge => "purge",
         }
     }
@@ -73,6 +79,7 @@ impl Work {
         match self {
             Work::Build { .. } => Kind::Build,
             Work::Wake { .. } => Kind::Wake,
+            Work::WakeSystem => Kind::WakeSystem,
             Work::Purge { .. } => Kind::Purge,
         }
     }
@@ -84,7 +91,7 @@ pub struct Lease {
     /// The job.
     pub id: Uuid,
     /// Whose it is.
-    pub tenant: TenantId,
+    pub owner: Owner,
     /// What is to be done.
     pub work: Work,
     /// Which attempt this is, from 1.
@@ -97,27 +104,43 @@ pub struct Lease {
     token: Uuid,
 }
 
-/// Adds a job of the transaction's tenant.
+impl Lease {
+    /// The tenant that the job is of.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] for a job of the system.
+    pub fn tenant(&self) -> Result<&TenantId> {
+        self.owner.tenant().ok_or_else(|| StoreError::corrupt("jobs", "the system has no such job"))
+    }
+}
+
+/// Adds a job of the transaction's owner.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn add(tx: &mut TenantTx, work: &Work) -> Result<Uuid> {
+pub async fn add(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
+    add_later(tx, work, Duration::ZERO).await
+}
+
+/// The same, due after a pause.
+pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) -> Result<Uuid> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
         "INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
-         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2, $2) RETURNING id",
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $2, $2) RETURNING id",
         tenant,
         now,
         work.kind().as_str(),
         json,
-        to_row32(MAX_ATTEMPTS)
+        to_row32(MAX_ATTEMPTS),
+        now + pause
     )
     .fetch_one(connection)
     .await?)
 }
 
-/// Leases up to `limit` jobs that are due, of any tenant, each for `lease` long.
+/// Leases up to `limit` jobs that are due, of any owner, each for `lease` long.
 ///
 /// # Errors
 /// Where the database fails.
@@ -133,7 +156,7 @@ pub async fn lease(
     let rows = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!", payload AS "payload!", attempts AS "attempts!",
                   max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!"
-           FROM unslide_jobs_lease($1, $2, $3, $4, $5)"#,
+           FROM unslide_jobs_take($1, $2, $3, $4, $5)"#,
         &kinds,
         worker,
         now,
@@ -146,7 +169,7 @@ pub async fn lease(
         .map(|row| {
             Ok(Lease {
                 id: row.id,
-                tenant: TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("jobs", e))?,
+                owner: Owner::read(&row.tenant).map_err(|e| StoreError::corrupt("jobs", e))?,
                 work: serde_json::from_value(row.payload).map_err(|e| StoreError::corrupt("jobs", e))?,
                 attempt: from_row32(row.attempts),
                 exhausted: row.attempts > row.max_attempts,
@@ -162,7 +185,7 @@ pub async fn lease(
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
 pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()> {
-    let mut tx = store.tenant(&job.tenant).await?;
+    let mut tx = store.owner(&job.owner).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE jobs SET lease_until = $4, updated_at = $5
@@ -185,7 +208,7 @@ pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
-pub async fn complete(tx: &mut TenantTx, job: &Lease) -> Result<()> {
+pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE jobs SET status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4
@@ -193,6 +216,28 @@ pub async fn complete(tx: &mut TenantTx, job: &Lease) -> Result<()> {
         tenant,
         job.id,
         job.token,
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+}
+
+/// Gives a job back that could not begin yet, to be looked at again after `pause`. It counts as no
+/// attempt.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = 'queued', run_at = $4, attempts = greatest(attempts - 1, 0), lease_token = NULL,
+                         lease_until = NULL, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        now + pause,
         now
     )
     .execute(connection)
@@ -214,7 +259,7 @@ pub enum Failed {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
-pub async fn fail(tx: &mut TenantTx, job: &Lease, error: &str, for_good: bool) -> Result<Failed> {
+pub async fn fail(tx: &mut OwnerTx, job: &Lease, error: &str, for_good: bool) -> Result<Failed> {
     let over = for_good || job.exhausted || job.attempt >= MAX_ATTEMPTS;
     let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
     let (connection, tenant, now) = tx.parts();

@@ -34,7 +34,7 @@ pub use error::StoreError;
 pub use listen::{Channel, Listener};
 pub use migrations::{Migrated, migrate};
 pub use settings::Settings;
-pub use store::{BatchTx, Store, TenantTx};
+pub use store::{BatchTx, OwnerTx, Store, TenantTx};
 pub use uuid::Uuid;
 
 /// The result of everything here.

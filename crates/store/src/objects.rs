@@ -2,7 +2,7 @@
 
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::uploads::read_hash;
-use crate::{Result, StoreError, TenantTx, Uuid};
+use crate::{OwnerTx, Result, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
@@ -178,7 +178,7 @@ pub(crate) fn read_quality(table: &'static str, rank: i16) -> Result<Quality> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn found(tx: &mut TenantTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(Object, bool)> {
+pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(Object, bool)> {
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
     let quality = Quality::of(new.has_dwarf, new.has_symtab, new.has_exports);
     let (connection, tenant, now) = tx.parts();
@@ -234,7 +234,7 @@ pub async fn found(tx: &mut TenantTx, upload: Uuid, path: &str, new: &NewObject)
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn building(tx: &mut TenantTx, content_hash: &ContentHash) -> Result<()> {
+pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
     end(tx, content_hash, Status::Building, None, None, None).await
 }
 
@@ -244,7 +244,7 @@ pub async fn building(tx: &mut TenantTx, content_hash: &ContentHash) -> Result<(
 /// # Errors
 /// Where the database fails.
 pub async fn ready(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     content_hash: &ContentHash,
     quality: Quality,
     symcache: &Symcache,
@@ -258,7 +258,7 @@ pub async fn ready(
 /// # Errors
 /// Where the database fails.
 pub async fn rejected(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     content_hash: &ContentHash,
     status: Status,
     reason: &str,
@@ -267,7 +267,7 @@ pub async fn rejected(
 }
 
 async fn end(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     content_hash: &ContentHash,
     status: Status,
     reason: Option<&str>,

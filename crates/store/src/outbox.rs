@@ -2,12 +2,12 @@
 
 use crate::number::to_row32;
 use crate::tenants::{Limits, State};
-use crate::{Result, Store, StoreError, TenantTx};
+use crate::{OwnerTx, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{DebugId, Quality, ReportId, TenantId};
+use unslide_model::{DebugId, Owner, Quality, ReportId, TenantId};
 
 /// The advisory lock that makes the relay the only one.
 const RELAY_LOCK: i64 = 0x756e_736c_6964_6531;
@@ -23,7 +23,7 @@ pub struct Need {
     pub system: bool,
 }
 
-/// A message of the transaction's tenant. Messages of one key are sent in the order in which the
+/// A message of the transaction's owner. Messages of one key are sent in the order in which the
 /// rows that they tell of were locked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -92,7 +92,7 @@ pub(crate) fn micros(at: OffsetDateTime) -> i64 {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn append(tx: &mut TenantTx, message: &Message) -> Result<i64> {
+pub async fn append(tx: &mut OwnerTx, message: &Message) -> Result<i64> {
     let ids = append_all(tx, std::slice::from_ref(message)).await?;
     ids.into_iter().next().ok_or_else(|| StoreError::corrupt("outbox", "no id for a new row"))
 }
@@ -101,7 +101,7 @@ pub async fn append(tx: &mut TenantTx, message: &Message) -> Result<i64> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn append_all(tx: &mut TenantTx, messages: &[Message]) -> Result<Vec<i64>> {
+pub async fn append_all(tx: &mut OwnerTx, messages: &[Message]) -> Result<Vec<i64>> {
     if messages.is_empty() {
         return Ok(Vec::new());
     }
@@ -158,11 +158,21 @@ pub struct Unsent {
     /// Its number.
     pub id: i64,
     /// Whose it is.
-    pub tenant: TenantId,
+    pub owner: Owner,
     /// What it says.
     pub message: Message,
     /// When it was written.
     pub created_at: OffsetDateTime,
+}
+
+impl Unsent {
+    /// The tenant that it is of.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] for a message of the system.
+    pub fn tenant(&self) -> Result<&TenantId> {
+        self.owner.tenant().ok_or_else(|| StoreError::corrupt("outbox", "the system has no such message"))
+    }
 }
 
 /// The one reader of the outbox: it holds a lock of the database for as long as it lives.
@@ -191,7 +201,7 @@ impl Relay {
     pub async fn next(&mut self, limit: u32) -> Result<Vec<Unsent>> {
         let rows = sqlx::query!(
             r#"SELECT id AS "id!", tenant AS "tenant!", message AS "message!", created_at AS "created_at!"
-               FROM unslide_outbox_next($1)"#,
+               FROM unslide_outbox_unsent($1)"#,
             to_row32(limit)
         )
         .fetch_all(&mut self.connection)
@@ -200,7 +210,7 @@ impl Relay {
             .map(|row| {
                 Ok(Unsent {
                     id: row.id,
-                    tenant: TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("outbox", e))?,
+                    owner: Owner::read(&row.tenant).map_err(|e| StoreError::corrupt("outbox", e))?,
                     message: serde_json::from_value(row.message)
                         .map_err(|e| StoreError::corrupt("outbox", e))?,
                     created_at: row.created_at,

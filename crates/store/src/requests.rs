@@ -3,7 +3,7 @@
 
 use crate::number::{from_row, from_row32, to_row32};
 use crate::outbox::{self, Message, Need};
-use crate::reports::{KeyRow, Origin, lock_known, newer_than_seen};
+use crate::reports::{KeyRow, Origin, lock_known, newer_of_system, newer_than_seen};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
@@ -227,6 +227,9 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
         let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
         let keys = lock_known(&mut tx, &ids).await?;
         let mut needs = newer_than_seen(&mut tx, &ids).await?;
+        for (report, more) in newer_of_system(&mut tx, &ids).await? {
+            needs.entry(report).or_default().extend(more);
+        }
         let asks: Vec<Ask> = keys
             .iter()
             .filter(|key| !key.deleted)

@@ -6,8 +6,9 @@ use crate::number::{from_row, to_row};
 use crate::objects::read_quality;
 use crate::outbox::{self, Message};
 use crate::uploads::read_hash;
-use crate::{Result, TenantTx};
-use unslide_model::{ContentHash, DebugId, Quality};
+use crate::{OwnerTx, Result, wakes};
+use std::collections::BTreeMap;
+use unslide_model::{ContentHash, DebugId, Owner, Quality};
 
 /// A debug id's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub struct Published {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Slot>> {
+pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Slot>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         "SELECT generation, quality, content_hash FROM symbol_slots WHERE tenant = $1 AND debug_id = $2",
@@ -68,7 +69,7 @@ pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Slot>> 
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn exclusive(tx: &mut TenantTx, debug_id: &DebugId) -> Result<()> {
+pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
         .bind(format!("symbols {tenant}/{debug_id}"))
@@ -87,20 +88,27 @@ pub async fn exclusive(tx: &mut TenantTx, debug_id: &DebugId) -> Result<()> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn publish(tx: &mut TenantTx, new: &Published) -> Result<u64> {
+pub async fn publish(tx: &mut OwnerTx, new: &Published) -> Result<u64> {
     publish_in_steps(tx, new, async || {}).await
 }
 
 /// The same, with a pause before each statement whose place matters.
 pub(crate) async fn publish_in_steps(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     new: &Published,
     mut pause: impl AsyncFnMut(),
 ) -> Result<u64> {
     pause().await;
+    if tx.is_system() {
+        wakes::system::hold_indexers(tx).await?;
+    }
     let generation = raise(tx, new).await?;
     pause().await;
-    jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation }).await?;
+    if tx.is_system() {
+        wakes::system::add(tx, &new.debug_id, generation).await?;
+    } else {
+        jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation }).await?;
+    }
     let message = Message::SymbolEvent {
         debug_id: new.debug_id,
         generation,
@@ -114,7 +122,7 @@ pub(crate) async fn publish_in_steps(
 }
 
 /// The builder's first statement.
-pub(crate) async fn raise(tx: &mut TenantTx, new: &Published) -> Result<u64> {
+pub(crate) async fn raise(tx: &mut OwnerTx, new: &Published) -> Result<u64> {
     let (connection, tenant, now) = tx.parts();
     let generation = sqlx::query_scalar!(
         "INSERT INTO symbol_slots AS s (tenant, debug_id, generation, quality, content_hash, updated_at)
@@ -144,7 +152,7 @@ pub(crate) struct Held {
 }
 
 /// The indexer's first statement: every debug id gets a slot. `debug_ids` are sorted.
-pub(crate) async fn ensure(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
+pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "INSERT INTO symbol_slots (tenant, debug_id, updated_at)
@@ -161,7 +169,7 @@ pub(crate) async fn ensure(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Resul
 
 /// The indexer's second statement, with a snapshot of its own: holds the slots, so that no builder
 /// can raise one before this transaction's waits are committed.
-pub(crate) async fn hold(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<Held>> {
+pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<Held>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT debug_id, generation, quality FROM symbol_slots
@@ -180,4 +188,36 @@ pub(crate) async fn hold(tx: &mut TenantTx, debug_ids: &[uuid::Uuid]) -> Result<
             })
         })
         .collect()
+}
+
+/// The system's slots among these. What makes it safe to rely on them is that this transaction has
+/// asked for [`wakes::system::hold_publishers`] in a statement before.
+pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<Held>> {
+    let (connection, _, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT debug_id, generation, quality FROM symbol_slots WHERE tenant = $1 AND debug_id = ANY ($2)",
+        Owner::System.as_str(),
+        debug_ids
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(Held {
+                debug_id: DebugId::from_uuid(row.debug_id),
+                generation: from_row(row.generation),
+                quality: read_quality("symbol_slots", row.quality)?,
+            })
+        })
+        .collect()
+}
+
+/// The generations of those of the system's symbols that answer.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn system_generations(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeMap<DebugId, u64>> {
+    let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let slots = of_system(tx, &ids).await?;
+    Ok(slots.into_iter().filter(|s| s.quality > Quality::None).map(|s| (s.debug_id, s.generation)).collect())
 }

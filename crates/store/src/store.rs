@@ -3,11 +3,12 @@
 use crate::{Result, Settings, StoreError, migrations};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{Postgres, Row, Transaction};
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{Clock, TenantId};
+use unslide_model::{Clock, Owner, TenantId};
 
 /// A pool of connections to a migrated database. Cheap to clone.
 #[derive(Clone)]
@@ -65,8 +66,16 @@ impl Store {
     /// # Errors
     /// Where the database cannot be reached.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantTx> {
-        let mut tx = TenantTx { tx: self.pool.begin().await?, tenant: None, now: self.clock.now() };
-        tx.enter(tenant).await?;
+        Ok(TenantTx(self.owner(&Owner::Tenant(tenant.clone())).await?))
+    }
+
+    /// Begins a transaction of an owner of symbols, which may be the system.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn owner(&self, owner: &Owner) -> Result<OwnerTx> {
+        let mut tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
+        tx.enter(owner).await?;
         Ok(tx)
     }
 
@@ -75,7 +84,8 @@ impl Store {
     /// # Errors
     /// Where the database cannot be reached.
     pub async fn batch(&self) -> Result<BatchTx> {
-        Ok(BatchTx(TenantTx { tx: self.pool.begin().await?, tenant: None, now: self.clock.now() }))
+        let tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
+        Ok(BatchTx(TenantTx(tx)))
     }
 
     /// Asks the database whether it is there.
@@ -107,23 +117,66 @@ impl Store {
     }
 }
 
-/// A transaction of one tenant. Dropped without [`TenantTx::commit`], it is rolled back.
-pub struct TenantTx {
+/// A transaction of one owner of symbols: a tenant or the system. What concerns symbols takes such
+/// a transaction; everything else takes a [`TenantTx`]. Dropped without [`OwnerTx::commit`], it is
+/// rolled back.
+pub struct OwnerTx {
     tx: Transaction<'static, Postgres>,
-    /// None only inside a [`BatchTx`] that has not entered a tenant: such a transaction sees no
-    /// tenant's rows.
-    tenant: Option<TenantId>,
+    /// None only inside a [`BatchTx`] that has not entered a tenant: such a transaction sees
+    /// nobody's rows.
+    owner: Option<Owner>,
     now: OffsetDateTime,
 }
 
+/// A transaction of one tenant, which does all that an [`OwnerTx`] does. Dropped without
+/// [`TenantTx::commit`], it is rolled back.
+pub struct TenantTx(OwnerTx);
+
+impl Deref for TenantTx {
+    type Target = OwnerTx;
+
+    fn deref(&self) -> &OwnerTx {
+        &self.0
+    }
+}
+
+impl DerefMut for TenantTx {
+    fn deref_mut(&mut self) -> &mut OwnerTx {
+        &mut self.0
+    }
+}
+
 impl TenantTx {
-    async fn enter(&mut self, tenant: &TenantId) -> Result<()> {
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        self.0.commit().await
+    }
+
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        self.0.rollback().await
+    }
+}
+
+impl OwnerTx {
+    async fn enter(&mut self, owner: &Owner) -> Result<()> {
         sqlx::query("SELECT set_config('unslide.tenant', $1, true)")
-            .bind(tenant.as_str())
+            .bind(owner.as_str())
             .execute(&mut *self.tx)
             .await?;
-        self.tenant = Some(tenant.clone());
+        self.owner = Some(owner.clone());
         Ok(())
+    }
+
+    /// True where this is a transaction of the system.
+    pub(crate) fn is_system(&self) -> bool {
+        self.owner == Some(Owner::System)
     }
 
     /// Commits.
@@ -148,9 +201,9 @@ impl TenantTx {
         self.now
     }
 
-    /// Connection, tenant and time, to be used at once in one statement.
+    /// Connection, owner and time, to be used at once in one statement.
     pub(crate) fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
-        (&mut self.tx, self.tenant.as_ref().map_or("", TenantId::as_str), self.now)
+        (&mut self.tx, self.owner.as_ref().map_or("", Owner::as_str), self.now)
     }
 }
 
@@ -165,7 +218,7 @@ impl BatchTx {
     /// # Errors
     /// Where the database cannot be reached.
     pub async fn enter(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
-        self.0.enter(tenant).await?;
+        self.0.enter(&Owner::Tenant(tenant.clone())).await?;
         Ok(&mut self.0)
     }
 
@@ -179,6 +232,6 @@ impl BatchTx {
 
     /// The connection and the time, for tables that belong to no tenant.
     pub(crate) fn parts(&mut self) -> (&mut PgConnection, OffsetDateTime) {
-        (&mut self.0.tx, self.0.now)
+        (&mut self.0.0.tx, self.0.0.now)
     }
 }

@@ -7,8 +7,9 @@ use crate::objects::{Object, ObjectRow, Status};
 use crate::outbox::{self, Message};
 use crate::slots::{self, Slot};
 use crate::uploads::read_hash;
-use crate::{Result, TenantTx, Uuid};
+use crate::{OwnerTx, Result, Uuid};
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 
 /// An object of a list.
@@ -29,11 +30,33 @@ pub struct Page {
     pub next: Option<ObjectCursor>,
 }
 
-/// The objects of the tenant, newest first.
+/// Which objects to list. What is absent does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The file's name.
+    pub name: Option<String>,
+    /// The architecture.
+    pub arch: Option<String>,
+    /// What became of it.
+    pub status: Option<Status>,
+    /// The lowest and the highest debug id.
+    pub debug_ids: Option<(DebugId, DebugId)>,
+    /// First came at this time or later.
+    pub from: Option<OffsetDateTime>,
+    /// First came before this time.
+    pub to: Option<OffsetDateTime>,
+}
+
+/// The objects of the owner, newest first.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn list(tx: &mut TenantTx, after: Option<&ObjectCursor>, limit: u32) -> Result<Page> {
+pub async fn list(
+    tx: &mut OwnerTx,
+    filter: &Filter,
+    after: Option<&ObjectCursor>,
+    limit: u32,
+) -> Result<Page> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         ObjectRow,
@@ -41,11 +64,21 @@ pub async fn list(tx: &mut TenantTx, after: Option<&ObjectCursor>, limit: u32) -
                 size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
          FROM objects
          WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, content_hash) < ($2, $3::bytea))
+           AND ($5::text IS NULL OR name = $5) AND ($6::text IS NULL OR arch = $6)
+           AND ($7::text IS NULL OR status = $7) AND ($8::uuid IS NULL OR debug_id BETWEEN $8 AND $9)
+           AND ($10::timestamptz IS NULL OR created_at >= $10) AND ($11::timestamptz IS NULL OR created_at < $11)
          ORDER BY created_at DESC, content_hash DESC LIMIT $4",
         tenant,
         after.map(|cursor| cursor.created_at),
         after.map(|cursor| cursor.content_hash.0.to_vec()),
-        i64::from(limit) + 1
+        i64::from(limit) + 1,
+        filter.name,
+        filter.arch,
+        filter.status.map(Status::as_str),
+        filter.debug_ids.map(|(lowest, _)| lowest.uuid()),
+        filter.debug_ids.map(|(_, highest)| highest.uuid()),
+        filter.from,
+        filter.to
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -88,7 +121,7 @@ pub struct Symbols {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Symbols>> {
+pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Symbols>> {
     let objects = of_debug_id(tx, debug_id).await?;
     if objects.is_empty() {
         return Ok(None);
@@ -106,7 +139,7 @@ pub async fn get(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Symbols
     Ok(Some(Symbols { slot, objects }))
 }
 
-async fn of_debug_id(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Vec<Object>> {
+async fn of_debug_id(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Vec<Object>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         ObjectRow,
@@ -137,7 +170,7 @@ pub struct Deleted {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn delete(tx: &mut TenantTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
+pub async fn delete(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Deleted>> {
     let (connection, tenant, now) = tx.parts();
     // The slot first, as everywhere.
     let generation = sqlx::query_scalar!(
@@ -210,7 +243,7 @@ pub enum Readiness {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn check(tx: &mut TenantTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, Readiness)>> {
+pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(DebugId, Readiness)>> {
     let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
     let (connection, tenant, _) = tx.parts();
     let ready = sqlx::query_scalar!(

@@ -3,11 +3,11 @@
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row};
 use crate::objects::{Object, ObjectRow};
-use crate::{Channel, Listener, Result, Store, StoreError, TenantTx, Uuid};
+use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, TenantId};
+use unslide_model::{ContentHash, Owner};
 
 /// How far an upload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +141,7 @@ pub(crate) fn read_hash(table: &'static str, bytes: &[u8]) -> Result<ContentHash
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn create(tx: &mut TenantTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
+pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
     let (connection, tenant, now) = tx.parts();
     Ok(sqlx::query_scalar!(
         "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
@@ -160,7 +160,7 @@ pub async fn create(tx: &mut TenantTx, file_name: Option<&str>, app: Option<&str
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn received(tx: &mut TenantTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
+pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE uploads SET status = 'queued', size = $3, content_hash = $4, updated_at = $5
@@ -184,7 +184,7 @@ pub async fn received(tx: &mut TenantTx, id: Uuid, size: u64, content_hash: &Con
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn building(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     set(tx, id, Status::Building, None, &[]).await
 }
 
@@ -192,7 +192,7 @@ pub async fn building(tx: &mut TenantTx, id: Uuid) -> Result<()> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn done(tx: &mut TenantTx, id: Uuid, skipped: &[Skipped]) -> Result<()> {
+pub async fn done(tx: &mut OwnerTx, id: Uuid, skipped: &[Skipped]) -> Result<()> {
     set(tx, id, Status::Done, None, skipped).await
 }
 
@@ -201,7 +201,7 @@ pub async fn done(tx: &mut TenantTx, id: Uuid, skipped: &[Skipped]) -> Result<()
 /// # Errors
 /// Where the database fails.
 pub async fn failed(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     id: Uuid,
     reason: &str,
     detail: &str,
@@ -211,7 +211,7 @@ pub async fn failed(
 }
 
 async fn set(
-    tx: &mut TenantTx,
+    tx: &mut OwnerTx,
     id: Uuid,
     status: Status,
     reason: Option<(&str, &str)>,
@@ -243,7 +243,7 @@ async fn set(
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
+pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         Row,
@@ -288,7 +288,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<(Upload, Vec<Uplo
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn by_content(tx: &mut TenantTx, content_hash: &ContentHash) -> Result<Option<Upload>> {
+pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<Option<Upload>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         Row,
@@ -303,11 +303,28 @@ pub async fn by_content(tx: &mut TenantTx, content_hash: &ContentHash) -> Result
     row.map(Row::read).transpose()
 }
 
+/// Whether an upload of the owner is on its way or being built, one that has moved since `since`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> {
+    let (connection, owner, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM uploads
+                          WHERE tenant = $1 AND status IN ('receiving', 'queued', 'building')
+                            AND updated_at > $2) AS "any!""#,
+        owner,
+        since
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
 /// The newest uploads, newest first.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<Upload>> {
+pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<Upload>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         Row,
@@ -327,14 +344,15 @@ pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<Upload>> {
 /// Where the database fails.
 pub async fn wait(
     store: &Store,
-    tenant: &TenantId,
+    owner: impl Into<Owner>,
     id: Uuid,
     at_most: Duration,
 ) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
     let end = tokio::time::Instant::now() + at_most;
+    let owner = owner.into();
     let mut listener: Option<Listener> = None;
     loop {
-        let mut tx = store.tenant(tenant).await?;
+        let mut tx = store.owner(&owner).await?;
         let found = get(&mut tx, id).await?;
         tx.rollback().await?;
         let over = found.as_ref().is_none_or(|(upload, _)| upload.status.is_final());

@@ -1,7 +1,7 @@
 //! The application: routes and layers, the same for production and tests.
 
 use crate::observe::{bound_load, bound_time, observe, panicked};
-use crate::operations::{apps, keys, reports, symbols, tenants};
+use crate::operations::{apps, keys, reports, symbols, system, tenants};
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use crate::{docs, openapi};
@@ -39,6 +39,9 @@ pub fn document() -> OpenApi {
         symbols::upload_routes(),
         symbols::waiting_routes(),
         symbols::routes(),
+        system::upload_routes(),
+        system::waiting_routes(),
+        system::routes(),
         reports::routes(),
         apps::routes(),
         tenants::routes(),
@@ -55,15 +58,17 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
     let within = |limit: Duration| from_fn_with_state(limit, bound_time);
     let answering = OpenApiRouter::new()
         .merge(symbols::routes())
+        .merge(system::routes())
         .merge(reports::routes())
         .merge(apps::routes())
         .merge(keys::routes())
         .layer(within(seconds(limits.request_seconds)));
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
+        .merge(system::waiting_routes())
         .layer(within(seconds(limits.request_seconds + limits.wait_seconds)));
     let announcing =
         tenants::routes().layer(within(seconds(limits.request_seconds + limits.announce_seconds)));
     // An upload bounds its own time, and cleans up when it is over.
-    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes())
+    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes()).merge(system::upload_routes())
 }

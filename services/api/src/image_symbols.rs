@@ -37,14 +37,18 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fet
     let mut fetched = HashMap::new();
     let mut wanted: Vec<(Need, Hint)> = Vec::new();
     let mut tx = api.store.tenant(tenant).await?;
+    let of_system: Vec<DebugId> =
+        needs.iter().take(MOST_IMAGES).filter(|need| need.system).map(|need| need.debug_id).collect();
+    let of_system = slots::system_generations(&mut tx, &of_system).await?;
     for (index, need) in needs.into_iter().enumerate() {
         if index >= MOST_IMAGES {
             fetched.insert(need.debug_id, ImageSymbols::FetchingFailed);
             continue;
         }
         let slot = slots::get(&mut tx, &need.debug_id).await?.filter(|slot| slot.quality != Quality::None);
-        if slot.is_some() || need.system {
-            wanted.push((need, Hint { tenant: slot.map(|slot| slot.generation), system: None }));
+        let system = of_system.get(&need.debug_id).copied().filter(|_| need.system);
+        if slot.is_some() || system.is_some() {
+            wanted.push((need, Hint { tenant: slot.map(|slot| slot.generation), system }));
         }
     }
     tx.rollback().await?;

@@ -9,6 +9,8 @@ use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::str::FromStr;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// A path's parameters.
 pub struct Path<T>(pub T);
@@ -70,4 +72,16 @@ where
     T::Err: Display,
 {
     text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
+}
+
+/// Reads a parameter's text as a time (RFC 3339).
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
+pub fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
+    // A plus in a query string is a space; a time zone is the only place for one.
+    let text = text.replace(' ', "+");
+    OffsetDateTime::parse(&text, &Rfc3339).map_err(|error| {
+        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
+    })
 }

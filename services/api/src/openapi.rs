@@ -40,6 +40,7 @@ pub fn base() -> OpenApi {
         .build();
     let tags = [
         ("symbols", "dSYMs and other Mach-O files: upload, look at, delete."),
+        ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
         ("apps", "Figures by app and version."),
         ("tenants", "Tenants, for operators."),

@@ -11,7 +11,6 @@
 use crate::problem::{Kind, Problem};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use unslide_model::TenantId;
 use utoipa::{IntoParams, ToSchema};
 
 const VERSION: u8 = 1;
@@ -51,10 +50,10 @@ pub struct Page<T> {
 pub struct List([u8; 8]);
 
 impl List {
-    /// The list that an operation answers to a tenant under some filters.
+    /// The list that an operation answers of an owner's things under some filters.
     #[must_use]
-    pub fn of(tenant: &TenantId, operation: &str, filters: &impl std::fmt::Debug) -> List {
-        let digest = Sha256::digest(format!("{tenant}\n{operation}\n{filters:?}"));
+    pub fn of(owner: &impl std::fmt::Display, operation: &str, filters: &impl std::fmt::Debug) -> List {
+        let digest = Sha256::digest(format!("{owner}\n{operation}\n{filters:?}"));
         let mut tag = [0; 8];
         tag.copy_from_slice(&digest[..8]);
         List(tag)
@@ -117,6 +116,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unslide_model::TenantId;
 
     fn tenant(name: &str) -> TenantId {
         TenantId::new(name).unwrap()

@@ -12,14 +12,14 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use time::Duration;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{Put, keys};
-use unslide_model::{ContentHash, TenantId};
-use unslide_store::{TenantTx, Uuid, uploads};
+use unslide_model::{ContentHash, Owner};
+use unslide_store::{OwnerTx, Uuid, uploads};
 
 /// What is known of a file before its bytes come.
 #[derive(Clone, Debug)]
 pub struct File {
     /// Whose it is.
-    pub tenant: TenantId,
+    pub owner: Owner,
     /// Its name, as the client says.
     pub name: Option<String>,
     /// The app that it belongs to, as the client says.
@@ -57,7 +57,7 @@ pub async fn receive(
     let head = head(&mut pieces).await?;
     // A wrong file is refused before anything is written anywhere.
     Format::of(&head)?;
-    let mut tx = api.store.tenant(&file.tenant).await?;
+    let mut tx = api.store.owner(&file.owner).await?;
     let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
     tx.commit().await?;
     let whole = stream::once(async { Ok(head) }).chain(pieces);
@@ -67,7 +67,7 @@ pub async fn receive(
             Ok(received)
         }
         Err(problem) => {
-            give_up(api, &file.tenant, id, &problem).await;
+            give_up(api, &file.owner, id, &problem).await;
             Err(problem)
         }
     }
@@ -89,19 +89,19 @@ async fn store(
     id: Uuid,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<Received, Problem> {
-    let key = keys::upload(&file.tenant.scope(id));
+    let key = keys::upload(&file.owner.own(id));
     let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
     let stored = api.objects.put_stream(&key, reader, file.limit, &Put::default()).await?;
     if file.announced.is_some_and(|announced| announced != stored.sha256) {
         let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
         return Err(Problem::new(Kind::ChecksumMismatch, detail));
     }
-    let mut tx = api.store.tenant(&file.tenant).await?;
+    let mut tx = api.store.owner(&file.owner).await?;
     if let Some(earlier) = same_bytes(&mut tx, &stored.sha256).await? {
         let detail = format!("the same bytes are the upload {}", earlier.id);
         uploads::failed(&mut tx, id, "duplicate", &detail, &[]).await?;
         tx.commit().await?;
-        remove(api, &file.tenant, id).await;
+        remove(api, &file.owner, id).await;
         return Ok(Received { id: earlier.id, existing: true, size: stored.size, sha256: stored.sha256 });
     }
     if !uploads::received(&mut tx, id, stored.size, &stored.sha256).await? {
@@ -113,7 +113,7 @@ async fn store(
 
 /// An earlier upload of these bytes that still stands for them. Where its objects were deleted
 /// since, the bytes are new again.
-async fn same_bytes(tx: &mut TenantTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
+async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
     let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
     if earlier.status != uploads::Status::Done {
         return Ok(Some(earlier));
@@ -127,26 +127,26 @@ async fn same_bytes(tx: &mut TenantTx, sha256: &ContentHash) -> Result<Option<up
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn abandon(api: &Api, tenant: &TenantId, upload: &uploads::Upload) -> Result<bool, Problem> {
+pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::Upload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
     let over = api.clock.now() - upload.created_at > longest.saturating_add(Duration::MINUTE);
     if upload.status != uploads::Status::Receiving || !over {
         return Ok(false);
     }
-    let mut tx = api.store.tenant(tenant).await?;
+    let mut tx = api.store.owner(owner).await?;
     uploads::failed(&mut tx, upload.id, "abandoned", "the service ended while it received the file", &[])
         .await?;
     tx.commit().await?;
-    remove(api, tenant, upload.id).await;
+    remove(api, owner, upload.id).await;
     Ok(true)
 }
 
 /// Notes the failure and clears the storage. What fails here is made good by [`abandon`].
-async fn give_up(api: &Api, tenant: &TenantId, id: Uuid, problem: &Problem) {
-    remove(api, tenant, id).await;
+async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
+    remove(api, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
     let noted = async {
-        let mut tx = api.store.tenant(tenant).await?;
+        let mut tx = api.store.owner(owner).await?;
         uploads::failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
         tx.commit().await
     };
@@ -155,8 +155,8 @@ async fn give_up(api: &Api, tenant: &TenantId, id: Uuid, problem: &Problem) {
     }
 }
 
-async fn remove(api: &Api, tenant: &TenantId, id: Uuid) {
-    let key = keys::upload(&tenant.scope(id));
+async fn remove(api: &Api, owner: &Owner, id: Uuid) {
+    let key = keys::upload(&owner.own(id));
     if let Err(error) = api.objects.delete(&key).await {
         tracing::warn!(object.key = %key, error = %error, "an object that nobody needs could not be removed");
     }

@@ -11,12 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::time::Instant;
 use unslide_artifacts::keys::{self, Key};
 use unslide_artifacts::{Condition, Put, StoreError};
-use unslide_model::{ContentHash, TenantId};
+use unslide_model::{ContentHash, Owner};
 use unslide_runtime::CpuError;
 use unslide_store::jobs::{self, Lease};
 use unslide_store::objects::{self, Status};
 use unslide_store::uploads::{self, Upload};
-use unslide_store::{TenantTx, Uuid};
+use unslide_store::{OwnerTx, Uuid};
 use unslide_symbolicate::object::{self, Limits};
 
 /// Slices that are noted in one transaction.
@@ -24,8 +24,8 @@ const NOTED_AT_ONCE: usize = 200;
 
 /// Takes an upload apart and builds what is new in it. Every step may be done again.
 pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
-    let tenant = &job.tenant;
-    let mut tx = builder.store.tenant(tenant).await?;
+    let owner = &job.owner;
+    let mut tx = builder.store.owner(owner).await?;
     let Some((upload, _)) = uploads::get(&mut tx, id).await? else {
         // Deleted with its tenant.
         return complete(tx, job).await;
@@ -39,27 +39,27 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
     let folder = tempfile::Builder::new()
         .prefix(&format!("job-{}-", std::process::id()))
         .tempdir_in(&builder.settings.work_dir)?;
-    let file = download(builder, tenant, &upload, &folder).await?;
+    let file = download(builder, owner, &upload, &folder).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
     let unpacked = unpack(builder, &file, folder.path(), name).await?;
     if unpacked.slices.is_empty() {
         let skipped = shown(&unpacked.skipped, unpacked.skipped_count);
-        let mut tx = builder.store.tenant(tenant).await?;
+        let mut tx = builder.store.owner(owner).await?;
         let detail = "there is no Mach-O file in it";
         uploads::failed(&mut tx, id, "nothing_found", detail, &skipped).await?;
         return complete(tx, job).await;
     }
-    let new = note(builder, tenant, id, &unpacked.slices).await?;
+    let new = note(builder, owner, id, &unpacked.slices).await?;
     for slice in new {
-        one(builder, tenant, &slice).await?;
+        one(builder, owner, &slice).await?;
     }
-    let mut tx = builder.store.tenant(tenant).await?;
+    let mut tx = builder.store.owner(owner).await?;
     let usable = end(&mut tx, id, &shown(&unpacked.skipped, unpacked.skipped_count)).await?;
     complete(tx, job).await?;
     if usable {
         // Its objects are kept by content; what nothing could be made of stays for the operator.
-        let key = keys::upload(&tenant.scope(id));
+        let key = keys::upload(&owner.own(id));
         if let Err(error) = builder.objects.delete(&key).await {
             tracing::warn!(upload.id = %id, error = %error, "a finished upload's file could not be removed");
         }
@@ -67,13 +67,13 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
     Ok(())
 }
 
-async fn complete(mut tx: TenantTx, job: &Lease) -> Result<(), Failure> {
+async fn complete(mut tx: OwnerTx, job: &Lease) -> Result<(), Failure> {
     jobs::complete(&mut tx, job).await?;
     Ok(tx.commit().await?)
 }
 
 /// The upload's record: done where something in it is usable.
-async fn end(tx: &mut TenantTx, id: Uuid, skipped: &[uploads::Skipped]) -> Result<bool, Failure> {
+async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::Skipped]) -> Result<bool, Failure> {
     let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
     let usable = objects.iter().any(|uploaded| uploaded.object.status == Status::Ready);
     // Objects that were deleted while this upload was built have left no row, and no failure.
@@ -103,12 +103,12 @@ fn shown(skipped: &[unslide_artifacts::archive::Skipped], count: u64) -> Vec<upl
 /// Fetches the uploaded file, and holds it against what the api received.
 async fn download(
     builder: &Builder,
-    tenant: &TenantId,
+    owner: &Owner,
     upload: &Upload,
     folder: &TempDir,
 ) -> Result<std::path::PathBuf, Failure> {
     let path = folder.path().join("upload");
-    let key = keys::upload(&tenant.scope(upload.id));
+    let key = keys::upload(&owner.own(upload.id));
     let limit = upload.size.unwrap_or(u64::MAX);
     // A try before this one may have left its file.
     tokio::fs::remove_file(&path).await.ok();
@@ -130,13 +130,13 @@ async fn download(
 /// Notes every slice, so that the client sees them all at once; gives those that have to be built.
 async fn note(
     builder: &Builder,
-    tenant: &TenantId,
+    owner: &Owner,
     upload: Uuid,
     slices: &[Slice],
 ) -> Result<Vec<Slice>, Failure> {
     let mut new: Vec<Slice> = Vec::new();
     for some in slices.chunks(NOTED_AT_ONCE) {
-        let mut tx = builder.store.tenant(tenant).await?;
+        let mut tx = builder.store.owner(owner).await?;
         for slice in some {
             let (_, known) = objects::found(&mut tx, upload, slice.path(), &slice.new).await?;
             let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
@@ -153,14 +153,14 @@ async fn note(
 }
 
 /// One new object: kept by content, built, published.
-async fn one(builder: &Builder, tenant: &TenantId, slice: &Slice) -> Result<(), Failure> {
+async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Failure> {
     let object = &slice.new.content_hash;
-    keep(builder, slice, &keys::object(&tenant.scope(*object)), &Condition::Absent).await?;
+    keep(builder, slice, &keys::object(&owner.own(*object)), &Condition::Absent).await?;
     builder.metrics.object_bytes.inc_by(slice.new.size);
     if let Some((status, reason)) = &slice.rejected {
-        return reject(builder, tenant, object, *status, reason).await;
+        return reject(builder, owner, object, *status, reason).await;
     }
-    let mut tx = builder.store.tenant(tenant).await?;
+    let mut tx = builder.store.owner(owner).await?;
     objects::building(&mut tx, object).await?;
     tx.commit().await?;
     let begun = Instant::now();
@@ -174,12 +174,12 @@ async fn one(builder: &Builder, tenant: &TenantId, slice: &Slice) -> Result<(), 
         Ok(Ok(built)) => built,
         Ok(Err(error)) => {
             let (status, reason) = rejection(&error);
-            return reject(builder, tenant, object, status, &reason).await;
+            return reject(builder, owner, object, status, &reason).await;
         }
         Err(CpuError::Panicked(text)) => {
             let reason = format!("the builder failed on it: {text}");
             tracing::error!(object.hash = %object, detail = text, "building a symcache panicked");
-            return reject(builder, tenant, object, Status::Malformed, &reason).await;
+            return reject(builder, owner, object, Status::Malformed, &reason).await;
         }
         Err(closed) => return Err(closed.into()),
     };
@@ -190,7 +190,7 @@ async fn one(builder: &Builder, tenant: &TenantId, slice: &Slice) -> Result<(), 
         return Err(Failure::job("internal", "an object's debug id changed while it was built"));
     }
     let built = Built { quality: built.quality, symcache: built.symcache.into(), sha256 };
-    let published = publish(builder, tenant, slice, &built).await?;
+    let published = publish(builder, owner, slice, &built).await?;
     let status = match published {
         Published::Wins => "ready",
         Published::Yields => "ready_other_wins",
@@ -202,12 +202,12 @@ async fn one(builder: &Builder, tenant: &TenantId, slice: &Slice) -> Result<(), 
 
 async fn reject(
     builder: &Builder,
-    tenant: &TenantId,
+    owner: &Owner,
     object: &ContentHash,
     status: Status,
     reason: &str,
 ) -> Result<(), Failure> {
-    let mut tx = builder.store.tenant(tenant).await?;
+    let mut tx = builder.store.owner(owner).await?;
     objects::rejected(&mut tx, object, status, reason).await?;
     tx.commit().await?;
     builder.metrics.objects.with_label_values(&[status.as_str()]).inc();

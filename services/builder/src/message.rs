@@ -1,7 +1,6 @@
 //! From rows of the outbox to records on Kafka.
 
 use crate::failure::Failure;
-use unslide_model::Scoped;
 use unslide_proto::report::{Need, RecordRef, Resymbolicate, resymbolicate};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use unslide_proto::topics::TopicNames;
@@ -27,11 +26,11 @@ pub(crate) async fn record(
     topics: &TopicNames,
     unsent: &Unsent,
 ) -> Result<Option<OutRecord>, Failure> {
-    let tenant = &unsent.tenant;
+    let owner = &unsent.owner;
     let record = match &unsent.message {
         Message::SymbolEvent { debug_id, generation, quality, symcache_version, deleted, at_micros } => {
             let event = SymbolEvent {
-                tenant: tenant.to_string(),
+                tenant: owner.tenant().map(ToString::to_string).unwrap_or_default(),
                 debug_id: debug_id.0.to_vec().into(),
                 generation: *generation,
                 quality: u32::try_from(quality.rank()).unwrap_or_default(),
@@ -40,9 +39,10 @@ pub(crate) async fn record(
                 at_micros: *at_micros,
             };
             OutRecord::to(topics.symbol_events.as_str(), event.encode_to_vec())
-                .key(keys::symbol(Some(tenant), debug_id))
+                .key(keys::symbol(owner.tenant(), debug_id))
         }
         Message::TenantConfig { version, state, limits, at_micros } => {
+            let tenant = unsent.tenant()?;
             let state = match state {
                 State::Active => TenantState::Active,
                 State::Suspended => TenantState::Suspended,
@@ -69,7 +69,11 @@ pub(crate) async fn record(
         },
     };
     let version = env!("CARGO_PKG_VERSION");
-    Ok(Some(record.header(headers::TENANT, tenant.to_string()).header(headers::UNSLIDE_VERSION, version)))
+    let record = match owner.tenant() {
+        Some(tenant) => record.header(headers::TENANT, tenant.to_string()),
+        None => record,
+    };
+    Ok(Some(record.header(headers::UNSLIDE_VERSION, version)))
 }
 
 /// A request with the stored report in it, so that the worker needs nothing but Kafka and symbols.
@@ -79,7 +83,8 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
     else {
         return Ok(None);
     };
-    let mut tx = store.tenant(&unsent.tenant).await?;
+    let tenant = unsent.tenant()?;
+    let mut tx = store.tenant(tenant).await?;
     let source = requests::source(&mut tx, *report_id, *variant).await?;
     tx.rollback().await?;
     let Some(source) = source else { return Ok(None) };
@@ -90,7 +95,7 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
     };
     let traceparent = source.traceparent.unwrap_or_default();
     let request = Resymbolicate {
-        tenant: unsent.tenant.to_string(),
+        tenant: tenant.to_string(),
         report_id: report_id.0.to_vec().into(),
         revision: *revision,
         supersedes: *supersedes,
@@ -105,7 +110,7 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
         traceparent: traceparent.clone(),
         variant: *variant,
     };
-    let key = keys::report(&Scoped { tenant: unsent.tenant.clone(), id: *report_id });
+    let key = keys::report(&tenant.scope(*report_id));
     let mut record = OutRecord::to(topics.resymbolicate.as_str(), request.encode_to_vec())
         .key(key)
         .header(headers::REPORT_ID, report_id.to_string())

@@ -15,10 +15,10 @@ use crate::worker::Builder;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use unslide_artifacts::{AliasMeta, Condition, ETag, Put, StoreError, keys};
-use unslide_model::{ContentHash, DebugId, Quality, Scoped, TenantId};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::objects::Symcache;
 use unslide_store::symbols::{self, Symbols};
-use unslide_store::{TenantTx, objects, slots};
+use unslide_store::{OwnerTx, objects, slots};
 use unslide_symbolicate::symcache::VERSION;
 
 /// How often somebody else may get in between before the job gives way.
@@ -50,11 +50,11 @@ struct Current {
 
 pub(crate) async fn publish(
     builder: &Builder,
-    tenant: &TenantId,
+    owner: &Owner,
     slice: &Slice,
     built: &Built,
 ) -> Result<Published, Failure> {
-    let id = tenant.scope(debug_id(slice)?);
+    let id = owner.own(debug_id(slice)?);
     let key = keys::symbols(&id).symcache(VERSION, &built.sha256);
     let absent = Put { condition: Condition::Absent, ..Put::default() };
     match builder.objects.put(&key, built.symcache.clone(), &absent).await {
@@ -73,12 +73,12 @@ pub(crate) async fn publish(
 /// One try; `None` where somebody else got in between.
 async fn once(
     builder: &Builder,
-    id: &Scoped<DebugId>,
+    id: &Owned<DebugId>,
     slice: &Slice,
     built: &Built,
 ) -> Result<Option<Published>, Failure> {
     let object = slice.new.content_hash;
-    let mut tx = builder.store.tenant(&id.tenant).await?;
+    let mut tx = builder.store.owner(&id.owner).await?;
     slots::exclusive(&mut tx, &id.id).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
     let current = current(builder, id).await?;
@@ -131,7 +131,7 @@ async fn once(
     Ok(Some(Published::Wins))
 }
 
-async fn announce(tx: &mut TenantTx, id: &Scoped<DebugId>, meta: &AliasMeta) -> Result<u64, Failure> {
+async fn announce(tx: &mut OwnerTx, id: &Owned<DebugId>, meta: &AliasMeta) -> Result<u64, Failure> {
     let published = slots::Published {
         debug_id: id.id,
         quality: meta.quality,
@@ -142,7 +142,7 @@ async fn announce(tx: &mut TenantTx, id: &Scoped<DebugId>, meta: &AliasMeta) -> 
     Ok(slots::publish(tx, &published).await?)
 }
 
-async fn current(builder: &Builder, id: &Scoped<DebugId>) -> Result<Option<Current>, Failure> {
+async fn current(builder: &Builder, id: &Owned<DebugId>) -> Result<Option<Current>, Failure> {
     let head = builder.objects.head(&keys::symbols(id).alias(VERSION)).await?;
     // An alias whose metadata is not ours is replaced.
     Ok(head
@@ -152,7 +152,7 @@ async fn current(builder: &Builder, id: &Scoped<DebugId>) -> Result<Option<Curre
 /// Writes the alias and the object beside it; false where somebody else wrote it first.
 async fn write(
     builder: &Builder,
-    id: &Scoped<DebugId>,
+    id: &Owned<DebugId>,
     slice: &Slice,
     built: &Built,
     meta: &AliasMeta,

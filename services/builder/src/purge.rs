@@ -5,7 +5,7 @@ use crate::worker::Builder;
 use std::collections::BTreeSet;
 use unslide_artifacts::AliasMeta;
 use unslide_artifacts::keys::{self, Key};
-use unslide_model::{ContentHash, DebugId, Quality, Scoped};
+use unslide_model::{ContentHash, DebugId, Owned, Quality};
 use unslide_store::jobs::{self, Lease};
 use unslide_store::outbox::{self, Message};
 use unslide_store::symbols::Symbols;
@@ -21,8 +21,8 @@ pub(crate) async fn purge(
     deleted: &[ContentHash],
     generation: u64,
 ) -> Result<(), Failure> {
-    let id = job.tenant.scope(*debug_id);
-    let mut tx = builder.store.tenant(&job.tenant).await?;
+    let id = job.owner.own(*debug_id);
+    let mut tx = builder.store.owner(&job.owner).await?;
     slots::exclusive(&mut tx, debug_id).await?;
     let known = symbols::get(&mut tx, debug_id).await?;
     let slot = slots::get(&mut tx, debug_id).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn purge(
     for object in deleted {
         let here = known.as_ref().is_some_and(|k| k.objects.iter().any(|o| o.object.content_hash == *object));
         if !here {
-            builder.objects.delete(&keys::object(&id.tenant.scope(*object))).await?;
+            builder.objects.delete(&keys::object(id.owner.own(*object))).await?;
         }
     }
     if slot.is_some_and(|slot| slot.generation == generation) {
@@ -63,7 +63,7 @@ pub(crate) async fn purge(
 /// What has to stay: the symcaches of objects that have a row, and the alias that one of them won.
 async fn alive(
     builder: &Builder,
-    id: &Scoped<DebugId>,
+    id: &Owned<DebugId>,
     known: Option<&Symbols>,
     published_since: bool,
 ) -> Result<BTreeSet<Key>, Failure> {

@@ -131,7 +131,7 @@ async fn flush(
 /// A request that can't be sent is over: the report keeps the revision that it has.
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), Failure> {
     let Message::Resymbolicate { report_id, revision, .. } = &unsent.message else { return Ok(()) };
-    let mut tx = builder.store.tenant(&unsent.tenant).await?;
+    let mut tx = builder.store.tenant(unsent.tenant()?).await?;
     requests::answered(&mut tx, *report_id, *revision, Answer::Gone, builder.host.clock.now()).await?;
     Ok(tx.commit().await?)
 }

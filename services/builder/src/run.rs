@@ -56,7 +56,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let (builds, small, relay) = (builder.clone(), builder.clone(), builder.clone());
     tokio::join!(
         worker::work(builds, &[Kind::Build], builder.settings.uploads),
-        worker::work(small, &[Kind::Wake, Kind::Purge], SMALL_JOBS),
+        worker::work(small, &[Kind::Wake, Kind::WakeSystem, Kind::Purge], SMALL_JOBS),
         relay::relay(relay),
         upkeep::count(&builder),
     );

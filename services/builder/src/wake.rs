@@ -2,12 +2,23 @@
 
 use crate::failure::Failure;
 use crate::worker::Builder;
-use unslide_model::DebugId;
+use time::Duration;
+use unslide_model::{DebugId, Owner};
 use unslide_store::jobs::{self, Lease};
-use unslide_store::wakes;
+use unslide_store::{uploads, wakes};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;
+
+/// Tenants of one question.
+const TENANTS: u32 = 100;
+
+/// While an upload of system symbols is under way, a job that wakes for them waits for so long, and
+/// looks again.
+const LATER: Duration = Duration::seconds(2);
+
+/// An upload that has not moved for so long holds nobody up any more.
+const PATIENCE: Duration = Duration::minutes(10);
 
 /// Pages over the waits, a transaction each. Begun anew it asks nobody twice: a report has one
 /// request at a time.
@@ -19,7 +30,7 @@ pub(crate) async fn wake(
 ) -> Result<(), Failure> {
     let mut from = None;
     loop {
-        let mut tx = builder.store.tenant(&job.tenant).await?;
+        let mut tx = builder.store.tenant(job.tenant()?).await?;
         let page = wakes::page(&mut tx, debug_id, generation, from, PAGE).await?;
         if page.next.is_none() {
             jobs::complete(&mut tx, job).await?;
@@ -29,6 +40,49 @@ pub(crate) async fn wake(
         match page.next {
             Some(next) => from = Some(next),
             None => return Ok(()),
+        }
+    }
+}
+
+/// The same for system symbols: for all that came, through the reports of all tenants that lack
+/// any. What was done is noted by day and by debug id: begun anew it goes on with the rest.
+pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Failure> {
+    loop {
+        let mut tx = builder.store.owner(&Owner::System).await?;
+        let since = tx.now() - PATIENCE;
+        if uploads::under_way(&mut tx, since).await? {
+            jobs::postpone(&mut tx, job, LATER).await?;
+            return Ok(tx.commit().await?);
+        }
+        let arrived = wakes::system::arrived(&mut tx).await?;
+        tx.rollback().await?;
+        let mut after = None;
+        loop {
+            let tenants = wakes::system::tenants(&builder.store, &arrived, after.as_ref(), TENANTS).await?;
+            let Some(last) = tenants.last() else { break };
+            after = Some(last.clone());
+            for tenant in &tenants {
+                let mut from = None;
+                loop {
+                    let mut tx = builder.store.tenant(tenant).await?;
+                    let page = wakes::system::page(&mut tx, &arrived, from, PAGE).await?;
+                    tx.commit().await?;
+                    builder.metrics.woken.inc_by(page.requested);
+                    match page.next {
+                        Some(next) => from = Some(next),
+                        None => break,
+                    }
+                }
+            }
+        }
+        let mut tx = builder.store.owner(&Owner::System).await?;
+        let more = wakes::system::done(&mut tx, &arrived).await?;
+        if !more {
+            jobs::complete(&mut tx, job).await?;
+        }
+        tx.commit().await?;
+        if !more {
+            return Ok(());
         }
     }
 }

@@ -142,6 +142,7 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
         let done = match &job.work {
             Work::Build { upload } => Box::pin(build::build(builder, job, *upload)).await,
             Work::Wake { debug_id, generation } => wake::wake(builder, job, debug_id, *generation).await,
+            Work::WakeSystem => Box::pin(wake::wake_system(builder, job)).await,
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await
             }
@@ -175,7 +176,7 @@ async fn keep(builder: &Builder, job: &Lease) {
 /// Gives a job back, or ends it; where it was an upload's, the upload's record says why.
 async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_good: bool) -> &'static str {
     let ended: Result<Failed, unslide_store::StoreError> = async {
-        let mut tx = builder.store.tenant(&job.tenant).await?;
+        let mut tx = builder.store.owner(&job.owner).await?;
         let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), for_good).await?;
         if let (Failed::ForGood, Work::Build { upload }) = (failed, &job.work) {
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
@@ -186,11 +187,11 @@ async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_goo
     .await;
     match ended {
         Ok(Failed::ForGood) => {
-            tracing::warn!(job.id = %job.id, tenant = %job.tenant, reason, detail, "a job has failed");
+            tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
             "failed"
         }
         Ok(Failed::Again(at)) => {
-            tracing::warn!(job.id = %job.id, tenant = %job.tenant, reason, detail, again = %at, "a job is tried again later");
+            tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is tried again later");
             "again"
         }
         Err(error) => {

@@ -30,7 +30,7 @@ enum Command {
     Demo(demo::Arguments),
     /// Symbolicate reports from a file, without any server
     Symbolicate(symbolicate::Arguments),
-    /// Upload dSYMs
+    /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// Ask for symbols
     #[command(subcommand)]

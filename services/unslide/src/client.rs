@@ -110,6 +110,7 @@ pub struct Client {
     http: reqwest::Client,
     url: String,
     key: Secret,
+    symbols: &'static str,
 }
 
 impl Client {
@@ -127,7 +128,12 @@ impl Client {
             .build()
             .map_err(ClientError::Client)?;
         let url = server.url.trim_end_matches('/').to_owned();
-        Ok(Client { http, url, key: Secret::new(server.api_key.clone()) })
+        Ok(Client { http, url, key: Secret::new(server.api_key.clone()), symbols: "/v1/symbols" })
+    }
+
+    /// The same, for system symbols rather than the tenant's own. Needs an operator's key.
+    pub fn of_system(self) -> Client {
+        Client { symbols: "/v1/system/symbols", ..self }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -181,7 +187,7 @@ impl Client {
         sha256: &str,
     ) -> Result<Accepted, ClientError> {
         let no_address = |_| ClientError::Address(self.url.clone());
-        let mut address = Url::parse(&format!("{}/v1/symbols", self.url)).map_err(no_address)?;
+        let mut address = Url::parse(&format!("{}{}", self.url, self.symbols)).map_err(no_address)?;
         address.query_pairs_mut().append_pair("name", name);
         let request = self
             .http
@@ -200,7 +206,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
-        self.get(&format!("/v1/symbols/uploads/{id}?wait=30s")).await
+        self.get(&format!("{}/uploads/{id}?wait=30s", self.symbols)).await
     }
 
     /// The objects that the server has for a debug id.
@@ -208,7 +214,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn objects(&self, id: &DebugId) -> Result<Vec<Object>, ClientError> {
-        match self.get::<Symbols>(&format!("/v1/symbols/{id}")).await {
+        match self.get::<Symbols>(&format!("{}/{id}", self.symbols)).await {
             Ok(symbols) => Ok(symbols.objects),
             Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
             Err(error) => Err(error),

@@ -48,3 +48,41 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
     assert_eq!(functions(&stored), FUNCTIONS.map(<[_]>::to_vec));
     installation.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_system_symbols_heal_the_reports_of_every_tenant() {
+    let app = App::fixture("app");
+    let mut installation = Installation::start().await;
+    let acme = installation.client();
+    installation.make_tenant("umbrella");
+    let umbrella = installation.client();
+    let input = installation.topic("crash.reports");
+    for tenant in [TENANT, "umbrella"] {
+        let report = app.system_report(1).bytes();
+        installation.topics.produce(&input, None, &[("tenant", tenant)], &report).await;
+    }
+    let path = "/v1/reports/00000000-0000-4000-8000-000000000001";
+    for client in [&acme, &umbrella] {
+        let report = client.wait_for(path, SOON, |status, _| status == 200).await;
+        assert_eq!(report["symbolication"]["missing"][0], app.debug_id.to_string(), "{report}");
+        assert_eq!(report["symbolication"]["images"][0]["system"], true);
+    }
+    // A tenant's key is no operator's.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("usr/lib")).unwrap();
+    std::fs::write(folder.path().join("usr/lib/libshop.dylib"), &app.dsym).unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let (status, _, error) = installation.command(&["upload", "--system", folder]);
+    assert!(status != 0 && error.contains("403"), "{error}");
+    let made = installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", "operator"]);
+    let key = made.split_whitespace().find(|word| word.starts_with("unslide_")).unwrap();
+    let printed = installation.command_succeeds(&["upload", "--system", "--api-key", key, folder]);
+    assert!(printed.contains("1 uploaded"), "{printed}");
+    let printed = installation.command_succeeds(&["upload", "--system", "--api-key", key, folder]);
+    assert!(printed.contains("1 known before"), "{printed}");
+    for client in [&acme, &umbrella] {
+        let report = client.wait_for(path, SOON, |_, report| report["symbolication"]["revision"] == 2).await;
+        assert_eq!(functions(&report), FUNCTIONS.map(<[_]>::to_vec));
+    }
+    installation.stop().await;
+}

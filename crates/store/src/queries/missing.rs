@@ -2,7 +2,7 @@
 
 use crate::{Result, TenantTx};
 use time::OffsetDateTime;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Owner};
 
 /// An image without symbols.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,8 @@ pub async fn list(
                   min(w.first_seen) AS "first_seen!", max(w.last_seen) AS "last_seen!"
            FROM wanted_images w
            LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
-           WHERE w.tenant = $1 AND coalesce(s.quality, 0) = 0
+           LEFT JOIN symbol_slots o ON w.system AND o.tenant = $6 AND o.debug_id = w.debug_id
+           WHERE w.tenant = $1 AND coalesce(s.quality, 0) = 0 AND coalesce(o.quality, 0) = 0
              AND ($2::text IS NULL OR w.app = $2) AND ($3::text IS NULL OR w.version = $3) AND ($4 OR NOT w.system)
            GROUP BY w.debug_id
            ORDER BY sum(w.reports) DESC, w.debug_id LIMIT $5"#,
@@ -62,7 +63,8 @@ pub async fn list(
         app,
         version,
         with_system,
-        i64::from(limit)
+        i64::from(limit),
+        Owner::System.as_str()
     )
     .fetch_all(connection)
     .await?;

@@ -7,13 +7,13 @@ mod rows;
 mod waits;
 
 pub(crate) use keys::{KeyRow, lock_known};
-pub(crate) use waits::newer_than_seen;
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
+pub(crate) use waits::{newer_of_system, newer_than_seen};
 
 use crate::outbox::Need;
 use crate::requests::{self, Ask};
-use crate::{Result, TenantTx};
+use crate::{Result, TenantTx, wakes};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -199,6 +199,8 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     if groups.is_empty() {
         return Ok(Vec::new());
     }
+    // Before any row, so that it is never waited for by one whom others wait for.
+    wakes::system::hold_publishers(tx).await?;
     let wanted: Vec<_> =
         groups.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
     let keys = keys::lock(tx, &wanted).await?;

@@ -7,16 +7,17 @@
 //! 4. what the slots held in step 2 is compared with that: a newer generation is asked for.
 //!
 //! A builder raises the slot first and looks for waits after its commit. Whoever is second sees
-//! the first.
+//! the first. For the system's slots, which every report would hold, one lock stands for all of
+//! them (see [`crate::wakes::system`]).
 
-use super::Change;
+use super::{Change, ImageUse};
 use crate::number::{from_row, to_row, to_row32};
 use crate::outbox::Need;
 use crate::slots::{self, Held};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
-use unslide_model::{DebugId, Quality};
+use unslide_model::{DebugId, Owner, Quality};
 
 /// Records what the changed reports have seen, and gives for each what is newer than that.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<Vec<Need>>> {
@@ -40,28 +41,34 @@ pub(crate) async fn record_in_steps(
     slots::ensure(tx, &debug_ids).await?;
     pause().await;
     let held = slots::hold(tx, &debug_ids).await?;
+    let of_system = slots::of_system(tx, &system_ids(changes)).await?;
     pause().await;
     write(tx, changes).await?;
     write_system(tx, changes).await?;
-    Ok(newer(changes, &held))
+    Ok(newer(changes, &held, &of_system))
 }
 
-/// Step 4.
-fn newer(changes: &[Change<'_>], held: &[Held]) -> Vec<Vec<Need>> {
-    let held: BTreeMap<DebugId, &Held> = held.iter().map(|slot| (slot.debug_id, slot)).collect();
-    let need =
-        |change: &Change<'_>| {
-            let images = change.arrival.images.iter();
-            images
-                .filter_map(|image| {
-                    let slot = held.get(&image.debug_id)?;
-                    (slot.generation > image.seen_generation && slot.quality > Quality::None).then_some(
-                        Need { debug_id: image.debug_id, generation: slot.generation, system: image.system },
-                    )
-                })
-                .collect()
-        };
-    changes.iter().map(need).collect()
+fn system_ids(changes: &[Change<'_>]) -> Vec<Uuid> {
+    let images = changes.iter().flat_map(|c| &c.arrival.images).filter(|image| image.system);
+    let ids: BTreeSet<Uuid> = images.map(|image| image.debug_id.uuid()).collect();
+    ids.into_iter().collect()
+}
+
+/// Step 4. A system image is answered by the system's symbols where there are any, else by the
+/// tenant's own: only what would answer is compared.
+fn newer(changes: &[Change<'_>], held: &[Held], of_system: &[Held]) -> Vec<Vec<Need>> {
+    fn answering(slots: &[Held]) -> BTreeMap<DebugId, u64> {
+        let answering = slots.iter().filter(|slot| slot.quality > Quality::None);
+        answering.map(|slot| (slot.debug_id, slot.generation)).collect()
+    }
+    let (own, of_system) = (answering(held), answering(of_system));
+    let need = |image: &ImageUse| {
+        let system = of_system.get(&image.debug_id).filter(|_| image.system);
+        let generation = *system.or_else(|| own.get(&image.debug_id))?;
+        let need = Need { debug_id: image.debug_id, generation, system: system.is_some() };
+        (generation > image.seen_generation).then_some(need)
+    };
+    changes.iter().map(|change| change.arrival.images.iter().filter_map(need).collect()).collect()
 }
 
 /// Step 3 for the app's own images: a row a report.
@@ -175,6 +182,39 @@ pub(crate) async fn newer_than_seen(
             generation: from_row(row.generation),
             system: false,
         };
+        needs.entry((row.report_id, row.variant)).or_default().push(need);
+    }
+    Ok(needs)
+}
+
+/// The same for system images, as far as the rows say: a row stands for all reports of a day, so
+/// this may name what a report has seen already. An answer then says that nothing got better.
+pub(crate) async fn newer_of_system(
+    tx: &mut TenantTx,
+    report_ids: &[Uuid],
+) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT r.report_id, r.variant, s.debug_id, s.generation, s.tenant <> $1 AS "system!"
+           FROM report_keys k
+           JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
+                         AND r.variant = k.variant
+           CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
+           JOIN system_waits w ON w.tenant = k.tenant AND w.debug_id = i.debug_id
+                              AND w.day = (r.received_at AT TIME ZONE 'UTC')::date
+           JOIN symbol_slots s ON s.tenant IN ($1, $3) AND s.debug_id = i.debug_id
+           WHERE k.tenant = $1 AND k.report_id = ANY ($2) AND s.quality > 0 AND s.generation > w.seen_generation
+           ORDER BY r.report_id, r.variant, s.debug_id, s.tenant"#,
+        tenant,
+        report_ids,
+        Owner::System.as_str()
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
+    for row in rows {
+        let debug_id = DebugId::from_uuid(row.debug_id);
+        let need = Need { debug_id, generation: from_row(row.generation), system: row.system };
         needs.entry((row.report_id, row.variant)).or_default().push(need);
     }
     Ok(needs)

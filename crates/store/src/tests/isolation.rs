@@ -109,7 +109,9 @@ async fn the_functions_answer_for_their_own_tenant_only() {
     fill(&database).await;
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     assert!(keys::list(&mut other).await.unwrap().is_empty());
-    assert!(symbols::list(&mut other, None, 10).await.unwrap().objects.is_empty());
+    assert!(
+        symbols::list(&mut other, &symbols::Filter::default(), None, 10).await.unwrap().objects.is_empty()
+    );
     let report = arrival(1).report_id;
     assert!(crate::queries::report::get(&mut other, report, 0).await.unwrap().is_none());
     // A lease is for one worker, and its end needs the tenant that it is of.

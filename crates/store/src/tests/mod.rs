@@ -9,4 +9,5 @@ mod ownership;
 mod positions;
 mod storing;
 mod symbols_and_uploads;
+mod system_symbols;
 mod work;

@@ -33,7 +33,7 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
     let jobs: Vec<_> = a.into_iter().chain(b).collect();
     database.wait(Duration::seconds(50));
     jobs::heartbeat(&database.store, &jobs[0], Duration::MINUTE).await.unwrap();
-    let mut tx = database.store.tenant(&jobs[1].tenant).await.unwrap();
+    let mut tx = database.store.owner(&jobs[1].owner).await.unwrap();
     jobs::complete(&mut tx, &jobs[1]).await.unwrap();
     tx.commit().await.unwrap();
     database.wait(Duration::seconds(20));
@@ -46,7 +46,7 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
         jobs::heartbeat(&database.store, lost, Duration::MINUTE).await,
         Err(StoreError::LeaseLost(_))
     ));
-    let mut tx = database.store.tenant(&lost.tenant).await.unwrap();
+    let mut tx = database.store.owner(&lost.owner).await.unwrap();
     assert!(matches!(jobs::complete(&mut tx, lost).await, Err(StoreError::LeaseLost(_))));
     assert!(matches!(jobs::fail(&mut tx, lost, "x", false).await, Err(StoreError::LeaseLost(_))));
 }
@@ -104,7 +104,7 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
     assert!(Relay::acquire(&database.store).await.unwrap().is_none());
     let first = relay.next(10).await.unwrap();
-    assert_eq!(first.iter().map(|u| u.tenant.as_str()).collect::<Vec<_>>(), ["acme", "umbrella"]);
+    assert_eq!(first.iter().map(|u| u.owner.as_str()).collect::<Vec<_>>(), ["acme", "umbrella"]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let limits = Limits { reports_per_second: 5, ..Limits::default() };
     let (changed, id) = tenants::change(&mut tx, "Acme", State::Suspended, &limits).await.unwrap().unwrap();

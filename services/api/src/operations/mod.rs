@@ -4,4 +4,5 @@ pub mod apps;
 pub mod keys;
 pub mod reports;
 pub mod symbols;
+pub mod system;
 pub mod tenants;

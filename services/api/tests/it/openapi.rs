@@ -5,7 +5,7 @@ use crate::world::{Answer, World};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use unslide_model::Scope;
+use unslide_model::{Owner, Scope};
 
 fn document() -> Value {
     serde_json::to_value(unslide_api::document()).unwrap()
@@ -113,6 +113,10 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let upload = world.post("/v1/symbols", key, file).await.expect(202);
     let upload = upload["id"].as_str().unwrap();
     let debug_id = crate::symbols::stored(world, "acme").await;
+    let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
+    let system_upload = world.post("/v1/system/symbols", key, file).await.expect(202);
+    let system_upload = system_upload["id"].as_str().unwrap();
+    let system_id = crate::symbols::stored_by(world, &Owner::System).await;
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
@@ -148,6 +152,17 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),
+        (
+            "upload_system_symbols",
+            Case::new("/v1/system/symbols", Foreign::Operators).body(Value::String("\u{cf}".to_owned())),
+        ),
+        (
+            "get_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/{system_upload}"), Foreign::Operators),
+        ),
+        ("list_system_symbols", Case::new("/v1/system/symbols", Foreign::Operators)),
+        ("get_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
+        ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
         ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
         ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
         (

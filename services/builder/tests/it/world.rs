@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use unslide_artifacts::{AliasMeta, ObjectStore, Put, keys};
 use unslide_builder::{Config, Error, Settings};
 use unslide_embedded::S3Endpoint;
-use unslide_model::{DebugId, Scoped, Secret, TenantId};
+use unslide_model::{DebugId, Owner, Scoped, Secret, TenantId};
 use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 use unslide_runtime::Host;
@@ -133,19 +133,30 @@ impl World {
 
     /// What the api does with an upload.
     pub async fn upload(&self, name: &str, bytes: &[u8]) -> Uuid {
-        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        self.upload_of(&Owner::Tenant(acme()), name, bytes).await
+    }
+
+    /// The same for any owner.
+    pub async fn upload_of(&self, owner: &Owner, name: &str, bytes: &[u8]) -> Uuid {
+        let mut tx = self.store.owner(owner).await.unwrap();
         let id = uploads::create(&mut tx, Some(name), None).await.unwrap();
         tx.commit().await.unwrap();
-        let key = keys::upload(&acme().scope(id));
+        let key = keys::upload(owner.own(id));
         let stored = self.objects.put_stream(&key, bytes, u64::MAX, &Put::default()).await.unwrap();
-        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        let mut tx = self.store.owner(owner).await.unwrap();
         assert!(uploads::received(&mut tx, id, stored.size, &stored.sha256).await.unwrap());
         tx.commit().await.unwrap();
         id
     }
 
     pub async fn wait(&self, id: Uuid) -> (Upload, Vec<UploadedObject>) {
-        let found = uploads::wait(&self.store, &acme(), id, Duration::from_secs(60)).await.unwrap().unwrap();
+        self.wait_of(&Owner::Tenant(acme()), id).await
+    }
+
+    /// The same for any owner.
+    pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (Upload, Vec<UploadedObject>) {
+        let found =
+            uploads::wait(&self.store, owner.clone(), id, Duration::from_secs(60)).await.unwrap().unwrap();
         assert!(found.0.status.is_final(), "{found:?}");
         found
     }

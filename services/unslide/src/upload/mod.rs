@@ -1,4 +1,5 @@
-//! `unslide upload`: finds dSYMs, sends what the server lacks, and waits until they are built.
+//! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and
+//! waits until they are built.
 
 mod find;
 mod send;
@@ -28,6 +29,10 @@ pub struct Arguments {
     /// In folders, take Mach-O files outside of dSYMs as well
     #[arg(long)]
     binaries: bool,
+    /// Upload symbols of an operating system, for all tenants: a DeviceSupport folder, the libraries
+    /// extracted from a dyld shared cache, or a folder of libraries. Needs an operator's key
+    #[arg(long)]
+    system: bool,
     /// Files that are sent at the same time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
@@ -38,9 +43,10 @@ pub struct Arguments {
 
 /// Uploads, and says of each file what became of it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (found, mut failed) = find::find(&arguments.paths, arguments.binaries);
+    let (found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
     boot::block_on(async {
         let client = Client::new(&arguments.server)?;
+        let client = if arguments.system { client.of_system() } else { client };
         let screen = Screen::new(found.len());
         let sent = futures::stream::iter(found).map(|found| {
             let (client, screen) = (client.clone(), &screen);
@@ -62,7 +68,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
             }
         }
         if new + known == 0 && failed.is_empty() {
-            return Err("no dSYM was found".into());
+            let what = if arguments.system { "Mach-O file" } else { "dSYM" };
+            return Err(format!("no {what} was found").into());
         }
         println!("{new} uploaded, {known} known before, {} failed", failed.len());
         for (path, reason) in &failed {

@@ -2,15 +2,13 @@
 
 use super::ListedReport;
 use crate::access::{Access, ReportsRead};
-use crate::input::{Query, parameter};
+use crate::input::{Query, parameter, time};
 use crate::page::{List, Page, PageQuery, foreign};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use unslide_store::cursor::ReportCursor;
 use unslide_store::queries::reports::{self, Filter};
 use utoipa::IntoParams;
@@ -110,12 +108,4 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Filter, Pr
         }
     }
     Ok(filter)
-}
-
-fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
-    // A plus in a query string is a space; a time zone is the only place for one.
-    let text = text.replace(' ', "+");
-    OffsetDateTime::parse(&text, &Rfc3339).map_err(|error| {
-        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
-    })
 }

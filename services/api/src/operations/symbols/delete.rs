@@ -6,7 +6,8 @@ use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::extract::State;
 use http::StatusCode;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Owner};
+use unslide_store::keys::Principal;
 use unslide_store::{audit, symbols};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -23,15 +24,31 @@ pub async fn delete_symbols(
     access: Access<SymbolsWrite>,
     Path(debug_id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    delete(&api, &access.principal, &Owner::Tenant(access.tenant().clone()), &debug_id).await
+}
+
+/// Deletes an owner's symbols for a debug id.
+///
+/// # Errors
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no debug id.
+pub async fn delete(
+    api: &Api,
+    actor: &Principal,
+    owner: &Owner,
+    debug_id: &str,
+) -> Result<StatusCode, Problem> {
+    let debug_id: DebugId = parameter("debug_id", debug_id)?;
+    let mut tx = api.store.owner(owner).await?;
     let deleted = symbols::delete(&mut tx, &debug_id).await?;
     let deleted =
         deleted.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
-    let actor = access.principal.key_id.to_string();
+    let actor = actor.key_id.to_string();
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    api.symcaches.forget(&access.tenant().scope(debug_id), deleted.generation);
+    match owner {
+        Owner::Tenant(tenant) => api.symcaches.forget(&tenant.scope(debug_id), deleted.generation),
+        Owner::System => api.symcaches.forget_system(debug_id, deleted.generation),
+    }
     Ok(StatusCode::NO_CONTENT)
 }

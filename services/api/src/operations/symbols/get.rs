@@ -8,7 +8,7 @@ use crate::state::Api;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
-use unslide_model::{DebugId, Quality};
+use unslide_model::{DebugId, Owner, Quality};
 use unslide_store::symbols;
 use utoipa::ToSchema;
 
@@ -39,8 +39,16 @@ pub async fn get_symbols(
     access: Access<SymbolsRead>,
     Path(debug_id): Path<String>,
 ) -> Result<Json<Symbols>, Problem> {
-    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    look(&api, &Owner::Tenant(access.tenant().clone()), &debug_id).await
+}
+
+/// An owner's symbols for a debug id.
+///
+/// # Errors
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no debug id.
+pub async fn look(api: &Api, owner: &Owner, debug_id: &str) -> Result<Json<Symbols>, Problem> {
+    let debug_id: DebugId = parameter("debug_id", debug_id)?;
+    let mut tx = api.store.owner(owner).await?;
     let found = symbols::get(&mut tx, &debug_id).await?;
     tx.rollback().await?;
     let found =

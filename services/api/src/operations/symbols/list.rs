@@ -2,14 +2,51 @@
 
 use super::ListedObject;
 use crate::access::{Access, SymbolsRead};
-use crate::input::Query;
+use crate::input::{Query, time};
 use crate::page::{List, Page, PageQuery, foreign};
-use crate::problem::{Problem, problems};
+use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::Json;
 use axum::extract::State;
+use serde::Deserialize;
+use unslide_model::{DebugId, Owner};
 use unslide_store::cursor::ObjectCursor;
-use unslide_store::symbols;
+use unslide_store::objects::Status;
+use unslide_store::symbols::{self, Filter};
+use utoipa::IntoParams;
+
+/// Longer names fit no file.
+const LONGEST: usize = 255;
+
+/// Which objects to list. What is absent does not matter.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SymbolQuery {
+    /// The file's name.
+    #[param(example = "Shop", max_length = 255)]
+    pub name: Option<String>,
+    /// The architecture.
+    #[param(example = "arm64", max_length = 255)]
+    pub arch: Option<String>,
+    /// `queued`, `building`, `ready`, `malformed` or `unsupported`.
+    pub status: Option<String>,
+    /// A debug id or how it begins, dashed or not, in any case.
+    #[param(example = "0f1e2d3c")]
+    pub debug_id: Option<String>,
+    /// First came at this time or later (RFC 3339).
+    #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
+    pub from: Option<String>,
+    /// First came before this time (RFC 3339).
+    #[param(format = DateTime)]
+    pub to: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 2048)]
+    pub cursor: Option<String>,
+}
 
 problems!(Failures: InvalidParameter);
 
@@ -17,24 +54,92 @@ problems!(Failures: InvalidParameter);
 ///
 /// Every object that was found in an upload, newest first.
 #[utoipa::path(get, path = "/v1/symbols", tag = "symbols", operation_id = "list_symbols",
-    params(PageQuery),
+    params(SymbolQuery),
     responses((status = 200, description = "A page of objects.", body = Page<ListedObject>), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn list_symbols(
     State(api): State<Api>,
     access: Access<SymbolsRead>,
-    Query(page): Query<PageQuery>,
+    Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ListedObject>>, Problem> {
-    let list = List::of(access.tenant(), "list_symbols", &());
+    list(&api, &Owner::Tenant(access.tenant().clone()), query).await
+}
+
+/// A page of an owner's objects.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`].
+pub async fn list(api: &Api, owner: &Owner, query: SymbolQuery) -> Result<Json<Page<ListedObject>>, Problem> {
+    let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
+    let filter = filter(query)?;
+    let list = List::of(owner, "list_symbols", &filter);
     let after = match &page.cursor {
         Some(cursor) => Some(ObjectCursor::read(&list.position(cursor)?).map_err(|_| foreign())?),
         None => None,
     };
-    let mut tx = api.store.tenant(access.tenant()).await?;
-    let found = symbols::list(&mut tx, after.as_ref(), page.limit()?).await?;
+    let limit = page.limit()?;
+    let mut tx = api.store.owner(owner).await?;
+    let found = symbols::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
     Ok(Json(Page {
         items: found.objects.into_iter().map(ListedObject::from).collect(),
         next_cursor: found.next.map(|next| list.cursor(&next.write())),
     }))
+}
+
+fn filter(query: SymbolQuery) -> Result<Filter, Problem> {
+    for (name, text) in [("name", &query.name), ("arch", &query.arch)] {
+        if text.as_ref().is_some_and(|text| text.len() > LONGEST || text.contains('\0')) {
+            let detail = format!("{name}: at most {LONGEST} bytes, none of them NUL");
+            return Err(Problem::new(Kind::InvalidParameter, detail));
+        }
+    }
+    Ok(Filter {
+        name: query.name,
+        arch: query.arch,
+        status: query.status.as_deref().map(status).transpose()?,
+        debug_ids: query.debug_id.as_deref().map(beginning).transpose()?,
+        from: query.from.as_deref().map(|text| time("from", text)).transpose()?,
+        to: query.to.as_deref().map(|text| time("to", text)).transpose()?,
+    })
+}
+
+fn status(text: &str) -> Result<Status, Problem> {
+    let all = [Status::Queued, Status::Building, Status::Ready, Status::Malformed, Status::Unsupported];
+    all.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+        Problem::new(
+            Kind::InvalidParameter,
+            "status: queued, building, ready, malformed or unsupported".to_owned(),
+        )
+    })
+}
+
+/// The lowest and the highest debug id that begins so.
+fn beginning(text: &str) -> Result<(DebugId, DebugId), Problem> {
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let wrong =
+        || Problem::new(Kind::InvalidParameter, "debug_id: 1 to 32 hexadecimal digits, dashed or not");
+    if digits.is_empty() || digits.len() > 32 || !digits.is_ascii() {
+        return Err(wrong());
+    }
+    let filled = |with: &str| format!("{digits}{}", with.repeat(32 - digits.len())).parse::<DebugId>();
+    Ok((filled("0").map_err(|_| wrong())?, filled("f").map_err(|_| wrong())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_a_debug_id_stands_for_all_that_begin_so() {
+        let (lowest, highest) = beginning("0F1E2d3c-4b").unwrap();
+        assert_eq!(lowest.to_string(), "0f1e2d3c-4b00-0000-0000-000000000000");
+        assert_eq!(highest.to_string(), "0f1e2d3c-4bff-ffff-ffff-ffffffffffff");
+        let whole = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        let (lowest, highest) = beginning(whole).unwrap();
+        assert_eq!((lowest.to_string().as_str(), lowest), (whole, highest));
+        for bad in ["", "-", "xyz", "é", &"0".repeat(33)] {
+            assert_eq!(beginning(bad).unwrap_err().kind(), Kind::InvalidParameter, "{bad}");
+        }
+    }
 }

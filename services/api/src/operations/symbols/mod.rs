@@ -1,11 +1,11 @@
 //! Symbols: uploads and what was found in them.
 
 mod check;
-mod delete;
-mod get;
-mod list;
-mod upload;
-mod upload_status;
+pub mod delete;
+pub mod get;
+pub mod list;
+pub mod upload;
+pub mod upload_status;
 
 use crate::state::Api;
 use serde::Serialize;

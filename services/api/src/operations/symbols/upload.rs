@@ -14,7 +14,7 @@ use axum::extract::State;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unslide_model::{ContentHash, TenantId};
+use unslide_model::{ContentHash, Owner, TenantId};
 use unslide_store::{Uuid, tenants};
 use utoipa::{IntoParams, ToSchema};
 
@@ -84,6 +84,23 @@ pub async fn upload_symbols(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
+    let limit = limit(&api, access.tenant()).await?;
+    let owner = Owner::Tenant(access.tenant().clone());
+    upload(api, owner, limit, query, &headers, body).await
+}
+
+/// Takes a request's files for an owner, each of at most `limit` bytes.
+///
+/// # Errors
+/// What is wrong with the request, or with a server that is needed.
+pub async fn upload(
+    api: Api,
+    owner: Owner,
+    limit: u64,
+    query: UploadQuery,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
     for (name, text) in [("name", &query.name), ("app", &query.app)] {
         if text.as_ref().is_some_and(|text| text.len() > 255 || text.contains('\0')) {
             return Err(Problem::new(
@@ -92,20 +109,18 @@ pub async fn upload_symbols(
             ));
         }
     }
-    let limit = limit(&api, access.tenant()).await?;
-    let chunks = Chunks::new(&headers, body, limit, api.limits.stall())?;
-    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
-    let announced = digest::announced(&headers)?;
+    let chunks = Chunks::new(headers, body, limit, api.limits.stall())?;
+    let boundary = multipart::boundary(headers, Kind::InvalidUpload)?;
+    let announced = digest::announced(headers)?;
     if announced.is_some() && boundary.is_some() {
         let detail = "a form's hash is not compared; send the file as the body, or no hash";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
     // In a task of its own, so that a client who goes away in the middle does not take with it what
     // notes the failure and clears the storage. The body then ends with an error.
-    let tenant = access.tenant().clone();
     let time = Duration::from_secs(api.limits.upload_seconds);
     let work = tokio::spawn(async move {
-        let file = File { tenant, name: query.name, app: query.app, announced, limit };
+        let file = File { owner, name: query.name, app: query.app, announced, limit };
         tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
         })

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::time::Instant;
-use unslide_model::ContentHash;
+use unslide_model::{ContentHash, Owner};
 use unslide_store::{Uuid, uploads};
 use utoipa::{IntoParams, ToSchema};
 
@@ -127,18 +127,26 @@ pub async fn get_upload(
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    let id: Uuid = parameter("id", &id)?;
+    status(&api, &Owner::Tenant(access.tenant().clone()), &id, &query).await
+}
+
+/// An owner's upload, after the wait that is asked for.
+///
+/// # Errors
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id or no time.
+pub async fn status(api: &Api, owner: &Owner, id: &str, query: &WaitQuery) -> Result<Json<Upload>, Problem> {
+    let id: Uuid = parameter("id", id)?;
     let longest = Duration::from_secs(api.limits.wait_seconds);
     let wait = query.wait.as_deref().map(read_wait).transpose()?.unwrap_or_default().min(longest);
     let end = Instant::now() + wait;
     // Heard from before the first look on, so that no change falls between the two.
     let mut news = api.uploads.subscribe(id);
     loop {
-        let mut tx = api.store.tenant(access.tenant()).await?;
+        let mut tx = api.store.owner(owner).await?;
         let found = uploads::get(&mut tx, id).await?;
         tx.rollback().await?;
         let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
-        if crate::receive::abandon(&api, access.tenant(), &found.0).await? {
+        if crate::receive::abandon(api, owner, &found.0).await? {
             continue;
         }
         let left = end.saturating_duration_since(Instant::now());

@@ -1,0 +1,111 @@
+//! Whose symbols: a tenant's own, or the operating systems', which operators keep for all tenants.
+
+use crate::{IdError, Scoped, TenantId};
+use std::fmt;
+
+/// The system's name in rows. No slug begins so.
+const SYSTEM: &str = "~system";
+
+/// The owner of symbols, uploads and the work on them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// A tenant.
+    Tenant(TenantId),
+    /// Nobody's and everybody's: operators write, all tenants read.
+    System,
+}
+
+impl Owner {
+    /// The owner's name in rows: the tenant's slug, or a word that can be no slug.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Owner::Tenant(tenant) => tenant.as_str(),
+            Owner::System => SYSTEM,
+        }
+    }
+
+    /// Reads what [`Owner::as_str`] gives.
+    ///
+    /// # Errors
+    /// [`IdError::Tenant`] where the text is neither a slug nor the system's name.
+    pub fn read(text: &str) -> Result<Owner, IdError> {
+        if text == SYSTEM { Ok(Owner::System) } else { TenantId::new(text).map(Owner::Tenant) }
+    }
+
+    /// The tenant; `None` for the system.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Owner::Tenant(tenant) => Some(tenant),
+            Owner::System => None,
+        }
+    }
+
+    /// Puts an id under this owner.
+    #[must_use]
+    pub fn own<T>(&self, id: T) -> Owned<T> {
+        Owned { owner: self.clone(), id }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<TenantId> for Owner {
+    fn from(tenant: TenantId) -> Owner {
+        Owner::Tenant(tenant)
+    }
+}
+
+impl From<&TenantId> for Owner {
+    fn from(tenant: &TenantId) -> Owner {
+        Owner::Tenant(tenant.clone())
+    }
+}
+
+/// An id and the owner that it belongs to, where that may be the system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owned<T> {
+    /// The owner.
+    pub owner: Owner,
+    /// The id within the owner.
+    pub id: T,
+}
+
+impl<T> From<Scoped<T>> for Owned<T> {
+    fn from(scoped: Scoped<T>) -> Owned<T> {
+        Owned { owner: Owner::Tenant(scoped.tenant), id: scoped.id }
+    }
+}
+
+impl<T: Clone> From<&Scoped<T>> for Owned<T> {
+    fn from(scoped: &Scoped<T>) -> Owned<T> {
+        scoped.clone().into()
+    }
+}
+
+impl<T: Clone> From<&Owned<T>> for Owned<T> {
+    fn from(owned: &Owned<T>) -> Owned<T> {
+        owned.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_name_is_no_tenants() {
+        assert!(TenantId::new(Owner::System.as_str()).is_err());
+        let acme = Owner::Tenant(TenantId::new("acme").unwrap());
+        for owner in [acme, Owner::System] {
+            assert_eq!(Owner::read(owner.as_str()), Ok(owner));
+        }
+        assert_eq!(Owner::read("system").unwrap().tenant().map(TenantId::as_str), Some("system"));
+        assert!(Owner::read("~other").is_err() && Owner::read("").is_err());
+    }
+}

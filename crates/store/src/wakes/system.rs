@@ -1,0 +1,217 @@
+//! Waking for system symbols, which concern the reports of all tenants.
+//!
+//! Nearly every report refers to the same system images, so their slots are not held one by one:
+//! one lock of the database stands for all of them, which indexers share and a publisher has alone.
+//! Operators load symbols by the thousand: each upload notes what came, and one job, which waits
+//! until no upload is under way, goes through the reports once for all of it.
+
+use super::{Last, ask_all, of_day};
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row, to_row32};
+use crate::outbox::Need;
+use crate::{OwnerTx, Result, Store, StoreError, TenantTx, Uuid};
+use std::collections::BTreeMap;
+use time::{Date, Duration};
+use unslide_model::{DebugId, TenantId};
+
+/// The lock that stands for all slots of the system.
+const LOCK: i64 = 0x756e_736c_6964_6532;
+/// From an upload to the job that wakes: what comes in between is one job's.
+const PAUSE: Duration = Duration::seconds(2);
+/// Debug ids that one job takes on.
+const MOST: i64 = 5_000;
+
+/// Waits until no publisher of system symbols is ahead, and makes later ones wait for this
+/// transaction: what it then reads of the system's slots stays so until its waits are committed.
+pub(crate) async fn hold_publishers(tx: &mut OwnerTx) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(LOCK).execute(tx.parts().0).await?;
+    Ok(())
+}
+
+/// The other side: waits until the waits of all who read the slots before are committed.
+pub(crate) async fn hold_indexers(tx: &mut OwnerTx) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
+    Ok(())
+}
+
+/// Notes that system symbols came, and makes sure that a job will look for who waits.
+pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -> Result<()> {
+    let (connection, owner, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO system_wakes AS w (debug_id, generation) VALUES ($1, $2)
+         ON CONFLICT (debug_id) DO UPDATE SET generation = greatest(w.generation, EXCLUDED.generation)",
+        debug_id.uuid(),
+        to_row(generation)
+    )
+    .execute(&mut *connection)
+    .await?;
+    // Locked: a job that begins right now is waited for, and then no longer counts as one that will
+    // see this; one that is locked first begins after this is committed.
+    let queued = sqlx::query_scalar!(
+        "SELECT id FROM jobs WHERE tenant = $1 AND kind = 'wake_system' AND status = 'queued' LIMIT 1 FOR UPDATE",
+        owner
+    )
+    .fetch_optional(connection)
+    .await?;
+    if queued.is_none() {
+        jobs::add_later(tx, &Work::WakeSystem, PAUSE).await?;
+    }
+    Ok(())
+}
+
+/// System symbols that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// Its slot's generation.
+    pub generation: u64,
+}
+
+/// What came since the last job was done, as its slots say now.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
+    let (connection, owner, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT w.debug_id, s.generation FROM system_wakes w
+         JOIN symbol_slots s ON s.tenant = $1 AND s.debug_id = w.debug_id
+         WHERE s.quality > 0 ORDER BY w.debug_id LIMIT $2",
+        owner,
+        MOST
+    )
+    .fetch_all(connection)
+    .await?;
+    let arrived =
+        |row: (Uuid, i64)| Arrived { debug_id: DebugId::from_uuid(row.0), generation: from_row(row.1) };
+    Ok(rows.into_iter().map(|row| arrived((row.debug_id, row.generation))).collect())
+}
+
+/// Forgets what every tenant was asked about, and what was taken away again meanwhile. True where
+/// something is left to do.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
+    let (ids, generations) = columns(arrived);
+    let (connection, owner, _) = tx.parts();
+    sqlx::query!(
+        "DELETE FROM system_wakes w USING unnest($1::uuid[], $2::bigint[]) AS d (debug_id, generation)
+         WHERE w.debug_id = d.debug_id AND w.generation <= d.generation",
+        &ids,
+        &generations
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM system_wakes w USING symbol_slots s
+         WHERE s.tenant = $1 AND s.debug_id = w.debug_id AND s.quality = 0 AND s.generation >= w.generation",
+        owner
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM system_wakes) AS "any!""#)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// The tenants of which a report lacks one of these, by slug.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn tenants(
+    store: &Store,
+    arrived: &[Arrived],
+    after: Option<&TenantId>,
+    limit: u32,
+) -> Result<Vec<TenantId>> {
+    let (ids, generations) = columns(arrived);
+    let rows = sqlx::query_scalar!(
+        r#"SELECT tenant AS "tenant!" FROM unslide_system_waits_tenants($1, $2, $3, $4)"#,
+        &ids,
+        &generations,
+        after.map_or("", TenantId::as_str),
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    rows.iter().map(|slug| TenantId::new(slug).map_err(|e| StoreError::corrupt("system_waits", e))).collect()
+}
+
+/// Where the wake of one tenant's reports goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    day: Date,
+    /// None: the day is done, and an earlier one follows.
+    last: Option<Last>,
+}
+
+/// What a page did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// How many requests were made.
+    pub requested: u64,
+    /// Where to go on; `None` when the tenant's reports are done.
+    pub next: Option<Cursor>,
+}
+
+/// Asks for the next `limit` reports of a tenant that lack one of these, the newest first, each once
+/// for all that it lacks. Commit after each page. What was done is noted day by day: begun anew, it
+/// goes on with the days that are left.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn page(tx: &mut TenantTx, arrived: &[Arrived], from: Option<Cursor>, limit: u32) -> Result<Page> {
+    let (ids, generations) = columns(arrived);
+    let (connection, tenant, _) = tx.parts();
+    let day = sqlx::query!(
+        r#"SELECT w.day, array_agg(w.debug_id) AS "debug_ids!"
+           FROM system_waits w
+           JOIN unnest($2::uuid[], $3::bigint[]) AS n (debug_id, generation) ON n.debug_id = w.debug_id
+           WHERE w.tenant = $1 AND w.seen_generation < n.generation
+             AND ($4::date IS NULL OR w.day < $4 OR w.day = $4 AND $5)
+           GROUP BY w.day ORDER BY w.day DESC LIMIT 1"#,
+        tenant,
+        &ids,
+        &generations,
+        from.map(|cursor| cursor.day),
+        from.is_some_and(|cursor| cursor.last.is_some())
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(day) = day else { return Ok(Page { requested: 0, next: None }) };
+    let last = from.filter(|cursor| cursor.day == day.day).and_then(|cursor| cursor.last);
+    let found = of_day(tx, day.day, &day.debug_ids, last, limit).await?;
+    let newest: BTreeMap<Uuid, u64> = arrived.iter().map(|a| (a.debug_id.uuid(), a.generation)).collect();
+    let requested = ask_all(tx, &found, |found| {
+        let lacks = found.system_images.iter().filter(|id| day.debug_ids.contains(id));
+        let need = |id: &Uuid| {
+            let generation = *newest.get(id)?;
+            Some(Need { debug_id: DebugId::from_uuid(*id), generation, system: true })
+        };
+        Some(lacks.filter_map(need).collect())
+    })
+    .await?;
+    let full = found.last().filter(|_| found.len() >= usize::try_from(limit).unwrap_or(usize::MAX));
+    if full.is_none() {
+        let (connection, tenant, _) = tx.parts();
+        sqlx::query!(
+            "UPDATE system_waits w SET seen_generation = n.generation
+             FROM unnest($3::uuid[], $4::bigint[]) AS n (debug_id, generation)
+             WHERE w.tenant = $1 AND w.day = $2 AND w.debug_id = n.debug_id AND w.seen_generation < n.generation",
+            tenant,
+            day.day,
+            &ids,
+            &generations
+        )
+        .execute(connection)
+        .await?;
+    }
+    let last = full.map(super::Waiting::place);
+    Ok(Page { requested, next: Some(Cursor { day: day.day, last }) })
+}
+
+fn columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
+    arrived.iter().map(|a| (a.debug_id.uuid(), to_row(a.generation))).unzip()
+}
