@@ -36,7 +36,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE w.tenant > after ORDER BY 1 LIMIT how_many
 $$;
 
--- Programs of before know no owner but tenants: what is the system's is not given to them.
+-- Programs of before know no owner but tenants: what is the system's is not given to them. Of a deleted tenant's jobs
+-- the one that erases it is all that is left.
 CREATE OR REPLACE FUNCTION unslide_jobs_lease(kinds text[], worker text, at timestamptz, until timestamptz, how_many integer)
 RETURNS SETOF jobs
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
@@ -46,6 +47,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE id IN (
         SELECT id FROM jobs
         WHERE kind = ANY (kinds) AND tenant <> '~system'
+          AND (kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = jobs.tenant AND t.state = 'deleted'))
           AND (status = 'queued' AND run_at <= at OR status = 'running' AND lease_until < at)
         ORDER BY run_at, id
         LIMIT how_many
@@ -62,6 +64,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE id IN (
         SELECT id FROM jobs
         WHERE kind = ANY (kinds)
+          AND (kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = jobs.tenant AND t.state = 'deleted'))
           AND (status = 'queued' AND run_at <= at OR status = 'running' AND lease_until < at)
         ORDER BY run_at, id
         LIMIT how_many

@@ -185,8 +185,8 @@ async fn system_symbols_are_the_operators_and_lie_apart_from_every_tenants() {
     let own = own["id"].as_str().unwrap();
     assert_eq!(world.objects("acme").await, [format!("t/acme/uploads/{own}")]);
     let page = world.bucket().await.list(&keys::system_prefix(), None, 10).await.unwrap();
-    let stored: Vec<String> = page.entries.into_iter().map(|entry| entry.key.to_string()).collect();
-    assert_eq!(stored, [format!("system/uploads/{id}")]);
+    let kept: Vec<String> = page.entries.into_iter().map(|entry| entry.key.to_string()).collect();
+    assert_eq!(kept, [format!("system/uploads/{id}")]);
     // Looked at and deleted by operators; a tenant with the same debug id keeps its own.
     let debug_id = stored_by(&world, &Owner::System).await;
     stored(&world, "acme").await;
