@@ -11,6 +11,7 @@ mod producer;
 mod record;
 pub mod scan;
 mod settings;
+mod spread;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub use positioned::{BatchLimits, PositionedBatch, PositionedConsumer};
 pub use producer::{Delivered, Producer};
 pub use record::{Headers, OutRecord, Record, RecordRef};
 pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
+pub use spread::{Place, SpreadConsumer};
 pub use tail::{TailEvent, TailProgress, TailReader};
-pub use topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts};
+pub use topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};

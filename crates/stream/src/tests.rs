@@ -2,8 +2,8 @@
 
 use crate::admin::{self, Created};
 use crate::{
-    BatchLimits, OutRecord, PositionedConsumer, Producer, Settings, StreamError, TailEvent, TailReader,
-    topic_facts,
+    BatchLimits, OutRecord, PositionedConsumer, Producer, Settings, SpreadConsumer, StreamError, TailEvent,
+    TailReader, topic_facts, topics_facts,
 };
 use parking_lot::Mutex;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
@@ -253,5 +253,57 @@ async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
     assert!(matches!(refused, Err(StreamError::TooLarge { bytes, .. }) if bytes > 2 << 20), "{refused:?}");
     let over = producer.send(&OutRecord::to(topic.as_str(), vec![0; settings.max_output_bytes() + 1])).await;
     assert!(matches!(over, Err(StreamError::TooLarge { .. })), "{over:?}");
+    admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_reader_takes_several_topics_and_knows_when_it_is_through() {
+    let settings = installation().await;
+    let names = settings.topics();
+    let (output, ledger): (Arc<str>, Arc<str>) = (names.output.as_str().into(), names.ledger.as_str().into());
+    fill(&settings, &output, 0, &["a", "b", "c"]);
+    fill(&settings, &ledger, 0, &["x", "y"]);
+    // A transaction leaves a marker at the end, which no reader ever gets.
+    let mut config = settings.producer();
+    config.set("transactional.id", format!("{ledger}.t"));
+    let producer: BaseProducer = config.create().unwrap();
+    let wait = Duration::from_secs(10);
+    producer.init_transactions(wait).unwrap();
+    producer.begin_transaction().unwrap();
+    let record: BaseRecord<'_, (), str> = BaseRecord::to(&ledger).partition(0).payload("z");
+    producer.send(record).map_err(|(e, _)| e).unwrap();
+    producer.commit_transaction(wait).unwrap();
+
+    let places = [(output, 0), (ledger, 0)];
+    let mut reader = SpreadConsumer::open(&settings, places.iter().zip([1, 0])).unwrap();
+    let small = reader.next_batch(BatchLimits { bytes: 2, ..LIMITS }).await.unwrap();
+    let mut read = texts(&small);
+    assert_eq!(read.len(), 2);
+    let mut passed = vec![None; 2];
+    for _ in 0..60 {
+        read.extend(texts(&reader.next_batch(LIMITS).await.unwrap()));
+        passed = places.iter().map(|place| reader.passed(place)).collect();
+        if passed == [Some(3), Some(4)] {
+            break;
+        }
+        assert!(passed[0] <= Some(3) && passed[1] <= Some(4), "{passed:?}");
+    }
+    assert_eq!(passed, [Some(3), Some(4)]);
+    read.sort();
+    assert_eq!(read, ["b", "c", "x", "y", "z"]);
+    let facts =
+        topics_facts(&settings, vec![names.output.clone(), "no.such.topic".to_owned()]).await.unwrap();
+    assert_eq!(facts[0].as_ref().unwrap().partitions[0].end, 3);
+    assert!(matches!(&facts[1], Err(StreamError::NoTopic(name)) if name == "no.such.topic"));
+    // Beyond the log's end there is nothing to be read, and nothing is skipped for it.
+    let mut beyond = SpreadConsumer::open(&settings, places.iter().zip([9, 0])).unwrap();
+    let mut outcome = Ok(Vec::new());
+    for _ in 0..20 {
+        outcome = beyond.next_batch(LIMITS).await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    assert!(outcome.is_err(), "{outcome:?}");
     admin::delete(&settings).await.unwrap();
 }

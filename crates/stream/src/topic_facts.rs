@@ -3,7 +3,6 @@
 use crate::client::{ASK, Logging};
 use crate::error::StreamError;
 use crate::settings::Settings;
-use rdkafka::ClientConfig;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -52,15 +51,29 @@ pub struct TopicFacts {
 /// # Errors
 /// [`StreamError::NoTopic`], or what Kafka said.
 pub async fn topic_facts(settings: &Settings, topic: &str) -> Result<TopicFacts, StreamError> {
-    let config = settings.checked()?.base();
-    let name = topic.to_owned();
-    let asked = tokio::task::spawn_blocking(move || ask(&config, &name));
-    asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
+    let mut all = topics_facts(settings, vec![topic.to_owned()]).await?;
+    all.pop().unwrap_or_else(|| Err(StreamError::NoTopic(topic.to_owned())))
 }
 
-fn ask(config: &ClientConfig, topic: &str) -> Result<TopicFacts, StreamError> {
-    let client: BaseConsumer<Logging> =
-        config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a client", e))?;
+/// Asks Kafka what each of some topics is, over one connection; the answers are in the same order,
+/// each as [`topic_facts`] would give it.
+///
+/// # Errors
+/// [`StreamError::Settings`], or where no client can be made.
+pub async fn topics_facts(
+    settings: &Settings,
+    topics: Vec<String>,
+) -> Result<Vec<Result<TopicFacts, StreamError>>, StreamError> {
+    let config = settings.checked()?.base();
+    let asked = tokio::task::spawn_blocking(move || {
+        let client: BaseConsumer<Logging> =
+            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making a client", e))?;
+        Ok(topics.iter().map(|topic| ask(&client, topic)).collect())
+    });
+    asked.await.map_err(|_| StreamError::Ended("topics".to_owned()))?
+}
+
+fn ask(client: &BaseConsumer<Logging>, topic: &str) -> Result<TopicFacts, StreamError> {
     let metadata = client
         .fetch_metadata(Some(topic), ASK)
         .map_err(|e| StreamError::kafka(format!("asking for {topic}"), e))?;
@@ -74,7 +87,7 @@ fn ask(config: &ClientConfig, topic: &str) -> Result<TopicFacts, StreamError> {
         return Err(StreamError::NoTopic(topic.to_owned()));
     }
     numbers.sort_unstable();
-    let id = topic_id(&client, topic)?;
+    let id = topic_id(client, topic)?;
     let partitions = numbers
         .into_iter()
         .map(|partition| {

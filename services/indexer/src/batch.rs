@@ -11,7 +11,10 @@ use unslide_runtime::{CpuError, Host};
 use unslide_store::positions::{self, Position};
 use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
 use unslide_store::{Store, StoreError, partitions, requests, tenants};
-use unslide_stream::{Record, RecordRef};
+use unslide_stream::{Place, Record, RecordRef};
+
+/// The positions of what a reader reads.
+pub type Positions = BTreeMap<Place, Position>;
 
 /// Records that one job of the CPU pool reads.
 const RECORDS_A_JOB: usize = 16;
@@ -128,7 +131,7 @@ impl Batches {
     pub async fn store(
         &mut self,
         items: Vec<Item>,
-        positions: &mut BTreeMap<i32, Position>,
+        positions: &mut Positions,
         effects: Effects,
     ) -> Result<(), StoreError> {
         let mut parts = vec![items];
@@ -176,7 +179,7 @@ impl Batches {
     async fn attempt(
         &mut self,
         items: &[Item],
-        positions: &mut BTreeMap<i32, Position>,
+        positions: &mut Positions,
         effects: Effects,
     ) -> Result<Tally, StoreError> {
         let keep_from = self.keep_from();
@@ -184,14 +187,14 @@ impl Batches {
         let mut tally = Tally::default();
         let mut tx = self.store.batch().await?;
         // The positions first: a reader that lost its partition finds out before it does any work.
-        let mut moved: BTreeMap<i32, i64> = BTreeMap::new();
+        let mut moved: BTreeMap<Place, i64> = BTreeMap::new();
         for item in items {
-            moved.insert(item.at.partition, item.at.offset + 1);
+            moved.insert((item.at.topic.clone(), item.at.partition), item.at.offset + 1);
         }
-        for (partition, next) in &moved {
-            let position = positions.get(partition).ok_or_else(|| StoreError::Fenced {
-                topic: items.first().map(|item| item.at.topic.to_string()).unwrap_or_default(),
-                partition: *partition,
+        for (place, next) in &moved {
+            let position = positions.get(place).ok_or_else(|| StoreError::Fenced {
+                topic: place.0.to_string(),
+                partition: place.1,
                 expected: *next,
             })?;
             positions::advance(&mut tx, position, *next).await?;
@@ -263,8 +266,8 @@ impl Batches {
             tally.unreadable += 1;
         }
         tx.commit().await?;
-        for (partition, next) in moved {
-            if let Some(position) = positions.get_mut(&partition) {
+        for (place, next) in moved {
+            if let Some(position) = positions.get_mut(&place) {
                 position.next_offset = next;
             }
         }

@@ -9,6 +9,7 @@ mod answers;
 mod batch;
 mod config;
 mod enriched;
+mod holding;
 mod metrics;
 mod reader;
 mod run;

@@ -1,8 +1,10 @@
-//! Reads one topic: shares its partitions with the other indexers, goes on from the stored
+//! Reads one topic, or one and those of tenants: shares their partitions with the other indexers, goes on from the stored
 //! positions, and stores what comes.
 
-use crate::batch::{self, Batches, Content, causes};
+use crate::batch::{self, Batches, Content, Item, Positions, Said, causes};
 use crate::config::Settings;
+use crate::enriched::Unreadable;
+use crate::holding::{Holding, Lease, Topics};
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
-use unslide_store::positions::{self, Position};
+use unslide_store::positions;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{
-    BatchLimits, PositionedBatch, PositionedConsumer, StreamError, TopicFacts, topic_facts,
-};
+use unslide_stream::{BatchLimits, Place, Record, SpreadConsumer, StreamError};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(15);
 
 /// Why a reader cannot go on.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub enum Trouble {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -86,9 +87,12 @@ impl State {
     }
 }
 
-/// A reader of one topic.
+/// A reader of one topic, and of tenants' topics of the same kind.
 pub struct Reader {
-    topic: String,
+    topics: Topics,
+    names: TopicNames,
+    /// Topics of which this reader may have leases.
+    leased: Mutex<BTreeSet<String>>,
     content: Content,
     owner: String,
     settings: Settings,
@@ -103,7 +107,7 @@ impl Reader {
     /// A reader that has not begun.
     #[expect(clippy::too_many_arguments, reason = "everything that the reader lives in, named at one place")]
     pub fn new(
-        topic: String,
+        topics: Topics,
         content: Content,
         owner: String,
         settings: Settings,
@@ -112,7 +116,9 @@ impl Reader {
         host: Host,
         metrics: Metrics,
     ) -> Reader {
-        Reader { topic, content, owner, settings, kafka, store, host, metrics, state: State::new() }
+        let (names, leased) = (kafka.topics(), Mutex::default());
+        let state = State::new();
+        Reader { topics, names, leased, content, owner, settings, kafka, store, host, metrics, state }
     }
 
     /// How it does.
@@ -122,21 +128,22 @@ impl Reader {
 
     /// Reads until the shutdown begins, whatever goes wrong meanwhile.
     pub async fn run(self) {
+        let topic = &self.topics.shared;
         while !self.host.shutdown.is_begun() {
             let Err(trouble) = self.session().await else { continue };
             if let Trouble::Store(StoreError::Fenced { .. }) = trouble {
                 // Another indexer has the partition, or an operator moved the position.
                 self.metrics.fenced.inc();
-                tracing::warn!(kafka.topic = self.topic, error = %trouble, "a batch was given up");
+                tracing::warn!(kafka.topic = topic, error = %trouble, "a batch was given up");
                 continue;
             }
             let text = causes(&trouble);
             let pause = if trouble.needs_operator() {
-                tracing::error!(kafka.topic = self.topic, error = text, "the indexer does not read on");
+                tracing::error!(kafka.topic = topic, error = text, "the indexer does not read on");
                 LONG_PAUSE
             } else {
                 self.metrics.retries.inc();
-                tracing::warn!(kafka.topic = self.topic, error = text, "reading failed and is tried again");
+                tracing::warn!(kafka.topic = topic, error = text, "reading failed and is tried again");
                 PAUSE
             };
             *self.state.trouble.lock() = Some(text);
@@ -145,107 +152,98 @@ impl Reader {
                 () = self.host.shutdown.begun() => {}
             }
         }
-        if let Err(error) = positions::give_up(&self.store, &self.topic, &self.owner).await {
-            tracing::warn!(
-                kafka.topic = self.topic,
-                error = causes(&error),
-                "leases stay until they run out"
-            );
+        let leased = std::mem::take(&mut *self.leased.lock());
+        for topic in leased {
+            if let Err(error) = positions::give_up(&self.store, &topic, &self.owner).await {
+                tracing::warn!(kafka.topic = topic, error = causes(&error), "leases stay until they run out");
+            }
         }
     }
 
-    async fn share(&self, facts: &TopicFacts) -> Result<Vec<i32>, StoreError> {
-        let partitions = facts.partitions.iter().map(|p| p.partition + 1).max().unwrap_or(0);
-        let lease = time::Duration::seconds(i64::try_from(self.settings.lease_seconds).unwrap_or(i64::MAX));
-        positions::share(&self.store, &self.topic, partitions, &self.owner, lease).await
-    }
-
-    /// The positions of these partitions, each checked against what the log holds.
-    async fn positions(&self, facts: &TopicFacts, mine: &[i32]) -> Result<BTreeMap<i32, Position>, Trouble> {
-        let mut found = BTreeMap::new();
-        for held in facts.partitions.iter().filter(|p| mine.contains(&p.partition)) {
-            let first = Position {
-                topic: self.topic.clone(),
-                partition: held.partition,
-                topic_id: facts.id.to_string(),
-                next_offset: held.start,
-            };
-            let position = positions::begin(&self.store, &first).await?;
-            if position.topic_id != first.topic_id {
-                let (topic, was, is) = (first.topic, position.topic_id, first.topic_id);
-                return Err(Trouble::OtherTopic { topic, was, is });
-            }
-            if !(held.start..=held.end).contains(&position.next_offset) {
-                return Err(Trouble::OutOfRange {
-                    topic: first.topic,
-                    partition: held.partition,
-                    offset: position.next_offset,
-                    start: held.start,
-                    end: held.end,
-                });
-            }
-            found.insert(held.partition, position);
-        }
-        Ok(found)
-    }
-
-    /// Reads until the partitions change hands, something fails, or the shutdown begins.
+    /// Reads until the topics or their partitions change hands, something fails, or the shutdown begins.
     async fn session(&self) -> Result<(), Trouble> {
-        let mut facts = topic_facts(&self.kafka, &self.topic).await?;
-        let mine = self.share(&facts).await?;
-        let mut positions = self.positions(&facts, &mine).await?;
-        self.metrics.reading(&self.topic, mine.len());
-        let ends: BTreeMap<i32, i64> = facts.partitions.iter().map(|p| (p.partition, p.end)).collect();
-        let mut behind: BTreeSet<i32> =
-            positions.iter().filter(|(p, at)| ends.get(p) > Some(&at.next_offset)).map(|(p, _)| *p).collect();
-        self.state.caught_up.store(behind.is_empty(), Ordering::SeqCst);
-        *self.state.trouble.lock() = None;
-        tracing::info!(kafka.topic = self.topic, kafka.partitions = ?mine, "reading");
-        let starts: Vec<(i32, i64)> = positions.iter().map(|(p, at)| (*p, at.next_offset)).collect();
-        let mut consumer = match starts.as_slice() {
-            [] => None,
-            starts => Some(PositionedConsumer::open(&self.kafka, &self.topic, starts).await?),
+        let seconds = i64::try_from(self.settings.lease_seconds).unwrap_or(i64::MAX);
+        let lease = Lease { store: &self.store, owner: &self.owner, time: time::Duration::seconds(seconds) };
+        let topics = self.topics.now(&self.kafka).await?;
+        self.leased.lock().extend(topics.iter().cloned());
+        let mut holding = Holding::take(&self.kafka, &topics, &lease).await?;
+        let mut positions = std::mem::take(&mut holding.positions);
+        for (topic, trouble) in &holding.troubles {
+            tracing::error!(kafka.topic = &**topic, error = causes(trouble), "a topic is not read");
+        }
+        // One tenant's topic must not keep the others' requests back.
+        let whole = holding.troubles.iter().all(|(topic, _)| **topic != *self.topics.shared);
+        let troubles: Vec<String> = holding.troubles.iter().map(|(_, trouble)| causes(trouble)).collect();
+        self.metrics.reading(&self.topics.shared, positions.len());
+        let ends: BTreeMap<Place, i64> = holding.ends(&positions).collect();
+        let mut behind: BTreeSet<Place> = positions
+            .iter()
+            .filter(|(place, at)| ends.get(*place) > Some(&at.next_offset))
+            .map(|(place, _)| place.clone())
+            .collect();
+        self.state.caught_up.store(behind.is_empty() && whole, Ordering::SeqCst);
+        *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
+        tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
+        let mut consumer = match positions.is_empty() {
+            true => None,
+            false => {
+                let starts = positions.iter().map(|(place, at)| (place, at.next_offset));
+                Some(SpreadConsumer::open(&self.kafka, starts)?)
+            }
         };
         let mut batches = Batches::new(self.store.clone(), self.metrics.clone(), self.settings.keep_days);
         let third = Duration::from_secs(self.settings.lease_seconds) / 3;
-        let (mut shared, mut looked) = (Instant::now(), Instant::now());
+        let begun = Instant::now();
+        let (mut shared, mut looked, mut listed) = (begun, begun, begun);
+        let refresh = Duration::from_millis(self.kafka.topic_refresh_milliseconds);
         while !self.host.shutdown.is_begun() {
+            if !troubles.is_empty() && begun.elapsed() >= LONG_PAUSE {
+                // An operator may have put it right.
+                return Ok(());
+            }
+            if self.topics.tenants && listed.elapsed() >= refresh {
+                listed = Instant::now();
+                if self.topics.now(&self.kafka).await? != topics {
+                    return Ok(());
+                }
+            }
             if shared.elapsed() >= third {
                 shared = Instant::now();
-                if self.share(&facts).await? != mine {
+                if !holding.keep(&lease).await? {
                     return Ok(());
                 }
             }
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
-                let now = topic_facts(&self.kafka, &self.topic).await?;
-                if now.id != facts.id || now.partitions.len() != facts.partitions.len() {
+                if !holding.look(&self.kafka).await? {
                     return Ok(());
                 }
-                facts = now;
-                self.report_lag(&facts, &positions);
+                self.report_lag(&holding, &positions, consumer.as_ref());
             }
             let Some(consumer) = &mut consumer else {
                 tokio::select! {
-                    () = tokio::time::sleep(third) => {}
+                    () = tokio::time::sleep(third.min(refresh)) => {}
                     () = self.host.shutdown.begun() => {}
                 }
                 continue;
             };
-            let batch = consumer
+            let records = consumer
                 .next_batch(BatchLimits {
                     records: self.settings.batch_records,
                     bytes: self.settings.batch_bytes,
                     wait: self.settings.batch_wait(),
                 })
                 .await?;
-            let ended = batch.ends.clone();
-            self.store_batch(batch, &mut batches, &mut positions, !behind.is_empty()).await?;
+            self.store_batch(records, &mut batches, &mut positions, !behind.is_empty()).await?;
             if !behind.is_empty() {
-                let there = |p: &i32| positions.get(p).map(|at| at.next_offset) >= ends.get(p).copied();
-                behind.retain(|p| !ended.contains(p) && !there(p));
-                if behind.is_empty() {
-                    tracing::info!(kafka.topic = self.topic, "caught up with the log's end at the start");
+                let at =
+                    |place: &Place| positions.get(place).map(|at| at.next_offset).max(consumer.passed(place));
+                behind.retain(|place| at(place) < ends.get(place).copied());
+                if behind.is_empty() && whole {
+                    tracing::info!(
+                        kafka.topic = self.topics.shared,
+                        "caught up with the log's end at the start"
+                    );
                     self.state.caught_up.store(true, Ordering::SeqCst);
                 }
             }
@@ -255,29 +253,45 @@ impl Reader {
 
     async fn store_batch(
         &self,
-        batch: PositionedBatch,
+        records: Vec<Record>,
         batches: &mut Batches,
-        positions: &mut BTreeMap<i32, Position>,
+        positions: &mut Positions,
         behind: bool,
     ) -> Result<(), Trouble> {
-        if batch.records.is_empty() {
+        if records.is_empty() {
             return Ok(());
         }
         let started = Instant::now();
         let limits =
             ReadLimits { max_bytes: self.kafka.max_output_bytes().max(20 << 20), ..ReadLimits::default() };
-        let items = batch::read(&self.host, self.content, batch.records, limits).await?;
+        let mut items = batch::read(&self.host, self.content, records, limits).await?;
+        self.refuse_foreign(&mut items);
         let effects = if behind { Effects::Deferred } else { Effects::Now };
         batches.store(items, positions, effects).await?;
         self.metrics.batch_seconds.observe(started.elapsed().as_secs_f64());
         Ok(())
     }
 
-    fn report_lag(&self, facts: &TopicFacts, positions: &BTreeMap<i32, Position>) {
-        let behind = facts.partitions.iter().filter_map(|held| {
-            let position = positions.get(&held.partition)?;
-            Some((held.end - position.next_offset).max(0))
+    /// On one tenant's topic nobody else's report is believed.
+    fn refuse_foreign(&self, items: &mut [Item]) {
+        for item in items {
+            if let Said::Report(report) = &item.said
+                && let Some(owner) = self.topics.tenant_of(&self.names, &item.at.topic)
+                && owner != report.tenant
+            {
+                let detail = format!("the topic is {owner}'s and the record says {}", report.tenant);
+                item.said = Said::Unreadable(Unreadable { reason: "tenant_mismatch", detail });
+            }
+        }
+    }
+
+    fn report_lag(&self, holding: &Holding, positions: &Positions, consumer: Option<&SpreadConsumer>) {
+        let behind = holding.ends(positions).map(|(place, end)| {
+            let stored = positions.get(&place).map_or(0, |at| at.next_offset);
+            // What lies behind the last record may be no record.
+            let passed = consumer.and_then(|consumer| consumer.passed(&place)).unwrap_or(stored);
+            (end - stored.max(passed)).max(0)
         });
-        self.metrics.lag(&self.topic, behind.sum());
+        self.metrics.lag(&self.topics.shared, behind.sum());
     }
 }

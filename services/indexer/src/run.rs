@@ -2,6 +2,7 @@
 
 use crate::batch::Content;
 use crate::config::Config;
+use crate::holding::Topics;
 use crate::metrics::Metrics;
 use crate::reader::Reader;
 use crate::upkeep;
@@ -37,9 +38,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         name => name.to_owned(),
     };
     let topics = config.kafka.topics();
-    let reader = |topic: String, content| {
+    let reader = |topics: Topics, content| {
         Reader::new(
-            topic,
+            topics,
             content,
             owner.clone(),
             config.indexer.clone(),
@@ -49,8 +50,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
             metrics.clone(),
         )
     };
-    let reports = reader(topics.output, Content::Reports);
-    let ledger = reader(topics.ledger, Content::Ledger);
+    let outputs = Topics { shared: topics.output, tenants: config.kafka.tenant_topics };
+    let reports = reader(outputs, Content::Reports);
+    let ledger = reader(Topics { shared: topics.ledger, tenants: false }, Content::Ledger);
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();

@@ -43,7 +43,7 @@ async fn execute(url: &str, statement: &str) {
 pub struct World {
     name: String,
     url: String,
-    kafka: unslide_stream::Settings,
+    pub kafka: unslide_stream::Settings,
     pub producer: Producer,
     pub store: Store,
 }
@@ -68,6 +68,8 @@ impl World {
         tx.commit().await.unwrap();
         let kafka = unslide_stream::Settings {
             topic_prefix: format!("{name}."),
+            tenant_topics: true,
+            topic_refresh_milliseconds: 500,
             partitions: Partitions {
                 input: 1,
                 output: 4,

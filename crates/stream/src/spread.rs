@@ -1,0 +1,145 @@
+//! Reads several topics from given offsets over one connection, without a group: for a reader that
+//! keeps its positions in a store of its own.
+
+use crate::client;
+use crate::error::StreamError;
+use crate::positioned::BatchLimits;
+use crate::record::Record;
+use crate::settings::Settings;
+use parking_lot::Mutex;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{Consumer, ConsumerContext, StreamConsumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::statistics::Statistics;
+use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A partition of a topic.
+pub type Place = (Arc<str>, i32);
+
+/// How often the client says how far it is, in milliseconds.
+const FIGURES: &str = "1000";
+
+/// Takes down how far the client is.
+#[derive(Default)]
+struct Figures {
+    passed: Mutex<BTreeMap<Place, i64>>,
+}
+
+impl ClientContext for Figures {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        let mut passed = self.passed.lock();
+        for (place, offset) in passed.iter_mut() {
+            let known = statistics.topics.get(&*place.0).and_then(|t| t.partitions.get(&place.1));
+            // All partitions share one queue. While it is empty, everything that was fetched was given
+            // out before this was said: both come through the same call.
+            if let Some(p) = known
+                && p.fetchq_cnt == 0
+            {
+                *offset = p.next_offset.max(*offset);
+            }
+        }
+    }
+}
+
+impl ConsumerContext for Figures {}
+
+/// A read-committed reader of several topics with manual positions. Never commits and joins no group.
+pub struct SpreadConsumer {
+    inner: StreamConsumer<Figures>,
+    topics: BTreeSet<Arc<str>>,
+    /// A record that did not fit the last batch.
+    held: Option<Record>,
+}
+
+impl SpreadConsumer {
+    /// Starts to read each place from its offset. An offset that the log does not hold is an error of
+    /// [`SpreadConsumer::next_batch`]; [`crate::topics_facts`] tells what the logs hold.
+    ///
+    /// # Errors
+    /// [`StreamError::Settings`], or what the client said.
+    pub fn open<'a>(
+        settings: &Settings,
+        positions: impl IntoIterator<Item = (&'a Place, i64)>,
+    ) -> Result<SpreadConsumer, StreamError> {
+        let mut config = settings.checked()?.consumer();
+        config
+            .set("group.id", format!("{}unslide.positioned", settings.topic_prefix))
+            .set("auto.offset.reset", "error")
+            .set("statistics.interval.ms", FIGURES);
+        let inner: StreamConsumer<Figures> = config
+            .create_with_context(Figures::default())
+            .map_err(|e| StreamError::kafka("making a reader", e))?;
+        let failed = |e| StreamError::kafka("assigning partitions", e);
+        let (mut list, mut topics) = (TopicPartitionList::new(), BTreeSet::new());
+        for (place, offset) in positions {
+            list.add_partition_offset(&place.0, place.1, Offset::Offset(offset)).map_err(failed)?;
+            inner.context().passed.lock().insert(place.clone(), offset);
+            topics.insert(Arc::clone(&place.0));
+        }
+        inner.assign(&list).map_err(failed)?;
+        Ok(SpreadConsumer { inner, topics, held: None })
+    }
+
+    /// Reads until a limit is reached; the records are in order within each partition. An empty batch
+    /// means that nothing came in time.
+    ///
+    /// # Errors
+    /// Errors of the client that it does not mend by itself; where a log has lost its position, the
+    /// error does not say which.
+    pub async fn next_batch(&mut self, limits: BatchLimits) -> Result<Vec<Record>, StreamError> {
+        let mut batch: Vec<Record> = self.held.take().into_iter().collect();
+        let mut bytes: usize = batch.iter().map(Record::size).sum();
+        let deadline = Instant::now() + limits.wait;
+        while batch.len() < limits.records.max(1) && (bytes < limits.bytes || batch.is_empty()) {
+            let Ok(polled) = tokio::time::timeout_at(deadline, self.inner.recv()).await else { break };
+            match polled {
+                Ok(message) => {
+                    use rdkafka::Message as _;
+                    let topic = match self.topics.get(message.topic()) {
+                        Some(topic) => Arc::clone(topic),
+                        None => message.topic().into(),
+                    };
+                    let record = Record::copy(&message, topic);
+                    drop(message);
+                    if !batch.is_empty() && bytes + record.size() > limits.bytes {
+                        self.held = Some(record);
+                        break;
+                    }
+                    bytes += record.size();
+                    batch.push(record);
+                }
+                Err(e) => {
+                    let lost = e.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset);
+                    let fatal = matches!(e, KafkaError::MessageConsumptionFatal(_));
+                    let error = StreamError::kafka("reading from Kafka", e);
+                    if lost || fatal || !error.is_transient() {
+                        return Err(error);
+                    }
+                    tracing::warn!(error = %error, "a read from Kafka failed and is tried again");
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    /// Up to where a partition was given out: there is no record before this offset that no batch has
+    /// held. It lags by about a second, and reaches the log's end also where no record lies there.
+    #[must_use]
+    pub fn passed(&self, place: &Place) -> Option<i64> {
+        // A record that is kept for the next batch was polled and not given out.
+        let held = self.held.as_ref().filter(|r| r.at.topic == place.0 && r.at.partition == place.1);
+        let passed = self.inner.context().passed.lock().get(place).copied()?;
+        Some(held.map_or(passed, |r| r.at.offset.min(passed)))
+    }
+}
