@@ -14,9 +14,10 @@
 //! [`crate::headers::SIGNATURE_KEY`] (the key's name) and [`crate::headers::SIGNED_AT`]. A new form of
 //! the text gets a new first line, so that no signature can be taken for one of another form.
 
+use crate::headers;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ed25519_dalek::{Signature, Signer};
+use ed25519_dalek::{Signature, Signer as _};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fmt::Write;
@@ -72,6 +73,32 @@ impl SigningKey {
     #[must_use]
     pub fn sign(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> String {
         STANDARD.encode(self.0.sign(text(tenant, signed_at, value).as_bytes()).to_bytes())
+    }
+}
+
+/// A gateway's key with its name.
+#[derive(Debug)]
+pub struct Signer {
+    name: String,
+    key: SigningKey,
+}
+
+impl Signer {
+    /// Signs as `name`, which is what those who check know the public half by.
+    #[must_use]
+    pub fn new(name: impl Into<String>, key: SigningKey) -> Signer {
+        Signer { name: name.into(), key }
+    }
+
+    /// The headers of a record with this value, signed at `signed_at` (milliseconds since the Unix
+    /// epoch). Hashes the value, which takes its time.
+    #[must_use]
+    pub fn headers(&self, tenant: &TenantId, signed_at: i64, value: &[u8]) -> [(&'static str, String); 3] {
+        [
+            (headers::SIGNATURE, self.key.sign(tenant, signed_at, value)),
+            (headers::SIGNATURE_KEY, self.name.clone()),
+            (headers::SIGNED_AT, signed_at.to_string()),
+        ]
     }
 }
 

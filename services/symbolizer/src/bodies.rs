@@ -33,8 +33,10 @@ pub fn apart(
     let sha256 = ContentHash(Sha256::digest(&bytes).into());
     let key = keys::output_body(report, &sha256);
     // None of these has a character that JSON would want to be escaped.
-    let value =
-        format!("{{\"unslide_body\":{{\"key\":\"{key}\",\"bytes\":{},\"sha256\":\"{sha256}\"}}}}", bytes.len());
+    let value = format!(
+        "{{\"unslide_body\":{{\"key\":\"{key}\",\"bytes\":{},\"sha256\":\"{sha256}\"}}}}",
+        bytes.len()
+    );
     let mut record = history.report(topic, report, revision, supersedes, value);
     record.headers.set(headers::BODY_KEY, key.to_string());
     record.headers.set(headers::BODY_BYTES, bytes.len().to_string());

@@ -37,9 +37,15 @@ pub enum Verdict {
 #[derive(Debug)]
 enum State {
     Closed,
-    Open { until: i64, reason: String },
+    Open {
+        until: i64,
+        reason: String,
+    },
     /// Somebody tries since then.
-    Probing { since: i64, reason: String },
+    Probing {
+        since: i64,
+        reason: String,
+    },
 }
 
 #[derive(Debug)]
@@ -169,11 +175,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn breaker() -> Breaker {
-        let limits = Limits {
-            debug_ids: 3,
-            window: Duration::from_secs(30),
-            open: Duration::from_secs(10),
-        };
+        let limits = Limits { debug_ids: 3, window: Duration::from_secs(30), open: Duration::from_secs(10) };
         Breaker::new(limits)
     }
 
@@ -222,7 +224,9 @@ mod tests {
         breaker.failed(id(1), 11 * SECOND, "503");
         assert_eq!(breaker.opened(), 1, "a fetch that began before says nothing");
         breaker.reopen(11 * SECOND, "still 503");
-        assert!(matches!(breaker.ask(12 * SECOND), Verdict::Open { wait_micros, .. } if wait_micros == 9 * SECOND));
+        assert!(
+            matches!(breaker.ask(12 * SECOND), Verdict::Open { wait_micros, .. } if wait_micros == 9 * SECOND)
+        );
         assert_eq!(breaker.ask(21 * SECOND), Verdict::Probe);
         breaker.succeeded(21 * SECOND);
         assert_eq!((breaker.ask(21 * SECOND), breaker.opened()), (Verdict::Closed, 2));

@@ -231,9 +231,9 @@ impl Look for Intake {
     fn not_stored(&self, record: &Record, why: &str) -> Done {
         let entry = Entry::of(record, &self.worker.topics);
         let tenant = self.worker.tenant_named(&entry);
-        let retried = tenant.as_ref().and_then(|tenant| {
-            self.worker.retry(&entry, tenant, None, Reason::NotStored, why)
-        });
+        let retried = tenant
+            .as_ref()
+            .and_then(|tenant| self.worker.retry(&entry, tenant, None, Reason::NotStored, why));
         retried.unwrap_or_else(|| {
             let detail = format!("the output is too large for its topic and could not be stored: {why}");
             self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", &detail)

@@ -187,7 +187,10 @@ mod tests {
         assert_eq!(whole.headers.text(headers::REPLAY_OF), Some("r"));
         history.position = Some(Position { index: 1, count: 3 });
         let part = history.dead_letter("dead", None, "r", "d");
-        assert_eq!((part.headers.text(headers::SIGNATURE), part.headers.text(headers::SOURCE_INDEX)), (None, Some("1")));
+        assert_eq!(
+            (part.headers.text(headers::SIGNATURE), part.headers.text(headers::SOURCE_INDEX)),
+            (None, Some("1"))
+        );
 
         let long = "x".repeat(100_000);
         let mut full = Headers::new().with("anything", long.clone());

@@ -32,5 +32,5 @@ mod tiers;
 mod worker;
 
 pub use config::{BreakerSettings, Config, Settings};
-pub use signatures::{Key, Settings as SignatureSettings};
 pub use run::{Error, run};
+pub use signatures::{Key, Settings as SignatureSettings};

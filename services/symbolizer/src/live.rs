@@ -10,7 +10,7 @@ use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
 use unslide_stream::{OutRecord, Record};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = "live";
+pub const NAME: &str = unslide_proto::lanes::LIVE;
 
 /// Symbolicates what comes in.
 pub struct Live {

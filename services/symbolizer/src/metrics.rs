@@ -32,6 +32,7 @@ pub struct Metrics {
     transactions: IntCounterVec,
     transaction_seconds: HistogramVec,
     in_flight: IntGaugeVec,
+    fetched: IntGaugeVec,
     lag: IntGaugeVec,
     open: IntGaugeVec,
     partitions: IntGaugeVec,
@@ -100,6 +101,7 @@ impl Metrics {
                 HistogramVec::new(transaction.buckets(seconds), &["lane"]),
             )?,
             in_flight: gauges("in_flight_bytes", "Input held between poll and commit.", "lane")?,
+            fetched: gauges("fetched_bytes", "Input fetched from the brokers and not yet polled.", "lane")?,
             lag: gauges("lag_records", "Records of assigned partitions that wait.", "lane")?,
             open: gauges("open_offsets", "Offsets that open transactions hold back.", "lane")?,
             partitions: gauges("partitions", "Partitions assigned to this worker.", "lane")?,
@@ -217,6 +219,11 @@ impl Observer for LaneMetrics {
     fn in_flight(&self, bytes: usize) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.metrics.in_flight.with_label_values(&[self.lane]).set(bytes);
+    }
+
+    fn fetched(&self, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.metrics.fetched.with_label_values(&[self.lane]).set(bytes);
     }
 
     fn lag(&self, records: i64, open: i64) {

@@ -1,8 +1,8 @@
 //! The resymbolicate lane: stored reports that newer symbols may make better.
 
 use crate::account::{Ledger, reference};
-use crate::letters::History;
 use crate::entry::{Entry, Reason};
+use crate::letters::History;
 use crate::symbols::{self, Fetched, Generations, Wanted};
 use crate::tenants::Standing;
 use crate::tiers::Tier;
@@ -20,7 +20,7 @@ use unslide_stream::{OutRecord, Record};
 use unslide_symbolicate::{Context, Enriched, Need, Plan};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = "resymbolicate";
+pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
 
 /// Symbolicates stored reports again.
 pub struct Again {

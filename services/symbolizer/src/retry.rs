@@ -18,7 +18,7 @@ use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
 
 /// The lane's name, also in its group and transactional id.
-pub const NAME: &str = "retry";
+pub const NAME: &str = unslide_proto::lanes::RETRY;
 
 /// The topics that the lane reads.
 pub fn topics(worker: &Worker) -> Vec<String> {

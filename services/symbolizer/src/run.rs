@@ -53,8 +53,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes);
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     let breaker = Arc::new(Breaker::new(own.breaker.limits()));
-    let symbols =
-        Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), own.cycle());
+    let symbols = Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), own.cycle());
     let events = crate::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =

@@ -86,7 +86,10 @@ impl Worker {
         {
             return match given {
                 Some(name) if parsed().as_ref() != Some(&owner) => Err(Nameless {
-                    detail: format!("the header says {:?}, the topic is {owner}'s", String::from_utf8_lossy(name)),
+                    detail: format!(
+                        "the header says {:?}, the topic is {owner}'s",
+                        String::from_utf8_lossy(name)
+                    ),
                     tenant: Some(owner),
                     reason: "tenant_mismatch",
                 }),

@@ -72,7 +72,11 @@ impl Shares {
         let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
         let place = Place { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) };
         self.with(place, rate, now, |bucket, rate| {
-            if bucket.take(rate, now) { Ok(()) } else { Err(bucket.wait(rate, now, (rate.burst / 2.0).max(1.0))) }
+            if bucket.take(rate, now) {
+                Ok(())
+            } else {
+                Err(bucket.wait(rate, now, (rate.burst / 2.0).max(1.0)))
+            }
         })
     }
 

@@ -154,7 +154,8 @@ impl Signatures {
         let replay = record.headers.get(headers::REPLAY_OF).is_some();
         let limit = if replay { self.replay_max_age_millis } else { self.max_age_millis };
         if arrived_millis.abs_diff(at) > limit {
-            let detail = format!("signed at {at} and arrived at {arrived_millis}: {limit} ms may lie between");
+            let detail =
+                format!("signed at {at} and arrived at {arrived_millis}: {limit} ms may lie between");
             return Err(Refused { reason: "stale_signature", detail });
         }
         Ok(())

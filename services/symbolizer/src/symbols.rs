@@ -142,9 +142,8 @@ impl Symbols {
         let mut held: Option<Held> = None;
         for one in &wanted {
             let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
-            let got = got.or_else(|| {
-                self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here)
-            });
+            let got =
+                got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here));
             let symbols = match (got, fetched) {
                 (Some(Got::Here(cached)), _) => cached.symbols(),
                 (None, None) => return Look::Wants(wanted),
@@ -247,7 +246,8 @@ impl Symbols {
         else {
             return Ok(Got::Cold);
         };
-        let (cache, breaker, clock) = (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
+        let (cache, breaker, clock) =
+            (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
         let asked = wanted.clone();
         let task = tokio::spawn(async move {
             let answer = cache.get(&asked.id, asked.system, asked.at_least.hint()).await;
@@ -329,7 +329,8 @@ mod tests {
         assert_eq!(turns.len(), 103, "each once");
         let first: Vec<_> = turns.iter().take(6).map(|w| w.id.tenant.as_str()).collect();
         assert_eq!(first, ["noisy", "quiet", "third", "noisy", "quiet", "noisy"]);
-        let noisy: Vec<u8> = turns.iter().filter(|w| w.id.tenant.as_str() == "noisy").map(|w| w.id.id.0[0]).collect();
+        let noisy: Vec<u8> =
+            turns.iter().filter(|w| w.id.tenant.as_str() == "noisy").map(|w| w.id.id.0[0]).collect();
         assert!(noisy.is_sorted(), "a tenant's own keep their order");
     }
 }

@@ -223,7 +223,12 @@ impl Worker {
     }
 }
 
-fn submit<L: Look>(means: &Means, record: &Record, fetched: Option<&Arc<Fetched>>, look: &Arc<L>) -> Job<Step> {
+fn submit<L: Look>(
+    means: &Means,
+    record: &Record,
+    fetched: Option<&Arc<Fetched>>,
+    look: &Arc<L>,
+) -> Job<Step> {
     let (record, fetched, look) = (record.clone(), fetched.cloned(), Arc::clone(look));
     means.cpu.submit(move || look.look(&record, fetched.as_deref()))
 }

@@ -123,7 +123,6 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     bench.end(lanes).await;
 }
 
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops_no_other() {
     let bench = Bench::new().await;

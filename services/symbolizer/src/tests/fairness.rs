@@ -1,6 +1,7 @@
 //! What a tenant may use.
 
 use super::world::*;
+use std::time::Duration;
 use unslide_proto::headers;
 use unslide_proto::symbol::TenantLimits;
 use unslide_stream::Record;
@@ -19,7 +20,7 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
         bench.input(Some("acme"), app.report(n, 2)).await;
     }
     bench.input(Some("other"), app.report(200, 2)).await;
-    let lanes = vec![bench.live()];
+    let mut lanes = vec![bench.live()];
     let over = bench.wait(&bench.names.overflow, 80).await;
     let outputs = bench.wait(&bench.names.output, 21).await;
     // The burst of two seconds, and no time goes by.
@@ -33,6 +34,17 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
     let same = |a: &Record, b: &Record| a.value == b.value;
     assert!(!over.iter().enumerate().any(|(n, a)| over[n + 1..].iter().any(|b| same(a, b))), "each once");
 
+    // There they go on at the tenant's rate: another burst, half for each half of the records.
+    lanes.push(bench.retry());
+    let outputs = bench.wait(&bench.names.output, 41).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(bench.read(&bench.names.output).await.len(), outputs.len());
+    assert_eq!(of(&outputs, "acme").len(), 40);
+    for _ in 0..4 {
+        bench.clock.ahead(2);
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+    }
+    assert_eq!(bench.wait(&bench.names.output, 101).await.len(), 101);
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
     bench.end(lanes).await;
 }

@@ -5,7 +5,32 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use unslide_proto::headers;
 use unslide_proto::symbol::TenantState;
-use unslide_stream::OutRecord;
+use unslide_stream::{OutRecord, Record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_waits_its_tier_out_and_overflow_does_not_wait_behind_it() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let told = |topic: &str, number| {
+        let mut record = OutRecord::to(topic, app.report(number, 2));
+        record.headers.push(headers::TENANT, "acme");
+        record
+    };
+    bench.producer.send(&told(&bench.names.retry_10s, 1)).await.unwrap();
+    bench.producer.send(&told(&bench.names.retry_10m, 2)).await.unwrap();
+    bench.producer.send(&told(&bench.names.overflow, 3)).await.unwrap();
+    let lane = bench.retry();
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    let of = |topic: &str| outputs.iter().find(|r| r.headers.text(headers::SOURCE_TOPIC) == Some(topic));
+    let waited = |record: &Record| {
+        record.time_millis.unwrap() - record.headers.number::<i64>(headers::ORIGIN_TIME).unwrap()
+    };
+    assert!(waited(of(&bench.names.retry_10s).unwrap()) >= 10_000);
+    assert!(of(&bench.names.overflow).is_some() && of(&bench.names.retry_10m).is_none());
+    let first = outputs.iter().min_by_key(|r| r.time_millis).unwrap();
+    assert_eq!(first.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.overflow));
+    bench.end(vec![lane]).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_is_told_of_late_loses_nothing_and_an_unknown_one_is_told_so_in_the_end() {

@@ -2,19 +2,44 @@
 
 use super::world::*;
 use crate::signatures::{Key, Settings};
-use unslide_model::{Secret, SystemClock, Clock};
+use unslide_model::{Clock, Secret, SystemClock};
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
-use unslide_stream::Headers;
+use unslide_stream::{Headers, admin};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_own_topic_names_the_tenant_and_gets_the_answer_on_its_own_topic() {
+    let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
+    admin::create_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let (input, output) = (bench.names.tenant_input(&acme()), bench.names.tenant_output(&acme()));
+    let said = |tenant: &'static str| Headers::new().with(headers::TENANT, tenant);
+    bench.input_with(&input, Headers::new(), app.report(1, 2)).await;
+    bench.input_with(&input, said("acme"), app.report(2, 2)).await;
+    bench.input_with(&input, said("other"), app.report(3, 2)).await;
+    bench.input_with(&input, said("No Slug"), app.report(4, 2)).await;
+    bench.input(Some("acme"), app.report(5, 2)).await;
+    let lane = bench.live();
+    let own = bench.wait(&output, 2).await;
+    assert_eq!(own.len(), 2);
+    assert!(own.iter().all(|r| r.headers.text(headers::TENANT) == Some("acme") && symbolicated(r) > 0));
+    assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1, "what came on the shared topic");
+    let dead = bench.wait(&bench.names.dead_letter, 2).await;
+    for letter in &dead {
+        assert_eq!(letter.headers.text(headers::REASON), Some("tenant_mismatch"));
+        assert_eq!(letter.headers.text(headers::TENANT), Some("acme"), "as it was decided");
+        assert_eq!(letter.headers.text(headers::ORIGIN_TOPIC), Some(&*input));
+    }
+    admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    bench.end(vec![lane]).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_still_signed() {
     let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
-    let edge = Key {
-        name: "edge".into(),
-        public_key: key.verifying().to_string(),
-        tenants: vec!["acme".into()],
-    };
+    let edge =
+        Key { name: "edge".into(), public_key: key.verifying().to_string(), tenants: vec!["acme".into()] };
     let signatures = Settings { required: true, keys: vec![edge], ..Settings::default() };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();

@@ -34,7 +34,9 @@ async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_o
     assert_eq!(json(last)["symbolication"]["images"][0]["status"], "fetching_failed");
     assert_eq!(last.headers.text(headers::ORIGIN_TOPIC), Some(&*bench.names.input));
     assert_eq!(last.headers.text(headers::SOURCE_TOPIC), Some(&*bench.names.retry_10m));
-    for (topic, attempt) in [(&bench.names.retry_10s, 1), (&bench.names.retry_1m, 2), (&bench.names.retry_10m, 3)] {
+    for (topic, attempt) in
+        [(&bench.names.retry_10s, 1), (&bench.names.retry_1m, 2), (&bench.names.retry_10m, 3)]
+    {
         assert_eq!(bench.reasons(topic).await, [("fetch_failed".to_owned(), attempt)], "{topic}");
     }
     bench.end(lanes).await;
@@ -120,8 +122,7 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
 async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() {
     let app = App::new();
     let report = app.report(1, 300);
-    let bench =
-        Bench::with(Wishes { output_bytes: Some(report.len() + 25_000), ..Wishes::default() }).await;
+    let bench = Bench::with(Wishes { output_bytes: Some(report.len() + 25_000), ..Wishes::default() }).await;
     bench.publish(&app, 1).await;
     let mut lanes = vec![bench.live()];
     bench.input(Some("acme"), report.clone()).await;

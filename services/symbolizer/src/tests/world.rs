@@ -115,11 +115,7 @@ impl Default for Wishes {
         Wishes {
             output_bytes: None,
             patience: Duration::from_secs(5),
-            breaker: Limits {
-                debug_ids: 100,
-                window: Duration::from_secs(30),
-                open: Duration::from_secs(1),
-            },
+            breaker: Limits { debug_ids: 100, window: Duration::from_secs(30), open: Duration::from_secs(1) },
             signatures: signatures::Settings::default(),
             limits: TenantLimits::default(),
             tenant_topics: false,
