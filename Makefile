@@ -13,7 +13,7 @@ help:
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
 	@echo 'make bench         the figures of the README'
-	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (600)'
+	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
 	@echo 'make fmt | lint    format | formatting and lints only'
 	@echo 'make prepare       write .sqlx anew after a change of a query or a migration'

@@ -2,57 +2,29 @@
 
 mod disk;
 mod fetch;
+mod figures;
+#[cfg(test)]
+mod full_disk;
+mod limits;
+mod missing;
+mod segments;
 mod state;
 
 use crate::ObjectStore;
 use disk::Disk;
+pub use figures::{CacheStats, Evictions};
+pub use limits::{CacheLimits, CacheSettings};
 use memmap2::Mmap;
+use missing::Negative;
 use parking_lot::Mutex;
-use state::{Entry, Negative, State};
+use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use unslide_model::{Clock, ContentHash, DebugId, Scoped, TenantId};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::SymCache;
-
-/// How the cache is set up.
-#[derive(Clone, Debug)]
-pub struct CacheSettings {
-    /// The folder, which is the cache's alone. It may be deleted at any time.
-    pub folder: PathBuf,
-    /// Bytes on disk. What is being downloaded comes on top.
-    pub max_bytes: u64,
-    /// Per cent of the bytes that one tenant keeps when others want room.
-    pub tenant_share: u8,
-    /// Per cent of the bytes that symcaches which were used only once keep when others want room,
-    /// so that new ones have a chance to be used again.
-    pub probation_share: u8,
-    /// How long "there is none" is remembered at most.
-    pub remember_missing: Duration,
-    /// The largest symcache that is fetched, in bytes.
-    pub largest: u64,
-    /// Downloads at the same time.
-    pub downloads: usize,
-}
-
-impl CacheSettings {
-    /// The usual settings.
-    #[must_use]
-    pub fn new(folder: impl Into<PathBuf>, max_bytes: u64) -> CacheSettings {
-        CacheSettings {
-            folder: folder.into(),
-            max_bytes,
-            tenant_share: 50,
-            probation_share: 20,
-            remember_missing: Duration::from_secs(60),
-            largest: 2 << 30,
-            downloads: 32,
-        }
-    }
-}
 
 /// Why the cache has no answer. Nothing of it is remembered.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -156,27 +128,6 @@ pub struct Hint {
     pub system: Option<u64>,
 }
 
-/// Figures since the cache was opened, and its state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    /// Answers that needed no request, "missing" included.
-    pub hits: u64,
-    /// Requests to object storage.
-    pub fetches: u64,
-    /// Requests that failed.
-    pub failures: u64,
-    /// Symcaches that made room for others.
-    pub evictions: u64,
-    /// Files that were not what they should be.
-    pub corrupt: u64,
-    /// Symcaches on disk.
-    pub entries: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// Remembered "there is none".
-    pub missing: u64,
-}
-
 /// Whose symbols for which debug id; no tenant stands for the system.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Slot {
@@ -191,7 +142,10 @@ struct Inner {
     store: ObjectStore,
     clock: Arc<dyn Clock>,
     disk: Disk,
+    /// Downloads that may begin.
     downloads: Semaphore,
+    /// KiB that downloads may still take on disk.
+    room: Arc<Semaphore>,
     runtime: Handle,
     state: Mutex<State>,
 }
@@ -213,22 +167,36 @@ impl SymcacheCache {
         store: ObjectStore,
         clock: Arc<dyn Clock>,
     ) -> Result<SymcacheCache, CacheError> {
+        SymcacheCache::open_on(settings, store, clock, disk::create)
+    }
+
+    /// The same on a disk where files are made by `create`.
+    fn open_on(
+        settings: CacheSettings,
+        store: ObjectStore,
+        clock: Arc<dyn Clock>,
+        create: impl Fn(&std::path::Path) -> std::io::Result<std::fs::File> + Send + Sync + 'static,
+    ) -> Result<SymcacheCache, CacheError> {
         let folder_error = |source: std::io::Error| CacheError::Folder {
             folder: settings.folder.clone(),
             source: Arc::new(source),
         };
-        let (disk, files) = Disk::open(&settings.folder).map_err(folder_error)?;
+        let opened = Disk::open(&settings.folder, &settings.versions, Box::new(create));
+        let (disk, files) = opened.map_err(folder_error)?;
         let mut state = State::default();
         for (slot, file) in files {
-            if let Some(older) = state.insert(slot, Entry::on_disk(file)) {
+            if let Some(older) = state.insert_found(&settings, slot, file) {
                 disk.remove(&older);
             }
         }
-        let downloads = Semaphore::new(settings.downloads.max(1));
+        for gone in state.make_room(&settings, None, 0) {
+            disk.remove(&gone);
+        }
+        let downloads = Semaphore::new(settings.limits.downloads.max(1));
+        let room = Arc::new(Semaphore::new(fetch::kib(settings.limits.download_bytes) as usize));
         let runtime = Handle::current();
         let state = Mutex::new(state);
-        let inner = Inner { settings, store, clock, disk, downloads, runtime, state };
-        inner.make_room(0);
+        let inner = Inner { settings, store, clock, disk, downloads, room, runtime, state };
         Ok(SymcacheCache { inner: Arc::new(inner) })
     }
 
@@ -280,7 +248,7 @@ impl SymcacheCache {
 
     /// Drops everything of a tenant, from memory and disk.
     pub fn forget_tenant(&self, tenant: &TenantId) {
-        let gone = self.inner.state.lock().remove_tenant(tenant);
+        let gone = self.inner.state.lock().remove_tenant(&self.inner.settings, tenant);
         for entry in gone {
             self.inner.disk.remove(&entry);
         }
@@ -289,7 +257,14 @@ impl SymcacheCache {
     /// Figures for metrics.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
-        self.inner.state.lock().stats()
+        let inner = &self.inner;
+        let limits = &inner.settings.limits;
+        let free = (inner.downloads.available_permits() as u64, inner.room.available_permits() as u64);
+        CacheStats {
+            downloads: (limits.downloads.max(1) as u64).saturating_sub(free.0),
+            download_bytes: u64::from(fetch::kib(limits.download_bytes)).saturating_sub(free.1) << 10,
+            ..inner.state.lock().stats()
+        }
     }
 
     async fn slot(&self, slot: Slot, at_least: Option<u64>) -> Answer {
@@ -323,7 +298,7 @@ impl SymcacheCache {
 impl Inner {
     /// The answer that needs no request.
     fn known(&self, slot: &Slot, at_least: Option<u64>) -> Option<Cached> {
-        self.state.lock().known(slot, at_least, self.clock.now_micros())
+        self.state.lock().known(&self.settings, slot, at_least, self.clock.now_micros())
     }
 
     /// The flight for a slot, and whether it is the caller's to begin.
@@ -332,24 +307,15 @@ impl Inner {
     }
 
     fn forget(&self, slot: &Slot, generation: u64) {
-        let outdated = self.state.lock().forget(slot, generation);
+        let outdated = self.state.lock().forget(&self.settings, slot, generation);
         if let Some(entry) = outdated {
             self.disk.remove(&entry);
         }
     }
 
-    /// Unlinks what has to go for `bytes` more.
-    fn make_room(&self, bytes: u64) {
-        let victims = self.state.lock().evict(&self.settings, bytes);
-        for victim in victims {
-            self.disk.remove(&victim);
-        }
-    }
-
     /// Remembers that there is none; false where an event has overtaken it.
     fn remember(&self, slot: &Slot, answer: Cached) -> bool {
-        let keep = i64::try_from(self.settings.remember_missing.as_micros()).unwrap_or(i64::MAX);
-        let now = self.clock.now_micros();
-        self.state.lock().remember(slot, Negative { answer, until: now.saturating_add(keep) }, now)
+        let until = self.clock.now_micros().saturating_add(self.settings.limits.remember_missing());
+        self.state.lock().remember(&self.settings, slot, Negative { answer, until })
     }
 }

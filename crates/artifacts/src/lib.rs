@@ -15,10 +15,13 @@ mod object_store;
 mod settings;
 
 pub use alias::AliasMeta;
-pub use cache::{CacheError, CacheSettings, CacheStats, Cached, Hint, Symcache, SymcacheCache};
+pub use cache::{
+    CacheError, CacheLimits, CacheSettings, CacheStats, Cached, Evictions, Hint, Symcache, SymcacheCache,
+};
 pub use error::StoreError;
 pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{
-    Condition, ETag, Entry, Fetched, Head, MULTIPART_FROM, Object, ObjectStore, PART_BYTES, Page, Put, Stored,
+    Condition, Download, ETag, Entry, Fetched, Head, MULTIPART_FROM, Object, ObjectStore, PART_BYTES, Page, Put,
+    StoreStats, Stored,
 };
 pub use settings::Settings;

@@ -1,20 +1,28 @@
 //! Object storage: S3, or memory with failure switches. Both pass the same suite.
 
+mod download;
+mod gate;
 pub(crate) mod memory;
+#[cfg(feature = "s3")]
 mod s3;
 mod upload;
 
 use crate::keys::{Key, Prefix};
 use crate::{Settings, StoreError};
 use bytes::Bytes;
+pub use download::Download;
+use download::Opened;
+use gate::Gate;
+pub use gate::StoreStats;
 use memory::Memory;
+#[cfg(feature = "s3")]
 use s3::S3;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use unslide_model::ContentHash;
 
 /// Bytes of one part of a multipart upload, and so what one streaming put holds in memory (twice
@@ -116,38 +124,61 @@ pub struct Page {
 }
 
 enum Backend {
+    #[cfg(feature = "s3")]
     S3(S3),
     Memory(Memory),
 }
 
-/// One bucket. Cheap to clone.
+/// One bucket. Cheap to clone; clones share the bound on requests at the same time.
 #[derive(Clone)]
 pub struct ObjectStore {
     backend: Arc<Backend>,
+    gate: Arc<Gate>,
 }
 
+/// One request, when it is its turn.
 macro_rules! on_backend {
-    ($self:expr, $name:ident ( $($argument:expr),* )) => {
-        match &*$self.backend {
+    ($self:expr, $name:ident ( $($argument:expr),* )) => {{
+        let turn = $self.gate.turn().await;
+        let answer = match &*$self.backend {
+            #[cfg(feature = "s3")]
             Backend::S3(s3) => s3.$name($($argument),*).await,
             Backend::Memory(memory) => memory.$name($($argument),*).await,
-        }
-    };
+        };
+        drop(turn);
+        $self.gate.answered(&answer);
+        answer
+    }};
 }
 use on_backend;
 
 impl ObjectStore {
     /// A bucket of an S3 service. Signs in lazily: only [`ObjectStore::check`] and the operations
     /// talk to it.
+    #[cfg(feature = "s3")]
     pub async fn s3(settings: &Settings) -> ObjectStore {
-        ObjectStore { backend: Arc::new(Backend::S3(S3::new(settings).await)) }
+        let backend = Arc::new(Backend::S3(S3::new(settings).await));
+        ObjectStore { backend, gate: Arc::new(Gate::new(settings.requests)) }
     }
 
     /// A bucket in memory, for tests; the second value switches its failures.
     #[must_use]
     pub fn memory() -> (ObjectStore, Memory) {
+        ObjectStore::memory_with(&Settings::default())
+    }
+
+    /// The same with the settings' bound on requests at the same time.
+    #[must_use]
+    pub fn memory_with(settings: &Settings) -> (ObjectStore, Memory) {
         let memory = Memory::default();
-        (ObjectStore { backend: Arc::new(Backend::Memory(memory.clone())) }, memory)
+        let backend = Arc::new(Backend::Memory(memory.clone()));
+        (ObjectStore { backend, gate: Arc::new(Gate::new(settings.requests)) }, memory)
+    }
+
+    /// Figures for metrics.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.gate.stats()
     }
 
     /// Asks whether the bucket answers: what readiness means.
@@ -208,16 +239,8 @@ impl ObjectStore {
     /// # Errors
     /// [`StoreError::TooLarge`] past the limit; refused or transient.
     pub async fn get(&self, key: &Key, limit: u64) -> Result<Option<Object>, StoreError> {
-        let Some((head, mut body)) = self.open(key, None).await? else { return Ok(None) };
-        let too_large = || StoreError::TooLarge { key: key.to_string(), limit };
-        if head.size > limit {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(head.size).map_err(|_| too_large())?);
-        while let Some(chunk) = body.next(key).await? {
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(Some(Object { head, bytes: bytes.into() }))
+        let Some(download) = self.open(key).await? else { return Ok(None) };
+        download.into_object(limit).await.map(Some)
     }
 
     /// Some bytes of an object, cut at its end; `None` where no object has the key.
@@ -230,9 +253,9 @@ impl ObjectStore {
             return Err(outside());
         }
         let wanted = usize::try_from(range.end - range.start).map_err(|_| outside())?;
-        let Some((_, mut body)) = self.open(key, Some(range.clone())).await? else { return Ok(None) };
+        let Some(mut download) = self.open_range(key, Some(range.clone())).await? else { return Ok(None) };
         let mut bytes = Vec::new();
-        while let Some(chunk) = body.next(key).await? {
+        while let Some(chunk) = download.next().await? {
             bytes.extend_from_slice(&chunk);
             if bytes.len() > wanted {
                 return Err(outside());
@@ -252,12 +275,22 @@ impl ObjectStore {
         path: &Path,
         limit: u64,
     ) -> Result<Option<Fetched>, StoreError> {
-        let Some((head, body)) = self.open(key, None).await? else { return Ok(None) };
-        let written = write_body(key, body, path, limit).await;
+        let Some(download) = self.open(key).await? else { return Ok(None) };
+        let file = tokio::fs::File::create_new(path).await.map_err(StoreError::File)?;
+        let written = download.write_to(file, limit).await;
         if written.is_err() {
             tokio::fs::remove_file(path).await.ok();
         }
-        written.map(|sha256| Some(Fetched { head, sha256 }))
+        written.map(Some)
+    }
+
+    /// Begins to read an object: its size and metadata are known, its bytes are still to come. `None`
+    /// where no object has the key.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn open(&self, key: &Key) -> Result<Option<Download>, StoreError> {
+        self.open_range(key, None).await
     }
 
     /// Objects whose keys begin with `prefix`, after the key `after`, at most `max` (1,000).
@@ -295,50 +328,20 @@ impl ObjectStore {
         }
     }
 
-    async fn open(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<(Head, Body)>, StoreError> {
-        on_backend!(self, open(key, range))
-    }
-}
-
-/// An object's bytes as they come.
-enum Body {
-    S3(aws_sdk_s3::primitives::ByteStream),
-    Memory(Option<Bytes>),
-}
-
-impl Body {
-    async fn next(&mut self, key: &Key) -> Result<Option<Bytes>, StoreError> {
-        match self {
-            Body::S3(stream) => stream.next().await.transpose().map_err(|error| StoreError::Transient {
-                operation: "get",
-                key: key.to_string(),
-                detail: error.to_string(),
-            }),
-            Body::Memory(bytes) => Ok(bytes.take()),
-        }
+    async fn open_range(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<Download>, StoreError> {
+        let turn = self.gate.turn().await;
+        let answer: Result<Option<Opened>, StoreError> = match &*self.backend {
+            #[cfg(feature = "s3")]
+            Backend::S3(s3) => s3.open(key, range).await,
+            Backend::Memory(memory) => memory.open(key, range).await,
+        };
+        self.gate.answered(&answer);
+        Ok(answer?.map(|(head, body)| Download::new(key.clone(), head, body, turn)))
     }
 }
 
 /// Bytes that are hashed or written without giving the runtime a chance to do something else.
 const STEP: usize = 64 << 10;
-
-async fn write_body(key: &Key, mut body: Body, path: &Path, limit: u64) -> Result<ContentHash, StoreError> {
-    let mut file = tokio::fs::File::create_new(path).await.map_err(StoreError::File)?;
-    let mut hash = Sha256::new();
-    let mut size = 0_u64;
-    while let Some(chunk) = body.next(key).await? {
-        size += chunk.len() as u64;
-        if size > limit {
-            return Err(StoreError::TooLarge { key: key.to_string(), limit });
-        }
-        for step in chunk.chunks(STEP) {
-            hash.update(step);
-            file.write_all(step).await.map_err(StoreError::File)?;
-        }
-    }
-    file.flush().await.map_err(StoreError::File)?;
-    Ok(ContentHash(hash.finalize().into()))
-}
 
 /// Fills a buffer with up to `size` bytes, fewer only at the end of the stream.
 async fn read_part(

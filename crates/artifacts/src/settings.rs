@@ -21,6 +21,16 @@ pub struct Settings {
     /// True puts the bucket's name into the path instead of the host's name, as most stores that
     /// are not AWS want it.
     pub path_style: bool,
+    /// Requests at the same time, and so connections; more wait for their turn. A download counts
+    /// until its last byte.
+    pub requests: usize,
+    /// Seconds that a connection may take to come about.
+    pub connect_seconds: u64,
+    /// Seconds without an answer, or without a byte of one that has begun, after which a request has
+    /// failed.
+    pub read_seconds: u64,
+    /// How often a request that failed for now is sent altogether before the caller learns of it.
+    pub attempts: u32,
 }
 
 impl Default for Settings {
@@ -32,6 +42,10 @@ impl Default for Settings {
             access_key: None,
             secret_key: Secret::default(),
             path_style: false,
+            requests: 128,
+            connect_seconds: 3,
+            read_seconds: 30,
+            attempts: 3,
         }
     }
 }
@@ -62,6 +76,17 @@ impl Settings {
             let reason = "access_key and secret_key must be set together, or neither";
             problems.push(("secret_key", reason.into()));
         }
+        let numbers = [
+            ("requests", self.requests as u64, 1..=10_000),
+            ("connect_seconds", self.connect_seconds, 1..=60),
+            ("read_seconds", self.read_seconds, 1..=600),
+            ("attempts", u64::from(self.attempts), 1..=10),
+        ];
+        for (field, value, range) in numbers {
+            if !range.contains(&value) {
+                problems.push((field, format!("must be between {} and {}", range.start(), range.end())));
+            }
+        }
         problems
     }
 }
@@ -77,10 +102,15 @@ mod tests {
             region: String::new(),
             bucket: "X".into(),
             secret_key: Secret::new("hush"),
+            requests: 0,
+            connect_seconds: 0,
+            read_seconds: 0,
+            attempts: 0,
             ..Settings::default()
         };
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
-        assert_eq!(fields, ["bucket", "region", "endpoint", "secret_key"]);
+        let numbers = ["requests", "connect_seconds", "read_seconds", "attempts"];
+        assert_eq!(fields, [&["bucket", "region", "endpoint", "secret_key"][..], &numbers].concat());
         assert!(!format!("{bad:?}").contains("hush"));
         let good = Settings { bucket: "unslide".into(), ..Settings::default() };
         assert!(good.problems().is_empty());

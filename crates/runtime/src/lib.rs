@@ -7,6 +7,7 @@ pub mod health;
 mod host;
 mod metrics;
 mod pool;
+pub mod sampled;
 mod shutdown;
 mod supervise;
 pub mod telemetry;

@@ -41,6 +41,13 @@ pub enum Work {
         /// The generation of the deletion: symbols of a later one stay.
         generation: u64,
     },
+    /// Build symcaches anew whose format is older than a version.
+    Backfill {
+        /// The version.
+        version: u32,
+        /// The last object of the page before; none begins.
+        after: Option<ContentHash>,
+    },
 }
 
 /// The kinds of [`Work`].
@@ -54,11 +61,13 @@ pub enum Kind {
     WakeSystem,
     /// [`Work::Purge`]
     Purge,
+    /// [`Work::Backfill`]
+    Backfill,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 4] = [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge];
+    pub const ALL: [Kind; 5] = [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge, Kind::Backfill];
 
     /// The kind's name.
     #[must_use]
@@ -68,6 +77,7 @@ impl Kind {
             Kind::Wake => "wake",
             Kind::WakeSystem => "wake_system",
             Kind::Purge => "purge",
+            Kind::Backfill => "backfill",
         }
     }
 }
@@ -81,6 +91,7 @@ impl Work {
             Work::Wake { .. } => Kind::Wake,
             Work::WakeSystem => Kind::WakeSystem,
             Work::Purge { .. } => Kind::Purge,
+            Work::Backfill { .. } => Kind::Backfill,
         }
     }
 }
@@ -135,6 +146,22 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
         json,
         to_row32(MAX_ATTEMPTS),
         now + pause
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Whether the transaction's tenant has a job of a kind that is not over.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn is_waiting(tx: &mut OwnerTx, kind: Kind) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running'))
+               AS "waiting!""#,
+        tenant,
+        kind.as_str()
     )
     .fetch_one(connection)
     .await?)

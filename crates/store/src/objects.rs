@@ -230,6 +230,35 @@ pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) 
     Ok((object, known))
 }
 
+/// Objects of the transaction's tenant whose symcache is of a format older than `version`, in the
+/// order of their hashes, those after `after`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn outdated(
+    tx: &mut OwnerTx,
+    version: u32,
+    after: Option<&ContentHash>,
+    limit: u32,
+) -> Result<Vec<Object>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        ObjectRow,
+        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
+                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
+         FROM objects
+         WHERE tenant = $1 AND status = 'ready' AND symcache_version < $2 AND content_hash > $3
+         ORDER BY content_hash LIMIT $4",
+        tenant,
+        to_row32(version),
+        after.map_or(&[][..], |after| after.0.as_slice()),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(ObjectRow::read).collect()
+}
+
 /// Notes that a builder has begun with an object.
 ///
 /// # Errors

@@ -16,6 +16,8 @@ pub struct Config {
     pub postgres: unslide_store::Settings,
     /// Where uploaded files and symcaches are.
     pub objects: unslide_artifacts::Settings,
+    /// What the symcaches on this machine may take, beside `api.cache_bytes`.
+    pub symcaches: unslide_artifacts::CacheLimits,
     /// Where reports go.
     pub kafka: unslide_stream::Settings,
 }
@@ -151,6 +153,7 @@ impl Config {
         }
         problems.extend(Problem::in_section("postgres", self.postgres.problems()));
         problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(Problem::in_section("symcaches", self.symcaches.problems()));
         problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }

@@ -106,7 +106,8 @@ pub async fn build(config: &Config, host: &Host) -> Result<Api, Error> {
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
-    let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes);
+    let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
+        .limited(config.symcaches.clone());
     let memory_kib =
         (limits.ingest_bytes.max(limits.ingest_unpacked_bytes) >> 10).saturating_mul(limits.bodies as u64);
     let api = Api::new(Inner {

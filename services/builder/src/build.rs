@@ -1,9 +1,10 @@
 //! An upload, from its bytes to every object's final status.
 
 use crate::failure::Failure;
-use crate::publish::{Built, Published, publish};
+use crate::publish::{Built, Form, Published, publish};
 use crate::slices::{Slice, debug_id, rejection, unpack};
 use crate::worker::Builder;
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tempfile::TempDir;
@@ -163,6 +164,20 @@ async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Fail
     let mut tx = builder.store.owner(owner).await?;
     objects::building(&mut tx, object).await?;
     tx.commit().await?;
+    match make(builder, slice).await? {
+        Ok(built) => {
+            announce(builder, owner, slice, &built).await?;
+            Ok(())
+        }
+        Err((status, reason)) => reject(builder, owner, object, status, &reason).await,
+    }
+}
+
+/// Builds an object's symcaches on the CPU pool, or says why none can be built.
+pub(crate) async fn make(
+    builder: &Builder,
+    slice: &Slice,
+) -> Result<Result<Built, (Status, String)>, Failure> {
     let begun = Instant::now();
     let source = slice.clone();
     let outcome = builder.host.cpu.run(move || {
@@ -172,14 +187,11 @@ async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Fail
     });
     let (built, sha256) = match outcome.await {
         Ok(Ok(built)) => built,
-        Ok(Err(error)) => {
-            let (status, reason) = rejection(&error);
-            return reject(builder, owner, object, status, &reason).await;
-        }
+        Ok(Err(error)) => return Ok(Err(rejection(&error))),
         Err(CpuError::Panicked(text)) => {
             let reason = format!("the builder failed on it: {text}");
-            tracing::error!(object.hash = %object, detail = text, "building a symcache panicked");
-            return reject(builder, owner, object, Status::Malformed, &reason).await;
+            tracing::error!(object.hash = %slice.new.content_hash, detail = text, "building a symcache panicked");
+            return Ok(Err((Status::Malformed, reason)));
         }
         Err(closed) => return Err(closed.into()),
     };
@@ -189,15 +201,28 @@ async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Fail
     if debug_id(slice)? != built.debug_id {
         return Err(Failure::job("internal", "an object's debug id changed while it was built"));
     }
-    let built = Built { quality: built.quality, symcache: built.symcache.into(), sha256 };
-    let published = publish(builder, owner, slice, &built).await?;
+    let symcache = Bytes::from(built.symcache);
+    let mut versions = builder.settings.symcache_versions.clone();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    let form = |version| Form { version, symcache: symcache.clone(), sha256 };
+    Ok(Ok(Built { quality: built.quality, forms: versions.into_iter().map(form).collect() }))
+}
+
+/// Publishes what was built, and counts what became of it.
+pub(crate) async fn announce(
+    builder: &Builder,
+    owner: &Owner,
+    slice: &Slice,
+    built: &Built,
+) -> Result<Published, Failure> {
+    let published = publish(builder, owner, slice, built).await?;
     let status = match published {
         Published::Wins => "ready",
         Published::Yields => "ready_other_wins",
         Published::Deleted => "deleted",
     };
     builder.metrics.objects.with_label_values(&[status]).inc();
-    Ok(())
+    Ok(published)
 }
 
 async fn reject(

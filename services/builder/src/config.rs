@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unslide_artifacts::archive;
 use unslide_runtime::Problem;
+use unslide_symbolicate::symcache::WRITES;
 
 /// The builder's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -46,6 +47,12 @@ pub struct Settings {
     pub archive_depth: usize,
     /// Unpacked bytes for each byte of an upload.
     pub archive_ratio: u64,
+    /// The versions of the symcache's format that are written. All that workers read have to be among
+    /// them, so that after a change of the format there are two for a while.
+    pub symcache_versions: Vec<u32>,
+    /// Objects that one job builds anew after a change of the format. A builder that dies repeats so
+    /// many at most.
+    pub backfill_objects: u32,
 }
 
 impl Default for Settings {
@@ -62,6 +69,8 @@ impl Default for Settings {
             member_bytes: limits.member_bytes,
             archive_depth: limits.depth,
             archive_ratio: limits.ratio,
+            symcache_versions: WRITES.to_vec(),
+            backfill_objects: 20,
         }
     }
 }
@@ -101,6 +110,7 @@ impl Config {
             ("member_bytes", own.member_bytes),
             ("archive_depth", own.archive_depth as u64),
             ("archive_ratio", own.archive_ratio),
+            ("backfill_objects", u64::from(own.backfill_objects)),
         ];
         let zero = numbers.iter().filter(|(_, value)| *value == 0);
         problems.extend(zero.map(|(name, _)| Problem::new(format!("builder.{name}"), "must be more than 0")));
@@ -109,6 +119,12 @@ impl Config {
         }
         if own.work_dir.as_os_str().is_empty() {
             problems.push(Problem::new("builder.work_dir", "must name a folder"));
+        }
+        let versions = &own.symcache_versions;
+        let twice = (1..versions.len()).any(|n| versions[..n].contains(&versions[n]));
+        if versions.is_empty() || twice || !versions.iter().all(|version| WRITES.contains(version)) {
+            let message = format!("must name some of {WRITES:?}, each once: what this build writes");
+            problems.push(Problem::new("builder.symcache_versions", message));
         }
         problems.extend(Problem::in_section("postgres", self.postgres.problems()));
         problems.extend(Problem::in_section("objects", self.objects.problems()));
@@ -126,9 +142,15 @@ mod tests {
         let mut config = Config::default();
         config.builder.uploads = 0;
         config.builder.lease_seconds = 1;
+        config.builder.symcache_versions = vec![WRITES[0] + 1];
         let keys: Vec<_> = config.validate().into_iter().map(|problem| problem.key).collect();
-        for key in ["builder.uploads", "builder.lease_seconds", "postgres.url", "objects.bucket"] {
+        let own = ["builder.uploads", "builder.lease_seconds", "builder.symcache_versions"];
+        for key in own.into_iter().chain(["postgres.url", "objects.bucket"]) {
             assert!(keys.iter().any(|k| k == key), "{key} is not in {keys:?}");
+        }
+        for wrong in [vec![], vec![WRITES[0], WRITES[0]]] {
+            config.builder.symcache_versions = wrong;
+            assert!(config.validate().iter().any(|problem| problem.key == "builder.symcache_versions"));
         }
         assert_eq!(Settings::default().archive().entries, archive::Limits::default().entries);
     }

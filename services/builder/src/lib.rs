@@ -5,6 +5,7 @@
 //! Every job is a leased row, and every step of a job may be done again: a builder that dies leaves
 //! nothing that the next one does not put right.
 
+mod backfill;
 mod build;
 mod config;
 mod failure;

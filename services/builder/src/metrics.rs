@@ -14,6 +14,8 @@ pub(crate) struct Metrics {
     pub(crate) waiting: IntGaugeVec,
     /// Objects by what became of them.
     pub(crate) objects: IntCounterVec,
+    /// Objects that were to be built anew, by what became of them (`built`, `rejected`, `gone`).
+    pub(crate) backfilled: IntCounterVec,
     /// How long the building of one symcache took.
     pub(crate) build_seconds: HistogramVec,
     /// Bytes of symcaches that were built.
@@ -54,6 +56,7 @@ impl Metrics {
                 &["kind", "status"],
             )?,
             objects: counters("objects_total", "Objects by what became of them.", &["status"])?,
+            backfilled: counters("backfilled_total", "Objects to be built anew, by their end.", &["status"])?,
             build_seconds: seconds("symcache_build_seconds", "How long a symcache was built.", &["kind"])?,
             symcache_bytes: counter("symcache_bytes_total", "Bytes of symcaches that were built.")?,
             object_bytes: counter("object_bytes_total", "Bytes of objects that were read.")?,
@@ -68,6 +71,7 @@ impl Metrics {
         registry.register(Box::new(metrics.job_seconds.clone()))?;
         registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.objects.clone()))?;
+        registry.register(Box::new(metrics.backfilled.clone()))?;
         registry.register(Box::new(metrics.build_seconds.clone()))?;
         registry.register(Box::new(metrics.symcache_bytes.clone()))?;
         registry.register(Box::new(metrics.object_bytes.clone()))?;

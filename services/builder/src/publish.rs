@@ -4,6 +4,10 @@
 //! (slot, wake job, event), then, by the relay, the event on Kafka. A builder that dies in between
 //! leaves an alias that is ahead of its slot; the job's next attempt finds it and goes on there.
 //!
+//! While the symcache's format changes there are two of everything, one for each version that this
+//! builder writes, of the same generation. A builder that dies between two aliases leaves one of them
+//! behind the other, and the job's next attempt brings it up.
+//!
 //! The alias is written under a lock of the database for the debug id and with a precondition, so
 //! that it is safe with stores that check conditions and write in two steps, and without the lock
 //! with those that do both in one.
@@ -14,21 +18,43 @@ use crate::slices::{Slice, debug_id};
 use crate::worker::Builder;
 use bytes::Bytes;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use unslide_artifacts::{AliasMeta, Condition, ETag, Put, StoreError, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::objects::Symcache;
 use unslide_store::symbols::{self, Symbols};
 use unslide_store::{OwnerTx, objects, slots};
-use unslide_symbolicate::symcache::VERSION;
+use unslide_symbolicate::symcache::READS;
 
 /// How often somebody else may get in between before the job gives way.
 const TRIES: usize = 8;
 
-/// A symcache that was built.
+/// Symcaches that were built from one object.
 pub(crate) struct Built {
     pub(crate) quality: Quality,
+    /// One for each version of the format that this builder writes, the newest first.
+    pub(crate) forms: Vec<Form>,
+}
+
+/// A symcache in one version of the format.
+pub(crate) struct Form {
+    pub(crate) version: u32,
     pub(crate) symcache: Bytes,
     pub(crate) sha256: ContentHash,
+}
+
+impl Built {
+    fn form(&self, version: u32) -> Option<&Form> {
+        self.forms.iter().find(|form| form.version == version)
+    }
+
+    /// What the object's record says: the newest one.
+    fn recorded(&self) -> Result<Symcache, Failure> {
+        let Some(form) = self.forms.first() else {
+            return Err(Failure::job("internal", "no version of the symcache's format is written"));
+        };
+        Ok(Symcache { size: form.symcache.len() as u64, sha256: form.sha256, version: form.version })
+    }
 }
 
 /// What became of it.
@@ -42,8 +68,9 @@ pub(crate) enum Published {
     Deleted,
 }
 
-/// What the alias is now.
+/// An alias as it is now.
 struct Current {
+    version: u32,
     meta: AliasMeta,
     etag: ETag,
 }
@@ -55,12 +82,14 @@ pub(crate) async fn publish(
     built: &Built,
 ) -> Result<Published, Failure> {
     let id = owner.own(debug_id(slice)?);
-    let key = keys::symbols(&id).symcache(VERSION, &built.sha256);
-    let absent = Put { condition: Condition::Absent, ..Put::default() };
-    match builder.objects.put(&key, built.symcache.clone(), &absent).await {
-        // The same symcache was built before.
-        Ok(_) | Err(StoreError::Precondition { .. }) => {}
-        Err(error) => return Err(error.into()),
+    for form in &built.forms {
+        let key = keys::symbols(&id).symcache(form.version, &form.sha256);
+        let absent = Put { condition: Condition::Absent, ..Put::default() };
+        match builder.objects.put(&key, form.symcache.clone(), &absent).await {
+            // The same symcache was built before.
+            Ok(_) | Err(StoreError::Precondition { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     for _ in 0..TRIES {
         if let Some(published) = once(builder, &id, slice, built).await? {
@@ -81,42 +110,45 @@ async fn once(
     let mut tx = builder.store.owner(&id.owner).await?;
     slots::exclusive(&mut tx, &id.id).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
-    let current = current(builder, id).await?;
+    let aliases = aliases(builder, id).await?;
     let Some(known) = known.filter(|known| created(known, &object).is_some()) else {
-        if current.is_some_and(|current| current.meta.object == object) {
-            builder.objects.delete(&keys::symbols(id).alias(VERSION)).await?;
+        let ours: Vec<_> = aliases.iter().filter(|alias| alias.meta.object == object).collect();
+        for alias in &ours {
+            builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
+        }
+        if !ours.is_empty() {
             builder.objects.delete(&keys::symbols(id).debuginfo()).await?;
         }
         return Ok(Some(Published::Deleted));
     };
-    let symcache = Symcache { size: built.symcache.len() as u64, sha256: built.sha256, version: VERSION };
+    let symcache = built.recorded()?;
     let slot = known.slot;
-    let ours = current.as_ref().filter(|c| c.meta.object == object && c.meta.sha256 == built.sha256);
-    let generation = match (&current, ours) {
-        // An attempt before this one came as far as the alias.
+    // One that an attempt before this one has left behind says nothing any more.
+    let current = aliases.iter().max_by_key(|alias| alias.meta.generation);
+    let is_ours = |alias: &&Current| {
+        let same = built.form(alias.version).is_none_or(|form| form.sha256 == alias.meta.sha256);
+        alias.meta.object == object && same
+    };
+    let generation = match (current, current.filter(is_ours)) {
+        // An attempt before this one came as far as an alias.
         (_, Some(ours)) if ours.meta.generation >= slot.generation => ours.meta.generation,
         (Some(other), None) if !is_better(&known, &object, built.quality, &other.meta) => {
             // Also where whoever wrote the alias died before the slot was raised.
             if other.meta.generation > slot.generation {
-                announce(&mut tx, id, &other.meta).await?;
+                announce(&mut tx, id, &other.meta, other.version).await?;
             }
             objects::ready(&mut tx, &object, built.quality, &symcache).await?;
             tx.commit().await?;
             return Ok(Some(Published::Yields));
         }
-        _ => {
-            let newest = current.as_ref().map_or(0, |current| current.meta.generation);
-            let generation = newest.max(slot.generation) + 1;
-            let meta = AliasMeta { generation, quality: built.quality, sha256: built.sha256, object };
-            if !write(builder, id, slice, built, &meta, current.as_ref()).await? {
-                return Ok(None);
-            }
-            generation
-        }
+        _ => current.map_or(0, |current| current.meta.generation).max(slot.generation) + 1,
     };
+    if !write(builder, id, slice, built, generation, &aliases).await? {
+        return Ok(None);
+    }
     if slot.content_hash != Some(object) || slot.generation != generation {
-        let meta = AliasMeta { generation, quality: built.quality, sha256: built.sha256, object };
-        let raised = announce(&mut tx, id, &meta).await?;
+        let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
+        let raised = announce(&mut tx, id, &meta, symcache.version).await?;
         // The slot is locked from here on, so that no deletion comes any more; one may have come
         // since the first look. Then the alias has to say another number, or to go.
         let known = symbols::get(&mut tx, &id.id).await?;
@@ -131,42 +163,72 @@ async fn once(
     Ok(Some(Published::Wins))
 }
 
-async fn announce(tx: &mut OwnerTx, id: &Owned<DebugId>, meta: &AliasMeta) -> Result<u64, Failure> {
+async fn announce(
+    tx: &mut OwnerTx,
+    id: &Owned<DebugId>,
+    meta: &AliasMeta,
+    version: u32,
+) -> Result<u64, Failure> {
     let published = slots::Published {
         debug_id: id.id,
         quality: meta.quality,
         content_hash: meta.object,
-        symcache_version: VERSION,
+        symcache_version: version,
         generation: meta.generation,
     };
     Ok(slots::publish(tx, &published).await?)
 }
 
-async fn current(builder: &Builder, id: &Owned<DebugId>) -> Result<Option<Current>, Failure> {
-    let head = builder.objects.head(&keys::symbols(id).alias(VERSION)).await?;
-    // An alias whose metadata is not ours is replaced.
-    Ok(head
-        .and_then(|head| Some(Current { meta: AliasMeta::from_metadata(&head.metadata)?, etag: head.etag })))
+/// The versions whose aliases count: those that this builder writes, and those that workers of this
+/// release may still read.
+pub(crate) fn versions(builder: &Builder) -> BTreeSet<u32> {
+    builder.settings.symcache_versions.iter().chain(READS).copied().collect()
 }
 
-/// Writes the alias and the object beside it; false where somebody else wrote it first.
+async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>, Failure> {
+    let mut aliases = Vec::new();
+    for version in versions(builder) {
+        let Some(head) = builder.objects.head(&keys::symbols(id).alias(version)).await? else { continue };
+        // An alias whose metadata is not ours is replaced.
+        let meta = AliasMeta::from_metadata(&head.metadata);
+        aliases.extend(meta.map(|meta| Current { version, meta, etag: head.etag }));
+    }
+    Ok(aliases)
+}
+
+/// Writes the aliases that do not say it yet, and the object beside them; false where somebody else
+/// wrote one first.
 async fn write(
     builder: &Builder,
     id: &Owned<DebugId>,
     slice: &Slice,
     built: &Built,
-    meta: &AliasMeta,
-    current: Option<&Current>,
+    generation: u64,
+    aliases: &[Current],
 ) -> Result<bool, Failure> {
     let keys = keys::symbols(id);
-    keep(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
-    let condition = current.map_or(Condition::Absent, |current| Condition::Unchanged(current.etag.clone()));
-    let put = Put { condition, metadata: meta.to_metadata() };
-    match builder.objects.put(&keys.alias(VERSION), built.symcache.clone(), &put).await {
-        Ok(_) => Ok(true),
-        Err(StoreError::Precondition { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
+    let mut kept = false;
+    for form in &built.forms {
+        let (object, sha256) = (slice.new.content_hash, form.sha256);
+        let meta = AliasMeta { generation, quality: built.quality, sha256, object };
+        let current = aliases.iter().find(|alias| alias.version == form.version);
+        if current.is_some_and(|current| current.meta == meta) {
+            continue;
+        }
+        if !kept {
+            keep(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
+            kept = true;
+        }
+        let condition =
+            current.map_or(Condition::Absent, |current| Condition::Unchanged(current.etag.clone()));
+        let put = Put { condition, metadata: meta.to_metadata() };
+        match builder.objects.put(&keys.alias(form.version), form.symcache.clone(), &put).await {
+            Ok(_) => {}
+            Err(StoreError::Precondition { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(true)
 }
 
 fn created(known: &Symbols, object: &ContentHash) -> Option<time::OffsetDateTime> {

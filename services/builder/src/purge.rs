@@ -1,6 +1,7 @@
 //! Taking deleted symbols out of object storage.
 
 use crate::failure::Failure;
+use crate::publish::versions;
 use crate::worker::Builder;
 use std::collections::BTreeSet;
 use unslide_artifacts::AliasMeta;
@@ -10,7 +11,6 @@ use unslide_store::jobs::{self, Lease};
 use unslide_store::outbox::{self, Message};
 use unslide_store::symbols::Symbols;
 use unslide_store::{slots, symbols};
-use unslide_symbolicate::symcache::VERSION;
 
 /// Removes what a deletion has left. What was uploaded again since then stays. The workers are told
 /// a second time: between the deletion and now one may have fetched what was still there.
@@ -72,11 +72,13 @@ async fn alive(
     let objects = || known.objects.iter().map(|listed| &listed.object);
     let mut alive: BTreeSet<Key> =
         objects().filter_map(|o| o.symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
-    let head = builder.objects.head(&keys.alias(VERSION)).await?;
-    if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
-        && (published_since || objects().any(|object| object.content_hash == meta.object))
-    {
-        alive.extend([keys.alias(VERSION), keys.debuginfo(), keys.symcache(VERSION, &meta.sha256)]);
+    for version in versions(builder) {
+        let head = builder.objects.head(&keys.alias(version)).await?;
+        if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
+            && (published_since || objects().any(|object| object.content_hash == meta.object))
+        {
+            alive.extend([keys.alias(version), keys.debuginfo(), keys.symcache(version, &meta.sha256)]);
+        }
     }
     Ok(alive)
 }

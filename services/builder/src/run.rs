@@ -53,10 +53,11 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     });
     probes(&builder);
     tracing::info!("the builder is at work");
-    let (builds, small, relay) = (builder.clone(), builder.clone(), builder.clone());
+    let (builds, small, again, relay) = (builder.clone(), builder.clone(), builder.clone(), builder.clone());
     tokio::join!(
         worker::work(builds, &[Kind::Build], builder.settings.uploads),
         worker::work(small, &[Kind::Wake, Kind::WakeSystem, Kind::Purge], SMALL_JOBS),
+        worker::work(again, &[Kind::Backfill], 1),
         relay::relay(relay),
         upkeep::count(&builder),
     );

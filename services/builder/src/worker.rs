@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::{build, purge, wake};
+use crate::{backfill, build, purge, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -145,6 +145,9 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
             Work::WakeSystem => Box::pin(wake::wake_system(builder, job)).await,
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await
+            }
+            Work::Backfill { version, after } => {
+                Box::pin(backfill::backfill(builder, job, *version, after.as_ref())).await
             }
         };
         match done {

@@ -18,6 +18,8 @@ pub struct Config {
     pub kafka: unslide_stream::Settings,
     /// Where symcaches are.
     pub objects: unslide_artifacts::Settings,
+    /// What the symcaches on this machine may take, beside `symbolizer.cache_bytes`.
+    pub symcaches: unslide_artifacts::CacheLimits,
 }
 
 /// The section `symbolizer`.
@@ -175,6 +177,7 @@ impl Config {
         }
         problems.extend(Problem::in_section("symbolizer.signatures", own.signatures.problems()));
         problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(Problem::in_section("symcaches", self.symcaches.problems()));
         problems.extend(Problem::in_section("kafka", self.kafka.problems()));
         problems
     }
@@ -195,6 +198,7 @@ mod tests {
         bad.symbolizer.fetch_milliseconds = 6_000;
         bad.symbolizer.breaker.debug_ids = 1;
         bad.symbolizer.signatures.required = true;
+        bad.symcaches.mapped = 0;
         bad.kafka.bootstrap = String::new();
         let expected = [
             "symbolizer.batch_records",
@@ -202,6 +206,7 @@ mod tests {
             "symbolizer.breaker.debug_ids",
             "symbolizer.cache_dir",
             "symbolizer.signatures.keys",
+            "symcaches.mapped",
             "kafka.bootstrap",
         ];
         assert_eq!(keys(&bad), expected);

@@ -8,8 +8,9 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
 };
 use std::sync::Arc;
-use unslide_artifacts::SymcacheCache;
+use unslide_artifacts::{ObjectStore, SymcacheCache};
 use unslide_proto::headers;
+use unslide_runtime::sampled;
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, Observer, TransactionEnd};
 use unslide_symbolicate::Enriched;
@@ -42,6 +43,65 @@ pub struct Metrics {
     symcache_failures: IntCounter,
     symcache_hits: IntCounter,
     symcache_evictions: IntCounter,
+}
+
+/// Registers what the cache and object storage say of their bounds.
+///
+/// # Errors
+/// Where the registry has metrics of these names already.
+pub fn watch(
+    registry: &Registry,
+    cache: &SymcacheCache,
+    objects: &ObjectStore,
+) -> Result<(), prometheus::Error> {
+    let of = cache.clone();
+    let entries = ("unslide_symcaches", "Symcaches on disk and in memory, and answers that there is none.");
+    sampled::gauges(registry, entries, "state", move || {
+        let stats = of.stats();
+        [
+            ("probation", stats.probation),
+            ("proven", stats.proven),
+            ("mapped", stats.mapped),
+            ("missing", stats.missing),
+            ("downloading", stats.downloads),
+        ]
+    })?;
+    let of = cache.clone();
+    let bytes = ("unslide_symcaches_bytes", "Bytes of symcaches on disk, kept and being downloaded.");
+    sampled::gauges(registry, bytes, "state", move || {
+        let stats = of.stats();
+        [("kept", stats.bytes), ("downloading", stats.download_bytes)]
+    })?;
+    let of = cache.clone();
+    let evictions = ("unslide_symcaches_evicted_total", "What made room for others, by why it did.");
+    sampled::counters(registry, evictions, "reason", move || {
+        let stats = of.stats();
+        [
+            ("over_share", stats.evictions.over_share),
+            ("probation", stats.evictions.probation),
+            ("least_used", stats.evictions.least_used),
+            ("disk_full", stats.evictions.disk_full),
+            ("unmapped", stats.unmapped),
+            ("missing", stats.missing_dropped),
+            ("corrupt", stats.corrupt),
+        ]
+    })?;
+    let (running, answered) = (objects.clone(), objects.clone());
+    let requests = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
+    sampled::gauges(registry, requests, "state", move || {
+        let stats = running.stats();
+        [("running", stats.running), ("waiting", stats.waiting)]
+    })?;
+    let requests = ("unslide_objects_requests_total", "Requests to object storage by their end.");
+    sampled::counters(registry, requests, "end", move || {
+        let stats = answered.stats();
+        let failed = stats.transient + stats.refused;
+        [
+            ("answered", stats.requests.saturating_sub(failed)),
+            ("transient", stats.transient),
+            ("refused", stats.refused),
+        ]
+    })
 }
 
 fn registered<C: Collector + Clone + 'static>(
@@ -181,14 +241,14 @@ impl Metrics {
     pub fn refresh(&self, cache: &SymcacheCache) {
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let stats = cache.stats();
-        self.symcaches.with_label_values(&["found"]).set(gauge(stats.entries));
+        self.symcaches.with_label_values(&["found"]).set(gauge(stats.entries()));
         self.symcaches.with_label_values(&["missing"]).set(gauge(stats.missing));
         self.symcache_bytes.set(gauge(stats.bytes));
         for (counter, total) in [
             (&self.symcache_fetches, stats.fetches),
             (&self.symcache_failures, stats.failures),
             (&self.symcache_hits, stats.hits),
-            (&self.symcache_evictions, stats.evictions),
+            (&self.symcache_evictions, stats.evictions.all()),
         ] {
             counter.inc_by(total.saturating_sub(counter.get()));
         }

@@ -1,5 +1,7 @@
 //! `unslide symbols`: are the symbols there?
 
+mod backfill;
+
 use crate::boot;
 use crate::client::{Client, Server};
 use crate::failure::{BoxError, Outcome};
@@ -21,6 +23,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub enum Command {
     /// Say of each debug id whether its symbols are ready; exit code 0 only when all are
     Check(CheckArguments),
+    /// Have symcaches built anew whose format is older than what this release writes; reaches the
+    /// database itself
+    Backfill(backfill::Arguments),
 }
 
 /// Arguments of `unslide symbols check`.
@@ -44,6 +49,7 @@ pub struct CheckArguments {
 pub fn run(command: Command) -> Outcome {
     match command {
         Command::Check(arguments) => check(&arguments),
+        Command::Backfill(arguments) => backfill::run(&arguments),
     }
 }
 

@@ -4,27 +4,40 @@
 //! `v<format>/<tenant or _system>/<debug id>.<generation>.<sha256>.<object's sha256>`
 
 use super::Slot;
-use super::state::Entry;
-use std::fs;
+use super::segments::Entry;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 use unslide_model::{ContentHash, TenantId};
-use unslide_symbolicate::symcache::VERSION;
 
 /// Stands for the system; no tenant's slug has an underscore.
 const SYSTEM: &str = "_system";
 
+/// The folder of downloads that are not whole.
+const TEMPORARY: &str = "tmp";
+
+/// How a download's file is made.
+pub(super) type Create = Box<dyn Fn(&Path) -> io::Result<File> + Send + Sync>;
+
+/// As files are made outside tests.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    File::create_new(path)
+}
+
 pub(super) struct Disk {
     folder: PathBuf,
     numbers: AtomicU64,
+    create: Create,
 }
 
 /// A whole file of the cache.
 #[derive(Clone, Debug)]
 pub(super) struct OnDisk {
     pub(super) path: PathBuf,
+    /// The version of the symcache's format.
+    pub(super) version: u32,
     pub(super) generation: u64,
     pub(super) sha256: ContentHash,
     pub(super) object: ContentHash,
@@ -34,25 +47,36 @@ pub(super) struct OnDisk {
 impl Disk {
     /// Makes the folders and lists what is there, the longest unused first. What is left of
     /// downloads that were cut off and of other formats is removed.
-    pub(super) fn open(root: &Path) -> io::Result<(Disk, Vec<(Slot, OnDisk)>)> {
+    pub(super) fn open(
+        root: &Path,
+        versions: &[u32],
+        create: Create,
+    ) -> io::Result<(Disk, Vec<(Slot, OnDisk)>)> {
         fs::create_dir_all(root)?;
-        let current = format!("v{VERSION}");
         for entry in fs::read_dir(root)? {
             let entry = entry?;
             let name = entry.file_name();
-            let ours = name.to_str().is_some_and(|name| {
-                name == "tmp"
-                    || name != current && name.strip_prefix('v').is_some_and(|n| n.parse::<u32>().is_ok())
+            let outdated = name.to_str().is_some_and(|name| {
+                let version = name.strip_prefix('v').and_then(|n| n.parse::<u32>().ok());
+                name == TEMPORARY || version.is_some_and(|version| !versions.contains(&version))
             });
-            if ours {
+            if outdated {
                 fs::remove_dir_all(entry.path())?;
             }
         }
-        let disk = Disk { folder: root.to_owned(), numbers: AtomicU64::new(0) };
-        fs::create_dir_all(disk.temporary_folder())?;
-        fs::create_dir_all(disk.files())?;
+        let disk = Disk { folder: root.to_owned(), numbers: AtomicU64::new(0), create };
+        fs::create_dir_all(disk.folder.join(TEMPORARY))?;
         let mut found = Vec::new();
-        for owner in fs::read_dir(disk.files())? {
+        for version in versions {
+            disk.list(*version, &mut found)?;
+        }
+        found.sort_by_key(|(used, _, _)| *used);
+        Ok((disk, found.into_iter().map(|(_, slot, file)| (slot, file)).collect()))
+    }
+
+    fn list(&self, version: u32, found: &mut Vec<(SystemTime, Slot, OnDisk)>) -> io::Result<()> {
+        fs::create_dir_all(self.files(version))?;
+        for owner in fs::read_dir(self.files(version))? {
             let owner = owner?;
             let tenant = match owner.file_name().to_str() {
                 Some(SYSTEM) => None,
@@ -65,7 +89,7 @@ impl Disk {
             for file in fs::read_dir(owner.path())? {
                 let file = file?;
                 let meta = file.metadata()?;
-                match read_name(&file.path(), meta.len()) {
+                match read_name(&file.path(), version, meta.len()) {
                     Some((id, on_disk)) => {
                         let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                         found.push((used, Slot { tenant: tenant.clone(), id }, on_disk));
@@ -74,23 +98,21 @@ impl Disk {
                 }
             }
         }
-        found.sort_by_key(|(used, _, _)| *used);
-        Ok((disk, found.into_iter().map(|(_, slot, file)| (slot, file)).collect()))
+        Ok(())
     }
 
-    fn files(&self) -> PathBuf {
-        self.folder.join(format!("v{VERSION}"))
+    fn files(&self, version: u32) -> PathBuf {
+        self.folder.join(format!("v{version}"))
     }
 
-    fn temporary_folder(&self) -> PathBuf {
-        self.folder.join("tmp")
-    }
-
-    /// A new name for a download. The folder is made again where somebody deleted the cache.
-    pub(super) fn temporary(&self) -> io::Result<PathBuf> {
-        fs::create_dir_all(self.temporary_folder())?;
+    /// A new file for a download. The folder is made again where somebody deleted the cache.
+    pub(super) fn temporary(&self) -> io::Result<(PathBuf, File)> {
+        let folder = self.folder.join(TEMPORARY);
+        fs::create_dir_all(&folder)?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        Ok(self.temporary_folder().join(format!("{}-{number}", std::process::id())))
+        let path = folder.join(format!("{}-{number}", std::process::id()));
+        let file = (self.create)(&path)?;
+        Ok((path, file))
     }
 
     /// Gives a whole download its name.
@@ -98,15 +120,16 @@ impl Disk {
         &self,
         temporary: &Path,
         slot: &Slot,
+        version: u32,
         meta: &crate::AliasMeta,
         size: u64,
     ) -> io::Result<OnDisk> {
-        let owner = self.files().join(slot.tenant.as_ref().map_or(SYSTEM, TenantId::as_str));
+        let owner = self.files(version).join(slot.tenant.as_ref().map_or(SYSTEM, TenantId::as_str));
         fs::create_dir_all(&owner)?;
         let (generation, sha256, object) = (meta.generation, meta.sha256, meta.object);
         let path = owner.join(format!("{}.{generation}.{sha256}.{object}", slot.id.compact()));
         fs::rename(temporary, &path)?;
-        Ok(OnDisk { path, generation, sha256, object, size })
+        Ok(OnDisk { path, version, generation, sha256, object, size })
     }
 
     /// Unlinks an entry's file; whoever has it mapped goes on reading.
@@ -120,11 +143,12 @@ impl Disk {
     }
 }
 
-fn read_name(path: &Path, size: u64) -> Option<(unslide_model::DebugId, OnDisk)> {
+fn read_name(path: &Path, version: u32, size: u64) -> Option<(unslide_model::DebugId, OnDisk)> {
     let mut parts = path.file_name()?.to_str()?.split('.');
     let id = parts.next()?.parse().ok()?;
     let generation = parts.next()?.parse().ok()?;
     let sha256 = parts.next()?.parse().ok()?;
     let object = parts.next()?.parse().ok()?;
-    parts.next().is_none().then(|| (id, OnDisk { path: path.to_owned(), generation, sha256, object, size }))
+    let path = path.to_owned();
+    parts.next().is_none().then(|| (id, OnDisk { path, version, generation, sha256, object, size }))
 }

@@ -1,7 +1,8 @@
 //! One download, from the question to the answer that everyone who waits gets.
 
 use super::disk::OnDisk;
-use super::state::Entry;
+use super::segments::Entry;
+use super::state::Unready;
 use super::{Answer, CacheError, Cached, Inner, Slot, Symcache};
 use crate::keys::{self, Key, SymbolKeys};
 use crate::mapped::map;
@@ -10,8 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use unslide_model::Scoped;
-use unslide_symbolicate::symcache::{SymCache, SymCacheError, VERSION};
+use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 
 /// Requests of one flight: one, and again after an event came in between or an alias was read while
 /// it was being replaced.
@@ -75,14 +78,14 @@ async fn answer(inner: &Arc<Inner>, slot: &Slot) -> Answer {
                     return Ok(negative);
                 }
             }
-            Outcome::Found { temporary, symcache, meta, size } => {
+            Outcome::Found(whole) => {
                 let found = Symcache {
-                    symcache,
-                    generation: meta.generation,
-                    object: meta.object,
+                    symcache: whole.symcache.clone(),
+                    generation: whole.meta.generation,
+                    object: whole.meta.object,
                     system: slot.tenant.is_none(),
                 };
-                if keep(inner, slot, &temporary, &meta, size, found.clone()).await? || tries >= TRIES {
+                if keep(inner, slot, whole, found.clone()).await? || tries >= TRIES {
                     return Ok(Cached::Found(found));
                 }
             }
@@ -92,23 +95,17 @@ async fn answer(inner: &Arc<Inner>, slot: &Slot) -> Answer {
 
 /// Gives a download its place, and room; false where an event has overtaken it. One that is larger
 /// than the whole cache is used and not kept.
-async fn keep(
-    inner: &Arc<Inner>,
-    slot: &Slot,
-    temporary: &Temporary,
-    meta: &AliasMeta,
-    size: u64,
-    found: Symcache,
-) -> Result<bool, CacheError> {
-    if size > inner.settings.max_bytes {
+async fn keep(inner: &Arc<Inner>, slot: &Slot, whole: Whole, found: Symcache) -> Result<bool, CacheError> {
+    if whole.size > inner.settings.max_bytes {
         return Ok(true);
     }
-    let (inner, slot, meta, temporary) = (inner.clone(), slot.clone(), *meta, temporary.0.clone());
+    let (inner, slot) = (inner.clone(), slot.clone());
     blocking(move || {
-        inner.make_room(size);
-        let file = inner.disk.keep(&temporary, &slot, &meta, size)?;
-        let (kept, gone) = inner.state.lock().insert_fetched(slot, Entry::fetched(file, found));
-        if let Some(gone) = gone {
+        let (meta, size) = (&whole.meta, whole.size);
+        let file = inner.disk.keep(&whole.temporary.path, &slot, whole.version, meta, size)?;
+        let entry = Entry::fetched(file, found);
+        let (kept, gone) = inner.state.lock().insert_fetched(&inner.settings, slot, entry);
+        for gone in gone {
             inner.disk.remove(&gone);
         }
         Ok(kept)
@@ -118,67 +115,80 @@ async fn keep(
 
 /// A file from the last run, or one that may have been overtaken while events were missed.
 async fn from_disk(inner: &Arc<Inner>, slot: &Slot) -> Result<Option<Symcache>, CacheError> {
-    let Some((file, mapped, checked)) = inner.state.lock().unmapped(slot) else { return Ok(None) };
-    if mapped.is_some() && checked {
+    let Some(unready) = inner.state.lock().unready(slot) else { return Ok(None) };
+    if unready.mapped.is_some() && unready.checked {
         // It is known, and still was asked for: a newer one is wanted.
         return Ok(None);
     }
-    if !checked {
-        let head = inner.store.head(&symbol_keys(slot).alias(VERSION)).await.map_err(store_error)?;
-        let current = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
-        if current.is_none_or(|meta| meta.generation != file.generation || meta.sha256 != file.sha256) {
-            return Ok(None);
-        }
-    }
-    if let Some(mapped) = mapped {
-        inner.state.lock().verified(slot, &file, mapped.clone());
-        return Ok(Some(mapped));
+    if !unready.checked && !is_current(inner, slot, &unready.file).await? {
+        return Ok(None);
     }
     let (inner, slot) = (inner.clone(), slot.clone());
     blocking(move || {
-        let Some(symcache) = reopen(&slot, &file) else {
-            let corrupt = inner.state.lock().remove_corrupt(&slot);
+        let Some(found) = unready.mapped.clone().or_else(|| reopen(&slot, &unready.file)) else {
+            let corrupt = inner.state.lock().remove_corrupt(&inner.settings, &slot);
             if let Some(corrupt) = corrupt {
                 inner.disk.remove(&corrupt);
             }
             return Ok(None);
         };
-        let found = Symcache {
-            symcache: Arc::new(symcache),
-            generation: file.generation,
-            object: file.object,
-            system: slot.tenant.is_none(),
-        };
-        inner.state.lock().verified(&slot, &file, found.clone());
-        Ok(Some(found))
+        let usable = is_usable(&inner, &slot, &unready, &found);
+        Ok(usable.then_some(found))
     })
     .await
 }
 
+fn is_usable(inner: &Inner, slot: &Slot, unready: &Unready, found: &Symcache) -> bool {
+    inner.state.lock().verified(&inner.settings, slot, unready, found.clone())
+}
+
+/// Whether a file still is what object storage has.
+async fn is_current(inner: &Inner, slot: &Slot, file: &OnDisk) -> Result<bool, CacheError> {
+    let key = symbol_keys(slot).alias(file.version);
+    let asked = timeout(inner.settings.limits.download(), inner.store.head(&key));
+    let head = asked.await.map_err(|_| too_slow())?.map_err(store_error)?;
+    let current = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
+    Ok(current.is_some_and(|meta| meta.generation == file.generation && meta.sha256 == file.sha256))
+}
+
 /// A file from the last run, if it is whole.
-fn reopen(slot: &Slot, file: &OnDisk) -> Option<SymCache<memmap2::Mmap>> {
+fn reopen(slot: &Slot, file: &OnDisk) -> Option<Symcache> {
     let symcache = SymCache::parse(map(&file.path).ok()?).ok()?;
-    (symcache.debug_id() == slot.id && symcache.verify_checksum().is_ok()).then_some(symcache)
+    let whole = symcache.debug_id() == slot.id && symcache.verify_checksum().is_ok();
+    whole.then(|| Symcache {
+        symcache: Arc::new(symcache),
+        generation: file.generation,
+        object: file.object,
+        system: slot.tenant.is_none(),
+    })
 }
 
 enum Outcome {
-    Found {
-        temporary: Temporary,
-        symcache: Arc<SymCache<memmap2::Mmap>>,
-        meta: AliasMeta,
-        size: u64,
-    },
+    Found(Whole),
     Negative(Cached),
-    /// Bytes and metadata are of two writes.
+    /// Bytes and metadata are of two writes, or the bytes came damaged.
     Torn,
 }
 
+/// A download that is what it should be.
+struct Whole {
+    temporary: Temporary,
+    symcache: Arc<SymCache<memmap2::Mmap>>,
+    version: u32,
+    meta: AliasMeta,
+    size: u64,
+}
+
 /// A download's file, unlinked when it is not renamed.
-struct Temporary(PathBuf);
+struct Temporary {
+    path: PathBuf,
+    /// What it may take of the disk, until it counts as one of the cache's files.
+    _room: Option<OwnedSemaphorePermit>,
+}
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        std::fs::remove_file(&self.0).ok();
+        std::fs::remove_file(&self.path).ok();
     }
 }
 
@@ -189,41 +199,122 @@ fn symbol_keys(slot: &Slot) -> SymbolKeys {
     }
 }
 
+/// Asks for each version of the format that this cache reads, the newest first: while builders
+/// write two, an object that was not built anew yet has the older one only.
 async fn fetch(inner: &Arc<Inner>, slot: &Slot) -> Result<Outcome, CacheError> {
+    let mut negative = Cached::Missing;
+    for version in &inner.settings.versions {
+        match fetch_version(inner, slot, *version).await? {
+            Outcome::Negative(answer) => {
+                if matches!(negative, Cached::Missing) {
+                    negative = answer;
+                }
+            }
+            other => return Ok(other),
+        }
+    }
+    Ok(Outcome::Negative(negative))
+}
+
+async fn fetch_version(inner: &Arc<Inner>, slot: &Slot, version: u32) -> Result<Outcome, CacheError> {
     let keys = symbol_keys(slot);
-    let Some((temporary, fetched)) = download(inner, &keys.alias(VERSION)).await? else {
+    let Some((temporary, fetched)) = download(inner, slot, &keys.alias(version)).await? else {
         return Ok(Outcome::Negative(Cached::Missing));
     };
     let Some(meta) = AliasMeta::from_metadata(&fetched.head.metadata) else {
         return Ok(Outcome::Negative(Cached::Malformed));
     };
     if fetched.sha256 == meta.sha256 {
-        return open(slot, temporary, meta, fetched.head.size).await;
+        return open(slot, temporary, version, meta, fetched.head.size).await;
     }
+    drop(temporary);
     // A store that does not write bytes and metadata in one step. The object that the metadata
     // names is never overwritten.
-    match download(inner, &keys.symcache(VERSION, &meta.sha256)).await? {
+    match download(inner, slot, &keys.symcache(version, &meta.sha256)).await? {
         Some((temporary, fetched)) if fetched.sha256 == meta.sha256 => {
-            open(slot, temporary, meta, fetched.head.size).await
+            open(slot, temporary, version, meta, fetched.head.size).await
         }
         _ => Ok(Outcome::Torn),
     }
 }
 
-async fn download(inner: &Inner, key: &Key) -> Result<Option<(Temporary, Fetched)>, CacheError> {
-    let temporary = Temporary(inner.disk.temporary().map_err(|e| disk_error(&e))?);
-    let fetched =
-        inner.store.get_to_file(key, &temporary.0, inner.settings.largest).await.map_err(store_error)?;
-    Ok(fetched.map(|fetched| (temporary, fetched)))
+/// Why a download has no file.
+enum Failed {
+    /// The disk has no room for so many bytes.
+    Full(u64),
+    Other(CacheError),
 }
 
-async fn open(slot: &Slot, temporary: Temporary, meta: AliasMeta, size: u64) -> Result<Outcome, CacheError> {
+impl From<CacheError> for Failed {
+    fn from(error: CacheError) -> Failed {
+        Failed::Other(error)
+    }
+}
+
+/// Downloads an object. Where the disk is full, others make way and it is tried once more.
+async fn download(
+    inner: &Arc<Inner>,
+    slot: &Slot,
+    key: &Key,
+) -> Result<Option<(Temporary, Fetched)>, CacheError> {
+    let bytes = match try_download(inner, key).await {
+        Err(Failed::Full(bytes)) => bytes,
+        Err(Failed::Other(error)) => return Err(error),
+        Ok(done) => return Ok(done),
+    };
+    let (way, owner) = (inner.clone(), slot.tenant.clone());
+    blocking(move || {
+        let gone = way.state.lock().make_way(&way.settings, &owner, bytes);
+        tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
+        for gone in gone {
+            way.disk.remove(&gone);
+        }
+        Ok(())
+    })
+    .await?;
+    match try_download(inner, key).await {
+        Err(Failed::Full(_)) => Err(disk_full()),
+        Err(Failed::Other(error)) => Err(error),
+        Ok(done) => Ok(done),
+    }
+}
+
+async fn try_download(inner: &Inner, key: &Key) -> Result<Option<(Temporary, Fetched)>, Failed> {
+    let limits = &inner.settings.limits;
+    let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
+    let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
+    let size = download.head.size;
+    let fits = kib(size).min(kib(limits.download_bytes));
+    let room = inner.room.clone().acquire_many_owned(fits).await.ok();
+    let full = |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
+    let (path, file) = inner.disk.temporary().map_err(full)?;
+    let temporary = Temporary { path, _room: room };
+    let written = download.write_to(file.into(), limits.largest_bytes);
+    match timeout(limits.download(), written).await.map_err(|_| too_slow())? {
+        Ok(fetched) => Ok(Some((temporary, fetched))),
+        Err(StoreError::File(error)) => Err(full(error)),
+        Err(error) => Err(store_error(error).into()),
+    }
+}
+
+/// Bytes in the unit in which room is counted.
+pub(super) fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4)
+}
+
+async fn open(
+    slot: &Slot,
+    temporary: Temporary,
+    version: u32,
+    meta: AliasMeta,
+    size: u64,
+) -> Result<Outcome, CacheError> {
     let id = slot.id;
     blocking(move || {
-        let parsed = parse(&temporary.0)?;
+        let parsed = parse(&temporary.path)?;
         Ok(match parsed {
             Ok(symcache) if symcache.debug_id() == id => {
-                Outcome::Found { temporary, symcache: Arc::new(symcache), meta, size }
+                Outcome::Found(Whole { temporary, symcache: Arc::new(symcache), version, meta, size })
             }
             Err(SymCacheError::Version(_)) => Outcome::Negative(Cached::Unsupported),
             _ => Outcome::Negative(Cached::Malformed),
@@ -243,11 +334,27 @@ fn parse(path: &Path) -> io::Result<Result<SymCache<memmap2::Mmap>, SymCacheErro
 fn store_error(error: StoreError) -> CacheError {
     match error {
         StoreError::Transient { .. } => CacheError::Transient(error.to_string()),
+        StoreError::File(error) => disk_error(&error),
         other => CacheError::Operator(other.to_string()),
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn disk_full() -> CacheError {
+    CacheError::Transient("the symcache cache's disk is full".into())
+}
+
+fn too_slow() -> CacheError {
+    CacheError::Transient("object storage did not deliver a symcache in time".into())
+}
+
 fn disk_error(error: &io::Error) -> CacheError {
+    if is_full(error) {
+        return disk_full();
+    }
     CacheError::Operator(format!("the symcache cache's disk failed: {error}"))
 }
 

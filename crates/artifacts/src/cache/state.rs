@@ -1,45 +1,12 @@
 //! What the cache knows, behind one lock: entries, what is missing, and downloads under way.
 
 use super::disk::OnDisk;
+use super::missing::{Missing, Negative};
+use super::segments::{Entries, Entry, Owner, Reason};
 use super::{Answer, CacheSettings, CacheStats, Cached, Slot, Symcache};
 use std::collections::HashMap;
 use tokio::sync::watch;
 use unslide_model::TenantId;
-
-/// Entries at most: each may hold a memory map, of which a process has some 65,000.
-const MOST_ENTRIES: usize = 20_000;
-
-/// Remembered "there is none" at most; then they are dropped and asked for again.
-const MOST_MISSING: usize = 200_000;
-
-/// A symcache on disk.
-pub(super) struct Entry {
-    pub(super) file: OnDisk,
-    /// Mapped and verified; before that the file is only a name from the last run.
-    pub(super) mapped: Option<Symcache>,
-    /// Whether an event could have been missed since it was fetched or checked.
-    checked: bool,
-    used: u64,
-    /// Used more than once.
-    proven: bool,
-}
-
-impl Entry {
-    pub(super) fn on_disk(file: OnDisk) -> Entry {
-        Entry { file, mapped: None, checked: true, used: 0, proven: false }
-    }
-
-    pub(super) fn fetched(file: OnDisk, mapped: Symcache) -> Entry {
-        Entry { mapped: Some(mapped), ..Entry::on_disk(file) }
-    }
-}
-
-/// A remembered answer that is not a symcache.
-pub(super) struct Negative {
-    pub(super) answer: Cached,
-    /// Microseconds since the Unix epoch.
-    pub(super) until: i64,
-}
 
 struct Flight {
     landed: watch::Sender<Option<Answer>>,
@@ -50,40 +17,39 @@ struct Flight {
 
 #[derive(Default)]
 pub(super) struct State {
-    entries: HashMap<Slot, Entry>,
-    missing: HashMap<Slot, Negative>,
+    entries: Entries,
+    missing: Missing,
     flights: HashMap<Slot, Flight>,
-    bytes: u64,
-    probation_bytes: u64,
-    tenant_bytes: HashMap<Option<TenantId>, u64>,
-    ticks: u64,
+    /// How often events may have been missed.
+    gaps: u64,
     stats: CacheStats,
 }
 
+/// A file that has to be mapped, or compared with object storage, before it is used.
+pub(super) struct Unready {
+    pub(super) file: OnDisk,
+    pub(super) mapped: Option<Symcache>,
+    pub(super) checked: bool,
+    gaps: u64,
+}
+
 impl State {
-    pub(super) fn known(&mut self, slot: &Slot, at_least: Option<u64>, now: i64) -> Option<Cached> {
-        if let Some(entry) = self.entries.get_mut(slot) {
+    pub(super) fn known(
+        &mut self,
+        settings: &CacheSettings,
+        slot: &Slot,
+        at_least: Option<u64>,
+        now: i64,
+    ) -> Option<Cached> {
+        if let Some(entry) = self.entries.get(slot) {
             let new_enough = at_least.is_none_or(|wanted| entry.file.generation >= wanted);
             let mapped = entry.mapped.clone().filter(|_| entry.checked && new_enough)?;
-            self.ticks += 1;
-            entry.used = self.ticks;
-            if !entry.proven {
-                entry.proven = true;
-                self.probation_bytes -= entry.file.size;
-            }
+            self.entries.used(slot, settings);
             self.stats.hits += 1;
             return Some(Cached::Found(mapped));
         }
-        let negative = self.missing.get(slot)?;
-        if negative.until <= now {
-            self.missing.remove(slot);
-            return None;
-        }
         // Who knows that there is one does not take "none" for an answer.
-        if at_least.is_some() {
-            return None;
-        }
-        let answer = negative.answer.clone();
+        let answer = self.missing.get(slot, now).filter(|_| at_least.is_none())?;
         self.stats.hits += 1;
         Some(answer)
     }
@@ -113,12 +79,40 @@ impl State {
     }
 
     /// Keeps what a request found, unless an event has overtaken it. Says whether it was kept, and
-    /// gives the entry that has to be removed: the one that was replaced, or the new one.
-    pub(super) fn insert_fetched(&mut self, slot: Slot, entry: Entry) -> (bool, Option<Entry>) {
+    /// gives the entries whose files have to be removed.
+    pub(super) fn insert_fetched(
+        &mut self,
+        settings: &CacheSettings,
+        slot: Slot,
+        entry: Entry,
+    ) -> (bool, Vec<Entry>) {
         if self.overtaken(&slot, Some(entry.file.generation)) {
-            return (false, Some(entry));
+            return (false, vec![entry]);
         }
-        (true, self.insert(slot, entry))
+        let mut gone: Vec<Entry> = self.replace(settings, &slot, &entry).into_iter().collect();
+        gone.extend(self.make_room(settings, Some(&slot.tenant), entry.file.size));
+        self.insert(settings, slot, entry);
+        (true, gone)
+    }
+
+    /// Takes out the entry of a slot; it is returned unless its file is the new one's.
+    fn replace(&mut self, settings: &CacheSettings, slot: &Slot, entry: &Entry) -> Option<Entry> {
+        let replaced = self.entries.remove(slot, settings);
+        replaced.filter(|replaced| replaced.file.path != entry.file.path)
+    }
+
+    fn insert(&mut self, settings: &CacheSettings, slot: Slot, entry: Entry) {
+        self.missing.remove(&slot);
+        self.entries.insert(slot, settings, entry);
+        self.stats.unmapped += self.entries.unmap(settings.limits.mapped);
+    }
+
+    /// Adds a file of the last run; the one that it replaces is returned.
+    pub(super) fn insert_found(&mut self, settings: &CacheSettings, slot: Slot, file: OnDisk) -> Option<Entry> {
+        let entry = Entry::on_disk(file);
+        let replaced = self.replace(settings, &slot, &entry);
+        self.insert(settings, slot, entry);
+        replaced
     }
 
     /// Ends a flight: everyone who waits gets the answer.
@@ -129,135 +123,123 @@ impl State {
         }
     }
 
-    /// Adds an entry; the one that it replaces is returned, unless it is the same file.
-    pub(super) fn insert(&mut self, slot: Slot, mut entry: Entry) -> Option<Entry> {
-        self.missing.remove(&slot);
-        let replaced = self.remove(&slot);
-        self.ticks += 1;
-        entry.used = self.ticks;
-        self.bytes += entry.file.size;
-        if !entry.proven {
-            self.probation_bytes += entry.file.size;
-        }
-        *self.tenant_bytes.entry(slot.tenant.clone()).or_default() += entry.file.size;
-        let path = entry.file.path.clone();
-        self.entries.insert(slot, entry);
-        replaced.filter(|replaced| replaced.file.path != path)
-    }
-
-    pub(super) fn remove(&mut self, slot: &Slot) -> Option<Entry> {
-        let entry = self.entries.remove(slot)?;
-        let size = entry.file.size;
-        self.bytes -= size;
-        if !entry.proven {
-            self.probation_bytes -= size;
-        }
-        if let Some(bytes) = self.tenant_bytes.get_mut(&slot.tenant) {
-            *bytes -= size;
-            if *bytes == 0 {
-                self.tenant_bytes.remove(&slot.tenant);
-            }
-        }
-        Some(entry)
-    }
-
     /// Removes an entry whose file was not what its name says.
-    pub(super) fn remove_corrupt(&mut self, slot: &Slot) -> Option<Entry> {
+    pub(super) fn remove_corrupt(&mut self, settings: &CacheSettings, slot: &Slot) -> Option<Entry> {
         self.stats.corrupt += 1;
-        self.remove(slot)
+        self.entries.remove(slot, settings)
     }
 
-    /// The file to map, where an entry has not been mapped yet, and whether it has to be compared
-    /// with object storage.
-    pub(super) fn unmapped(&self, slot: &Slot) -> Option<(OnDisk, Option<Symcache>, bool)> {
+    /// An entry that cannot be used as it is.
+    pub(super) fn unready(&self, slot: &Slot) -> Option<Unready> {
         let entry = self.entries.get(slot)?;
-        Some((entry.file.clone(), entry.mapped.clone(), entry.checked))
+        Some(Unready {
+            file: entry.file.clone(),
+            mapped: entry.mapped.clone(),
+            checked: entry.checked,
+            gaps: self.gaps,
+        })
     }
 
-    /// An entry was mapped, verified and compared.
-    pub(super) fn verified(&mut self, slot: &Slot, file: &OnDisk, mapped: Symcache) {
-        if let Some(entry) = self.entries.get_mut(slot).filter(|entry| entry.file.path == file.path) {
-            entry.mapped = Some(mapped);
-            entry.checked = true;
+    /// An entry was mapped, verified and compared. False where it is another by now, or where events
+    /// may have been missed in between.
+    pub(super) fn verified(
+        &mut self,
+        settings: &CacheSettings,
+        slot: &Slot,
+        unready: &Unready,
+        mapped: Symcache,
+    ) -> bool {
+        let same = self.entries.get(slot).is_some_and(|entry| entry.file.path == unready.file.path);
+        if !same || self.gaps != unready.gaps {
+            return false;
         }
+        self.entries.map(slot, settings, mapped);
+        self.stats.unmapped += self.entries.unmap(settings.limits.mapped);
+        true
     }
 
     /// Remembers that there is none, unless an event came while it was asked for; says which.
-    pub(super) fn remember(&mut self, slot: &Slot, negative: Negative, now: i64) -> bool {
+    pub(super) fn remember(&mut self, settings: &CacheSettings, slot: &Slot, negative: Negative) -> bool {
         if self.overtaken(slot, None) {
             return false;
         }
-        if self.missing.len() >= MOST_MISSING {
-            self.missing.retain(|_, negative| negative.until > now);
-        }
-        if self.missing.len() >= MOST_MISSING {
-            self.missing.clear();
-        }
-        self.missing.insert(slot.clone(), negative);
+        self.stats.missing_dropped += self.missing.insert(slot.clone(), negative, settings.limits.missing);
         true
     }
 
     /// An event: an older entry goes, and is returned.
-    pub(super) fn forget(&mut self, slot: &Slot, generation: u64) -> Option<Entry> {
+    pub(super) fn forget(&mut self, settings: &CacheSettings, slot: &Slot, generation: u64) -> Option<Entry> {
         self.missing.remove(slot);
         if let Some(flight) = self.flights.get_mut(slot) {
             flight.newest = flight.newest.max(Some(generation));
         }
         let older = self.entries.get(slot).is_some_and(|entry| entry.file.generation < generation);
-        if older { self.remove(slot) } else { None }
+        if older { self.entries.remove(slot, settings) } else { None }
     }
 
     pub(super) fn gap(&mut self) {
+        self.gaps += 1;
         self.missing.clear();
         for flight in self.flights.values_mut() {
             flight.newest = Some(u64::MAX);
         }
-        for entry in self.entries.values_mut() {
-            entry.checked = false;
-        }
+        self.entries.uncheck_all();
     }
 
-    pub(super) fn remove_tenant(&mut self, tenant: &TenantId) -> Vec<Entry> {
-        let of_tenant = |slot: &&Slot| slot.tenant.as_ref() == Some(tenant);
-        self.missing.retain(|slot, _| !of_tenant(&slot));
-        let slots: Vec<_> = self.entries.keys().filter(of_tenant).cloned().collect();
-        slots.iter().filter_map(|slot| self.remove(slot)).collect()
+    pub(super) fn remove_tenant(&mut self, settings: &CacheSettings, tenant: &TenantId) -> Vec<Entry> {
+        let owner = Some(tenant.clone());
+        self.missing.remove_owner(&owner);
+        for (_, flight) in self.flights.iter_mut().filter(|(slot, _)| slot.tenant == owner) {
+            flight.newest = Some(u64::MAX);
+        }
+        let slots: Vec<_> = self.entries.slots().filter(|slot| slot.tenant == owner).cloned().collect();
+        slots.iter().filter_map(|slot| self.entries.remove(slot, settings)).collect()
     }
 
-    /// Takes out what has to go before `incoming` bytes more fit.
-    pub(super) fn evict(&mut self, settings: &CacheSettings, incoming: u64) -> Vec<Entry> {
-        let share = |per_cent: u8| settings.max_bytes / 100 * u64::from(per_cent);
-        let (tenant_share, probation_share) = (share(settings.tenant_share), share(settings.probation_share));
-        let mut victims = Vec::new();
-        let full = |state: &State| {
-            state.bytes.saturating_add(incoming) > settings.max_bytes || state.entries.len() >= MOST_ENTRIES
-        };
-        while full(self) {
-            let probation_full = self.probation_bytes > probation_share;
-            let turn = |(slot, entry): &(&Slot, &Entry)| {
-                let bytes = self.tenant_bytes.get(&slot.tenant).copied().unwrap_or_default();
-                let class = match (bytes > tenant_share, entry.proven) {
-                    (true, false) => 0,
-                    (true, true) => 1,
-                    (false, false) if probation_full => 2,
-                    (false, true) => 3,
-                    (false, false) => 4,
-                };
-                (class, entry.used)
-            };
-            let Some(slot) = self.entries.iter().min_by_key(turn).map(|(slot, _)| slot.clone()) else {
-                break;
-            };
-            victims.extend(self.remove(&slot));
-            self.stats.evictions += 1;
+    /// Takes out what has to go before so many bytes of an owner fit.
+    pub(super) fn make_room(
+        &mut self,
+        settings: &CacheSettings,
+        owner: Option<&Owner>,
+        incoming: u64,
+    ) -> Vec<Entry> {
+        let mut gone = Vec::new();
+        while self.entries.is_full(settings, incoming)
+            && let Some((slot, reason)) = self.entries.victim(settings, owner, incoming)
+        {
+            match reason {
+                Reason::OverShare => self.stats.evictions.over_share += 1,
+                Reason::Probation => self.stats.evictions.probation += 1,
+                Reason::LeastUsed => self.stats.evictions.least_used += 1,
+            }
+            gone.extend(self.entries.remove(&slot, settings));
         }
-        victims
+        gone
+    }
+
+    /// Takes out as many bytes as did not fit on the disk, whatever the settings allow.
+    pub(super) fn make_way(&mut self, settings: &CacheSettings, owner: &Owner, bytes: u64) -> Vec<Entry> {
+        self.stats.disk_full += 1;
+        let mut gone = Vec::new();
+        let mut freed = 0;
+        while freed < bytes
+            && let Some((slot, _)) = self.entries.victim(settings, Some(owner), bytes)
+            && let Some(entry) = self.entries.remove(&slot, settings)
+        {
+            freed += entry.file.size;
+            self.stats.evictions.disk_full += 1;
+            gone.push(entry);
+        }
+        gone
     }
 
     pub(super) fn stats(&self) -> CacheStats {
+        let held = self.entries.held();
         CacheStats {
-            entries: self.entries.len() as u64,
-            bytes: self.bytes,
+            probation: held.probation,
+            proven: held.proven,
+            mapped: held.mapped,
+            bytes: held.bytes,
             missing: self.missing.len() as u64,
             ..self.stats
         }

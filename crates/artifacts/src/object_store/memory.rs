@@ -1,6 +1,7 @@
 //! Object storage in memory, whose failures a test switches on and off.
 
-use super::{Body, Condition, ETag, Entry, Head, Page, Put};
+use super::download::{Body, Opened};
+use super::{Condition, ETag, Entry, Head, Page, Put};
 use crate::StoreError;
 use crate::keys::{Key, Prefix};
 use bytes::Bytes;
@@ -33,6 +34,10 @@ pub enum Fault {
     Transient,
     /// Until an operator acts: [`StoreError::Refused`].
     Refused,
+    /// A get's bytes end early.
+    Truncated,
+    /// One of a get's bytes is another.
+    Corrupted,
 }
 
 struct Switch {
@@ -46,6 +51,8 @@ struct Switch {
 struct Gate {
     operation: Operation,
     key: String,
+    /// Holds the bytes of a get back, and not its answer.
+    bytes: bool,
     open: watch::Receiver<bool>,
 }
 
@@ -67,6 +74,8 @@ struct State {
     writes: u64,
     switches: Vec<Switch>,
     gates: Vec<Gate>,
+    /// What the current get does to its bytes.
+    spoil: Option<Fault>,
     calls: HashMap<Operation, usize>,
 }
 
@@ -104,8 +113,19 @@ impl Memory {
     /// answer, so that a test can let something happen in between.
     #[must_use]
     pub fn hold(&self, operation: Operation, key: &str) -> Hold {
+        self.gate(operation, key, false)
+    }
+
+    /// Makes gets of keys that contain `key` answer without their bytes, which come when the hold is
+    /// dropped.
+    #[must_use]
+    pub fn hold_bytes(&self, key: &str) -> Hold {
+        self.gate(Operation::Get, key, true)
+    }
+
+    fn gate(&self, operation: Operation, key: &str, bytes: bool) -> Hold {
         let (open, receiver) = watch::channel(false);
-        self.state.lock().gates.push(Gate { operation, key: key.into(), open: receiver });
+        self.state.lock().gates.push(Gate { operation, key: key.into(), bytes, open: receiver });
         Hold { open }
     }
 
@@ -142,11 +162,12 @@ impl Memory {
                     key: key.into(),
                     detail: "switched to fail".into(),
                 }),
-                None => work(&mut state),
+                spoil => {
+                    state.spoil = spoil;
+                    work(&mut state)
+                }
             };
-            state.gates.retain(|gate| !*gate.open.borrow());
-            let gate = state.gates.iter().find(|g| g.operation == operation && key.contains(&g.key));
-            (outcome, gate.map(|gate| gate.open.clone()))
+            (outcome, state.gated(operation, key, false))
         };
         if let Some(mut open) = gate {
             open.wait_for(|open| *open).await.ok();
@@ -240,8 +261,9 @@ impl Memory {
         &self,
         key: &Key,
         range: Option<Range<u64>>,
-    ) -> Result<Option<(Head, Body)>, StoreError> {
+    ) -> Result<Option<Opened>, StoreError> {
         self.perform(Operation::Get, "get", key.as_str(), |state| {
+            let spoil = state.spoil.take();
             let Some(object) = state.objects.get(key.as_str()) else { return Ok(None) };
             let bytes = match range {
                 None => object.bytes.clone(),
@@ -255,7 +277,18 @@ impl Memory {
                     object.bytes.slice(start..end)
                 }
             };
-            Ok(Some((object.head(), Body::Memory(Some(bytes)))))
+            let bytes = match spoil {
+                Some(Fault::Truncated) => bytes.slice(..bytes.len() / 2),
+                Some(Fault::Corrupted) => {
+                    let mut bytes = bytes.to_vec();
+                    bytes.iter_mut().rev().take(1).for_each(|byte| *byte ^= 0xff);
+                    bytes.into()
+                }
+                _ => bytes,
+            };
+            let (head, bytes) = (object.head(), Some(bytes));
+            let open = state.gated(Operation::Get, key.as_str(), true);
+            Ok(Some((head, Body::Memory { bytes, open })))
         })
         .await
     }
@@ -304,6 +337,13 @@ impl StoredObject {
 }
 
 impl State {
+    /// What an operation has to wait for.
+    fn gated(&mut self, operation: Operation, key: &str, bytes: bool) -> Option<watch::Receiver<bool>> {
+        self.gates.retain(|gate| !*gate.open.borrow());
+        let holds = |g: &&Gate| g.operation == operation && g.bytes == bytes && key.contains(&g.key);
+        self.gates.iter().find(holds).map(|gate| gate.open.clone())
+    }
+
     fn fault(&mut self, operation: Operation, key: &str) -> Option<Fault> {
         let matches = |s: &Switch| s.operation == operation && key.contains(&s.key) && s.left != Some(0);
         let switch = self.switches.iter_mut().find(|s| matches(s))?;

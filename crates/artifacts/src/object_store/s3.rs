@@ -1,6 +1,7 @@
 //! S3 by the AWS SDK, with rustls and ring.
 
-use super::{Body, Condition, ETag, Entry, Head, Page, Put};
+use super::download::{Body, Opened};
+use super::{Condition, ETag, Entry, Head, Page, Put};
 use crate::keys::{Key, Prefix};
 use crate::{Settings, StoreError};
 use aws_sdk_s3::Client;
@@ -107,8 +108,8 @@ impl S3 {
             .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
             .build_https();
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(3))
-            .read_timeout(Duration::from_secs(30))
+            .connect_timeout(Duration::from_secs(settings.connect_seconds))
+            .read_timeout(Duration::from_secs(settings.read_seconds))
             .build();
         let region = Region::new(settings.region.clone());
         let mut config = match &settings.access_key {
@@ -133,7 +134,7 @@ impl S3 {
             .http_client(http)
             .region(region)
             .force_path_style(settings.path_style)
-            .retry_config(RetryConfig::standard().with_max_attempts(3))
+            .retry_config(RetryConfig::standard().with_max_attempts(settings.attempts))
             .timeout_config(timeouts)
             // Trailing checksums are not understood by every store; content is verified by SHA-256.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
@@ -291,7 +292,7 @@ impl S3 {
         &self,
         key: &Key,
         range: Option<Range<u64>>,
-    ) -> Result<Option<(Head, Body)>, StoreError> {
+    ) -> Result<Option<Opened>, StoreError> {
         let sent = self
             .client
             .get_object()

@@ -1,105 +1,11 @@
 //! The symcache cache: what it keeps, what it forgets, and who wins a race.
 
+use crate::cache_world::{World, fixture, generation, id, sha256, symcache_of, tenant};
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use unslide_artifacts::{
-    AliasMeta, CacheSettings, Cached, Fault, Hint, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
-};
-use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
-use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_artifacts::{Cached, Fault, Hint, Operation, Put, keys};
+use unslide_model::ContentHash;
 use unslide_symbolicate::symcache::VERSION;
-use unslide_testkit::fixtures;
-
-/// A real symcache and its debug id.
-fn fixture() -> &'static (DebugId, Vec<u8>) {
-    static FIXTURE: OnceLock<(DebugId, Vec<u8>)> = OnceLock::new();
-    FIXTURE.get_or_init(|| {
-        let file = std::fs::read(fixtures::dsym("app")).unwrap();
-        let slice = objects(&file, &Limits::default()).unwrap().swap_remove(0).range;
-        let built = build(&file[slice], &Limits::default()).unwrap();
-        (built.debug_id, built.symcache)
-    })
-}
-
-/// The fixture's symcache under another debug id, which the header holds and no checksum covers
-/// unless `whole` is asked for.
-fn symcache_of(id: DebugId) -> Vec<u8> {
-    let (original, bytes) = fixture();
-    let mut bytes = bytes.clone();
-    let at = bytes.windows(16).position(|w| w == original.0).unwrap();
-    bytes[at..at + 16].copy_from_slice(&id.0);
-    bytes
-}
-
-fn sha256(bytes: &[u8]) -> ContentHash {
-    ContentHash(Sha256::digest(bytes).into())
-}
-
-fn tenant(name: &str) -> TenantId {
-    TenantId::new(name).unwrap()
-}
-
-fn id(n: u8) -> DebugId {
-    DebugId([n; 16])
-}
-
-struct World {
-    store: ObjectStore,
-    memory: Memory,
-    clock: Arc<FixedClock>,
-    folder: tempfile::TempDir,
-}
-
-impl World {
-    fn new() -> World {
-        let (store, memory) = ObjectStore::memory();
-        let clock = Arc::new(FixedClock::at_micros(1_000_000_000_000_000));
-        World { store, memory, clock, folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn open(&self, max_bytes: u64) -> SymcacheCache {
-        let settings = CacheSettings::new(self.folder.path().join("cache"), max_bytes);
-        SymcacheCache::open(settings, self.store.clone(), self.clock.clone()).unwrap()
-    }
-
-    async fn publish(&self, keys: &keys::SymbolKeys, generation: u64, bytes: Vec<u8>) {
-        let meta = AliasMeta {
-            generation,
-            quality: Quality::DwarfSymtab,
-            sha256: sha256(&bytes),
-            object: ContentHash([9; 32]),
-        };
-        let put = Put { metadata: meta.to_metadata(), ..Put::default() };
-        self.store.put(&keys.alias(VERSION), bytes.into(), &put).await.unwrap();
-    }
-
-    async fn tenants(&self, id: &Scoped<DebugId>, generation: u64) {
-        self.publish(&keys::symbols(id), generation, symcache_of(id.id)).await;
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        fn walk(folder: &Path, into: &mut Vec<PathBuf>) {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() { walk(&path, into) } else { into.push(path) }
-            }
-        }
-        let mut files = Vec::new();
-        walk(self.folder.path(), &mut files);
-        files
-    }
-}
-
-fn size() -> u64 {
-    fixture().1.len() as u64
-}
-
-async fn generation(cache: &SymcacheCache, id: &Scoped<DebugId>) -> Option<u64> {
-    cache.get(id, false, Hint::default()).await.unwrap().generation()
-}
 
 #[tokio::test]
 async fn a_symcache_is_fetched_once_and_answers() {
@@ -267,7 +173,7 @@ async fn a_failure_is_no_answer_and_is_not_remembered() {
 async fn what_is_stored_may_be_wrong() {
     let world = World::new();
     let cache = world.open(1 << 30);
-    let get = async |n: u8, bytes: Vec<u8>| {
+    let get = async |n: u16, bytes: Vec<u8>| {
         let ours = tenant("acme").scope(id(n));
         world.publish(&keys::symbols(&ours), 1, bytes).await;
         cache.get(&ours, false, Hint::default()).await.unwrap()
@@ -314,7 +220,7 @@ async fn the_folder_survives_a_restart_and_a_corrupt_file_does_not() {
     let gets = world.memory.calls(Operation::Get);
     let cache = world.open(1 << 30);
     assert!(!stray.exists());
-    assert_eq!(cache.stats().entries, 2);
+    assert_eq!(cache.stats().entries(), 2);
     for id in [&whole, &corrupt] {
         assert_eq!(generation(&cache, id).await, Some(1));
     }
@@ -327,57 +233,6 @@ async fn the_folder_survives_a_restart_and_a_corrupt_file_does_not() {
     world.tenants(&another, 1).await;
     assert_eq!(generation(&cache, &another).await, Some(1));
     assert_eq!(world.files().len(), 1);
-}
-
-#[tokio::test]
-async fn bytes_are_bounded_and_each_tenant_keeps_its_share() {
-    let world = World::new();
-    let cache = world.open(size() * 10);
-    let quiet: Vec<_> = (1..=3).map(|n| tenant("quiet").scope(id(n))).collect();
-    for id in &quiet {
-        world.tenants(id, 1).await;
-        generation(&cache, id).await;
-    }
-    for n in 10..60 {
-        let noisy = tenant("noisy").scope(id(n));
-        world.tenants(&noisy, 1).await;
-        // Used twice, so that they are not only on probation.
-        generation(&cache, &noisy).await;
-        generation(&cache, &noisy).await;
-        assert!(cache.stats().bytes <= size() * 10);
-    }
-    assert_eq!(cache.stats().evictions, 43);
-    assert_eq!(world.files().len(), 10);
-    for id in &quiet {
-        assert!(cache.peek(id, false, Hint::default()).is_some(), "a flood does not push others out");
-    }
-}
-
-#[tokio::test]
-async fn a_scan_does_not_push_out_what_is_used() {
-    let world = World::new();
-    let cache = world.open(size() * 10);
-    let used: Vec<_> = (1..=5).map(|n| tenant("acme").scope(id(n))).collect();
-    for id in &used {
-        world.tenants(id, 1).await;
-        generation(&cache, id).await;
-        generation(&cache, id).await;
-    }
-    for n in 10..60 {
-        let once = tenant("acme-2").scope(id(n));
-        world.tenants(&once, 1).await;
-        generation(&cache, &once).await;
-    }
-    assert!(used.iter().all(|id| cache.peek(id, false, Hint::default()).is_some()));
-    // One that is larger than the whole cache is used all the same.
-    let small = SymcacheCache::open(
-        CacheSettings::new(world.folder.path().join("small"), size() - 1),
-        world.store.clone(),
-        world.clock.clone(),
-    )
-    .unwrap();
-    assert_eq!(generation(&small, &used[0]).await, Some(1));
-    assert_eq!(small.stats().entries, 0);
 }
 
 #[tokio::test]

@@ -59,6 +59,11 @@ pub(crate) use write::{Facts, Owner, Place, Scope, TooLarge, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;
+/// The versions that this build reads, the newest first. While the format changes these are two, so
+/// that workers answer from either until every symcache was built anew.
+pub const READS: &[u32] = &[VERSION];
+/// The versions that this build writes, the newest first.
+pub const WRITES: &[u32] = &[VERSION];
 /// Bytes of the header.
 pub const HEADER_SIZE: usize = 96;
 /// The most functions that one chain of inlined calls may have. Deeper ones are cut by the builder,

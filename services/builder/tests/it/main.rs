@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod formats;
+mod kill_points;
 mod late_symbols;
 mod outages;
 mod uploads;

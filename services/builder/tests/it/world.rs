@@ -106,6 +106,20 @@ impl World {
         }
     }
 
+    /// Ends the builders where they are, as a kill does.
+    pub async fn kill_builders(&mut self) {
+        for (_, running) in self.builders.drain(..) {
+            running.abort();
+            assert!(running.await.unwrap_err().is_cancelled());
+        }
+    }
+
+    /// A connection of the tests' own, which may do everything.
+    pub async fn connect(&self) -> sqlx::PgConnection {
+        use sqlx::Connection;
+        sqlx::PgConnection::connect(self.config.postgres.url.reveal()).await.unwrap()
+    }
+
     /// Stops everything and takes it away; fails where a builder left something behind.
     pub async fn stop(mut self) {
         self.stop_builders().await;

@@ -1,0 +1,111 @@
+//! Bytes of an object as they come, held against what the store announced.
+
+use super::gate::Turn;
+use super::{Fetched, Head, Object, STEP};
+use crate::StoreError;
+use crate::keys::Key;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
+use unslide_model::ContentHash;
+
+/// What a backend answers to a GET.
+pub(super) type Opened = (Head, Body);
+
+pub(super) enum Body {
+    #[cfg(feature = "s3")]
+    S3(aws_sdk_s3::primitives::ByteStream),
+    Memory {
+        bytes: Option<Bytes>,
+        /// The bytes come when this says so.
+        open: Option<watch::Receiver<bool>>,
+    },
+}
+
+/// An object that is being read. Until it is dropped it takes one of the requests that may run at
+/// the same time.
+pub struct Download {
+    /// Size, state and metadata.
+    pub head: Head,
+    key: Key,
+    body: Body,
+    _turn: Turn,
+}
+
+impl Download {
+    pub(super) fn new(key: Key, head: Head, body: Body, turn: Turn) -> Download {
+        Download { head, key, body, _turn: turn }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        match &mut self.body {
+            #[cfg(feature = "s3")]
+            Body::S3(stream) => stream.next().await.transpose().map_err(|error| StoreError::Transient {
+                operation: "get",
+                key: self.key.to_string(),
+                detail: error.to_string(),
+            }),
+            Body::Memory { bytes, open } => {
+                if let Some(open) = open {
+                    open.wait_for(|open| *open).await.ok();
+                }
+                Ok(bytes.take())
+            }
+        }
+    }
+
+    /// The next bytes, `size` of which came before; `None` at the end, if that is where the store
+    /// said that it would be.
+    async fn next_of(&mut self, size: &mut u64, limit: u64) -> Result<Option<Bytes>, StoreError> {
+        if self.head.size > limit {
+            return Err(self.too_large(limit));
+        }
+        let Some(chunk) = self.next().await? else {
+            return if *size == self.head.size { Ok(None) } else { Err(self.cut_off(*size)) };
+        };
+        *size += chunk.len() as u64;
+        if *size > limit { Err(self.too_large(limit)) } else { Ok(Some(chunk)) }
+    }
+
+    fn too_large(&self, limit: u64) -> StoreError {
+        StoreError::TooLarge { key: self.key.to_string(), limit }
+    }
+
+    fn cut_off(&self, size: u64) -> StoreError {
+        let detail = format!("{size} bytes came where {} were announced", self.head.size);
+        StoreError::Transient { operation: "get", key: self.key.to_string(), detail }
+    }
+
+    pub(super) async fn into_object(mut self, limit: u64) -> Result<Object, StoreError> {
+        let mut size = 0;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.next_of(&mut size, limit).await? {
+            if bytes.is_empty() {
+                bytes.reserve_exact(usize::try_from(self.head.size).map_err(|_| self.too_large(limit))?);
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Object { head: self.head, bytes: bytes.into() })
+    }
+
+    /// Writes what comes into an empty file, at most `limit` bytes, and says what it was. The file
+    /// is whole only where this succeeds.
+    ///
+    /// # Errors
+    /// [`StoreError::TooLarge`] past the limit, [`StoreError::File`]; transient where the bytes end
+    /// early.
+    pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<Fetched, StoreError> {
+        let mut hash = Sha256::new();
+        let mut size = 0;
+        while let Some(chunk) = self.next_of(&mut size, limit).await? {
+            for step in chunk.chunks(STEP) {
+                hash.update(step);
+                file.write_all(step).await.map_err(StoreError::File)?;
+            }
+        }
+        file.flush().await.map_err(StoreError::File)?;
+        Ok(Fetched { head: self.head, sha256: ContentHash(hash.finalize().into()) })
+    }
+}

@@ -1,0 +1,84 @@
+//! How many requests run at the same time: each takes a connection, and memory for its bytes.
+
+use crate::StoreError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Figures of an object store since it was made, and its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Requests that were answered, failures included.
+    pub requests: u64,
+    /// Those that failed for now.
+    pub transient: u64,
+    /// Those that were refused: an operator has to act.
+    pub refused: u64,
+    /// Requests that run now, downloads whose bytes still come included.
+    pub running: u64,
+    /// Requests that wait until another has ended.
+    pub waiting: u64,
+}
+
+pub(super) struct Gate {
+    places: u64,
+    free: Arc<Semaphore>,
+    waiting: AtomicU64,
+    requests: AtomicU64,
+    transient: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// The right to one request.
+pub(super) struct Turn {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// Counts down also where its future is dropped.
+struct Waiting<'a>(&'a AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Gate {
+    pub(super) fn new(places: usize) -> Gate {
+        let places = places.clamp(1, Semaphore::MAX_PERMITS);
+        Gate {
+            places: places as u64,
+            free: Arc::new(Semaphore::new(places)),
+            waiting: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            transient: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) async fn turn(&self) -> Turn {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiting = Waiting(&self.waiting);
+        // It is never closed.
+        Turn { _permit: self.free.clone().acquire_owned().await.ok() }
+    }
+
+    pub(super) fn answered<T>(&self, answer: &Result<T, StoreError>) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        match answer {
+            Err(StoreError::Transient { .. }) => self.transient.fetch_add(1, Ordering::Relaxed),
+            Err(StoreError::Refused { .. }) => self.refused.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+
+    pub(super) fn stats(&self) -> StoreStats {
+        StoreStats {
+            requests: self.requests.load(Ordering::Relaxed),
+            transient: self.transient.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+            running: self.places - self.free.available_permits() as u64,
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+}

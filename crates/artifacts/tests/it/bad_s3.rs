@@ -1,0 +1,96 @@
+//! An S3 endpoint that answers badly: late, cut off, or not at all. And how many requests it gets.
+
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use unslide_artifacts::{ObjectStore, Operation, Settings, keys};
+use unslide_model::{Secret, TenantId};
+use uuid::Uuid;
+
+/// What a server does with each connection after the request's head.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Silence,
+    Stall,
+    CutOff,
+}
+
+async fn server(answer: Answer) -> ObjectStore {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                assert!(socket.read(&mut head).await.unwrap() > 0);
+                let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nETag: \"1\"\r\n\r\nsome bytes";
+                match answer {
+                    Answer::Silence => {}
+                    Answer::Stall => socket.write_all(begun).await.unwrap(),
+                    Answer::CutOff => return socket.write_all(begun).await.unwrap(),
+                }
+                // Until the client gives up.
+                while socket.read(&mut head).await.is_ok_and(|read| read > 0) {}
+            });
+        }
+    });
+    let settings = Settings {
+        endpoint: Some(endpoint),
+        bucket: "unslide".into(),
+        access_key: Some("access".into()),
+        secret_key: Secret::new("secret"),
+        path_style: true,
+        read_seconds: 1,
+        attempts: 1,
+        ..Settings::default()
+    };
+    ObjectStore::s3(&settings).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_and_cut_off_answers_are_failures_for_now() {
+    let key = keys::upload(&TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let folder = tempfile::tempdir().unwrap();
+    for answer in [Answer::Silence, Answer::Stall, Answer::CutOff] {
+        let store = server(answer).await;
+        let path = folder.path().join("object");
+        let get = async { (store.get(&key, 1 << 20).await.map(drop), store.get_to_file(&key, &path, 1 << 20).await) };
+        // Far more than the settings allow: without them it never ends.
+        let (got, written) = tokio::time::timeout(Duration::from_secs(60), get).await.expect("an end");
+        let (got, written) = (got.unwrap_err(), written.unwrap_err());
+        assert!(got.is_transient() && written.is_transient(), "{answer:?}: {got} / {written}");
+        assert!(!path.exists(), "{answer:?}");
+        let stats = store.stats();
+        assert_eq!((stats.running, stats.waiting), (0, 0), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn requests_at_the_same_time_are_bounded() {
+    let (store, memory) = ObjectStore::memory_with(&Settings { requests: 2, ..Settings::default() });
+    let key = keys::upload(&TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let hold = memory.hold(Operation::Get, "");
+    let getting: Vec<_> = (0..5)
+        .map(|_| {
+            let (store, key) = (store.clone(), key.clone());
+            tokio::spawn(async move { store.get(&key, 10).await })
+        })
+        .collect();
+    while memory.calls(Operation::Get) < 2 || store.stats().waiting < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((memory.calls(Operation::Get), store.stats().running), (2, 2));
+    drop(hold);
+    for got in getting {
+        assert!(got.await.unwrap().unwrap().is_none());
+    }
+    let stats = store.stats();
+    assert_eq!((stats.requests, stats.running, stats.waiting, stats.transient), (5, 0, 0, 0));
+    // A download has its place until its last byte.
+    store.put(&key, "bytes".into(), &unslide_artifacts::Put::default()).await.unwrap();
+    let download = store.open(&key).await.unwrap().unwrap();
+    assert_eq!(store.stats().running, 1);
+    drop(download);
+    assert_eq!(store.stats().running, 0);
+}

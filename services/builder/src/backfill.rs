@@ -1,0 +1,73 @@
+//! Building symcaches anew after a change of their format.
+
+use crate::build::{announce, make};
+use crate::failure::Failure;
+use crate::slices::unpack;
+use crate::worker::Builder;
+use unslide_artifacts::keys;
+use unslide_model::{ContentHash, Owner};
+use unslide_store::jobs::{self, Lease, Work};
+use unslide_store::objects::{self, Object};
+
+/// Brings the tenant's objects after `after` whose symcache is older than `version` up to it, so many
+/// of them. The next ones are another job's, so that a builder that dies repeats little and other
+/// tenants get their turn.
+pub(crate) async fn backfill(
+    builder: &Builder,
+    job: &Lease,
+    version: u32,
+    after: Option<&ContentHash>,
+) -> Result<(), Failure> {
+    if !builder.settings.symcache_versions.contains(&version) {
+        // It would find the same objects again and again.
+        let detail = format!("this builder does not write version {version} of the symcache's format");
+        return Err(Failure::job("version_not_written", detail));
+    }
+    let limit = builder.settings.backfill_objects;
+    let mut tx = builder.store.owner(&job.owner).await?;
+    let page = objects::outdated(&mut tx, version, after, limit).await?;
+    tx.rollback().await?;
+    for object in &page {
+        let done = rebuild(builder, &job.owner, object).await?;
+        builder.metrics.backfilled.with_label_values(&[done]).inc();
+    }
+    let mut tx = builder.store.owner(&job.owner).await?;
+    if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
+        jobs::add(&mut tx, &Work::Backfill { version, after: Some(last.content_hash) }).await?;
+    }
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Builds one object anew; says what became of it. What an earlier release could read and this one
+/// can't keeps the symcache that it has.
+async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'static str, Failure> {
+    let hash = object.content_hash;
+    let folder = tempfile::Builder::new()
+        .prefix(&format!("job-{}-", std::process::id()))
+        .tempdir_in(&builder.settings.work_dir)?;
+    let path = folder.path().join("object");
+    let key = keys::object(&owner.own(hash));
+    let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
+        tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
+        return Ok("gone");
+    };
+    if fetched.sha256 != hash {
+        return Err(Failure::Server(format!("object storage gave other bytes for {key}")));
+    }
+    let slices = unpack(builder, &path, folder.path(), &object.name).await?.slices;
+    let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
+        tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
+        return Ok("rejected");
+    };
+    match make(builder, &slice).await? {
+        Ok(built) => {
+            announce(builder, owner, &slice, &built).await?;
+            Ok("built")
+        }
+        Err((_, reason)) => {
+            tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");
+            Ok("rejected")
+        }
+    }
+}

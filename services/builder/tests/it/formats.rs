@@ -1,0 +1,110 @@
+//! Two versions of the symcache's format at the same time. There is one so far: the bytes under the
+//! second version's keys are those of the first.
+
+use crate::world::{World, acme};
+use unslide_artifacts::{AliasMeta, Put, keys};
+use unslide_model::{DebugId, Scoped};
+use unslide_store::jobs::{self, Work};
+use unslide_store::{objects, symbols};
+use unslide_testkit::fixtures::{binary, dsym};
+
+async fn alias(world: &World, id: &Scoped<DebugId>, version: u32) -> Option<AliasMeta> {
+    let head = world.objects.head(&keys::symbols(id).alias(version)).await.unwrap()?;
+    Some(AliasMeta::from_metadata(&head.metadata).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_builder_writes_every_version_that_it_is_told_to() {
+    let mut world = World::start(0).await;
+    world.config.builder.symcache_versions = vec![1, 2];
+    let mut events = world.symbol_events();
+    world.builder();
+    let (names, _) = world.one("app-symtab", &std::fs::read(binary("app-symtab")).unwrap()).await;
+    let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    let id = acme().scope(full.debug_id.unwrap());
+    assert_eq!(names.debug_id, full.debug_id);
+    assert_eq!(full.symcache.unwrap().version, 2, "the record names the newest");
+    for version in [1, 2] {
+        let meta = alias(&world, &id, version).await.unwrap();
+        assert_eq!((meta.generation, meta.object), (2, full.content_hash), "version {version}");
+        let immutable = keys::symbols(&id).symcache(version, &meta.sha256);
+        assert!(world.objects.head(&immutable).await.unwrap().is_some(), "version {version}");
+    }
+    for generation in 1..=2 {
+        let event = events.event().await;
+        assert_eq!((event.generation, event.symcache_version), (generation, 2));
+    }
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    world.idle().await;
+    let left = world.objects.list(&keys::symbols(&id).prefix(), None, 10).await.unwrap().entries;
+    assert_eq!(left, []);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
+    let mut world = World::start(1).await;
+    let mut events = world.symbol_events();
+    let files = [binary("app-symtab"), dsym("app"), dsym("watch")].map(|path| std::fs::read(path).unwrap());
+    let mut built = Vec::new();
+    for file in &files {
+        built.push(world.one("app", file).await.0);
+        events.event().await;
+    }
+    world.idle().await;
+    world.stop_builders().await;
+    // What nobody can build any more is passed over.
+    let gone = built.pop().unwrap();
+    world.objects.delete(&keys::object(&acme().scope(gone.content_hash))).await.unwrap();
+    // One alias of the new version is there and behind the old one, as a builder of an earlier
+    // release leaves it that does not know the new version.
+    let id = acme().scope(built[1].debug_id.unwrap());
+    let behind = AliasMeta { generation: 1, ..alias(&world, &id, 1).await.unwrap() };
+    let put = Put { metadata: behind.to_metadata(), ..Put::default() };
+    world.objects.put(&keys::symbols(&id).alias(2), "old bytes".into(), &put).await.unwrap();
+
+    world.config.builder.symcache_versions = vec![2, 1];
+    world.config.builder.backfill_objects = 1;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    assert_eq!(objects::outdated(&mut tx, 2, None, 10).await.unwrap().len(), 3);
+    assert!(objects::outdated(&mut tx, 1, None, 10).await.unwrap().is_empty());
+    jobs::add(&mut tx, &Work::Backfill { version: 2, after: None }).await.unwrap();
+    assert!(jobs::is_waiting(&mut tx, jobs::Kind::Backfill).await.unwrap());
+    tx.commit().await.unwrap();
+    world.builder();
+    world.idle().await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    assert!(!jobs::is_waiting(&mut tx, jobs::Kind::Backfill).await.unwrap());
+    let left = objects::outdated(&mut tx, 2, None, 10).await.unwrap();
+    assert_eq!(left.iter().map(|object| object.content_hash).collect::<Vec<_>>(), [gone.content_hash]);
+    tx.rollback().await.unwrap();
+    let (old, new) = (alias(&world, &id, 1).await.unwrap(), alias(&world, &id, 2).await.unwrap());
+    assert_eq!((old, old.object), (new, built[1].content_hash), "the same symbols under both");
+    let stored = world.objects.get(&keys::symbols(&id).alias(2), 1 << 30).await.unwrap().unwrap();
+    assert!(stored.bytes.len() > 1_000, "the bytes are the symcache's");
+    assert_eq!(world.slot(&id.id).await.unwrap().generation, old.generation);
+    assert!(events.is_quiet().await, "nothing got better");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_no_builder_writes_is_not_filled_in_for_ever() {
+    let mut world = World::start(1).await;
+    world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    jobs::add(&mut tx, &Work::Backfill { version: 2, after: None }).await.unwrap();
+    tx.commit().await.unwrap();
+    world.idle().await;
+    use sqlx::Row;
+    let mut connection = world.connect().await;
+    let failed = sqlx::query("SELECT last_error FROM jobs WHERE kind = 'backfill' AND status = 'failed'")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert!(failed.get::<String, _>(0).starts_with("version_not_written"));
+    sqlx::Connection::close(connection).await.unwrap();
+    world.stop_builders().await;
+    world.stop().await;
+}

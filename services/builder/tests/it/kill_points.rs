@@ -1,0 +1,170 @@
+//! Builders that are killed between two of the steps that publish symbols. Each is held at its step
+//! by a lock of the database, killed there, and followed by another one.
+
+use crate::world::{Topic, World, acme};
+use sqlx::PgConnection;
+use std::time::Duration;
+use unslide_artifacts::{ETag, keys};
+use unslide_model::{DebugId, Scoped};
+use unslide_store::jobs::{self, Kind};
+use unslide_store::outbox::Relay;
+use unslide_store::{Uuid, uploads};
+use unslide_symbolicate::object::{Limits, objects};
+use unslide_symbolicate::symcache::VERSION;
+use unslide_testkit::fixtures::{binary, dsym};
+
+fn app() -> (Vec<u8>, Scoped<DebugId>) {
+    let file = std::fs::read(dsym("app")).unwrap();
+    let id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    (file, acme().scope(id))
+}
+
+/// Holds every builder between the immutable symcaches and the aliases of a debug id.
+async fn before_the_alias(lock: &mut PgConnection, id: &DebugId) {
+    sqlx::query("SELECT pg_advisory_lock(hashtextextended($1, 0))")
+        .bind(format!("symbols {}/{id}", acme()))
+        .execute(lock)
+        .await
+        .unwrap();
+}
+
+/// Holds every builder between the aliases and the database's commit.
+async fn before_the_slot(lock: &mut PgConnection, id: &DebugId) {
+    sqlx::query("BEGIN").execute(&mut *lock).await.unwrap();
+    sqlx::query("INSERT INTO symbol_slots (tenant, debug_id, updated_at) VALUES ($1, $2, now())")
+        .bind(acme().as_str())
+        .bind(id.uuid())
+        .execute(lock)
+        .await
+        .unwrap();
+}
+
+async fn let_go(lock: PgConnection) {
+    use sqlx::Connection;
+    lock.close().await.unwrap();
+}
+
+async fn etag(world: &World, id: &Scoped<DebugId>) -> Option<ETag> {
+    world.objects.head(&keys::symbols(id).alias(VERSION)).await.unwrap().map(|head| head.etag)
+}
+
+/// Waits until a builder has stored something under the debug id.
+async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
+    let prefix = keys::symbols(id).prefix();
+    let look = async {
+        loop {
+            let page = world.objects.list(&prefix, None, 100).await.unwrap();
+            if page.entries.iter().any(|entry| wanted(entry.key.as_str())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), look).await.expect("the builder comes to its step");
+}
+
+/// The upload is done, and says, stores and announces generation 1, once.
+async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mut Topic) {
+    let (record, objects) = world.wait(upload).await;
+    assert_eq!(record.status, uploads::Status::Done, "{record:?}");
+    let (alias, slot) = (world.alias(id).await.unwrap(), world.slot(&id.id).await.unwrap());
+    assert_eq!((alias.generation, alias.object), (1, objects[0].object.content_hash));
+    assert_eq!((slot.generation, slot.content_hash), (1, Some(alias.object)));
+    let event = events.event().await;
+    assert_eq!((event.generation, event.deleted), (1, false));
+    assert!(events.is_quiet().await);
+    world.idle().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_the_alias_the_next_builder_begins_with_it() {
+    let mut world = World::start(0).await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    let upload = world.upload("app", &file).await;
+    let mut lock = world.connect().await;
+    before_the_alias(&mut lock, &id.id).await;
+    world.builder();
+    stored(&world, &id, |key| key.contains("/symcache-v1-")).await;
+    world.kill_builders().await;
+    assert_eq!((etag(&world, &id).await, world.slot(&id.id).await), (None, None));
+    let_go(lock).await;
+    world.builder();
+    is_whole(&world, &id, upload, &mut events).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_the_alias_the_next_builder_commits_what_it_says() {
+    let mut world = World::start(0).await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    let upload = world.upload("app", &file).await;
+    let mut lock = world.connect().await;
+    before_the_slot(&mut lock, &id.id).await;
+    world.builder();
+    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
+    world.kill_builders().await;
+    let_go(lock).await;
+    assert_eq!(world.slot(&id.id).await, None, "the alias is ahead");
+    let before = etag(&world, &id).await;
+    world.builder();
+    is_whole(&world, &id, upload, &mut events).await;
+    assert_eq!(etag(&world, &id).await, before, "written once");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_after_the_commit_the_event_still_comes() {
+    let mut world = World::start(0).await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    // Somebody else has the outbox, and dies without having sent anything.
+    let relay = Relay::acquire(&world.store).await.unwrap().expect("nobody relays");
+    let upload = world.upload("app", &file).await;
+    world.builder();
+    world.wait(upload).await;
+    world.kill_builders().await;
+    assert!(events.is_quiet().await);
+    drop(relay);
+    world.builder();
+    is_whole(&world, &id, upload, &mut events).await;
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one() {
+    let mut world = World::start(0).await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    let better = world.upload("app", &file).await;
+    let mut lock = world.connect().await;
+    before_the_slot(&mut lock, &id.id).await;
+    world.builder();
+    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
+    world.kill_builders().await;
+    let_go(lock).await;
+    // Its job is with a builder that does not come to an end either; another upload offers less.
+    let lease = time::Duration::hours(1);
+    let taken = loop {
+        let taken = jobs::lease(&world.store, &[Kind::Build], "stuck", lease, 1).await.unwrap();
+        if !taken.is_empty() {
+            break taken;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let worse = world.upload("app-symtab", &std::fs::read(binary("app-symtab")).unwrap()).await;
+    world.builder();
+    assert_eq!(world.wait(worse).await.0.status, uploads::Status::Done);
+    let (alias, slot) = (world.alias(&id).await.unwrap(), world.slot(&id.id).await.unwrap());
+    assert_eq!((slot.generation, slot.content_hash), (1, Some(alias.object)));
+    assert_eq!(events.event().await.generation, 1);
+    // The first job's next attempt finds everything done.
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    jobs::fail(&mut tx, &taken[0], "stuck", false).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(world.wait(better).await.0.status, uploads::Status::Done);
+    assert!(events.is_quiet().await);
+    assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
+    world.stop().await;
+}

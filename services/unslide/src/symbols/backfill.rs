@@ -1,0 +1,72 @@
+//! `unslide symbols backfill`: what a change of the symcache's format leaves to be done.
+
+use crate::boot;
+use crate::cli::Configured;
+use crate::configuration::administration;
+use crate::failure::{BoxError, Outcome};
+use clap::Args;
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::Arc;
+use unslide_model::{SystemClock, TenantId};
+use unslide_store::jobs::{self, Kind, Work};
+use unslide_store::{Settings, Store, audit, objects, tenants};
+use unslide_symbolicate::symcache::VERSION;
+
+/// Tenants of one question.
+const PAGE: u32 = 500;
+
+/// Arguments of `unslide symbols backfill`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    configured: Configured,
+    /// One tenant; all where absent
+    #[arg(long)]
+    tenant: Option<TenantId>,
+}
+
+/// Adds a job for each tenant that has something to be built anew. Begun again it adds none where
+/// one is not over.
+///
+/// # Errors
+/// Where the configuration is wrong or the database fails.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let settings = administration(&arguments.configured, false)?.postgres;
+    boot::block_on(backfill(&settings, arguments.tenant.as_ref()))
+}
+
+async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
+    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+    if let Some(tenant) = only {
+        println!("{tenant}\t{}", begin(&store, tenant).await?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut after = None;
+    loop {
+        let page = tenants::list(&store, after.as_ref(), PAGE).await?;
+        for tenant in &page {
+            println!("{}\t{}", tenant.id, begin(&store, &tenant.id).await?);
+        }
+        match page.last() {
+            Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
+            _ => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Begins with a tenant; says what there is to do.
+async fn begin(store: &Store, tenant: &TenantId) -> Result<&'static str, BoxError> {
+    let mut tx = store.tenant(tenant).await?;
+    if jobs::is_waiting(&mut tx, Kind::Backfill).await? {
+        return Ok("under way");
+    }
+    if objects::outdated(&mut tx, VERSION, None, 1).await?.is_empty() {
+        return Ok("up to date");
+    }
+    jobs::add(&mut tx, &Work::Backfill { version: VERSION, after: None }).await?;
+    let detail = json!({ "version": VERSION });
+    audit::append(&mut tx, "command line", "symbols.backfill", tenant.as_str(), &detail).await?;
+    tx.commit().await?;
+    Ok("begun")
+}
