@@ -110,6 +110,7 @@ impl World {
                 path_style: true,
                 ..unslide_artifacts::Settings::default()
             },
+            symcaches: unslide_artifacts::CacheLimits::default(),
             kafka: unslide_stream::Settings {
                 topic_prefix: format!("{}.", servers::unique("api")),
                 ..unslide_stream::Settings::single_broker(servers::kafka())
