@@ -21,7 +21,7 @@ pub use cache::{
 pub use error::StoreError;
 pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{
-    Condition, Download, ETag, Entry, Fetched, Head, MULTIPART_FROM, Object, ObjectStore, PART_BYTES, Page, Put,
-    StoreStats, Stored,
+    Condition, Download, ETag, Entry, Fetched, Head, MULTIPART_FROM, Object, ObjectStore, PART_BYTES, Page,
+    Put, StoreStats, Stored,
 };
 pub use settings::Settings;

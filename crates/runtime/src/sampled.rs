@@ -87,13 +87,18 @@ mod tests {
         let (gauge, counter) = (kept.clone(), kept.clone());
         gauges(&registry, ("open", "Open now."), "state", move || [("on", gauge.load(Ordering::Relaxed))])
             .unwrap();
-        counters(&registry, ("seen_total", "Seen."), "of", move || [("all", counter.load(Ordering::Relaxed))])
-            .unwrap();
+        counters(&registry, ("seen_total", "Seen."), "of", move || {
+            [("all", counter.load(Ordering::Relaxed))]
+        })
+        .unwrap();
         for figure in [3, 5] {
             kept.store(figure, Ordering::Relaxed);
             let page = metrics.page().unwrap();
             assert!(page.contains(&format!("open{{service=\"builder\",state=\"on\"}} {figure}")), "{page}");
-            assert!(page.contains(&format!("seen_total{{of=\"all\",service=\"builder\"}} {figure}")), "{page}");
+            assert!(
+                page.contains(&format!("seen_total{{of=\"all\",service=\"builder\"}} {figure}")),
+                "{page}"
+            );
         }
     }
 }

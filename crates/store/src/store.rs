@@ -102,6 +102,12 @@ impl Store {
         self.pool.close().await;
     }
 
+    /// Connections of the pool: all that are open, and those that nobody uses.
+    #[must_use]
+    pub fn connections(&self) -> [(&'static str, u64); 2] {
+        [("open", u64::from(self.pool.size())), ("idle", self.pool.num_idle() as u64)]
+    }
+
     /// The clock that gives every row its time.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {

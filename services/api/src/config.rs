@@ -42,6 +42,8 @@ pub struct Settings {
 pub struct Limits {
     /// Bytes of one symbol upload, where the tenant has no limit of its own.
     pub upload_bytes: u64,
+    /// Symbol uploads that are received at once. Each takes about 16 MiB of memory.
+    pub uploads: usize,
     /// Files of one multipart upload.
     pub upload_files: usize,
     /// Bytes of a `POST /v1/reports` body as it comes over the wire.
@@ -90,6 +92,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             upload_bytes: 4 << 30,
+            uploads: 32,
             upload_files: 64,
             ingest_bytes: 32 << 20,
             ingest_unpacked_bytes: 64 << 20,
@@ -125,6 +128,7 @@ impl Config {
         let limits = &self.api.limits;
         let numbers = [
             ("upload_bytes", limits.upload_bytes),
+            ("uploads", limits.uploads as u64),
             ("upload_files", limits.upload_files as u64),
             ("ingest_bytes", limits.ingest_bytes),
             ("ingest_unpacked_bytes", limits.ingest_unpacked_bytes),

@@ -1,9 +1,18 @@
 //! The bound on report bodies that are in memory at the same time.
 
+use crate::config::Limits;
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use http::{HeaderMap, header};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// KiB of report bodies that may be in memory.
+#[must_use]
+pub fn room(limits: &Limits) -> usize {
+    let each = limits.ingest_bytes.max(limits.ingest_unpacked_bytes) >> 10;
+    let all = each.saturating_mul(limits.bodies as u64);
+    usize::try_from(all).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)
+}
 
 /// Room for `bytes` of report bodies, given back when it is dropped.
 ///

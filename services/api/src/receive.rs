@@ -52,6 +52,9 @@ pub async fn receive(
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<Received, Problem> {
+    let Ok(_place) = api.receiving.try_acquire() else {
+        return Err(Problem::new(Kind::Overloaded, "too many uploads are being received").retry_after(5));
+    };
     // A short file ends while its head is read, and is asked again afterwards.
     let mut pieces = Box::pin(pieces.fuse());
     let head = head(&mut pieces).await?;

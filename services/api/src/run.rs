@@ -74,8 +74,11 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 /// [`Error`] where the service can't start.
 pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
     let limits = &config.api.limits;
-    let connections =
-        Connections { limit: limits.connections, head: Duration::from_secs(limits.head_seconds) };
+    let connections = Connections {
+        limit: limits.connections,
+        head: Duration::from_secs(limits.head_seconds),
+        open: crate::metrics::connections(&host.metrics)?,
+    };
     // Until everything is set up, nobody should take silence for readiness.
     let serving = Arc::new(AtomicBool::new(false));
     let asked = serving.clone();
@@ -108,8 +111,6 @@ pub async fn build(config: &Config, host: &Host) -> Result<Api, Error> {
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
         .limited(config.symcaches.clone());
-    let memory_kib =
-        (limits.ingest_bytes.max(limits.ingest_unpacked_bytes) >> 10).saturating_mul(limits.bodies as u64);
     let api = Api::new(Inner {
         symcaches: SymcacheCache::open(cache, objects.clone(), host.clock.clone())?,
         topics: config.kafka.topics(),
@@ -120,15 +121,15 @@ pub async fn build(config: &Config, host: &Host) -> Result<Api, Error> {
         entropy: Entropy::default(),
         uploads: UploadNews::listen(store.clone(), host.shutdown.token().clone()),
         load: Semaphore::new(limits.requests),
-        memory: Arc::new(Semaphore::new(
-            usize::try_from(memory_kib).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS),
-        )),
+        receiving: Semaphore::new(limits.uploads),
+        memory: Arc::new(Semaphore::new(crate::memory::room(&limits))),
         document: Document::new(&document())?,
         store,
         objects,
         producer,
         limits,
     });
+    crate::metrics::watch(&host.metrics, &api)?;
     probes(&api, host);
     Ok(api)
 }

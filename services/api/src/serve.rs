@@ -3,6 +3,7 @@
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use prometheus::IntGauge;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How connections are treated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Connections {
     /// Open connections at once; further ones wait in the listener's backlog.
     pub limit: usize,
     /// How long a request's head may take to arrive, the first and each next one.
     pub head: Duration,
+    /// How many are open.
+    pub open: IntGauge,
 }
 
 /// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
@@ -45,12 +48,14 @@ pub async fn serve(
         match accepted {
             Ok((stream, _)) => {
                 let connection = connection(stream, app.clone(), connections.head, finish.clone());
-                let abort = abort.clone();
+                let (abort, open) = (abort.clone(), connections.open.clone());
                 tasks.spawn(async move {
+                    open.inc();
                     tokio::select! {
                         () = connection => {}
                         () = abort.cancelled() => {}
                     }
+                    open.dec();
                     drop(slot);
                 });
             }
@@ -95,10 +100,14 @@ mod tests {
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    const LIMITS: Connections = Connections { limit: 8, head: Duration::from_secs(5) };
+    fn limits(limit: usize) -> Connections {
+        let open = IntGauge::new("open", "Open connections.").unwrap();
+        Connections { limit, head: Duration::from_secs(5), open }
+    }
 
     async fn server(
         app: Router,
+        limits: Connections,
         drain: Duration,
     ) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -106,7 +115,7 @@ mod tests {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task =
-            tokio::spawn(async move { serve(listener, app, LIMITS, stopped.cancelled_owned(), drain).await });
+            tokio::spawn(async move { serve(listener, app, limits, stopped.cancelled_owned(), drain).await });
         (address, stop, task)
     }
 
@@ -125,7 +134,8 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(100)).await;
             "done"
         });
-        let (address, stop, task) = server(Router::new().route("/", slow), Duration::from_secs(5)).await;
+        let (address, stop, task) =
+            server(Router::new().route("/", slow), limits(8), Duration::from_secs(5)).await;
         let mut stream = send(address, "/").await;
         begun.notified().await;
         stop.cancel();
@@ -137,6 +147,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn connections_beyond_the_limit_wait_for_one_to_end() {
+        let served = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counter = served.clone();
+        let count = get(|| async move {
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            "done"
+        });
+        let limits = limits(1);
+        let open = limits.open.clone();
+        let app = Router::new().route("/", count);
+        let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
+        let mut first = send(address, "/").await;
+        assert!(first.read(&mut [0; 1024]).await.unwrap() > 0);
+        // It stays open for another request. The second one is taken by the listener's backlog only.
+        let mut second = send(address, "/").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((served.load(std::sync::atomic::Ordering::SeqCst), open.get()), (1, 1));
+        drop(first);
+        assert!(second.read(&mut [0; 1024]).await.unwrap() > 0);
+        drop(second);
+        stop.cancel();
+        task.await.unwrap();
+        assert_eq!(open.get(), 0);
+    }
+
+    #[tokio::test]
     async fn the_drain_has_an_end() {
         let begun = Arc::new(tokio::sync::Notify::new());
         let notify = begun.clone();
@@ -144,7 +180,8 @@ mod tests {
             notify.notify_one();
             std::future::pending::<()>().await;
         });
-        let (address, stop, task) = server(Router::new().route("/", stuck), Duration::from_millis(50)).await;
+        let (address, stop, task) =
+            server(Router::new().route("/", stuck), limits(8), Duration::from_millis(50)).await;
         let _stream = send(address, "/").await;
         begun.notified().await;
         stop.cancel();

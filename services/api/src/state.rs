@@ -48,6 +48,8 @@ pub struct Inner {
     pub uploads: UploadNews,
     /// A permit for each request in work.
     pub load: Semaphore,
+    /// A permit for each symbol upload that is being received.
+    pub receiving: Semaphore,
     /// A permit for each KiB of report bodies in memory.
     pub memory: Arc<Semaphore>,
     /// The OpenAPI document, written once.

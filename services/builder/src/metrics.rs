@@ -3,6 +3,25 @@
 use prometheus::{
     Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use unslide_artifacts::ObjectStore;
+use unslide_runtime::sampled;
+use unslide_store::Store;
+
+/// Registers what object storage and the database say of their bounds.
+///
+/// # Errors
+/// Where the registry has metrics of these names already.
+pub(crate) fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), Error> {
+    let of = objects.clone();
+    let family = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
+    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
+    let of = objects.clone();
+    let family = ("unslide_objects_requests_total", "Requests to object storage, by their end.");
+    sampled::counters(registry, family, "end", move || of.stats().by_end())?;
+    let of = store.clone();
+    let family = ("unslide_postgres_connections", "Connections to the database, all and those not in use.");
+    sampled::gauges(registry, family, "state", move || of.connections())
+}
 
 #[derive(Clone)]
 pub(crate) struct Metrics {
@@ -10,6 +29,8 @@ pub(crate) struct Metrics {
     pub(crate) jobs: IntCounterVec,
     /// How long a job took, by kind.
     pub(crate) job_seconds: HistogramVec,
+    /// Jobs in work in this process, by kind.
+    pub(crate) running: IntGaugeVec,
     /// Jobs that are not over, by kind and status.
     pub(crate) waiting: IntGaugeVec,
     /// Objects by what became of them.
@@ -51,6 +72,10 @@ impl Metrics {
         let metrics = Metrics {
             jobs: counters("jobs_total", "Jobs that ended, by outcome.", &["kind", "outcome"])?,
             job_seconds: seconds("job_seconds", "How long a job took.", &["kind"])?,
+            running: IntGaugeVec::new(
+                Opts::new("unslide_builder_jobs_running", "Jobs in work in this process."),
+                &["kind"],
+            )?,
             waiting: IntGaugeVec::new(
                 Opts::new("unslide_builder_jobs_waiting", "Jobs that are not over."),
                 &["kind", "status"],
@@ -69,6 +94,7 @@ impl Metrics {
         };
         registry.register(Box::new(metrics.jobs.clone()))?;
         registry.register(Box::new(metrics.job_seconds.clone()))?;
+        registry.register(Box::new(metrics.running.clone()))?;
         registry.register(Box::new(metrics.waiting.clone()))?;
         registry.register(Box::new(metrics.objects.clone()))?;
         registry.register(Box::new(metrics.backfilled.clone()))?;

@@ -51,6 +51,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         store,
         host,
     });
+    crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store)?;
     probes(&builder);
     tracing::info!("the builder is at work");
     let (builds, small, again, relay) = (builder.clone(), builder.clone(), builder.clone(), builder.clone());

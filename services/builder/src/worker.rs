@@ -112,11 +112,14 @@ async fn perform(builder: &Builder, job: &Lease) {
     let kind = job.work.kind().as_str();
     let begun = Instant::now();
     let limit = Duration::from_secs(builder.settings.job_seconds);
+    let running = builder.metrics.running.with_label_values(&[kind]);
+    running.inc();
     let done = tokio::select! {
         done = attempt(builder, job) => done,
         () = keep(builder, job) => Err(Failure::LeaseLost),
         () = sleep(limit) => Err(Failure::job("timeout", format!("not done within {} s", limit.as_secs()))),
     };
+    running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     let outcome = match done {
         Ok(()) => "done",

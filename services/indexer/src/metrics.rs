@@ -3,7 +3,19 @@
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use unslide_runtime::sampled;
+use unslide_store::Store;
 use unslide_store::reports::Outcome;
+
+/// Registers what the database says of its bound.
+///
+/// # Errors
+/// Where the registry has metrics of this name already.
+pub fn watch(registry: &Registry, store: &Store) -> Result<(), prometheus::Error> {
+    let of = store.clone();
+    let family = ("unslide_postgres_connections", "Connections to the database, all and those not in use.");
+    sampled::gauges(registry, family, "state", move || of.connections())
+}
 
 /// What the indexer counts.
 #[derive(Clone, Debug)]

@@ -33,6 +33,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     unslide_stream::admin::verify(&config.kafka).await?;
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    crate::metrics::watch(&host.metrics, &store)?;
     let owner = match config.indexer.name.as_str() {
         "" => unique_name(),
         name => name.to_owned(),

@@ -55,53 +55,20 @@ pub fn watch(
     objects: &ObjectStore,
 ) -> Result<(), prometheus::Error> {
     let of = cache.clone();
-    let entries = ("unslide_symcaches", "Symcaches on disk and in memory, and answers that there is none.");
-    sampled::gauges(registry, entries, "state", move || {
-        let stats = of.stats();
-        [
-            ("probation", stats.probation),
-            ("proven", stats.proven),
-            ("mapped", stats.mapped),
-            ("missing", stats.missing),
-            ("downloading", stats.downloads),
-        ]
-    })?;
+    let family = ("unslide_symcaches", "Symcaches on disk and in memory, and answers that there is none.");
+    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
     let of = cache.clone();
-    let bytes = ("unslide_symcaches_bytes", "Bytes of symcaches on disk, kept and being downloaded.");
-    sampled::gauges(registry, bytes, "state", move || {
-        let stats = of.stats();
-        [("kept", stats.bytes), ("downloading", stats.download_bytes)]
-    })?;
+    let family = ("unslide_symcaches_bytes", "Bytes of symcaches on disk, kept and being downloaded.");
+    sampled::gauges(registry, family, "state", move || of.stats().bytes_by_state())?;
     let of = cache.clone();
-    let evictions = ("unslide_symcaches_evicted_total", "What made room for others, by why it did.");
-    sampled::counters(registry, evictions, "reason", move || {
-        let stats = of.stats();
-        [
-            ("over_share", stats.evictions.over_share),
-            ("probation", stats.evictions.probation),
-            ("least_used", stats.evictions.least_used),
-            ("disk_full", stats.evictions.disk_full),
-            ("unmapped", stats.unmapped),
-            ("missing", stats.missing_dropped),
-            ("corrupt", stats.corrupt),
-        ]
-    })?;
-    let (running, answered) = (objects.clone(), objects.clone());
-    let requests = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
-    sampled::gauges(registry, requests, "state", move || {
-        let stats = running.stats();
-        [("running", stats.running), ("waiting", stats.waiting)]
-    })?;
-    let requests = ("unslide_objects_requests_total", "Requests to object storage by their end.");
-    sampled::counters(registry, requests, "end", move || {
-        let stats = answered.stats();
-        let failed = stats.transient + stats.refused;
-        [
-            ("answered", stats.requests.saturating_sub(failed)),
-            ("transient", stats.transient),
-            ("refused", stats.refused),
-        ]
-    })
+    let family = ("unslide_symcaches_evicted_total", "What made room for others, by why it did.");
+    sampled::counters(registry, family, "reason", move || of.stats().evicted_by_reason())?;
+    let of = objects.clone();
+    let family = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
+    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
+    let of = objects.clone();
+    let family = ("unslide_objects_requests_total", "Requests to object storage, by their end.");
+    sampled::counters(registry, family, "end", move || of.stats().by_end())
 }
 
 fn registered<C: Collector + Clone + 'static>(

@@ -50,8 +50,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     unslide_stream::admin::verify(&config.kafka).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let own = &config.symbolizer;
-    let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes)
-        .limited(config.symcaches.clone());
+    let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes).limited(config.symcaches.clone());
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     crate::metrics::watch(&host.metrics, &cache, &objects)?;
     let breaker = Arc::new(Breaker::new(own.breaker.limits()));

@@ -286,7 +286,8 @@ async fn try_download(inner: &Inner, key: &Key) -> Result<Option<(Temporary, Fet
     let size = download.head.size;
     let fits = kib(size).min(kib(limits.download_bytes));
     let room = inner.room.clone().acquire_many_owned(fits).await.ok();
-    let full = |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
+    let full =
+        |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
     let (path, file) = inner.disk.temporary().map_err(full)?;
     let temporary = Temporary { path, _room: room };
     let written = download.write_to(file.into(), limits.largest_bytes);

@@ -41,6 +41,38 @@ impl CacheStats {
     pub fn entries(&self) -> u64 {
         self.probation + self.proven
     }
+
+    /// How many of what there is, for a gauge with the label `state`.
+    #[must_use]
+    pub fn by_state(&self) -> [(&'static str, u64); 5] {
+        [
+            ("probation", self.probation),
+            ("proven", self.proven),
+            ("mapped", self.mapped),
+            ("missing", self.missing),
+            ("downloading", self.downloads),
+        ]
+    }
+
+    /// Bytes on disk, for a gauge with the label `state`.
+    #[must_use]
+    pub fn bytes_by_state(&self) -> [(&'static str, u64); 2] {
+        [("kept", self.bytes), ("downloading", self.download_bytes)]
+    }
+
+    /// What made room, for a counter with the label `reason`.
+    #[must_use]
+    pub fn evicted_by_reason(&self) -> [(&'static str, u64); 7] {
+        [
+            ("over_share", self.evictions.over_share),
+            ("probation", self.evictions.probation),
+            ("least_used", self.evictions.least_used),
+            ("disk_full", self.evictions.disk_full),
+            ("unmapped", self.unmapped),
+            ("missing", self.missing_dropped),
+            ("corrupt", self.corrupt),
+        ]
+    }
 }
 
 /// Symcaches that made room for others, by why it was them.

@@ -74,7 +74,9 @@ impl CacheLimits {
         ];
         let wrong = numbers.into_iter().filter(|(_, value, range)| !range.contains(value));
         wrong
-            .map(|(field, _, range)| (field, format!("must be between {} and {}", range.start(), range.end())))
+            .map(|(field, _, range)| {
+                (field, format!("must be between {} and {}", range.start(), range.end()))
+            })
             .collect()
     }
 

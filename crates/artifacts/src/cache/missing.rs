@@ -61,7 +61,8 @@ impl Missing {
         let mut dropped = 0;
         while self.all.len() >= most.max(1) {
             // The oldest of whoever has the most; of two that have as many the same one each time.
-            let largest = self.owners.iter().max_by(|(a, x), (b, y)| x.len().cmp(&y.len()).then_with(|| b.cmp(a)));
+            let largest =
+                self.owners.iter().max_by(|(a, x), (b, y)| x.len().cmp(&y.len()).then_with(|| b.cmp(a)));
             let Some((owner, own)) = largest else { break };
             let Some(id) = own.first_key_value().map(|(_, id)| *id) else { break };
             let oldest = Slot { tenant: owner.clone(), id };

@@ -229,9 +229,13 @@ impl Entries {
         {
             return Some((slot(owner, id), Reason::OverShare));
         }
-        let over = self.owners.iter().map(|(owner, own)| (own.cost().saturating_sub(share(settings, owner)), owner, own));
+        let over = self
+            .owners
+            .iter()
+            .map(|(owner, own)| (own.cost().saturating_sub(share(settings, owner)), owner, own));
         // Of two that are equally far over the one with the smaller name, so that it is always the same.
-        let most = over.filter(|(over, ..)| *over > 0).max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
+        let most =
+            over.filter(|(over, ..)| *over > 0).max_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
         if let Some((_, owner, own)) = most
             && let Some(id) = own.first_to_go(probation(owner), 0)
         {

@@ -108,7 +108,12 @@ impl State {
     }
 
     /// Adds a file of the last run; the one that it replaces is returned.
-    pub(super) fn insert_found(&mut self, settings: &CacheSettings, slot: Slot, file: OnDisk) -> Option<Entry> {
+    pub(super) fn insert_found(
+        &mut self,
+        settings: &CacheSettings,
+        slot: Slot,
+        file: OnDisk,
+    ) -> Option<Entry> {
         let entry = Entry::on_disk(file);
         let replaced = self.replace(settings, &slot, &entry);
         self.insert(settings, slot, entry);

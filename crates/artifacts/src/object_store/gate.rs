@@ -20,6 +20,22 @@ pub struct StoreStats {
     pub waiting: u64,
 }
 
+impl StoreStats {
+    /// Requests that are not over, for a gauge with the label `state`.
+    #[must_use]
+    pub fn by_state(&self) -> [(&'static str, u64); 2] {
+        [("running", self.running), ("waiting", self.waiting)]
+    }
+
+    /// Requests that are over, for a counter with the label `end`.
+    #[must_use]
+    pub fn by_end(&self) -> [(&'static str, u64); 3] {
+        let failed = self.transient + self.refused;
+        let answered = self.requests.saturating_sub(failed);
+        [("answered", answered), ("transient", self.transient), ("refused", self.refused)]
+    }
+}
+
 pub(super) struct Gate {
     places: u64,
     free: Arc<Semaphore>,

@@ -55,7 +55,9 @@ async fn late_and_cut_off_answers_are_failures_for_now() {
     for answer in [Answer::Silence, Answer::Stall, Answer::CutOff] {
         let store = server(answer).await;
         let path = folder.path().join("object");
-        let get = async { (store.get(&key, 1 << 20).await.map(drop), store.get_to_file(&key, &path, 1 << 20).await) };
+        let get = async {
+            (store.get(&key, 1 << 20).await.map(drop), store.get_to_file(&key, &path, 1 << 20).await)
+        };
         // Far more than the settings allow: without them it never ends.
         let (got, written) = tokio::time::timeout(Duration::from_secs(60), get).await.expect("an end");
         let (got, written) = (got.unwrap_err(), written.unwrap_err());

@@ -3,7 +3,9 @@
 use crate::cache_world::{World, generation, id, size, symcache_of, tenant};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::{CacheLimits, CacheSettings, Cached, Evictions, Hint, Operation, SymcacheCache, keys};
+use unslide_artifacts::{
+    CacheLimits, CacheSettings, Cached, Evictions, Hint, Operation, SymcacheCache, keys,
+};
 use unslide_model::{DebugId, Scoped};
 
 fn is_here(cache: &SymcacheCache, id: &Scoped<DebugId>) -> bool {
@@ -75,7 +77,8 @@ async fn a_thousand_cold_images_do_not_evict_a_hot_one() {
 async fn what_comes_new_has_room_to_be_used_again() {
     let world = World::new();
     // One tenant alone, over its share all the time, whose images of yesterday fill the cache.
-    let cache = world.open_for(10, CacheLimits { tenant_share: 90, probation_share: 30, ..CacheLimits::default() });
+    let cache =
+        world.open_for(10, CacheLimits { tenant_share: 90, probation_share: 30, ..CacheLimits::default() });
     for n in 1..=10 {
         world.used(&cache, "acme", n, 2).await;
     }
@@ -234,7 +237,8 @@ async fn object_storage_that_delays_its_answer_or_its_bytes_is_given_up_for_now(
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
     for bytes in [false, true] {
-        let cache = Arc::new(world.open_for(10, CacheLimits { download_seconds: 7, ..CacheLimits::default() }));
+        let cache =
+            Arc::new(world.open_for(10, CacheLimits { download_seconds: 7, ..CacheLimits::default() }));
         let hold = if bytes {
             world.memory.hold_bytes("symcache")
         } else {

@@ -6,6 +6,7 @@ mod isolation;
 mod late_symbols;
 mod lists;
 mod ownership;
+mod pool;
 mod positions;
 mod storing;
 mod symbols_and_uploads;

@@ -89,3 +89,32 @@ async fn too_many_requests_at_once_are_sent_away() {
     refused.expect_problem(503, "overloaded");
     world.stop().await;
 }
+
+#[tokio::test]
+async fn too_many_uploads_at_once_are_sent_away() {
+    let world = World::with(|limits| limits.uploads = 1).await;
+    let key = world.master("acme").await;
+    // One whose bytes do not come to an end until it is told so.
+    let (more, bytes) = futures::channel::mpsc::unbounded::<Result<Vec<u8>, std::io::Error>>();
+    more.unbounded_send(Ok(b"\xcf\xfa\xed\xfe first".to_vec())).unwrap();
+    let slow =
+        world.request(reqwest::Method::POST, "/v1/symbols", &key).body(reqwest::Body::wrap_stream(bytes));
+    let figures = || {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&world.host.metrics.gather(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let (first, ()) = tokio::join!(world.send(slow), async {
+        while !figures().contains(r#"unslide_api_in_work{kind="uploads"} 1"#) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let refused = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe second".to_vec()).await;
+        assert_eq!(refused.headers["retry-after"], "5");
+        refused.expect_problem(503, "overloaded");
+        more.close_channel();
+    });
+    first.expect(202);
+    world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect(202);
+    assert!(figures().contains(r#"unslide_api_in_work{kind="uploads"} 0"#));
+    world.stop().await;
+}

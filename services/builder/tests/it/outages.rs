@@ -53,3 +53,32 @@ async fn a_job_waits_for_object_storage_to_come_back() {
     assert_eq!((record.status, objects.len()), (uploads::Status::Done, 1));
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_at_once_are_bounded() {
+    let mut world = World::start(0).await;
+    let app = std::fs::read(dsym("app")).unwrap();
+    let mut uploads = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        uploads.push(world.upload(name, &app).await);
+    }
+    // Every build waits for object storage.
+    world.storage(false).await;
+    world.config.builder.uploads = 2;
+    world.builder();
+    let jobs = async |status: &str| {
+        let counts = jobs::counts(&world.store).await.unwrap();
+        counts.iter().find(|count| count.status == status).map_or(0, |count| count.jobs)
+    };
+    while jobs("running").await < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!((jobs("running").await, jobs("queued").await), (2, 2));
+    assert_eq!(world.running("build"), 2, "the metric says so");
+    world.storage(true).await;
+    for upload in uploads {
+        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+    }
+    world.stop().await;
+}

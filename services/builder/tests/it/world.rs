@@ -114,6 +114,16 @@ impl World {
         }
     }
 
+    /// Jobs of a kind that the builders have in work, as their metrics say.
+    pub fn running(&self, kind: &str) -> i64 {
+        let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
+        let of = families.filter(|family| family.name() == "unslide_builder_jobs_running");
+        let metrics: Vec<_> = of.flat_map(|mut family| family.take_metric()).collect();
+        let ours =
+            metrics.iter().filter(|m| m.get_label().iter().any(|l| l.name() == "kind" && l.value() == kind));
+        ours.map(|metric| metric.get_gauge().get_value() as i64).sum()
+    }
+
     /// A connection of the tests' own, which may do everything.
     pub async fn connect(&self) -> sqlx::PgConnection {
         use sqlx::Connection;
