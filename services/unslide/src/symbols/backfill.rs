@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
-use unslide_model::{SystemClock, TenantId};
+use unslide_model::{Owner, SystemClock, TenantId};
 use unslide_store::jobs::{self, Kind, Work};
 use unslide_store::{Settings, Store, audit, objects, tenants};
 use unslide_symbolicate::symcache::VERSION;
@@ -21,7 +21,7 @@ const PAGE: u32 = 500;
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
-    /// One tenant; all where absent
+    /// One tenant; all, and the operating systems' symbols, where absent
     #[arg(long)]
     tenant: Option<TenantId>,
 }
@@ -39,14 +39,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
 async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
     let store = Store::connect(settings, Arc::new(SystemClock)).await?;
     if let Some(tenant) = only {
-        println!("{tenant}\t{}", begin(&store, tenant).await?);
+        begin(&store, &tenant.into()).await?;
         return Ok(ExitCode::SUCCESS);
     }
+    begin(&store, &Owner::System).await?;
     let mut after = None;
     loop {
         let page = tenants::list(&store, after.as_ref(), PAGE).await?;
         for tenant in &page {
-            println!("{}\t{}", tenant.id, begin(&store, &tenant.id).await?);
+            begin(&store, &Owner::from(&tenant.id)).await?;
         }
         match page.last() {
             Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
@@ -55,9 +56,14 @@ async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
     }
 }
 
-/// Begins with a tenant; says what there is to do.
-async fn begin(store: &Store, tenant: &TenantId) -> Result<&'static str, BoxError> {
-    let mut tx = store.tenant(tenant).await?;
+/// Begins with an owner, and prints what there is to do.
+async fn begin(store: &Store, owner: &Owner) -> Result<(), BoxError> {
+    println!("{}\t{}", owner.as_str(), add_job(store, owner).await?);
+    Ok(())
+}
+
+async fn add_job(store: &Store, owner: &Owner) -> Result<&'static str, BoxError> {
+    let mut tx = store.owner(owner).await?;
     if jobs::is_waiting(&mut tx, Kind::Backfill).await? {
         return Ok("under way");
     }
@@ -66,7 +72,7 @@ async fn begin(store: &Store, tenant: &TenantId) -> Result<&'static str, BoxErro
     }
     jobs::add(&mut tx, &Work::Backfill { version: VERSION, after: None }).await?;
     let detail = json!({ "version": VERSION });
-    audit::append(&mut tx, "command line", "symbols.backfill", tenant.as_str(), &detail).await?;
+    audit::append(&mut tx, "command line", "symbols.backfill", owner.as_str(), &detail).await?;
     tx.commit().await?;
     Ok("begun")
 }
