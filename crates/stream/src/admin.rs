@@ -79,6 +79,17 @@ pub enum Created {
     Existing,
 }
 
+impl Created {
+    /// For people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Created::New => "created",
+            Created::Existing => "there already",
+        }
+    }
+}
+
 fn client(settings: &Settings) -> Result<Arc<AdminClient<Logging>>, StreamError> {
     let config = settings.checked()?.base();
     let made = config.create_with_context(Logging);

@@ -6,7 +6,6 @@ use crate::configuration::administration;
 use crate::failure::Outcome;
 use clap::Args;
 use std::process::ExitCode;
-use unslide_stream::admin::Created;
 
 /// Arguments of `unslide migrate`.
 #[derive(Args)]
@@ -26,11 +25,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         println!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
         if arguments.topics {
             for (topic, created) in unslide_stream::admin::create(&administration.kafka).await? {
-                let what = match created {
-                    Created::New => "created",
-                    Created::Existing => "there already",
-                };
-                println!("topic {topic}: {what}");
+                println!("topic {topic}: {}", created.as_str());
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -31,6 +31,13 @@ pub enum Command {
         #[arg(long, default_value_t = 30)]
         wait: u64,
     },
+    /// Make a tenant's own input and output topics, which services find by themselves
+    Topics {
+        #[command(flatten)]
+        configured: Configured,
+        /// The tenant
+        tenant: TenantId,
+    },
     /// List the tenants
     List {
         #[command(flatten)]
@@ -44,6 +51,10 @@ pub fn run(command: Command) -> Outcome {
         Command::Create { configured, tenant, name, wait } => {
             let settings = administration(&configured, false)?.postgres;
             boot::block_on(create(&settings, &tenant, name.as_deref(), Duration::from_secs(wait)))
+        }
+        Command::Topics { configured, tenant } => {
+            let settings = administration(&configured, true)?.kafka;
+            boot::block_on(topics(&settings, &tenant))
         }
         Command::List { configured } => {
             let settings = administration(&configured, false)?.postgres;
@@ -82,6 +93,16 @@ pub async fn make(store: &Store, tenant: &TenantId, name: Option<&str>) -> Resul
     audit::append(&mut tx, "command line", "tenant.create", tenant.as_str(), &json!({})).await?;
     tx.commit().await?;
     Ok(Some(announcement))
+}
+
+async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outcome {
+    if !settings.tenant_topics {
+        return Err("`kafka.tenant_topics` is off: no service would read the topics".into());
+    }
+    for (topic, created) in unslide_stream::admin::create_tenant_topics(settings, tenant).await? {
+        println!("topic {topic}: {}", created.as_str());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn list(settings: &Settings) -> Outcome {

@@ -146,8 +146,8 @@ impl<P: Processor> Engine<P> {
             // A refused account is nobody's fault in the batch: its number is no item's.
             .chain(account.iter().map(|output| (ready.held.len(), output)));
         let metadata = || {
-            let _ownership = self.consumer.context().ownership.lock();
-            membership::metadata(&self.consumer)
+            let ownership = self.consumer.context().ownership.lock();
+            membership::metadata(&self.consumer, &ownership.member)
         };
         self.producer.run(outputs, list, metadata)
     }

@@ -1,7 +1,7 @@
 //! What the consumer's callbacks change: which partitions are this lane's, and since when.
 
-use super::Observer;
 use super::attempts::Attempts;
+use super::{Observer, membership};
 use crate::client;
 use parking_lot::Mutex;
 use rdkafka::config::RDKafkaLogLevel;
@@ -69,6 +69,11 @@ pub(super) struct Owned {
 pub(super) struct Ownership {
     next_epoch: u64,
     pub owned: BTreeMap<Place, Owned>,
+    /// The member id under which the group gave them to this lane.
+    pub member: String,
+    /// This lane was thrown out and has come again with partitions that it had before: others may have
+    /// had them meanwhile, so that nothing counts but what is committed.
+    pub returned: bool,
     /// Commits of attempts that the coordinator has not answered yet.
     pub unanswered: u64,
     /// Set by a revocation or a rewind, so that what was gathered and is worthless now is let go.
@@ -135,8 +140,13 @@ impl LaneContext {
     /// Writes attempts back that did not end with the process, while their partitions are given up.
     /// It goes out before this member joins the next generation; later it would be refused. The answer
     /// does not matter: an attempt too many counts only if the process dies several times more.
-    pub(super) fn take_back(consumer: &BaseConsumer<LaneContext>, marks: &[(Place, i64, Attempts)]) {
-        if marks.is_empty() {
+    /// `member` is who wrote them: under another id the offsets may be somebody else's, who is further.
+    pub(super) fn take_back(
+        consumer: &BaseConsumer<LaneContext>,
+        member: &str,
+        marks: &[(Place, i64, Attempts)],
+    ) {
+        if marks.is_empty() || !membership::is_still(consumer, member) {
             return;
         }
         let entries = marks.iter().map(|(place, offset, attempts)| (place, *offset, attempts.taken_back()));
@@ -152,7 +162,10 @@ impl LaneContext {
         consumer.context().ownership.lock().unanswered += 1;
         let asking = Arc::clone(consumer);
         let spawned = std::thread::Builder::new().name("lane note".to_owned()).spawn(move || {
-            if let Err(e) = asking.commit(&list, CommitMode::Sync) {
+            let member = asking.context().ownership.lock().member.clone();
+            if !membership::is_still(&asking, &member) {
+                tracing::debug!("an attempt is not written: the membership was lost");
+            } else if let Err(e) = asking.commit(&list, CommitMode::Sync) {
                 tracing::debug!(error = %e, "an attempt could not be written");
             }
             asking.context().ownership.lock().unanswered -= 1;
@@ -240,7 +253,7 @@ impl ConsumerContext for LaneContext {
         ownership.shares_changed = true;
         self.observer.assigned(ownership.owned.len());
         if !lost {
-            LaneContext::take_back(consumer, &written);
+            LaneContext::take_back(consumer, &ownership.member, &written);
         }
         tracing::info!(
             partitions = list.count(),
@@ -252,7 +265,12 @@ impl ConsumerContext for LaneContext {
 
     fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         let Rebalance::Assign(list) = rebalance else { return };
+        let member = membership::member_id(consumer);
         let mut ownership = self.ownership.lock();
+        if ownership.member != member {
+            ownership.member = member;
+            ownership.returned |= !ownership.owned.is_empty();
+        }
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
             let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, touched: false };

@@ -172,15 +172,15 @@ impl<P: Processor> Engine<P> {
     fn close(self) {
         let control = Arc::clone(&self.control);
         let _call = control.watch.enter("leave the group");
-        let written: Vec<(Place, i64, Attempts)> = {
+        let (member, written): (String, Vec<(Place, i64, Attempts)>) = {
             let ownership = self.consumer.context().ownership.lock();
             let marks = ownership.owned.iter().filter_map(|(place, owned)| match owned.mark {
                 Mark::Written { offset, attempts } => Some((place.clone(), offset, attempts)),
                 _ => None,
             });
-            marks.collect()
+            (ownership.member.clone(), marks.collect())
         };
-        LaneContext::take_back(&self.consumer, &written);
+        LaneContext::take_back(&self.consumer, &member, &written);
         if self.settings.leave_group_on_stop {
             membership::leave(&self.consumer);
         }
@@ -320,6 +320,10 @@ impl<P: Processor> Engine<P> {
 
     fn let_go_of_lost(&mut self) {
         let mut ownership = self.consumer.context().ownership.lock();
+        if std::mem::take(&mut ownership.returned) {
+            tracing::warn!("this lane was out of its group: it goes back to what is committed");
+            self.rewinding = true;
+        }
         if std::mem::take(&mut ownership.changed) {
             self.gather.keep_owned(&ownership);
             for batch in &mut self.backlog {

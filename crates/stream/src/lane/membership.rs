@@ -3,43 +3,53 @@
 use super::context::LaneContext;
 use rdkafka::bindings as sys;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
+use std::ffi::CStr;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long leaving may take.
 const LEAVE: Duration = Duration::from_secs(3);
 
-/// True while the group's coordinator knows this consumer under a member id.
+/// The id under which the group's coordinator knows this consumer; empty while it knows none. Who was
+/// thrown out and comes again gets another one.
 #[expect(unsafe_code, reason = "rdkafka has no safe call for the member id")]
-fn is_member(consumer: &BaseConsumer<LaneContext>) -> bool {
+pub(super) fn member_id(consumer: &BaseConsumer<LaneContext>) -> String {
     let native = consumer.client().native_ptr();
     // SAFETY: `native` is alive as long as `consumer`; the returned text is null or a
     // NUL-terminated string that belongs to the caller and is freed by librdkafka's own function.
     unsafe {
         let id = sys::rd_kafka_memberid(native);
         if id.is_null() {
-            return false;
+            return String::new();
         }
-        let known = *id != 0;
+        let text = CStr::from_ptr(id).to_string_lossy().into_owned();
         sys::rd_kafka_mem_free(native, id.cast());
-        known
+        text
     }
 }
 
 /// True once the group has taken this consumer in.
 pub(super) fn joined(consumer: &BaseConsumer<LaneContext>) -> bool {
-    is_member(consumer)
+    !member_id(consumer).is_empty()
 }
 
-/// The group metadata under which offsets may be committed; `None` where the membership was lost.
+/// True while the partitions that were given to the member `id` may still be this consumer's: it was
+/// not thrown out since.
+pub(super) fn is_still(consumer: &BaseConsumer<LaneContext>, id: &str) -> bool {
+    !id.is_empty() && member_id(consumer) == id && !consumer.assignment_lost()
+}
+
+/// The group metadata under which offsets of partitions may be committed that were given to the member
+/// `id`; `None` where that membership was lost.
 ///
-/// A member that the coordinator has thrown out forgets its member id at once and hears of its lost
-/// partitions only at its next poll. Metadata read in between carries neither member nor
-/// generation, and a broker accepts offsets under such metadata from anyone. So the member id is
-/// looked at after the metadata was read: it can't come back before the loss was polled for.
-pub(super) fn metadata(consumer: &BaseConsumer<LaneContext>) -> Option<ConsumerGroupMetadata> {
+/// A member that the coordinator has thrown out forgets its member id at once, joins again by itself,
+/// and hears of its lost partitions only at its next poll. Metadata read in between carries neither
+/// member nor generation, and a broker accepts offsets under such metadata from anyone; or it carries
+/// those of the new membership, under which the partitions may be somebody else's. So the member id is
+/// looked at after the metadata was read.
+pub(super) fn metadata(consumer: &BaseConsumer<LaneContext>, id: &str) -> Option<ConsumerGroupMetadata> {
     let metadata = consumer.group_metadata()?;
-    (is_member(consumer) && !consumer.assignment_lost()).then_some(metadata)
+    is_still(consumer, id).then_some(metadata)
 }
 
 /// Leaves the group, so that others get the partitions at once and not when the session is over. A
@@ -48,7 +58,7 @@ pub(super) fn leave(consumer: &BaseConsumer<LaneContext>) {
     consumer.unsubscribe();
     let until = Instant::now() + LEAVE;
     // The partitions are given up in callbacks, and then the member id goes.
-    while is_member(consumer) && Instant::now() < until {
+    while joined(consumer) && Instant::now() < until {
         drop(consumer.poll(Duration::from_millis(20)));
     }
 }

@@ -128,6 +128,8 @@ pub(super) struct TxProducer {
     number: AtomicUsize,
     control: Arc<Control>,
     #[cfg(test)]
+    pub(super) before_offsets: Option<super::tests::Failpoint>,
+    #[cfg(test)]
     pub(super) before_commit: Option<super::tests::Failpoint>,
 }
 
@@ -157,6 +159,8 @@ impl TxProducer {
             within: transaction,
             number: AtomicUsize::new(0),
             control: Arc::clone(control),
+            #[cfg(test)]
+            before_offsets: None,
             #[cfg(test)]
             before_commit: None,
         })
@@ -199,6 +203,12 @@ impl TxProducer {
         }
         if let Err(fault) = self.deliver(number, deadline) {
             return Err(self.abort(fault));
+        }
+        #[cfg(test)]
+        if let Some(failpoint) = &self.before_offsets
+            && failpoint()
+        {
+            return Err(Fault::Killed);
         }
         let Some(metadata) = metadata() else {
             return Err(self.abort(Fault::Redo("the membership of the group was lost".to_owned())));

@@ -5,7 +5,7 @@ use crate::tests::fill;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
-/// Texts of the outputs in the order of their sources, by partition of the source.
+/// How many outputs have their source in this partition.
 fn sources(counts: &BTreeMap<String, usize>, partition: i32) -> usize {
     counts.keys().filter(|source| source.contains(&format!("/{partition}@"))).count()
 }
@@ -168,6 +168,31 @@ async fn what_is_held_back_is_no_lag_and_neither_are_markers() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(lags.0.lock().last(), Some(&0));
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// Somebody else takes the worker's name once: the lane begins again from what is committed, with a
+/// partition held back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_keeps_what_is_held_back_waiting() {
+    use rdkafka::producer::Producer as _;
+    let bench = Bench::new().await;
+    let copier = bench.copier();
+    copier.held.lock().insert("later".into());
+    bench.input_at(0, ["a", "later", "b"].map(str::to_owned));
+    bench.input_at(1, numbers(0..10));
+    let lane = bench.start("w", &copier);
+    until(&lane, |s| s.records == 11).await;
+    let mut config = bench.settings.producer();
+    config.set("transactional.id", format!("{}unslide.live.w", bench.settings.topic_prefix));
+    let other: rdkafka::producer::BaseProducer = config.create().unwrap();
+    other.init_transactions(Duration::from_secs(10)).unwrap();
+    bench.input_at(1, numbers(10..30));
+    until(&lane, |s| s.records == 31).await;
+    assert_eq!(sources(&bench.outputs(31).await, 0), 1);
+    copier.held.lock().clear();
+    assert_once(&bench.outputs(33).await, 33);
     stop(lane).await;
     bench.done().await;
 }

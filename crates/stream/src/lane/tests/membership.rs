@@ -88,3 +88,64 @@ async fn a_worker_learns_its_share_of_each_topic() {
     stop(b).await;
     bench.done().await;
 }
+
+/// The first worker halts in its transaction, before its offsets are part of it, for so long that its
+/// group gives its partitions to the second. When it goes on it may commit nothing of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lost_its_partitions_inside_a_transaction_aborts_it() {
+    let bench = Bench::new().await;
+    bench.input(numbers(0..100)).await;
+    let (reached, at_point) = std::sync::mpsc::channel();
+    let (wake, asleep) = std::sync::mpsc::channel::<()>();
+    let asleep = Mutex::new(asleep);
+    let halt: Failpoint = Arc::new(move || {
+        let _ = reached.send(());
+        // Only the first time: afterwards nobody is there to be waited for.
+        let _ = asleep.lock().recv();
+        false
+    });
+    let mut config = bench.config("a");
+    // The shortest that the broker takes.
+    config.timings.session = Duration::from_secs(6);
+    config.timings.poll_interval = Duration::from_secs(6);
+    config.timings.transaction = Duration::from_secs(60);
+    let tune = move |engine: &mut Engine<Copier>| engine.producer.before_offsets = Some(halt);
+    let first = bench.copier();
+    let a = Lane::start_with(&bench.settings, config, first.clone(), Arc::new(Unobserved), tune).unwrap();
+    tokio::task::spawn_blocking(move || at_point.recv().unwrap()).await.unwrap();
+    let second = bench.copier();
+    let b = bench.start("b", &second);
+    until(&b, |s| s.partitions == 4).await;
+    drop(wake);
+    assert_once(&bench.outputs(100).await, 100);
+    assert_eq!(second.prepared.lock().len(), 100, "nothing of the first worker's was committed");
+    until(&a, |s| s.partitions == 2).await;
+    bench.input(numbers(100..200)).await;
+    assert_once(&bench.outputs(200).await, 200);
+    stop(a).await;
+    stop(b).await;
+    bench.done().await;
+}
+
+/// Kafka takes connections and says nothing: a stop is a stop all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_stops_though_kafka_never_answers() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut settings = Settings::single_broker(silent.local_addr().unwrap().to_string());
+    settings.leave_group_on_stop = true;
+    let config = LaneConfig {
+        name: "live".into(),
+        worker: "w".into(),
+        topics: vec![settings.topics().input],
+        pattern: None,
+        batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
+        timings: Timings::default(),
+    };
+    let copier = Copier::new(settings.topics(), Duration::ZERO);
+    let lane = Lane::start(&settings, config, copier, Arc::new(Unobserved)).unwrap();
+    let mut connections = Vec::new();
+    for _ in 0..2 {
+        connections.push(silent.accept().await.unwrap());
+    }
+    stop(lane).await;
+}
