@@ -52,6 +52,12 @@ pub enum ReadError {
         /// What the grammar wants there.
         expected: &'static str,
     },
+    /// The record is an array of more reports than one record may hold.
+    #[error("the record is an array of more than {limit} reports")]
+    TooMany {
+        /// How many it may hold.
+        limit: usize,
+    },
     /// Valid JSON, but no object.
     #[error("at byte {offset}: a report is an object, this is {found}")]
     NotAReport {
@@ -64,7 +70,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// The reason in one word, as dead letters carry it: `too_large`, `too_deep`, `not_json`,
-    /// `truncated` or `not_a_report`.
+    /// `truncated`, `too_many` or `not_a_report`.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
@@ -72,6 +78,7 @@ impl ReadError {
             ReadError::TooDeep { .. } => "too_deep",
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
+            ReadError::TooMany { .. } => "too_many",
             ReadError::NotAReport { .. } => "not_a_report",
         }
     }

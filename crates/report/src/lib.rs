@@ -29,7 +29,7 @@ pub use number::Number;
 pub use our_frame::{OurCall, OurFrame};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
 pub use report::{Backtrace, ErrorKind, Frame, Image, Invalid, Origin, Part, Report, ThreadFacts};
-pub use split::{Element, split};
+pub use split::{Element, MOST_ELEMENTS, split};
 pub use string::Text;
 pub use summary::{Summary, TopFrame};
 pub use warning::{Warning, WarningKind};

@@ -19,12 +19,16 @@ pub enum Element<'a> {
     },
 }
 
+/// The most elements of one record. Each costs an output with its headers, so that an array of very
+/// short ones would become many times its size.
+pub const MOST_ELEMENTS: usize = 1_000;
+
 /// The elements of a record. A record that is no array is its own only element, with all its bytes
 /// as they are; it is scanned only when it is read. An array is scanned here, and each element gets
 /// exactly the bytes of its value.
 ///
 /// # Errors
-/// [`ReadError`] where the record is too large, or where it is scanned and breaks the grammar; then
+/// [`ReadError`] where the record is too large, or holds more than [`MOST_ELEMENTS`], or where it is scanned and breaks the grammar; then
 /// nothing of it can be told apart.
 pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
     // The array is one level more than the reports in it.
@@ -35,6 +39,9 @@ pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a
     match s.byte() {
         Some(b'{') => return Ok(vec![Element::Report(record)]),
         Some(b'[') => s.elements(|s, _| {
+            if elements.len() == MOST_ELEMENTS {
+                return Err(ReadError::TooMany { limit: MOST_ELEMENTS }.into());
+            }
             elements.push(element(s, record)?);
             Ok(())
         })?,

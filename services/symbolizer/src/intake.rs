@@ -134,7 +134,7 @@ impl Intake {
         let worker = &self.worker;
         let dead = |bytes: &[u8], reason: &str, detail: &str| {
             let value = Some(reading.value.slice_ref(bytes));
-            Part::Dead(history.dead_letter(&worker.topics.dead_letter, value, reason, detail))
+            Part::Dead(history.dead_letter(&worker.letters, value, reason, detail))
         };
         let bytes = match element {
             Element::Report(bytes) => *bytes,

@@ -17,6 +17,15 @@ pub struct Position {
     pub count: usize,
 }
 
+/// Where dead letters go.
+#[derive(Clone, Debug)]
+pub struct Letters {
+    /// The topic.
+    pub topic: String,
+    /// The largest letter, in bytes of key, headers and value.
+    pub most_bytes: usize,
+}
+
 /// What an output says of the records that it comes from.
 pub struct History<'r> {
     /// The record that it is made from.
@@ -101,10 +110,22 @@ impl<'r> History<'r> {
         OutRecord { headers, ..OutRecord::to(topic, value).key(keys::report(report)) }
     }
 
-    /// A record, or one report of it, that can't be processed: its bytes as they came, and why.
-    pub fn dead_letter(&self, topic: &str, value: Option<Bytes>, reason: &str, detail: &str) -> OutRecord {
+    /// A record, or one report of it, that can't be processed: its bytes as they came, and why. A
+    /// compressed record may hold more than any copy of it may, in which case the letter says how
+    /// much was left out; a letter that Kafka refuses would stop the partition for good.
+    pub fn dead_letter(&self, to: &Letters, value: Option<Bytes>, reason: &str, detail: &str) -> OutRecord {
         let headers = self.with_reason(reason, detail);
-        OutRecord { topic: topic.into(), key: self.source.key.clone(), value, headers }
+        let key = self.source.key.clone();
+        let mut letter = OutRecord { topic: to.topic.as_str().into(), key, value, headers };
+        if letter.size() > to.most_bytes
+            && let Some(value) = letter.value.take()
+        {
+            letter.headers.set(headers::BODY_BYTES, value.len().to_string());
+        }
+        if letter.size() > to.most_bytes {
+            letter.key = None;
+        }
+        letter
     }
 
     /// The record, its bytes as they came, for another topic of this installation; `attempt` is how
@@ -151,6 +172,22 @@ mod tests {
         }
     }
 
+    fn letters() -> Letters {
+        Letters { topic: "dead".into(), most_bytes: 100_000 }
+    }
+
+    #[test]
+    fn a_letter_never_has_more_bytes_than_its_topic_takes() {
+        let names = TopicNames::default();
+        let mut large = record(Headers::new());
+        large.key = Some(vec![b'k'; 200_000].into());
+        let history = History::of(&Entry::of(&large, &names), None, "t".into());
+        let letter = history.dead_letter(&letters(), Some(vec![b' '; 300_000].into()), "too_large", "d");
+        assert!(letter.size() <= 100_000);
+        assert_eq!(letter.headers.text(headers::BODY_BYTES), Some("300000"));
+        assert_eq!(letter.headers.text(headers::SOURCE_OFFSET), Some("40"));
+    }
+
     #[test]
     fn a_record_of_the_input_is_its_own_origin_whatever_it_says_and_a_copy_is_that_of_the_decided_tenant() {
         let names = TopicNames::default();
@@ -158,7 +195,7 @@ mod tests {
         let first = record(forged);
         let acme = TenantId::new("acme").unwrap();
         let history = History::of(&Entry::of(&first, &names), Some(&acme), "t".into());
-        let letter = history.dead_letter("dead", Some("v".into()), "not_json", &"x".repeat(900));
+        let letter = history.dead_letter(&letters(), Some("v".into()), "not_json", &"x".repeat(900));
         let text = |name| letter.headers.text(name).unwrap_or("-");
         assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
         assert_eq!((text(headers::SOURCE_PARTITION), text(headers::ORIGIN_TIME)), ("2", "1700"));
@@ -182,11 +219,11 @@ mod tests {
         let names = TopicNames::default();
         let signed = record(Headers::new().with(headers::SIGNATURE, "s").with(headers::REPLAY_OF, "r"));
         let mut history = History::of(&Entry::of(&signed, &names), None, "t".into());
-        let whole = history.dead_letter("dead", None, "r", "d");
+        let whole = history.dead_letter(&letters(), None, "r", "d");
         assert_eq!(whole.headers.text(headers::SIGNATURE), Some("s"));
         assert_eq!(whole.headers.text(headers::REPLAY_OF), Some("r"));
         history.position = Some(Position { index: 1, count: 3 });
-        let part = history.dead_letter("dead", None, "r", "d");
+        let part = history.dead_letter(&letters(), None, "r", "d");
         assert_eq!(
             (part.headers.text(headers::SIGNATURE), part.headers.text(headers::SOURCE_INDEX)),
             (None, Some("1"))

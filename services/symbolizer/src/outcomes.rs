@@ -23,8 +23,7 @@ impl Worker {
         detail: &str,
     ) -> Done {
         let history = History::of(entry, tenant, self.traceparent(entry.record));
-        let letter =
-            history.dead_letter(&self.topics.dead_letter, entry.record.value.clone(), reason, detail);
+        let letter = history.dead_letter(&self.letters, entry.record.value.clone(), reason, detail);
         done(entry, tenant, letter, Outcome::DeadLetter)
     }
 
@@ -47,7 +46,7 @@ impl Worker {
         let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}"));
         let history = History::of(entry, Some(tenant), self.traceparent(entry.record));
         let copy = history.copy(tier.topic(&self.topics), key, reason.word(), tries, detail);
-        (copy.size() <= self.copy_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
+        (copy.size() <= self.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
     }
 
     /// The record waits in the overflow topic.
@@ -56,6 +55,9 @@ impl Worker {
         let history = History::of(entry, Some(tenant), self.traceparent(entry.record));
         let tries = entry.tries(reason).saturating_add(1);
         let copy = history.copy(&self.topics.overflow, key, reason.word(), tries, detail);
+        if copy.size() > self.letters.most_bytes {
+            return self.dead_letter(entry, Some(tenant), "too_large", "no topic takes a copy of the record");
+        }
         done(entry, Some(tenant), copy, Outcome::Overflow)
     }
 

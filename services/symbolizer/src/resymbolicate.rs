@@ -86,7 +86,7 @@ impl Again {
         // A request that no retry tier takes has its last try at once: what can't be fetched then makes
         // nothing better, and the store asks again some time later.
         let last = Tier::after(entry.tries(Reason::FetchFailed) + 1).is_none()
-            || record.size() + COPY_HEADERS > self.worker.copy_bytes;
+            || record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
         let answers = match self.worker.symbols.look(wanted, fetched, last) {
             symbols::Look::Answers(answers) => answers,
             symbols::Look::Wants(wanted) => return Ok(Step::Wants(wanted)),

@@ -2,6 +2,7 @@
 
 use crate::breaker::Breaker;
 use crate::config::Config;
+use crate::letters::Letters;
 use crate::live::{self, Live};
 use crate::metrics::Metrics;
 use crate::resymbolicate::{self, Requests};
@@ -77,7 +78,10 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         tenant_topics: config.kafka.tenant_topics,
         limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, max_depth: own.report_depth },
         output_bytes: config.kafka.max_output_bytes(),
-        copy_bytes: config.kafka.max_copy_bytes(),
+        letters: Letters {
+            topic: config.kafka.topics().dead_letter,
+            most_bytes: config.kafka.max_copy_bytes(),
+        },
         tenant_reports_per_second: own.tenant_reports_per_second,
         ids: Ids::default(),
         metrics: metrics.clone(),

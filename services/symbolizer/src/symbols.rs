@@ -17,8 +17,9 @@ use unslide_symbolicate::{ImageSymbols, Need};
 /// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
 /// a smaller bound of downloads.
 const AT_ONCE: usize = 1_024;
-/// Of one tenant: one that asks for very many leaves room for the others.
-const OF_ONE_TENANT: usize = 64;
+/// Of one tenant: one that asks for very many, or whose downloads hang, leaves most of the cache's
+/// downloads to the others.
+const OF_ONE_TENANT: usize = 8;
 /// The pause after a failure that an operator has to mend.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod fairness;
+mod fetching;
 mod retries;
 mod senders;
 mod storage;

@@ -2,7 +2,7 @@
 
 use crate::account::Ledger;
 use crate::bodies::{self, Body};
-use crate::letters::History;
+use crate::letters::{History, Letters};
 use crate::metrics::Metrics;
 use crate::signatures::Signatures;
 use crate::symbols::{Answers, Fetched, Symbols, Wanted};
@@ -46,8 +46,8 @@ pub struct Worker {
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
     pub output_bytes: usize,
-    /// The largest copy of a record, in the same.
-    pub copy_bytes: usize,
+    /// Where dead letters go; the topics of copies take as much.
+    pub letters: Letters,
     /// Reports a second of a tenant that has no limit of its own; 0: as many as come.
     pub tenant_reports_per_second: u32,
     /// Ids of spans.

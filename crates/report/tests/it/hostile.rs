@@ -49,6 +49,18 @@ fn size_and_depth_are_settings() {
 }
 
 #[test]
+fn an_array_of_very_many_is_refused_as_a_whole() {
+    let array = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
+    let split = |record: &str| {
+        unslide_report::split(record.as_bytes(), &ReadLimits::default())
+            .map(|e| e.len())
+            .map_err(|e| e.reason())
+    };
+    assert_eq!(split(&array(unslide_report::MOST_ELEMENTS)), Ok(unslide_report::MOST_ELEMENTS));
+    assert_eq!(split(&array(unslide_report::MOST_ELEMENTS + 1)), Err("too_many"));
+}
+
+#[test]
 fn every_beginning_of_a_report_is_truncated() {
     for (name, report) in reports::shapes().into_iter().filter(|(name, _)| name.starts_with("cpu-")) {
         let mut bytes = report.style(Style::Pretty).bytes();

@@ -98,3 +98,25 @@ async fn a_record_that_kills_each_worker_is_given_up_on_the_retry_lane_too() {
     assert_eq!(output.headers.text(headers::SOURCE_OFFSET), Some("1"), "the next one goes on");
     bench.end(vec![lane]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_large_once_unpacked_stops_no_partition() {
+    let bench = Bench::with(Wishes { record_bytes: 1 << 20, input_partitions: 1, ..Wishes::default() }).await;
+    let app = App::new();
+    // Compressed it is short, so the broker takes it. No topic takes what it is then.
+    let spaces = vec![b' '; 12 << 20];
+    bench.input(Some("acme"), spaces.clone()).await;
+    bench.input(Some("nobody"), spaces.clone()).await;
+    bench.input(None, spaces).await;
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let lane = bench.live();
+    assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1, "the record behind them");
+    let dead = bench.wait(&bench.names.dead_letter, 3).await;
+    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.text(headers::REASON).unwrap()).collect();
+    reasons.sort_unstable();
+    assert_eq!(reasons, ["no_tenant", "too_large", "unknown_tenant"]);
+    assert!(dead.iter().all(|r| r.value.is_none()));
+    assert!(dead.iter().all(|r| r.headers.text(headers::BODY_BYTES) == Some("12582912")));
+    assert!(dead.iter().all(|r| r.headers.get(headers::SOURCE_OFFSET).is_some()));
+    bench.end(vec![lane]).await;
+}

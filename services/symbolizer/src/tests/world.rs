@@ -1,6 +1,7 @@
 //! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
 
 use crate::breaker::{Breaker, Limits};
+use crate::letters::Letters;
 use crate::live::{self, Live};
 use crate::metrics::Metrics;
 use crate::resymbolicate::{self, Requests};
@@ -108,6 +109,7 @@ pub struct Wishes {
     pub limits: TenantLimits,
     pub tenant_topics: bool,
     pub input_partitions: i32,
+    pub record_bytes: usize,
 }
 
 impl Default for Wishes {
@@ -120,6 +122,7 @@ impl Default for Wishes {
             limits: TenantLimits::default(),
             tenant_topics: false,
             input_partitions: 4,
+            record_bytes: 20 << 20,
         }
     }
 }
@@ -146,8 +149,11 @@ impl Bench {
         settings.topic_prefix = format!("{}.", servers::unique("symbolizer"));
         settings.tenant_topics = wishes.tenant_topics;
         settings.partitions.input = wishes.input_partitions;
+        // Who sends keeps to no limit of this installation.
+        let producer = Producer::new(&settings).unwrap();
+        settings.max_record_bytes = wishes.record_bytes;
         admin::create(&settings).await.unwrap();
-        let (names, producer) = (settings.topics(), Producer::new(&settings).unwrap());
+        let names = settings.topics();
         for (tenant, state) in [("acme", TenantState::Active), ("gone", TenantState::Deleted)] {
             tell(&producer, &names, tenant, state, wishes.limits).await;
         }
@@ -171,9 +177,9 @@ impl Bench {
             objects: store.clone(),
             topics: names.clone(),
             tenant_topics: settings.tenant_topics,
-            limits: ReadLimits::default(),
+            limits: ReadLimits { max_bytes: wishes.record_bytes, ..ReadLimits::default() },
             output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
-            copy_bytes: settings.max_copy_bytes(),
+            letters: Letters { topic: names.dead_letter.clone(), most_bytes: settings.max_copy_bytes() },
             tenant_reports_per_second: 0,
             ids: Ids::default(),
             metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
@@ -295,7 +301,7 @@ impl Bench {
             sha256: ContentHash(Sha256::digest(&app.symcache).into()),
             object: ContentHash([9; 32]),
         };
-        let key = keys::symbols(&acme().scope(app.id)).alias(VERSION);
+        let key = keys::symbols(acme().scope(app.id)).alias(VERSION);
         let put = Put { metadata: meta.to_metadata(), ..Put::default() };
         self.store.put(&key, app.symcache.clone().into(), &put).await.unwrap();
     }

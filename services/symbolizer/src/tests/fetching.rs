@@ -1,0 +1,95 @@
+//! Fetching symcaches, without Kafka.
+
+use super::world::TestClock;
+use crate::breaker::{Breaker, Limits};
+use crate::symbols::{Fetched, Generations, Got, Symbols, Wanted};
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_artifacts::{CacheSettings, Cached, Fault, Memory, ObjectStore, Operation, SymcacheCache};
+use unslide_model::{DebugId, TenantId};
+use unslide_stream::lane::Pause;
+
+struct Bench {
+    symbols: Symbols,
+    memory: Memory,
+    clock: Arc<TestClock>,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (store, memory) = ObjectStore::memory();
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(TestClock::default());
+        clock.stand();
+        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30);
+        let cache = SymcacheCache::open(cache, store.clone(), clock.clone()).unwrap();
+        let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
+        let breaker = Arc::new(Breaker::new(limits));
+        let symbols = Symbols::new(cache, store, breaker, clock.clone(), Duration::from_secs(5));
+        Bench { symbols, memory, clock, _folder: folder }
+    }
+
+    async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<Fetched, Pause> {
+        self.symbols.fetch(wanted.to_vec(), Duration::from_millis(milliseconds)).await
+    }
+}
+
+fn wanted(tenant: &str, n: u8) -> Wanted {
+    let id = TenantId::new(tenant).unwrap().scope(DebugId([n; 16]));
+    Wanted { id, system: false, at_least: Generations::default() }
+}
+
+#[tokio::test]
+async fn one_broken_object_can_not_keep_the_breaker_open() {
+    let bench = Bench::new();
+    bench.memory.fail(Operation::Get, "", Fault::Transient, None);
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    let all = [wanted("acme", 1), wanted("acme", 2), wanted("acme", 3)];
+    let pause = bench.fetch(&all, 5_000).await.unwrap_err();
+    assert!(pause.reason.contains("object storage fails"), "{}", pause.reason);
+    assert_eq!(pause.wait, Duration::from_secs(10));
+    let gets = bench.memory.calls(Operation::Get);
+    bench.fetch(&all, 5_000).await.unwrap_err();
+    assert_eq!(bench.memory.calls(Operation::Get), gets, "nothing is asked for while it is open");
+
+    // One is wanted and fails, and the store itself does too.
+    bench.clock.ahead(11);
+    bench.fetch(&all[..1], 5_000).await.unwrap_err();
+    assert_eq!(bench.symbols.breaker().opened(), 2);
+
+    // The store is back, all but that one.
+    bench.memory.heal();
+    bench.memory.fail(Operation::Get, &DebugId([1; 16]).compact()[2..], Fault::Transient, None);
+    bench.clock.ahead(11);
+    let fetched = bench.fetch(&all[..1], 5_000).await.unwrap();
+    assert!(matches!(fetched[&all[0]], Got::Failed(_)));
+    assert!(!bench.symbols.breaker().is_open());
+    let fetched = bench.fetch(&all, 5_000).await.unwrap();
+    assert!(matches!(fetched[&all[1]], Got::Here(Cached::Missing)));
+}
+
+#[tokio::test]
+async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
+    let bench = Bench::new();
+    let hold = bench.memory.hold(Operation::Get, "t/noisy/");
+    let many: Vec<Wanted> = (0..100).map(|n| wanted("noisy", n)).collect();
+    let fetched = bench.fetch(&many, 50).await.unwrap();
+    assert!(fetched.values().all(|got| matches!(got, Got::Cold)));
+    let under_way = bench.symbols.under_way();
+    assert!((1..=16).contains(&under_way), "{under_way} fetches are under way");
+    let quiet = wanted("quiet", 1);
+    let fetched = bench.fetch(std::slice::from_ref(&quiet), 10_000).await.unwrap();
+    assert!(matches!(fetched[&quiet], Got::Here(Cached::Missing)));
+
+    // Nobody waits for them any more, and they go on.
+    drop(hold);
+    let known = loop {
+        let fetched = bench.fetch(&many[..1], 5_000).await.unwrap();
+        if let Got::Here(cached) = &fetched[&many[0]] {
+            break cached.clone();
+        }
+    };
+    assert!(matches!(known, Cached::Missing));
+    assert_eq!(bench.memory.calls(Operation::Get), under_way + 1, "each once");
+}
