@@ -55,7 +55,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     crate::metrics::watch(&host.metrics, &cache, &objects)?;
     let breaker = Arc::new(Breaker::new(own.breaker.limits()));
-    let symbols = Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), own.cycle());
+    let (downloads, probe) = (config.symcaches.downloads, own.cycle());
+    let symbols = Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
     let events = crate::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =

@@ -17,9 +17,9 @@ use unslide_symbolicate::{ImageSymbols, Need};
 /// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
 /// a smaller bound of downloads.
 const AT_ONCE: usize = 1_024;
-/// Of one tenant: one that asks for very many, or whose downloads hang, leaves most of the cache's
-/// downloads to the others.
-const OF_ONE_TENANT: usize = 8;
+/// The part of the cache's downloads that one tenant may have: one that asks for very many, or whose
+/// downloads hang, leaves the rest to the others.
+const OF_ONE_TENANT: usize = 4;
 /// The pause after a failure that an operator has to mend.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
@@ -107,6 +107,7 @@ pub struct Symbols {
     breaker: Arc<Breaker>,
     clock: Arc<dyn Clock>,
     at_once: Arc<Semaphore>,
+    of_one_tenant: usize,
     tenants: Arc<Mutex<HashMap<TenantId, Arc<Semaphore>>>>,
     /// How long a fetch may take that decides whether the others are tried at all.
     probe: Duration,
@@ -114,16 +115,19 @@ pub struct Symbols {
 
 impl Symbols {
     /// Symbols from `cache`, which has them from `store`, as long as `breaker` lets them be fetched.
-    /// `probe` is how long a fetch that closes the breaker again may take.
+    /// `downloads` is how many the cache has at the same time, `probe` how long a fetch that closes the
+    /// breaker again may take.
     pub fn new(
         cache: SymcacheCache,
         store: ObjectStore,
         breaker: Arc<Breaker>,
         clock: Arc<dyn Clock>,
+        downloads: usize,
         probe: Duration,
     ) -> Symbols {
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
-        Symbols { cache, store, breaker, clock, at_once, tenants: Arc::default(), probe }
+        let of_one_tenant = (downloads / OF_ONE_TENANT).max(1);
+        Symbols { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
     }
 
     /// The circuit breaker.
@@ -277,7 +281,7 @@ impl Symbols {
             tenants.retain(|_, fetches| Arc::strong_count(fetches) > 1);
         }
         let fetches = tenants.entry(tenant.clone());
-        Arc::clone(fetches.or_insert_with(|| Arc::new(Semaphore::new(OF_ONE_TENANT))))
+        Arc::clone(fetches.or_insert_with(|| Arc::new(Semaphore::new(self.of_one_tenant))))
     }
 }
 

@@ -26,7 +26,7 @@ impl Bench {
         let cache = SymcacheCache::open(cache, store.clone(), clock.clone()).unwrap();
         let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
         let breaker = Arc::new(Breaker::new(limits));
-        let symbols = Symbols::new(cache, store, breaker, clock.clone(), Duration::from_secs(5));
+        let symbols = Symbols::new(cache, store, breaker, clock.clone(), 32, Duration::from_secs(5));
         Bench { symbols, memory, clock, _folder: folder }
     }
 

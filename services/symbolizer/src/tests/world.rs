@@ -173,7 +173,7 @@ impl Bench {
             clock: clock.clone(),
             tenants: Arc::new(tenants),
             signatures: Signatures::new(&wishes.signatures),
-            symbols: Symbols::new(cache, store.clone(), breaker, clock.clone(), probe),
+            symbols: Symbols::new(cache, store.clone(), breaker, clock.clone(), 32, probe),
             objects: store.clone(),
             topics: names.clone(),
             tenant_topics: settings.tenant_topics,
