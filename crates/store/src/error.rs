@@ -5,7 +5,7 @@
 pub enum StoreError {
     /// The database could not be reached, or refused a statement.
     #[error("the database could not be reached or refused a statement")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
     /// The migrations could not be applied.
     #[error("the database could not be migrated")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -33,6 +33,9 @@ pub enum StoreError {
     /// The job was given to someone else in the meantime.
     #[error("the lease of job {0} was lost")]
     LeaseLost(uuid::Uuid),
+    /// The tenant was deleted: nothing is written into it any more.
+    #[error("the tenant was deleted")]
+    TenantDeleted,
     /// Someone else has read on from this position.
     #[error("the position of {topic}/{partition} is no longer {expected}: another reader moved it")]
     Fenced {
@@ -43,6 +46,19 @@ pub enum StoreError {
         /// The offset that this reader believed in.
         expected: i64,
     },
+}
+
+/// What the database raises where rows are added to a deleted tenant.
+const TENANT_DELETED: &str = "UD001";
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> StoreError {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if code.is_some_and(|code| code == TENANT_DELETED) {
+            return StoreError::TenantDeleted;
+        }
+        StoreError::Database(error)
+    }
 }
 
 impl StoreError {
@@ -57,6 +73,8 @@ impl StoreError {
                     "40001" | "40P01" | "55P03" | "53300" | "57P01" | "57P02" | "57P03" | "57014"
                 ) || code.starts_with("08")
             }),
+            // Whoever looks again sees that it is deleted.
+            StoreError::TenantDeleted => true,
             StoreError::Database(error) => matches!(
                 error,
                 sqlx::Error::Io(_)

@@ -48,6 +48,8 @@ pub enum Work {
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,
     },
+    /// Take away everything of a deleted tenant (see [`crate::erasure`]).
+    Erase,
 }
 
 /// The kinds of [`Work`].
@@ -63,11 +65,14 @@ pub enum Kind {
     Purge,
     /// [`Work::Backfill`]
     Backfill,
+    /// [`Work::Erase`]
+    Erase,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 5] = [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge, Kind::Backfill];
+    pub const ALL: [Kind; 6] =
+        [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge, Kind::Backfill, Kind::Erase];
 
     /// The kind's name.
     #[must_use]
@@ -78,6 +83,7 @@ impl Kind {
             Kind::WakeSystem => "wake_system",
             Kind::Purge => "purge",
             Kind::Backfill => "backfill",
+            Kind::Erase => "erase",
         }
     }
 }
@@ -92,6 +98,7 @@ impl Work {
             Work::WakeSystem => Kind::WakeSystem,
             Work::Purge { .. } => Kind::Purge,
             Work::Backfill { .. } => Kind::Backfill,
+            Work::Erase => Kind::Erase,
         }
     }
 }
@@ -210,13 +217,15 @@ pub async fn lease(
 /// Keeps a job for another `lease` from now on.
 ///
 /// # Errors
-/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+/// [`StoreError::LeaseLost`] where someone else has it, or its tenant was deleted; or the database
+/// fails.
 pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE jobs SET lease_until = $4, updated_at = $5
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'
+           AND (kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = $1 AND t.state = 'deleted'))",
         tenant,
         job.id,
         job.token,

@@ -1,8 +1,10 @@
 //! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret
 //! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
 
+use crate::tenants::Limits;
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use subtle::ConstantTimeEq;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Scope, Secret, TenantId};
@@ -45,7 +47,7 @@ pub struct Key {
     pub expires_at: Option<OffsetDateTime>,
     /// When it was revoked.
     pub revoked_at: Option<OffsetDateTime>,
-    /// About when it was used last: exact to the hour.
+    /// When it was used last, give or take a minute.
     pub last_used_at: Option<OffsetDateTime>,
 }
 
@@ -62,6 +64,10 @@ pub struct Principal {
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for.
     pub app: Option<String>,
+    /// What the key's tenant may use.
+    pub limits: Limits,
+    /// When the key was used last, as far as that is written (see [`used`]).
+    pub last_used_at: Option<OffsetDateTime>,
 }
 
 impl Principal {
@@ -140,8 +146,9 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
     let Some((prefix, secret)) = split(text) else { return Ok(None) };
     let row = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!", secret_hash AS "secret_hash!", scopes AS "scopes!", app,
-                  expires_at, revoked_at, last_used_at, tenant_state AS "tenant_state!"
-           FROM unslide_key_by_prefix($1)"#,
+                  expires_at, revoked_at, last_used_at, tenant_state AS "tenant_state!",
+                  tenant_limits AS "tenant_limits!"
+           FROM unslide_key_principal($1)"#,
         prefix
     )
     .fetch_optional(store.pool())
@@ -157,26 +164,48 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
         return Ok(None);
     }
     let tenant = TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("api_keys", e))?;
-    if row.last_used_at.is_none_or(|used| now - used > Duration::HOUR) {
-        let mut tx = store.tenant(&tenant).await?;
-        let (connection, tenant, _) = tx.parts();
-        sqlx::query!(
-            "UPDATE api_keys SET last_used_at = $3 WHERE tenant = $1 AND id = $2",
-            tenant,
-            row.id,
-            now
-        )
-        .execute(connection)
-        .await?;
-        tx.commit().await?;
-    }
     Ok(Some(Principal {
         tenant,
         active: row.tenant_state == "active",
         key_id: row.id,
         scopes: read_scopes(&row.scopes)?,
         app: row.app,
+        limits: serde_json::from_value(row.tenant_limits).map_err(|e| StoreError::corrupt("tenants", e))?,
+        last_used_at: row.last_used_at,
     }))
+}
+
+/// The shortest time between two notes of a key's use.
+pub const NOTED_EVERY: Duration = Duration::MINUTE;
+
+/// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Gives how
+/// many rows were written.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
+    if uses.is_empty() {
+        return Ok(0);
+    }
+    let mut batch = store.batch().await?;
+    let mut written = 0;
+    for ((tenant, key), at) in uses {
+        let tx = batch.enter(tenant).await?;
+        let (connection, tenant, _) = tx.parts();
+        let done = sqlx::query!(
+            "UPDATE api_keys SET last_used_at = $3
+             WHERE tenant = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at <= $4)",
+            tenant,
+            key,
+            at,
+            *at - NOTED_EVERY
+        )
+        .execute(connection)
+        .await?;
+        written += done.rows_affected();
+    }
+    batch.commit().await?;
+    Ok(written)
 }
 
 /// The keys of the transaction's tenant, revoked ones too, oldest first.

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod cursor;
+pub mod erasure;
 mod error;
 pub mod jobs;
 pub mod keys;
@@ -28,6 +29,7 @@ pub mod tenants;
 #[cfg(test)]
 mod tests;
 pub mod uploads;
+pub mod usage;
 pub mod wakes;
 
 pub use error::StoreError;

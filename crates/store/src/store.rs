@@ -207,6 +207,12 @@ impl OwnerTx {
         self.now
     }
 
+    /// Lets this transaction write although its tenant is deleted: what tells of the deletion.
+    pub(crate) async fn erasing(&mut self) -> Result<()> {
+        sqlx::query("SELECT set_config('unslide.erasing', 'on', true)").execute(&mut *self.tx).await?;
+        Ok(())
+    }
+
     /// Connection, owner and time, to be used at once in one statement.
     pub(crate) fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
         (&mut self.tx, self.owner.as_ref().map_or("", Owner::as_str), self.now)

@@ -139,7 +139,8 @@ pub async fn create(tx: &mut TenantTx, name: &str, limits: &Limits) -> Result<Op
     Ok(Some((tenant, announced)))
 }
 
-/// Changes the transaction's tenant, and announces the change. `None` where there is none.
+/// Changes the transaction's tenant, and announces the change. `None` where there is none, or it was
+/// deleted: that is for good. To delete one, see [`crate::erasure::begin`].
 ///
 /// # Errors
 /// Where the database fails.
@@ -150,11 +151,14 @@ pub async fn change(
     limits: &Limits,
 ) -> Result<Option<(Tenant, i64)>> {
     let json = limits_json(limits)?;
+    if state == State::Deleted {
+        tx.erasing().await?;
+    }
     let (connection, slug, now) = tx.parts();
     let row = sqlx::query_as!(
         Row,
         "UPDATE tenants SET name = $2, state = $3, limits = $4, version = version + 1, updated_at = $5
-         WHERE slug = $1
+         WHERE slug = $1 AND state <> 'deleted'
          RETURNING slug, name, state, limits, version, created_at, updated_at",
         slug,
         name,
@@ -184,6 +188,23 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<Tenant>> {
     .fetch_optional(connection)
     .await?;
     row.map(Row::read).transpose()
+}
+
+/// Whether the transaction's tenant is served; `None` where there is none. From here on to the end of
+/// the transaction it is not deleted under the caller's hands: whoever deletes it waits.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn standing(tx: &mut TenantTx) -> Result<Option<State>> {
+    let (connection, slug, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")
+        .bind(slug)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let state =
+        sqlx::query_scalar!("SELECT state FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?;
+    state.map(|state| State::read(&state)).transpose()
 }
 
 /// All tenants by slug, from the one after `after` on: for operators.
@@ -228,6 +249,7 @@ pub async fn announce_all(store: &Store) -> Result<u64> {
             )
             .fetch_one(connection)
             .await?;
+            tx.erasing().await?;
             announce(&mut tx, &row.read()?).await?;
             tx.commit().await?;
             announced += 1;

@@ -70,6 +70,11 @@ impl Database {
         self.clock.advance_micros(i64::try_from(time.whole_microseconds()).unwrap());
     }
 
+    /// What the clock says.
+    pub fn clock_now(&self) -> OffsetDateTime {
+        unslide_model::Clock::now(&*self.clock)
+    }
+
     /// Rows as the owner sees them: those of all tenants.
     pub async fn rows(&self, query: &str) -> Vec<PgRow> {
         let mut connection = PgConnection::connect(&self.url).await.unwrap();
@@ -115,6 +120,12 @@ impl Database {
         }
         dump
     }
+}
+
+/// Changes the database as its owner.
+pub async fn execute(database: &Database, statement: &str) {
+    let mut connection = PgConnection::connect(&database.url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
 }
 
 impl Drop for Database {

@@ -1,9 +1,10 @@
 //! Tenants do not see each other, whatever the service asks.
 
-use super::database::{Database, acme, arrival, publish, tenant_id};
+use super::database::{Database, acme, admin, arrival, publish, tenant_id, url_of};
 use crate::keys::{self, NewKey};
 use crate::{Settings, Store, StoreError, audit, jobs, symbols, uploads};
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
 use unslide_model::{Quality, Scope, SystemClock};
 
@@ -20,7 +21,7 @@ async fn tenant_tables(database: &Database) -> Vec<(String, String)> {
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-async fn fill(database: &Database) {
+pub(super) async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;
     publish(database, 1, Quality::Dwarf).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -31,6 +32,12 @@ async fn fill(database: &Database) {
     let object = super::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
     tx.commit().await.unwrap();
+    // What only a deletion leaves behind.
+    super::database::execute(
+        database,
+        "INSERT INTO tenant_erasures (tenant, requested_at) VALUES ('acme', now())",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -58,43 +65,118 @@ async fn every_table_of_tenants_is_under_row_level_security_and_so_are_partition
     assert_eq!(granted, 0, "partitions are reached through their parents only");
 }
 
+/// Reading, changing, removing and adding another tenant's rows, each as one statement that counts.
+fn attempts(table: &str, column: &str, row: &str) -> [String; 4] {
+    let row = row.replace('\'', "''");
+    [
+        format!("SELECT count(*) FROM {table} WHERE {column} = 'acme'"),
+        format!("WITH d AS (DELETE FROM {table} WHERE {column} = 'acme' RETURNING 1) SELECT count(*) FROM d"),
+        format!(
+            "WITH u AS (UPDATE {table} SET {column} = {column} WHERE {column} = 'acme' RETURNING 1) SELECT count(*) FROM u"
+        ),
+        format!(
+            "WITH i AS (INSERT INTO {table} OVERRIDING SYSTEM VALUE
+                        SELECT * FROM jsonb_populate_record(NULL::{table}, '{row}') RETURNING 1) SELECT count(*) FROM i"
+        ),
+    ]
+}
+
 #[tokio::test]
 async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
     let database = Database::new().await;
     fill(&database).await;
     let tables = tenant_tables(&database).await;
-    assert!(tables.len() >= 17, "{tables:?}");
+    assert!(tables.len() >= 18, "{tables:?}");
     for (table, column) in &tables {
-        let owned = database.number(&format!("SELECT count(*) FROM {table} WHERE {column} = 'acme'")).await;
-        assert!(owned > 0, "{table} has nothing to hide");
-        let other = tenant_id("umbrella");
-        for statement in [
-            format!("SELECT count(*) FROM {table} WHERE {column} = 'acme'"),
-            format!(
-                "WITH d AS (DELETE FROM {table} WHERE {column} = 'acme' RETURNING 1) SELECT count(*) FROM d"
-            ),
-            format!(
-                "WITH u AS (UPDATE {table} SET {column} = {column} WHERE {column} = 'acme' RETURNING 1) SELECT count(*) FROM u"
-            ),
-        ] {
-            let mut tx = database.store.tenant(&other).await.unwrap();
-            let seen = sqlx::query(AssertSqlSafe(statement.clone())).fetch_one(tx.parts().0).await;
-            // Where the service may not do such a thing at all, that is as good.
-            if let Ok(row) = seen {
-                assert_eq!(row.get::<i64, _>(0), 0, "{statement}");
-            } else {
-                assert_eq!(code(&seen.unwrap_err()), "42501", "{statement}");
+        let rows = format!("SELECT to_jsonb(t)::text FROM {table} t WHERE {column} = 'acme' LIMIT 1");
+        let rows = database.rows(&rows).await;
+        let row: String = rows.first().unwrap_or_else(|| panic!("{table} has nothing to hide")).get(0);
+        let owned = format!("SELECT count(*) FROM {table} WHERE {column} = 'acme'");
+        let owned_before = database.number(&owned).await;
+        for statement in attempts(table, column, &row) {
+            let statement = || AssertSqlSafe(statement.clone());
+            let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+            let as_other = sqlx::query(statement()).fetch_one(tx.parts().0).await;
+            let mut nobody = database.store.pool().begin().await.unwrap();
+            let as_nobody = sqlx::query(statement()).fetch_one(&mut *nobody).await;
+            for seen in [as_other, as_nobody] {
+                // Where the service may not do such a thing at all, that is as good.
+                match seen {
+                    Ok(row) => assert_eq!(row.get::<i64, _>(0), 0, "{}", statement().0),
+                    Err(error) => assert_eq!(code(&error), "42501", "{}: {error}", statement().0),
+                }
             }
         }
+        assert_eq!(database.number(&owned).await, owned_before, "{table}");
         // Its own rows cannot be given to another, nor made in another's name.
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         let given = AssertSqlSafe(format!("UPDATE {table} SET {column} = 'umbrella'"));
         let given = sqlx::query(given).execute(tx.parts().0).await;
         assert_eq!(code(&given.unwrap_err()), "42501", "{table}");
-        // Without a tenant there is nothing at all.
-        let mut none = database.store.pool().acquire().await.unwrap();
-        let seen = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
-        assert_eq!(sqlx::query(seen).fetch_one(&mut *none).await.unwrap().get::<i64, _>(0), 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn no_partition_is_a_way_in() {
+    let database = Database::new().await;
+    fill(&database).await;
+    let partitions = database.rows("SELECT oid::regclass::text FROM pg_class WHERE relispartition AND relkind = 'r'").await;
+    assert!(partitions.len() > 16);
+    for partition in partitions {
+        let partition: String = partition.get(0);
+        for statement in [
+            format!("SELECT count(*) FROM {partition}"),
+            format!("DELETE FROM {partition}"),
+            format!("UPDATE {partition} SET tenant = tenant"),
+            format!("INSERT INTO {partition} SELECT * FROM {partition}"),
+        ] {
+            let mut tx = database.store.tenant(&acme()).await.unwrap();
+            let tried = sqlx::query(AssertSqlSafe(statement.clone())).execute(tx.parts().0).await;
+            assert_eq!(code(&tried.unwrap_err()), "42501", "{statement}");
+        }
+    }
+}
+
+/// What answers across tenants, each with what it is for. A function that is added here is a hole in the
+/// wall between tenants: it needs a question that no tenant's own transaction can answer, an answer
+/// without their data, and a reason.
+const ACROSS_TENANTS: &[(&str, &str)] = &[
+    ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
+    ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
+    ("unslide_jobs_counts", "figures of waiting jobs"),
+    ("unslide_jobs_lease", "builders take work of any tenant"),
+    ("unslide_jobs_purge", "clears jobs that are over"),
+    ("unslide_key_by_prefix", "as unslide_key_principal, for programs of the version before"),
+    ("unslide_key_principal", "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash"),
+    ("unslide_outbox_next", "the relay sends the messages of all tenants"),
+    ("unslide_outbox_purge", "clears messages that were sent"),
+    ("unslide_outbox_sent", "the relay notes what it sent"),
+    ("unslide_partitions_drop", "days that are over go for all tenants"),
+    ("unslide_partitions_ensure", "days are made for all tenants"),
+    ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
+    ("unslide_requests_overdue", "the builder asks again: ids only"),
+    ("unslide_tenant_erase", "removes rows that the service may not, of the transaction's own tenant, which must be deleted"),
+    ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
+    ("unslide_tenants", "operators list tenants"),
+];
+
+#[tokio::test]
+async fn the_functions_that_look_across_tenants_are_these_and_no_more() {
+    let database = Database::new().await;
+    let found = database
+        .rows(
+            "SELECT proname::text, proconfig::text LIKE '%search_path=pg_catalog, public, pg_temp%',
+                    has_function_privilege('public', oid, 'EXECUTE')
+             FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef ORDER BY 1",
+        )
+        .await;
+    let names: Vec<String> = found.iter().map(|row| row.get(0)).collect();
+    let wanted: Vec<&str> = ACROSS_TENANTS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, wanted);
+    for row in found {
+        let name: String = row.get(0);
+        assert!(row.get::<bool, _>(1), "{name} fixes its search path");
+        assert!(!row.get::<bool, _>(2), "{name} is not for everyone");
     }
 }
 
@@ -142,7 +224,47 @@ async fn the_service_cannot_leave_its_cage() {
         assert_eq!(code(&done.unwrap_err()), "42501", "{statement}");
     }
     drop(connection);
+    from_a_login(&database).await;
     let powerful = Settings { role: "postgres".into(), ..Settings::with_url(database.url.clone()) };
     let refused = Store::connect(&powerful, Arc::new(SystemClock)).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeRole(_))));
+}
+
+/// The same as a login of production has it: a member of the service's role, and not a superuser that
+/// took the role.
+async fn from_a_login(database: &Database) {
+    let login = format!("l_{}", unslide_testkit::servers::unique("cage").replace('-', "_"));
+    admin(&format!("CREATE ROLE {login} LOGIN PASSWORD '{login}' IN ROLE unslide_service")).await;
+    let name = database.url.rsplit('/').next().unwrap().to_owned();
+    let tried = tokio::spawn(try_to_leave(url_of(&name, Some(&login)))).await;
+    admin(&format!("DROP ROLE {login}")).await;
+    tried.unwrap();
+}
+
+async fn try_to_leave(url: String) {
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let count = async |connection: &mut PgConnection| {
+        sqlx::query("SELECT count(*) FROM reports").fetch_one(connection).await.map(|row| row.get::<i64, _>(0))
+    };
+    for statement in [
+        "SET ROLE postgres",
+        "SET ROLE pg_read_all_data",
+        "SET SESSION AUTHORIZATION postgres",
+        "SET session_replication_role = replica",
+        "SELECT pg_read_file('PG_VERSION')",
+        "COPY reports TO PROGRAM 'cat'",
+        "SELECT unslide_tenant_tables()",
+    ] {
+        let done = sqlx::query(statement).execute(&mut connection).await;
+        assert_eq!(code(&done.unwrap_err()), "42501", "{statement}");
+    }
+    // With the role and without it: what is not named is not seen.
+    for statement in ["SET ROLE unslide_service", "RESET ROLE", "SET ROLE NONE", "RESET ALL"] {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+        assert_eq!(count(&mut connection).await.unwrap(), 0, "{statement}");
+    }
+    // Without row security there is an error and no rows.
+    sqlx::query("SET row_security = off").execute(&mut connection).await.unwrap();
+    assert_eq!(code(&count(&mut connection).await.unwrap_err()), "42501");
+    connection.close().await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod database;
+mod erasure;
 mod isolation;
 mod late_symbols;
 mod lists;

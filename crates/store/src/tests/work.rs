@@ -161,8 +161,6 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     let wrong = format!("{front}{}", if last == "a" { "b" } else { "a" });
     assert_eq!(keys::authenticate(&database.store, &wrong).await.unwrap(), None);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let listed = keys::list(&mut tx).await.unwrap();
-    assert_eq!(listed[0].last_used_at, Some(start()));
     let kept = database.rows("SELECT k::text FROM api_keys k").await;
     let row: String = sqlx::Row::get(&kept[0], 0);
     assert!(!row.contains(text.rsplit_once('_').unwrap().1), "only the hash is kept");
@@ -177,6 +175,32 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     assert!(keys::authenticate(&database.store, &text).await.unwrap().is_some());
     database.wait(Duration::days(2));
     assert!(keys::authenticate(&database.store, &text).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_keys_use_is_noted_once_a_minute() {
+    let database = Database::new().await;
+    let new = NewKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (key, text) = keys::create(&mut tx, &new, &[9; 30]).await.unwrap();
+    tx.commit().await.unwrap();
+    let last = async || {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        keys::list(&mut tx).await.unwrap()[0].last_used_at
+    };
+    // Asking who it is writes nothing.
+    let found = keys::authenticate(&database.store, text.reveal()).await.unwrap().unwrap();
+    assert_eq!((found.last_used_at, last().await), (None, None));
+    let used = async |after: Duration| {
+        let uses = [((acme(), key.id), start() + after)].into();
+        keys::used(&database.store, &uses).await.unwrap()
+    };
+    assert_eq!((used(Duration::ZERO).await, last().await), (1, Some(start())));
+    assert_eq!((used(Duration::seconds(59)).await, last().await), (0, Some(start())));
+    assert_eq!((used(Duration::MINUTE).await, last().await), (1, Some(start() + Duration::MINUTE)));
+    // A key of another tenant is not touched.
+    let foreign = [((tenant_id("umbrella"), key.id), start() + Duration::HOUR)].into();
+    assert_eq!(keys::used(&database.store, &foreign).await.unwrap(), 0);
 }
 
 #[tokio::test]
