@@ -238,17 +238,20 @@ pub async fn list(tx: &mut TenantTx) -> Result<Vec<Key>> {
         .collect()
 }
 
-/// Revokes a key; false where there is none of that id. Again is no error and keeps the first time.
+/// Revokes a key; false where there is none of that id, or with `app` none that speaks for that app.
+/// Again is no error and keeps the first time.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn revoke(tx: &mut TenantTx, id: Uuid) -> Result<bool> {
+pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3) WHERE tenant = $1 AND id = $2",
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
+         WHERE tenant = $1 AND id = $2 AND ($4::text IS NULL OR app = $4)",
         tenant,
         id,
-        now
+        now,
+        app
     )
     .execute(connection)
     .await?;

@@ -9,6 +9,7 @@ use crate::slots::{self, Slot};
 use crate::uploads::read_hash;
 use crate::{OwnerTx, Result, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 
@@ -45,6 +46,8 @@ pub struct Filter {
     pub from: Option<OffsetDateTime>,
     /// First came before this time.
     pub to: Option<OffsetDateTime>,
+    /// An upload for this app brought it.
+    pub app: Option<String>,
 }
 
 /// The objects of the owner, newest first.
@@ -62,11 +65,14 @@ pub async fn list(
         ObjectRow,
         "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
                 size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
-         FROM objects
+         FROM objects o
          WHERE tenant = $1 AND ($2::timestamptz IS NULL OR (created_at, content_hash) < ($2, $3::bytea))
            AND ($5::text IS NULL OR name = $5) AND ($6::text IS NULL OR arch = $6)
            AND ($7::text IS NULL OR status = $7) AND ($8::uuid IS NULL OR debug_id BETWEEN $8 AND $9)
            AND ($10::timestamptz IS NULL OR created_at >= $10) AND ($11::timestamptz IS NULL OR created_at < $11)
+           AND ($12::text IS NULL OR EXISTS (
+               SELECT FROM upload_objects b JOIN uploads u ON u.tenant = b.tenant AND u.id = b.upload_id
+               WHERE b.tenant = $1 AND b.content_hash = o.content_hash AND u.app = $12))
          ORDER BY created_at DESC, content_hash DESC LIMIT $4",
         tenant,
         after.map(|cursor| cursor.created_at),
@@ -78,7 +84,8 @@ pub async fn list(
         filter.debug_ids.map(|(lowest, _)| lowest.uuid()),
         filter.debug_ids.map(|(_, highest)| highest.uuid()),
         filter.from,
-        filter.to
+        filter.to,
+        filter.app
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -106,6 +113,27 @@ pub async fn list(
         object,
     });
     Ok(Page { objects: listed.collect(), next })
+}
+
+/// The apps that uploads brought objects of these debug ids for, `None` where an upload named none.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(DebugId, Option<String>)>> {
+    let ids: Vec<Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT DISTINCT o.debug_id AS "debug_id!", u.app
+           FROM objects o
+           JOIN upload_objects b ON b.tenant = o.tenant AND b.content_hash = o.content_hash
+           JOIN uploads u ON u.tenant = b.tenant AND u.id = b.upload_id
+           WHERE o.tenant = $1 AND o.debug_id = ANY ($2)"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (DebugId::from_uuid(row.debug_id), row.app)).collect())
 }
 
 /// Everything that is known of a debug id's symbols.

@@ -2,7 +2,7 @@
 
 use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
-use crate::{Result, Store, StoreError, TenantTx};
+use crate::{OwnerTx, Result, Store, StoreError, TenantTx};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::TenantId;
@@ -178,7 +178,7 @@ pub async fn change(
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx) -> Result<Option<Tenant>> {
+pub async fn get(tx: &mut OwnerTx) -> Result<Option<Tenant>> {
     let (connection, slug, _) = tx.parts();
     let row = sqlx::query_as!(
         Row,
@@ -195,7 +195,7 @@ pub async fn get(tx: &mut TenantTx) -> Result<Option<Tenant>> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn standing(tx: &mut TenantTx) -> Result<Option<State>> {
+pub async fn standing(tx: &mut OwnerTx) -> Result<Option<State>> {
     let (connection, slug, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")
         .bind(slug)
@@ -205,6 +205,23 @@ pub async fn standing(tx: &mut TenantTx) -> Result<Option<State>> {
     let state =
         sqlx::query_scalar!("SELECT state FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?;
     state.map(|state| State::read(&state)).transpose()
+}
+
+/// As [`get`], with the row locked until the transaction ends: for a change of some of it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn lock(tx: &mut TenantTx) -> Result<Option<Tenant>> {
+    let (connection, slug, _) = tx.parts();
+    let row = sqlx::query_as!(
+        Row,
+        "SELECT slug, name, state, limits, version, created_at, updated_at FROM tenants
+         WHERE slug = $1 FOR NO KEY UPDATE",
+        slug
+    )
+    .fetch_optional(connection)
+    .await?;
+    row.map(Row::read).transpose()
 }
 
 /// All tenants by slug, from the one after `after` on: for operators.

@@ -5,7 +5,7 @@
 //! holds the tenant's lock from the look until the commit, so that no two of them together go over.
 
 use crate::number::{from_row, to_row};
-use crate::{Result, TenantTx};
+use crate::{OwnerTx, Result};
 use unslide_model::ContentHash;
 
 /// What a tenant uses now.
@@ -27,7 +27,7 @@ pub struct Usage {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx) -> Result<Usage> {
+pub async fn get(tx: &mut OwnerTx) -> Result<Usage> {
     let symbols = stored(tx).await?;
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
@@ -70,7 +70,7 @@ impl Symbols {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn stored(tx: &mut TenantTx) -> Result<Symbols> {
+pub async fn stored(tx: &mut OwnerTx) -> Result<Symbols> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM objects WHERE tenant = $1) AS "stored!",
@@ -87,7 +87,7 @@ pub async fn stored(tx: &mut TenantTx) -> Result<Symbols> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn hold_symbols(tx: &mut TenantTx) -> Result<Symbols> {
+pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<Symbols> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('symbols of ' || $1, 0))")
         .bind(tenant)
@@ -101,7 +101,7 @@ pub async fn hold_symbols(tx: &mut TenantTx) -> Result<Symbols> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn new_bytes(tx: &mut TenantTx, slices: &[(ContentHash, u64)]) -> Result<u64> {
+pub async fn new_bytes(tx: &mut OwnerTx, slices: &[(ContentHash, u64)]) -> Result<u64> {
     let hashes: Vec<Vec<u8>> = slices.iter().map(|(hash, _)| hash.0.to_vec()).collect();
     let sizes: Vec<i64> = slices.iter().map(|(_, size)| to_row(*size)).collect();
     let (connection, tenant, _) = tx.parts();

@@ -17,11 +17,8 @@ use unslide_runtime::CpuError;
 use unslide_store::jobs::{self, Lease};
 use unslide_store::objects::{self, Status};
 use unslide_store::uploads::{self, Upload};
-use unslide_store::{OwnerTx, Uuid};
+use unslide_store::{OwnerTx, Uuid, tenants, usage};
 use unslide_symbolicate::object::{self, Limits};
-
-/// Slices that are noted in one transaction.
-const NOTED_AT_ONCE: usize = 200;
 
 /// Takes an upload apart and builds what is new in it. Every step may be done again.
 pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
@@ -136,21 +133,39 @@ async fn note(
     slices: &[Slice],
 ) -> Result<Vec<Slice>, Failure> {
     let mut new: Vec<Slice> = Vec::new();
-    for some in slices.chunks(NOTED_AT_ONCE) {
-        let mut tx = builder.store.owner(owner).await?;
-        for slice in some {
-            let (_, known) = objects::found(&mut tx, upload, slice.path(), &slice.new).await?;
-            let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
-            if !known && !again {
-                new.push(slice.clone());
-            }
-            if known {
-                builder.metrics.objects.with_label_values(&["duplicate"]).inc();
-            }
+    let mut known_before = 0;
+    // All in one transaction, under the lock that the look at the limit takes.
+    let mut tx = builder.store.owner(owner).await?;
+    fits(builder, &mut tx, owner, slices).await?;
+    for slice in slices {
+        let (_, known) = objects::found(&mut tx, upload, slice.path(), &slice.new).await?;
+        let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
+        if !known && !again {
+            new.push(slice.clone());
         }
-        tx.commit().await?;
+        known_before += u64::from(known);
     }
+    tx.commit().await?;
+    builder.metrics.objects.with_label_values(&["duplicate"]).inc_by(known_before);
     Ok(new)
+}
+
+/// Whether the tenant may store what is new in these slices: the api has seen the file only as it was
+/// packed. Operators know what they store for all.
+async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slice]) -> Result<(), Failure> {
+    if *owner == Owner::System {
+        return Ok(());
+    }
+    let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
+    let limit = if own == 0 { builder.settings.symbol_bytes } else { own };
+    let used = usage::hold_symbols(tx).await?.stored;
+    let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
+    let more = usage::new_bytes(tx, &slices).await?;
+    if more > 0 && used.saturating_add(more) > limit {
+        let detail = format!("{used} bytes of symbols are stored, {more} more are in it, and the limit is {limit}");
+        return Err(Failure::job("symbol_quota", detail));
+    }
+    Ok(())
 }
 
 /// One new object: kept by content, built, published.

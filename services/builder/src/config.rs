@@ -37,6 +37,12 @@ pub struct Settings {
     /// Seconds for which a job waits for object storage or the database to come back, before the
     /// attempt counts as failed.
     pub patience_seconds: u64,
+    /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that
+    /// had begun before the deletion may have left. More than an upload and its building may take.
+    pub erase_again_seconds: u64,
+    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own: as
+    /// `api.limits.symbol_bytes`.
+    pub symbol_bytes: u64,
     /// Entries of one upload's archives.
     pub archive_entries: u64,
     /// Bytes of one upload, unpacked.
@@ -64,6 +70,8 @@ impl Default for Settings {
             lease_seconds: 30,
             job_seconds: 3_600,
             patience_seconds: 900,
+            erase_again_seconds: 8 * 3_600,
+            symbol_bytes: 1 << 40,
             archive_entries: limits.entries,
             archive_bytes: limits.total_bytes,
             member_bytes: limits.member_bytes,
@@ -105,6 +113,8 @@ impl Config {
         let numbers = [
             ("uploads", own.uploads as u64),
             ("job_seconds", own.job_seconds),
+            ("erase_again_seconds", own.erase_again_seconds),
+            ("symbol_bytes", own.symbol_bytes),
             ("archive_entries", own.archive_entries),
             ("archive_bytes", own.archive_bytes),
             ("member_bytes", own.member_bytes),

@@ -11,6 +11,8 @@ pub(crate) enum Failure {
     Job { reason: &'static str, detail: String },
     /// Somebody else has the job.
     LeaseLost,
+    /// The job's tenant was deleted: nothing is to be done for it any more.
+    TenantDeleted,
 }
 
 impl Failure {
@@ -34,6 +36,7 @@ impl From<unslide_store::StoreError> for Failure {
     fn from(error: unslide_store::StoreError) -> Failure {
         match error {
             unslide_store::StoreError::LeaseLost(_) => Failure::LeaseLost,
+            unslide_store::StoreError::TenantDeleted => Failure::TenantDeleted,
             error if error.is_data() => Failure::job("internal", chain(&error)),
             error => Failure::Server(chain(&error)),
         }

@@ -8,6 +8,7 @@
 mod backfill;
 mod build;
 mod config;
+mod erase;
 mod failure;
 mod message;
 mod metrics;

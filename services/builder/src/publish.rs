@@ -13,6 +13,7 @@
 //! with those that do both in one.
 
 use crate::build::keep;
+use crate::erase::alive;
 use crate::failure::Failure;
 use crate::slices::{Slice, debug_id};
 use crate::worker::Builder;
@@ -109,6 +110,8 @@ async fn once(
     let object = slice.new.content_hash;
     let mut tx = builder.store.owner(&id.owner).await?;
     slots::exclusive(&mut tx, &id.id).await?;
+    // The alias is written under this transaction: no deletion of the tenant can come in between.
+    alive(&mut tx).await?;
     let known = symbols::get(&mut tx, &id.id).await?;
     let aliases = aliases(builder, id).await?;
     let Some(known) = known.filter(|known| created(known, &object).is_some()) else {

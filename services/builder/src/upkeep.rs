@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_store::outbox::Relay;
-use unslide_store::{jobs, requests};
+use unslide_store::{erasure, jobs, requests};
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -44,6 +44,8 @@ impl Upkeep {
             let now = builder.host.clock.now();
             relay.purge(now - KEEP_SENT).await?;
             jobs::purge(&builder.store, now - KEEP_JOBS).await?;
+            let again = Duration::from_secs(builder.settings.erase_again_seconds);
+            erasure::resume(&builder.store, now - again, PAGE).await?;
         }
         Ok(())
     }

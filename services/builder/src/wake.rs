@@ -65,7 +65,11 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
                 let mut from = None;
                 loop {
                     let mut tx = builder.store.tenant(tenant).await?;
-                    let page = wakes::system::page(&mut tx, &arrived, from, PAGE).await?;
+                    let page = match wakes::system::page(&mut tx, &arrived, from, PAGE).await {
+                        // It waits for nothing any more, and the others do.
+                        Err(unslide_store::StoreError::TenantDeleted) => break,
+                        page => page?,
+                    };
                     tx.commit().await?;
                     builder.metrics.woken.inc_by(page.requested);
                     match page.next {

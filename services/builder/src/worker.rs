@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::{backfill, build, purge, wake};
+use crate::{backfill, build, erase, purge, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -31,6 +31,7 @@ pub(crate) struct Builder {
     pub(crate) objects: ObjectStore,
     pub(crate) producer: Producer,
     pub(crate) topics: TopicNames,
+    pub(crate) kafka: unslide_stream::Settings,
     pub(crate) metrics: Metrics,
     pub(crate) settings: Settings,
     /// Names this process in the jobs that it has.
@@ -121,16 +122,40 @@ async fn perform(builder: &Builder, job: &Lease) {
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
+    let done = match (job.work.kind(), done) {
+        // Whatever it has stored, and however it ended.
+        (Kind::Build | Kind::Backfill, done) | (_, done @ Err(Failure::TenantDeleted)) => {
+            unless_deleted(builder, job, done).await
+        }
+        (_, done) => done,
+    };
     let outcome = match done {
         Ok(()) => "done",
         Err(Failure::LeaseLost) => {
             tracing::warn!(job.id = %job.id, job.kind = kind, "the job was given to someone else");
             "lost"
         }
+        Err(Failure::TenantDeleted) => {
+            tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
+            "dropped"
+        }
         Err(Failure::Server(detail)) => end(builder, job, "unavailable", &detail, false).await,
         Err(Failure::Job { reason, detail }) => end(builder, job, reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+}
+
+/// A build's end, unless its tenant was deleted meanwhile.
+async fn unless_deleted(builder: &Builder, job: &Lease, done: Result<(), Failure>) -> Result<(), Failure> {
+    match erase::abandoned(builder, job).await {
+        Ok(true) => Err(Failure::TenantDeleted),
+        Ok(false) => done,
+        Err(failure) => {
+            // What it may have left is found when the erasing looks a second time.
+            tracing::warn!(job.id = %job.id, ?failure, "whether a job's tenant is still there could not be asked");
+            done
+        }
+    }
 }
 
 /// Tries a job; while a server is away it waits, and the attempt is not counted.
@@ -152,6 +177,7 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
             Work::Backfill { version, after } => {
                 Box::pin(backfill::backfill(builder, job, *version, after.as_ref())).await
             }
+            Work::Erase => erase::erase(builder, job).await,
         };
         match done {
             Err(Failure::Server(detail)) if Instant::now() + pause < patience => {

@@ -216,11 +216,11 @@ impl Batches {
         }
         for (tenant, arrivals) in arrivals {
             let tenant_tx = tx.enter(tenant).await?;
-            match tenants::get(tenant_tx).await? {
+            match tenants::standing(tenant_tx).await? {
                 None => unreadable.extend(arrivals.iter().map(|(at, _)| {
                     (*at, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
                 })),
-                Some(row) if row.state == tenants::State::Deleted => {
+                Some(tenants::State::Deleted) => {
                     let deleted = Stored { outcome: Outcome::Deleted, variant: 0, requested: None };
                     tally.stored.extend(arrivals.iter().map(|_| deleted));
                 }

@@ -168,8 +168,9 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     tx.commit().await.unwrap();
     assert!(!keys::authenticate(&database.store, &text).await.unwrap().unwrap().active);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(keys::revoke(&mut tx, key.id).await.unwrap());
-    assert!(!keys::revoke(&mut tx, Uuid::nil()).await.unwrap());
+    assert!(keys::revoke(&mut tx, key.id, None).await.unwrap());
+    assert!(!keys::revoke(&mut tx, Uuid::nil(), None).await.unwrap());
+    assert!(!keys::revoke(&mut tx, key.id, Some("com.acme.other")).await.unwrap());
     // Not committed: still good, until its own end.
     tx.rollback().await.unwrap();
     assert!(keys::authenticate(&database.store, &text).await.unwrap().is_some());

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod deletion;
 mod formats;
 mod kill_points;
 mod late_symbols;
 mod outages;
+mod tenant_config;
 mod uploads;
 mod world;

@@ -1,0 +1,161 @@
+//! A tenant that is deleted, with builders at work.
+
+use crate::world::{World, acme, zip_of};
+use bytes::Bytes;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use std::time::Duration;
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::{Condition, Put};
+use unslide_model::DebugId;
+use unslide_store::tenants::{self, Limits, State};
+use unslide_store::{Uuid, audit, erasure, slots, uploads};
+use unslide_stream::admin;
+use unslide_testkit::fixtures::{binary, dsym};
+
+impl World {
+    async fn number(&self, query: &str) -> i64 {
+        let mut connection = PgConnection::connect(self.config.postgres.url.reveal()).await.unwrap();
+        let number = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0);
+        connection.close().await.unwrap();
+        number
+    }
+
+    async fn stored(&self) -> Vec<String> {
+        let page = self.objects.list(&keys::tenant_prefix(&acme()), None, 1_000).await.unwrap();
+        page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
+    }
+
+    async fn put(&self, key: &Key) {
+        let put = Put { condition: Condition::Absent, ..Put::default() };
+        self.objects.put(key, Bytes::from_static(b"bytes"), &put).await.unwrap();
+    }
+
+    async fn own_topics(&self) -> usize {
+        let names = self.config.kafka.topics();
+        let own = [names.tenant_input(&acme()), names.tenant_output(&acme())];
+        let found = admin::topics_matching(&self.config.kafka, |name| own.iter().any(|own| own == name)).await;
+        found.unwrap().len()
+    }
+
+    async fn delete_tenant(&self) {
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        erasure::begin(&mut tx).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    async fn erased(&self, swept: bool) -> erasure::Erasure {
+        for _ in 0..1_200 {
+            let mut tx = self.store.tenant(&acme()).await.unwrap();
+            let erasure = erasure::get(&mut tx).await.unwrap();
+            tx.rollback().await.unwrap();
+            match erasure {
+                Some(e) if e.finished_at.is_some() && e.swept_at.is_some() == swept => return e,
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+        panic!("the tenant was not erased");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
+    let mut world = World::start(0).await;
+    world.config.builder.erase_again_seconds = 1;
+    world.config.kafka.tenant_topics = true;
+    admin::create_tenant_topics(&world.config.kafka, &acme()).await.unwrap();
+    assert_eq!(world.own_topics().await, 2);
+    world.builder();
+    world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    // What other services put under the tenant's prefix goes as well.
+    let segment = keys::segment(&acme(), world.host.clock.now().date(), Uuid::nil());
+    world.put(&segment).await;
+    let stored = world.stored().await.len();
+    assert!(stored >= 5, "{stored}");
+    world.delete_tenant().await;
+    let erasure = world.erased(false).await;
+    assert_eq!(world.stored().await, Vec::<String>::new());
+    assert_eq!(erasure.objects, stored as u64);
+    assert_eq!(world.own_topics().await, 0);
+    assert!(erasure.object_bytes > 0 && erasure.removed["objects"] == 1 && erasure.removed["uploads"] == 1);
+    assert!(erasure.remaining.unwrap().values().all(|left| *left == 0));
+    for table in ["uploads", "objects", "upload_objects", "symbol_slots"] {
+        assert_eq!(world.number(&format!("SELECT count(*) FROM {table}")).await, 0, "{table}");
+    }
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let entry = audit::newest(&mut tx, 1).await.unwrap().remove(0);
+    tx.rollback().await.unwrap();
+    assert_eq!((entry.action.as_str(), &entry.detail["objects"]), ("tenant.erased", &stored.into()));
+    // An upload whose receiver died has left something after that. The next look finds it.
+    world.put(&keys::upload(&acme().scope(Uuid::nil()))).await;
+    world.stop_builders().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.builder();
+    let swept = world.erased(true).await;
+    assert_eq!((world.stored().await, swept.objects), (Vec::new(), stored as u64 + 1));
+    world.stop().await;
+}
+
+/// The builder has stored the object and its symcache, and is about to publish; then the tenant goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
+    let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 60;
+    world.builder();
+    let file = std::fs::read(binary("app-symtab")).unwrap();
+    let debug_id = debug_id(&file);
+    // As another builder at the same debug id would.
+    let mut other = world.store.tenant(&acme()).await.unwrap();
+    slots::exclusive(&mut other, &debug_id).await.unwrap();
+    world.upload("app", &file).await;
+    let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                 WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
+    while world.number(waits).await == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(world.stored().await.len() >= 3, "upload, object, symcache");
+    // Deleted without an erasing: what is cleared now was cleared by the builder itself.
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    tenants::change(&mut tx, "acme", State::Deleted, &Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    other.rollback().await.unwrap();
+    while world.number("SELECT count(*) FROM jobs WHERE status <> 'done'").await > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.stored().await, Vec::<String>::new());
+    assert_eq!(world.number("SELECT count(*) FROM symbol_slots").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM outbox WHERE kind = 'symbol_event'").await, 0);
+    // The next builder finds a deleted tenant that nobody erases.
+    world.stop_builders().await;
+    world.builder();
+    world.erased(false).await;
+    world.stop().await;
+}
+
+fn debug_id(file: &[u8]) -> DebugId {
+    let objects = unslide_symbolicate::object::objects(file, &Default::default()).unwrap();
+    objects[0].object.as_ref().unwrap().debug_id.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_much() {
+    let world = World::start(1).await;
+    let (app, kit) = (std::fs::read(dsym("app")).unwrap(), std::fs::read(dsym("kit")).unwrap());
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let limits = Limits { symbol_bytes: (app.len() + kit.len() / 2) as u64, ..Limits::default() };
+    tenants::change(&mut tx, "acme", State::Active, &limits).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    world.one("app", &app).await;
+    // Packed it is small; what counts is what would be stored.
+    let packed = zip_of(&[("kit", &kit)]);
+    let (upload, objects) = world.wait(world.upload("kit.zip", &packed).await).await;
+    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("symbol_quota")));
+    let detail = upload.detail.unwrap();
+    for number in [app.len() as u64, limits.symbol_bytes] {
+        assert!(detail.contains(&number.to_string()), "{detail}");
+    }
+    assert!(objects.is_empty());
+    // What is there already costs nothing.
+    let (_, known) = world.one("again", &app).await;
+    assert!(known);
+    world.stop().await;
+}
