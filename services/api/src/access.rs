@@ -82,6 +82,10 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
             let detail = format!("the operation needs the scope {}", P::SCOPE);
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
+        if P::SCOPE == Scope::Operator && principal.app.is_some() {
+            // There is nothing of all tenants that is of one app.
+            return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
+        }
         if !principal.active && P::SENDS {
             return Err(Problem::new(Kind::TenantSuspended, "a suspended tenant can look but not send"));
         }
@@ -96,7 +100,9 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
 async fn authenticate(headers: &HeaderMap, api: &Api) -> Result<Principal, Problem> {
     let key = bearer(headers).unwrap_or_default();
     let principal = unslide_store::keys::authenticate(&api.store, key).await?;
-    principal.ok_or_else(|| Problem::bare(Kind::Unauthorized))
+    let principal = principal.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
+    api.key_uses.note(&principal, api.clock.now());
+    Ok(principal)
 }
 
 /// The key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).

@@ -32,6 +32,9 @@ pub struct Settings {
     pub cache_dir: PathBuf,
     /// Bytes of symcaches kept on disk.
     pub cache_bytes: u64,
+    /// Processes of the api that clients are spread over: each lets in its part of a tenant's reports
+    /// a second.
+    pub replicas: u32,
     /// Bounds on what clients may send.
     pub limits: Limits,
 }
@@ -44,6 +47,12 @@ pub struct Limits {
     pub upload_bytes: u64,
     /// Symbol uploads that are received at once. Each takes about 16 MiB of memory.
     pub uploads: usize,
+    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own: as
+    /// `builder.symbol_bytes`.
+    pub symbol_bytes: u64,
+    /// Reports a second of one tenant over all processes of the api, where the tenant has no limit of
+    /// its own.
+    pub reports_per_second: u32,
     /// Files of one multipart upload.
     pub upload_files: usize,
     /// Bytes of a `POST /v1/reports` body as it comes over the wire.
@@ -52,7 +61,7 @@ pub struct Limits {
     pub ingest_unpacked_bytes: u64,
     /// Reports in one such body.
     pub ingest_reports: usize,
-    /// Bytes of one report.
+    /// Bytes of one report; a tenant's own limit can only be smaller.
     pub report_bytes: usize,
     /// Bytes of a JSON request body.
     pub json_bytes: u64,
@@ -83,6 +92,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             cache_dir: std::env::temp_dir().join("unslide-api"),
             cache_bytes: 2 << 30,
+            replicas: 1,
             limits: Limits::default(),
         }
     }
@@ -93,6 +103,8 @@ impl Default for Limits {
         Limits {
             upload_bytes: 4 << 30,
             uploads: 32,
+            symbol_bytes: 1 << 40,
+            reports_per_second: 1_000,
             upload_files: 64,
             ingest_bytes: 32 << 20,
             ingest_unpacked_bytes: 64 << 20,
@@ -129,6 +141,8 @@ impl Config {
         let numbers = [
             ("upload_bytes", limits.upload_bytes),
             ("uploads", limits.uploads as u64),
+            ("symbol_bytes", limits.symbol_bytes),
+            ("reports_per_second", limits.reports_per_second.into()),
             ("upload_files", limits.upload_files as u64),
             ("ingest_bytes", limits.ingest_bytes),
             ("ingest_unpacked_bytes", limits.ingest_unpacked_bytes),
@@ -148,6 +162,9 @@ impl Config {
         let zero = numbers.iter().filter(|(_, value)| *value == 0);
         problems
             .extend(zero.map(|(name, _)| Problem::new(format!("api.limits.{name}"), "must be more than 0")));
+        if self.api.replicas == 0 {
+            problems.push(Problem::new("api.replicas", "must be more than 0"));
+        }
         if self.api.cache_dir.as_os_str().is_empty() {
             problems.push(Problem::new("api.cache_dir", "must name a folder"));
         }

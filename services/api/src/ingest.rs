@@ -112,7 +112,8 @@ impl Reading<'_> {
     fn record(&mut self, record: &Bytes, max_bytes: u64, place: &str) -> Result<(), Problem> {
         let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
         let limits = ReadLimits { max_bytes, ..self.bounds.report };
-        let elements = unslide_report::split(record, &limits).map_err(|error| refused(place, &error))?;
+        let elements = unslide_report::split(record, &limits)
+            .map_err(|error| refused(place, &error, self.bounds.report.max_bytes))?;
         let before = self.reports.len();
         let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
         for (index, element) in elements.into_iter().enumerate() {
@@ -139,8 +140,8 @@ impl Reading<'_> {
     fn element(&self, record: &Bytes, element: &Element<'_>, place: &str) -> Result<Incoming, Problem> {
         match element {
             Element::Report(bytes) => {
-                let report =
-                    Report::read(bytes, &self.bounds.report).map_err(|error| refused(place, &error))?;
+                let report = Report::read(bytes, &self.bounds.report)
+                    .map_err(|error| refused(place, &error, self.bounds.report.max_bytes))?;
                 self.check_app(place, || report.summary().app)?;
                 Ok(Incoming { id: Some(report.id), bytes: record.slice_ref(bytes) })
             }
@@ -170,7 +171,11 @@ impl Reading<'_> {
     }
 }
 
-fn refused(place: &str, error: &ReadError) -> Problem {
+/// `limit` is that of one report.
+fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
+    if matches!(error, ReadError::TooLarge { limit: reached, .. } if *reached == limit) {
+        return Problem::new(Kind::TooLarge, format!("{place}report_bytes: {error} (too_large)"));
+    }
     let kind = if error.reason() == "too_large" { Kind::TooLarge } else { Kind::InvalidReport };
     Problem::new(kind, format!("{place}{error} ({})", error.reason()))
 }

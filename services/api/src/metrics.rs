@@ -63,6 +63,8 @@ pub fn watch(registry: &Registry, api: &Api) -> Result<(), prometheus::Error> {
 pub struct Metrics {
     requests: IntCounterVec,
     latency: HistogramVec,
+    /// Requests that a tenant's own limit refused, by the limit.
+    pub refused: IntCounterVec,
     /// Bytes of symbol uploads that reached object storage whole.
     pub upload_bytes: IntCounter,
     /// Reports that the broker has taken.
@@ -96,6 +98,10 @@ impl Metrics {
                 ]),
                 &labels[..2],
             )?,
+            refused: IntCounterVec::new(
+                Opts::new("unslide_api_refused_total", "Requests that a tenant's own limit refused."),
+                &["limit"],
+            )?,
             upload_bytes: IntCounter::new(
                 "unslide_api_upload_bytes_total",
                 "Bytes of symbol uploads that reached object storage whole.",
@@ -108,6 +114,7 @@ impl Metrics {
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
+        registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.upload_bytes.clone()))?;
         registry.register(Box::new(metrics.reports.clone()))?;
         registry.register(Box::new(metrics.report_bytes.clone()))?;

@@ -83,6 +83,10 @@ kinds! {
     TooLarge = (PAYLOAD_TOO_LARGE, "too-large", "The body is too large"),
     /// The body is in a format that the operation does not take.
     UnsupportedFormat = (UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported"),
+    /// The tenant has sent more reports than it may in this time. The request may be sent again.
+    RateLimited = (TOO_MANY_REQUESTS, "rate-limited", "Too many reports at once"),
+    /// The tenant stores as many symbols as it may.
+    SymbolQuota = (INSUFFICIENT_STORAGE, "symbol-quota", "The tenant's room for symbols is used up"),
     /// Something failed inside the service.
     Internal = (INTERNAL_SERVER_ERROR, "internal", "Internal error"),
     /// A server that the operation needs does not answer. The request may be sent again.
@@ -188,7 +192,7 @@ impl Problem {
     /// Writes the answer, and the log entry where the fault is the service's.
     fn finish(&self, request_id: &str) -> Response {
         let status = self.kind.status();
-        if status.is_server_error() {
+        if status.is_server_error() && self.kind != Kind::SymbolQuota {
             self.log(request_id);
         }
         let body = Body {
@@ -268,6 +272,10 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 
 impl From<unslide_store::StoreError> for Problem {
     fn from(error: unslide_store::StoreError) -> Problem {
+        if matches!(error, unslide_store::StoreError::TenantDeleted) {
+            // As for any key of a deleted tenant: this one came in a moment before.
+            return Problem::bare(Kind::Unauthorized);
+        }
         if error.is_retriable() { Problem::unavailable(error, 2) } else { Problem::internal(error) }
     }
 }

@@ -13,7 +13,18 @@ use time::Duration;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner};
-use unslide_store::{OwnerTx, Uuid, uploads};
+use unslide_store::{OwnerTx, Uuid, uploads, usage};
+
+/// What the sender of a file may do.
+#[derive(Clone, Copy, Debug)]
+pub struct May {
+    /// Bytes that the file may have.
+    pub bytes: u64,
+    /// Bytes that the owner's symbols may have with it; `None` where there is no limit.
+    pub symbol_bytes: Option<u64>,
+    /// The key speaks for one app alone: uploads for other apps are none of its business.
+    pub one_app: bool,
+}
 
 /// What is known of a file before its bytes come.
 #[derive(Clone, Debug)]
@@ -26,8 +37,8 @@ pub struct File {
     pub app: Option<String>,
     /// The hash that its bytes must have.
     pub announced: Option<ContentHash>,
-    /// Bytes that it may have.
-    pub limit: u64,
+    /// What its sender may do.
+    pub may: May,
 }
 
 /// A file that is safe in storage.
@@ -94,24 +105,46 @@ async fn store(
 ) -> Result<Received, Problem> {
     let key = keys::upload(&file.owner.own(id));
     let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
-    let stored = api.objects.put_stream(&key, reader, file.limit, &Put::default()).await?;
+    let stored = api.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
     if file.announced.is_some_and(|announced| announced != stored.sha256) {
         let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
         return Err(Problem::new(Kind::ChecksumMismatch, detail));
     }
     let mut tx = api.store.owner(&file.owner).await?;
-    if let Some(earlier) = same_bytes(&mut tx, &stored.sha256).await? {
+    let earlier = same_bytes(&mut tx, &stored.sha256).await?;
+    if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
         let detail = format!("the same bytes are the upload {}", earlier.id);
         uploads::failed(&mut tx, id, "duplicate", &detail, &[]).await?;
         tx.commit().await?;
         remove(api, &file.owner, id).await;
         return Ok(Received { id: earlier.id, existing: true, size: stored.size, sha256: stored.sha256 });
     }
+    if let Some(limit) = file.may.symbol_bytes {
+        // Under a lock until the commit: two uploads at once do not go over the limit together.
+        let used = usage::hold_symbols(&mut tx).await?;
+        fits(api, used, stored.size, limit)?;
+    }
     if !uploads::received(&mut tx, id, stored.size, &stored.sha256).await? {
         return Err(Problem::unavailable(format!("the upload {id} was given up in the meantime"), 1));
     }
     tx.commit().await?;
     Ok(Received { id, existing: false, size: stored.size, sha256: stored.sha256 })
+}
+
+/// Whether `bytes` more of symbols are within the tenant's limit.
+///
+/// # Errors
+/// [`Kind::SymbolQuota`] with what is used and the limit.
+pub fn fits(api: &Api, used: usage::Symbols, bytes: u64, limit: u64) -> Result<(), Problem> {
+    if used.all().saturating_add(bytes) <= limit {
+        return Ok(());
+    }
+    api.metrics.refused.with_label_values(&["symbol_bytes"]).inc();
+    let detail = format!(
+        "symbol_bytes: {} bytes are stored, {} wait to be taken apart, this file has {bytes}, and the limit is {limit}",
+        used.stored, used.pending
+    );
+    Err(Problem::new(Kind::SymbolQuota, detail))
 }
 
 /// An earlier upload of these bytes that still stands for them. Where its objects were deleted

@@ -2,9 +2,12 @@
 
 use crate::app::{app, document};
 use crate::config::Config;
+use crate::deleted_tenants;
 use crate::entropy::Entropy;
+use crate::key_uses::KeyUses;
 use crate::metrics::Metrics;
 use crate::openapi::Document;
+use crate::rates::Rates;
 use crate::serve::{Connections, serve};
 use crate::state::{Api, Inner};
 use crate::trace::Ids;
@@ -15,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_runtime::Host;
 use unslide_store::Store;
@@ -86,7 +90,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
         let serving = asked.load(Ordering::Relaxed);
         async move { if serving { Ok(()) } else { Err("starting".to_owned()) } }
     });
-    let api = build(&config, &host).await?;
+    let (api, noting) = build(&config, &host).await?;
     serving.store(true, Ordering::Relaxed);
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "the api listens");
@@ -95,24 +99,33 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
     let drain = host.shutdown.drain().mul_f32(0.9);
     serve(listener, app(api.clone()), connections, host.shutdown.begun(), drain).await;
     api.producer.flush(host.shutdown.drain() / 20).await;
+    let _ = tokio::time::timeout(host.shutdown.drain() / 20, noting).await;
     // Whoever still waits for a connection has been cut off by now.
     let _ = tokio::time::timeout(host.shutdown.drain() / 20, api.store.close()).await;
     Ok(())
 }
 
-/// Connects to everything that the operations need, and registers metrics and readiness probes.
+/// Connects to everything that the operations need, and registers metrics and readiness probes. Also
+/// gives the task that writes when keys were used, which ends after the host says to stop.
 ///
 /// # Errors
 /// [`Error`] where something is not usable.
-pub async fn build(config: &Config, host: &Host) -> Result<Api, Error> {
+pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>), Error> {
     let limits = config.api.limits.clone();
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)
         .limited(config.symcaches.clone());
+    let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
+    let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
     let api = Api::new(Inner {
-        symcaches: SymcacheCache::open(cache, objects.clone(), host.clock.clone())?,
+        deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
+        symcaches,
+        key_uses,
+        rates: Rates::default(),
+        replicas: config.api.replicas,
+        kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
         cpu: host.cpu.clone(),
         clock: host.clock.clone(),
@@ -131,7 +144,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<Api, Error> {
     });
     crate::metrics::watch(&host.metrics, &api)?;
     probes(&api, host);
-    Ok(api)
+    Ok((api, noting))
 }
 
 /// Readiness asks the three servers themselves.

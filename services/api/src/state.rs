@@ -2,8 +2,10 @@
 
 use crate::config::Limits;
 use crate::entropy::Entropy;
+use crate::key_uses::KeyUses;
 use crate::metrics::Metrics;
 use crate::openapi::Document;
+use crate::rates::Rates;
 use crate::trace::Ids;
 use crate::upload_news::UploadNews;
 use std::ops::Deref;
@@ -46,6 +48,16 @@ pub struct Inner {
     pub entropy: Entropy,
     /// News of uploads.
     pub uploads: UploadNews,
+    /// When keys were used.
+    pub key_uses: KeyUses,
+    /// Reports a second of each tenant.
+    pub rates: Rates,
+    /// Processes that a tenant's reports are spread over.
+    pub replicas: u32,
+    /// How to reach Kafka, for the topics of tenants.
+    pub kafka: unslide_stream::Settings,
+    /// Empties the cache of tenants that are deleted.
+    pub deleted_tenants: unslide_stream::TailReader,
     /// A permit for each request in work.
     pub load: Semaphore,
     /// A permit for each symbol upload that is being received.

@@ -69,7 +69,7 @@ async fn tenants_are_listed_in_pages() {
 #[tokio::test]
 async fn a_key_is_made_used_and_revoked() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
     let new = json!({"name": "pipeline", "scopes": ["symbols:read"], "expires_at": "2999-01-01T00:00:00Z"});
     let made = world.post_json("/v1/keys", &admin, &new).await.expect(201);
     let (id, text) = (made["id"].as_str().unwrap(), made["text"].as_str().unwrap());
@@ -87,12 +87,34 @@ async fn a_key_is_made_used_and_revoked() {
 #[tokio::test]
 async fn a_key_gives_no_more_than_it_may() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::ReportsRead, Scope::Operator]).await;
     let operator = json!({"name": "x", "scopes": ["operator"]});
     world.post_json("/v1/keys", &admin, &operator).await.expect_problem(403, "insufficient-scope");
-    let one_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
+    // What it does not have it can't give, alone or with others.
+    for scopes in [json!(["reports:write"]), json!(["reports:read", "symbols:write"])] {
+        let more = json!({"name": "x", "scopes": scopes});
+        let detail =
+            world.post_json("/v1/keys", &admin, &more).await.expect_problem(403, "insufficient-scope");
+        assert!(detail.contains(":write"), "{detail}");
+    }
+    let one_app =
+        world.key_for("acme", &[Scope::TenantAdmin, Scope::ReportsRead], Some("com.example.shop")).await;
     let wide = json!({"name": "x", "scopes": ["reports:read"]});
     world.post_json("/v1/keys", &one_app, &wide).await.expect_problem(403, "insufficient-scope");
+    let other = json!({"name": "x", "scopes": ["reports:read"], "app": "com.example.other"});
+    world.post_json("/v1/keys", &one_app, &other).await.expect_problem(403, "insufficient-scope");
+    let same = json!({"name": "x", "scopes": ["reports:read"], "app": "com.example.shop"});
+    world.post_json("/v1/keys", &one_app, &same).await.expect(201);
+    // It sees and revokes the keys of its app, and none that speak for more.
+    let seen = world.get("/v1/keys", &one_app).await.expect(200);
+    assert_eq!(seen["items"].as_array().unwrap().len(), 2, "{seen}");
+    let all = world.get("/v1/keys", &admin).await.expect(200);
+    assert_eq!(all["items"].as_array().unwrap().len(), 3);
+    let foreign = format!("/v1/keys/{}", all["items"][0]["id"].as_str().unwrap());
+    world.delete(&foreign, &one_app).await.expect_problem(404, "not-found");
+    let operators = world.key("umbrella", &[Scope::Operator]).await;
+    let narrow = json!({"name": "x", "scopes": ["operator"], "app": "com.example.shop"});
+    world.post_json("/v1/tenants/acme/keys", &operators, &narrow).await.expect_problem(400, "invalid-body");
     for bad in [
         json!({"name": "", "scopes": ["reports:read"]}),
         json!({"name": "x", "scopes": []}),
@@ -109,7 +131,7 @@ async fn a_key_gives_no_more_than_it_may() {
 #[tokio::test]
 async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     let world = World::start().await;
-    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let admin = world.key("acme", &[Scope::TenantAdmin, Scope::SymbolsRead]).await;
     let made = world
         .post_json("/v1/keys", &admin, &json!({"name": "x", "scopes": ["symbols:read"]}))
         .await
@@ -136,5 +158,74 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     }
     let basic = world.request(Method::GET, "/v1/symbols", "").basic_auth("user", Some(&admin));
     world.send(basic).await.expect_problem(401, "unauthorized");
+    world.stop().await;
+}
+
+/// A key that a scanner finds in a public place is one of ours, and whatever we make a scanner finds.
+#[tokio::test]
+async fn every_key_matches_the_expression_for_secret_scanners() {
+    let security = include_str!("../../../../SECURITY.md");
+    let expression = security.lines().find_map(|line| line.strip_prefix("    unslide_")).unwrap();
+    // `[set]{length}` twice, with an underscore between: read without an engine for expressions.
+    let parts: Vec<(String, usize)> = expression.split('_').map(class).collect();
+    let fits = |key: &str| {
+        let texts: Vec<&str> = key.strip_prefix("unslide_").unwrap().split('_').collect();
+        texts.len() == parts.len()
+            && texts.iter().zip(&parts).all(|(text, (set, length))| {
+                text.len() == *length && text.chars().all(|digit| set.contains(digit))
+            })
+    };
+    let world = World::start().await;
+    for _ in 0..20 {
+        let key = world.key("acme", &[Scope::ReportsWrite]).await;
+        assert!(fits(&key), "{key} does not match {expression}");
+    }
+    world.stop().await;
+}
+
+/// A set such as `[a-c2-4x]{8}`: its characters and how many of them follow.
+fn class(text: &str) -> (String, usize) {
+    let (set, length) = text.strip_prefix('[').unwrap().split_once("]{").unwrap();
+    let mut digits = String::new();
+    let mut rest = set;
+    while let Some(first) = rest.chars().next() {
+        let range = rest.get(1..3).filter(|range| range.starts_with('-'));
+        let last = range.map_or(first, |range| range.chars().nth(1).unwrap());
+        digits.extend(first..=last);
+        rest = &rest[if range.is_some() { 3 } else { 1 }..];
+    }
+    (digits, length.strip_suffix('}').unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_keys_use_is_noted_off_the_path_of_requests() {
+    let world = World::start().await;
+    let (id, key) = {
+        let new = unslide_store::keys::NewKey {
+            name: "x".into(),
+            scopes: vec![Scope::TenantAdmin],
+            app: None,
+            expires_at: None,
+        };
+        world.make_key("acme", &new).await
+    };
+    let used = async || {
+        let listed = world.get("/v1/keys", &key).await.expect(200);
+        let listed = listed["items"].as_array().unwrap().iter().find(|k| k["id"] == id.to_string()).cloned();
+        listed.unwrap()["last_used_at"].as_str().map(str::to_owned)
+    };
+    assert_eq!(used().await, None, "nothing is written before the answer");
+    let mut first = None;
+    while first.is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        first = used().await;
+    }
+    // Within the minute nothing more is written, however often it is used.
+    let before = world.number("SELECT xmin::text::bigint FROM api_keys").await;
+    for _ in 0..20 {
+        assert_eq!(used().await, first);
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+    assert_eq!(world.number("SELECT xmin::text::bigint FROM api_keys").await, before);
     world.stop().await;
 }

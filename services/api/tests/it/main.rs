@@ -2,12 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod isolation;
 mod keys_and_tenants;
 mod openapi;
+mod quotas;
 mod reports;
 mod sending;
+mod round_trips;
 mod service;
 mod symbolicating;
 mod symbols;
+mod tenant_life;
 mod uploads;
 mod world;

@@ -1,11 +1,14 @@
 //! The OpenAPI document, and every route of it under every wrong key.
 
 use crate::reports::{A, crash, store};
-use crate::world::{Answer, World};
+use crate::world::{Answer, World, tenant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
 use unslide_model::{Owner, Scope};
+use unslide_store::Uuid;
+use unslide_store::keys::{self, NewKey};
 
 fn document() -> Value {
     serde_json::to_value(unslide_api::document()).unwrap()
@@ -56,6 +59,25 @@ fn every_operation_has_an_id_a_scope_and_its_errors() {
             assert_eq!(content["schema"]["$ref"], "#/components/schemas/Problem", "{id} {status}");
             assert!(content["examples"].is_object(), "{id} {status}");
         }
+    }
+}
+
+/// The table in SECURITY.md says which key can do what: an operation that is new, or asks for another
+/// scope, has to be said there.
+#[test]
+fn the_threat_model_names_every_operation_under_its_scope() {
+    let document = document();
+    let mut by_scope: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (id, _, _, operation) in operations(&document) {
+        let scope = operation["security"][0]["key"][0].as_str().unwrap().to_owned();
+        by_scope.entry(scope).or_default().insert(id);
+    }
+    let security = include_str!("../../../../SECURITY.md");
+    for scope in Scope::ALL {
+        let operations = by_scope.remove(scope.as_str()).unwrap_or_default();
+        let operations: Vec<String> = operations.iter().map(|id| format!("`{id}`")).collect();
+        let wanted = format!("| `{scope}` | {} |", operations.join(", "));
+        assert!(security.lines().any(|line| line == wanted), "SECURITY.md lacks the row\n{wanted}");
     }
 }
 
@@ -116,11 +138,13 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
     let system_upload = world.post("/v1/system/symbols", key, file).await.expect(202);
     let system_upload = system_upload["id"].as_str().unwrap();
-    let system_id = crate::symbols::stored_by(world, &Owner::System).await;
+    let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
     let made = made["id"].as_str().unwrap();
+    let revoked = revoked_key(world).await.0;
+    world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
     let all_missing = |body: &Value| {
         assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
@@ -165,6 +189,17 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
         ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
         ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
+        ("get_tenant", Case::new("/v1/tenants/acme", Foreign::Operators)),
+        (
+            "change_tenant",
+            Case::new("/v1/tenants/acme", Foreign::Operators).body(json!({"limits": {"retention_days": 30}})),
+        ),
+        ("delete_tenant", Case::new("/v1/tenants/wayne", Foreign::Operators)),
+        ("list_tenant_keys", Case::new("/v1/tenants/acme/keys", Foreign::Operators)),
+        (
+            "revoke_tenant_key",
+            Case::new(format!("/v1/tenants/acme/keys/{revoked}"), Foreign::Operators),
+        ),
         (
             "create_tenant_key",
             Case::new("/v1/tenants/acme/keys", Foreign::Operators)
@@ -191,6 +226,38 @@ async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> Answ
         .await
 }
 
+fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewKey {
+    NewKey { name: "test".into(), scopes: scopes.to_vec(), app: app.map(str::to_owned), expires_at }
+}
+
+/// A key of acme with every scope that was revoked.
+async fn revoked_key(world: &World) -> (Uuid, String) {
+    let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+    tx.commit().await.unwrap();
+    (id, key)
+}
+
+/// The case's path with ids in the place of its own that nobody ever had.
+fn absent(template: &str, path: &str) -> String {
+    let parts = template.split('/').zip(path.split('/')).map(|(template, part)| match part.parse::<Uuid>() {
+        _ if !template.starts_with('{') => part.to_owned(),
+        Ok(_) => Uuid::from_u128(0x0198_0000_0000_7000_8000_0000_0000_0001).to_string(),
+        Err(_) => "never-existed".to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// What a client can tell two answers apart by, without what is new in every answer.
+fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
+    let mut body = answer.json();
+    body["request_id"] = Value::Null;
+    let headers = answer.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()));
+    let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+    (answer.status.as_u16(), body, headers.filter(|(name, _)| name != "content-length").collect())
+}
+
 #[tokio::test]
 async fn every_route_refuses_every_wrong_key() {
     let world = World::start().await;
@@ -207,11 +274,18 @@ async fn every_route_refuses_every_wrong_key() {
     // What changes something comes last.
     let mut operations = operations;
     operations.sort_by_key(|(_, method, ..)| *method != Method::GET);
-    for (id, method, _, operation) in &operations {
+    let over = Some(world.host.clock.now() - time::Duration::SECOND);
+    let (_, expired) = world.make_key("acme", &key_of(&Scope::ALL, None, over)).await;
+    let (_, revoked) = revoked_key(&world).await;
+    let other_app = world.key_for("acme", &Scope::ALL, Some("com.example.other")).await;
+    for (id, method, template, operation) in &operations {
         let case = &cases[id.as_str()];
-        for key in ["", stranger] {
-            attempt(&world, method, case, key).await.expect_problem(401, "unauthorized");
+        let unknown = attempt(&world, method, case, stranger).await;
+        for key in ["", "unslide_", &expired, &revoked] {
+            let answer = attempt(&world, method, case, key).await;
+            assert_eq!(told(&answer), told(&unknown), "{id}: all keys that are not in force look the same");
         }
+        unknown.expect_problem(401, "unauthorized");
         let needed: Scope = operation["security"][0]["key"][0].as_str().unwrap().parse().unwrap();
         let others: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| *scope != needed).collect();
         let lacking = world.key("acme", &others).await;
@@ -219,13 +293,31 @@ async fn every_route_refuses_every_wrong_key() {
         assert!(detail.contains(needed.as_str()), "{id}: {detail}");
         let foreign = attempt(&world, method, case, &umbrella).await;
         match &case.foreign {
-            Foreign::NotFound => drop(foreign.expect_problem(404, "not-found")),
+            Foreign::NotFound => {
+                // What is another's looks like what never was, to the other and to the owner.
+                let never = Case { path: absent(template, &case.path), body: case.body.clone(), foreign: Foreign::NotFound };
+                assert_ne!(never.path, case.path, "{id} names something");
+                for key in [&umbrella, &acme] {
+                    assert_eq!(told(&foreign), told(&attempt(&world, method, &never, key).await), "{id}");
+                }
+                foreign.expect_problem(404, "not-found");
+            }
             Foreign::Empty => assert_eq!(foreign.expect(200), json!({"items": []}), "{id}"),
             Foreign::Own(check) => {
                 assert!(foreign.status.is_success(), "{id}: {}", foreign.text);
                 check(&foreign.json());
             }
             Foreign::Operators => drop(foreign.expect_problem(403, "insufficient-scope")),
+        }
+        // A key for another app of the same tenant gets no further.
+        let beside = attempt(&world, method, case, &other_app).await;
+        match &case.foreign {
+            Foreign::NotFound => drop(beside.expect_problem(404, "not-found")),
+            Foreign::Empty => assert_eq!(beside.expect(200), json!({"items": []}), "{id}"),
+            Foreign::Own(check) if beside.status.is_success() => check(&beside.json()),
+            Foreign::Own(_) | Foreign::Operators => {
+                drop(beside.expect_problem(403, "insufficient-scope"));
+            }
         }
         // The case itself is sound: with the right key there is something.
         let right = attempt(&world, method, case, &acme).await;

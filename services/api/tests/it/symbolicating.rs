@@ -155,3 +155,43 @@ async fn what_is_no_report_is_refused() {
     world.send(image.body(report(A).to_string())).await.expect_problem(406, "not-acceptable");
     world.stop().await;
 }
+
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// What this machine's disk holds of a tenant goes when the tenant is deleted, and another's stays.
+#[tokio::test]
+async fn a_deleted_tenants_symcaches_leave_the_disk() {
+    let world = World::start().await;
+    let cache = &world.config.api.cache_dir;
+    let umbrella = publish(&world, "umbrella").await;
+    let key = world.key("umbrella", &[Scope::SymbolsRead]).await;
+    world.post_json("/v1/symbolicate", &key, &crash_in(&umbrella)).await.expect(200);
+    let others = files(cache);
+    let acme = publish(&world, "acme").await;
+    let key = world.key("acme", &[Scope::SymbolsRead]).await;
+    world.post_json("/v1/symbolicate", &key, &crash_in(&acme)).await.expect(200);
+    assert!(files(cache).len() > others.len() && !others.is_empty());
+    // As the builder's relay tells of it; this process did not delete the tenant itself.
+    let config = unslide_proto::symbol::TenantConfig {
+        tenant: "acme".into(),
+        version: 2,
+        state: unslide_proto::symbol::TenantState::Deleted.into(),
+        ..Default::default()
+    };
+    let value = unslide_proto::Message::encode_to_vec(&config);
+    let record = unslide_stream::OutRecord::to(world.config.kafka.topics().tenant_config, value)
+        .key(unslide_proto::keys::tenant(&tenant("acme")));
+    unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();
+    while files(cache) != others {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world.stop().await;
+}

@@ -7,7 +7,7 @@ use unslide_artifacts::keys;
 use unslide_model::{ContentHash, DebugId, Owner, Quality, Scope};
 use unslide_store::{Uuid, objects, slots, uploads};
 
-async fn object(world: &World, of: &Owner, upload: Uuid, debug_id: &DebugId, dwarf: bool) -> ContentHash {
+pub async fn object(world: &World, of: &Owner, upload: Uuid, debug_id: &DebugId, dwarf: bool) -> ContentHash {
     let mut tx = world.store.owner(of).await.unwrap();
     let hash = ContentHash(Sha256::digest(format!("{of} {debug_id} {dwarf}")).into());
     let new = objects::NewObject {
@@ -29,14 +29,14 @@ async fn object(world: &World, of: &Owner, upload: Uuid, debug_id: &DebugId, dwa
 
 /// Puts one object of a tenant into the store, published, as a builder does; gives its debug id.
 pub async fn stored(world: &World, of: &str) -> DebugId {
-    stored_by(world, &Owner::Tenant(tenant(of))).await
+    stored_by(world, &Owner::Tenant(tenant(of)), None).await
 }
 
-/// The same for any owner.
-pub async fn stored_by(world: &World, of: &Owner) -> DebugId {
+/// The same for any owner, uploaded for an app.
+pub async fn stored_by(world: &World, of: &Owner, app: Option<&str>) -> DebugId {
     let debug_id: DebugId = "c0ffee00-4b5a-6978-8796-a5b4c3d2e1f0".parse().unwrap();
     let mut tx = world.store.owner(of).await.unwrap();
-    let upload = uploads::create(&mut tx, Some("Shop.zip"), None).await.unwrap();
+    let upload = uploads::create(&mut tx, Some("Shop.zip"), app).await.unwrap();
     tx.commit().await.unwrap();
     let hash = object(world, of, upload, &debug_id, true).await;
     publish(world, of, debug_id, hash, Quality::DwarfSymtab).await;
@@ -188,7 +188,7 @@ async fn system_symbols_are_the_operators_and_lie_apart_from_every_tenants() {
     let kept: Vec<String> = page.entries.into_iter().map(|entry| entry.key.to_string()).collect();
     assert_eq!(kept, [format!("system/uploads/{id}")]);
     // Looked at and deleted by operators; a tenant with the same debug id keeps its own.
-    let debug_id = stored_by(&world, &Owner::System).await;
+    let debug_id = stored_by(&world, &Owner::System, None).await;
     stored(&world, "acme").await;
     let path = format!("/v1/system/symbols/{debug_id}");
     let found = world.get(&path, &operator).await.expect(200);

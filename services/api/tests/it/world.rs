@@ -169,11 +169,23 @@ impl World {
             app: app.map(str::to_owned),
             expires_at: None,
         };
+        self.make_key(of, &new).await.1
+    }
+
+    /// A new key of a tenant: its id and its text.
+    pub async fn make_key(&self, of: &str, new: &keys::NewKey) -> (unslide_store::Uuid, String) {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
         let entropy = unslide_api::entropy::Entropy::default().key().unwrap();
-        let (_, text) = keys::create(&mut tx, &new, &entropy).await.unwrap();
+        let (key, text) = keys::create(&mut tx, new, &entropy).await.unwrap();
         tx.commit().await.unwrap();
-        text.reveal().to_owned()
+        (key.id, text.reveal().to_owned())
+    }
+
+    /// Changes what a tenant may use.
+    pub async fn limit(&self, of: &str, limits: &tenants::Limits) {
+        let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
+        tenants::change(&mut tx, of, tenants::State::Active, limits).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
     }
 
     /// A key with every scope.
@@ -199,6 +211,10 @@ impl World {
 
     pub async fn delete(&self, path: &str, key: &str) -> Answer {
         self.send(self.request(Method::DELETE, path, key)).await
+    }
+
+    pub async fn patch(&self, path: &str, key: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::PATCH, path, key).body(body.to_string())).await
     }
 
     pub async fn post(&self, path: &str, key: &str, body: impl Into<reqwest::Body>) -> Answer {
@@ -230,6 +246,16 @@ impl World {
     /// The database, as its superuser.
     pub async fn sql(&self) -> sqlx::PgConnection {
         <sqlx::PgConnection as sqlx::Connection>::connect(self.config.postgres.url.reveal()).await.unwrap()
+    }
+
+    /// A number, as the database's superuser sees it.
+    pub async fn number(&self, query: &str) -> i64 {
+        use sqlx::{Connection, Row};
+        let mut connection = self.sql().await;
+        let query = sqlx::AssertSqlSafe(query.to_owned());
+        let number = sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0);
+        connection.close().await.unwrap();
+        number
     }
 
     /// The bucket.

@@ -13,8 +13,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 
 /// Create a key of the own tenant
 ///
-/// The key's text is shown in this answer and never again. The scope `operator` can't be given
-/// here, and a key that speaks for one app makes keys for that app only.
+/// The key's text is shown in this answer and never again. A key gives scopes only that it has itself,
+/// never `operator`, and one that speaks for one app makes keys for that app only.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
     request_body = NewKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
@@ -27,6 +27,10 @@ pub async fn create_key(
     new.check(api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(Kind::InsufficientScope, "only operators give the scope operator"));
+    }
+    if let Some(scope) = new.scopes.iter().find(|scope| !access.principal.may(**scope)) {
+        let detail = format!("this key does not have the scope {scope}, so it can't give it");
+        return Err(Problem::new(Kind::InsufficientScope, detail));
     }
     if access.principal.app.is_some() && new.app != access.principal.app {
         return Err(Problem::new(

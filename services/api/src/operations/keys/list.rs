@@ -21,12 +21,16 @@ problems!(Failures:);
 
 /// List the own tenant's keys
 ///
-/// Revoked and expired ones too, oldest first. The texts are not known to the service.
+/// Revoked and expired ones too, oldest first. The texts are not known to the service. A key that speaks
+/// for one app sees the keys of that app.
 #[utoipa::path(get, path = "/v1/keys", tag = "keys", operation_id = "list_keys",
     responses((status = 200, description = "The keys.", body = Keys), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_keys(State(api): State<Api>, access: Access<TenantAdmin>) -> Result<Json<Keys>, Problem> {
     let mut tx = api.store.tenant(access.tenant()).await?;
-    let items = keys::list(&mut tx).await?.into_iter().map(Key::from).collect();
+    let own = &access.principal.app;
+    let seen = keys::list(&mut tx).await?.into_iter().filter(|key| own.is_none() || key.app == *own);
+    let items = seen.map(Key::from).collect();
+    tx.rollback().await?;
     Ok(Json(Keys { items }))
 }

@@ -4,6 +4,8 @@ mod create;
 mod list;
 mod revoke;
 
+pub use list::Keys;
+
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use serde::{Deserialize, Serialize};
@@ -47,7 +49,7 @@ pub struct Key {
     /// When it was revoked.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<OffsetDateTime>,
-    /// About when it was used last; exact to the hour.
+    /// When it was used last, give or take a minute.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<OffsetDateTime>,
 }
@@ -105,6 +107,8 @@ impl NewKey {
     pub fn check(&self, now: OffsetDateTime) -> Result<(), Problem> {
         let wrong = if self.name.is_empty() || self.name.len() > 200 {
             "name: 1 to 200 bytes"
+        } else if self.app.is_some() && self.scopes.contains(&Scope::Operator) {
+            "app: operators act for no app"
         } else if self.scopes.is_empty() || self.scopes.len() > Scope::ALL.len() {
             "scopes: at least one, each once"
         } else if self.app.as_ref().is_some_and(|app| app.is_empty() || app.len() > 255) {

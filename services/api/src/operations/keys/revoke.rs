@@ -12,7 +12,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Revoke a key
 ///
-/// It is refused from the next request on. Again is no error.
+/// It is refused from the next request on. Again is no error. A key that speaks for one app revokes keys
+/// of that app only.
 #[utoipa::path(delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "revoke_key",
     params(("id" = Uuid, Path, description = "The key's id.")),
     responses((status = 204, description = "The key is revoked."), Failures),
@@ -24,7 +25,7 @@ pub async fn revoke_key(
 ) -> Result<StatusCode, Problem> {
     let id: Uuid = parameter("id", &id)?;
     let mut tx = api.store.tenant(access.tenant()).await?;
-    if !keys::revoke(&mut tx, id).await? {
+    if !keys::revoke(&mut tx, id, access.principal.app.as_deref()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such key"));
     }
     let actor = access.principal.key_id.to_string();

@@ -39,7 +39,7 @@ pub struct SentReport {
     pub id: Option<ReportId>,
 }
 
-problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, UnsupportedFormat);
+problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, UnsupportedFormat, RateLimited);
 
 /// Send reports
 ///
@@ -47,6 +47,10 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody
 /// also gzipped (told by its first bytes), or any of these in multipart/form-data. Anything that is
 /// a JSON object is taken. The reports go to Kafka byte for byte; the answer comes when the broker
 /// has all of them. A request that failed may be sent again: the same report twice is one report.
+///
+/// A tenant that sends more than its `reports_per_second` is answered 429 with `Retry-After`; a request
+/// counts with all of its reports, and is taken whole or not at all. A report over the tenant's
+/// `report_bytes` is refused with 413.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
     request_body(description = "One report or many.", content(
         (serde_json::Value = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
@@ -63,6 +67,9 @@ pub async fn send_reports(
     let form = form(&headers)?;
     let limits = &api.limits;
     let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.stall())?;
+    let limit = report_limit(&api, &access);
+    // A tenant that is over its rate is refused before its body is read.
+    rate(&api, &access, 0)?;
     let mut memory = reserve(&api, announced(&headers, limits.ingest_bytes))?;
     let body = chunks.collect().await?;
     if is_gzip(&body) {
@@ -72,10 +79,11 @@ pub async fn send_reports(
     let bounds = Bounds {
         unpacked: limits.ingest_unpacked_bytes,
         reports: limits.ingest_reports,
-        report: ReadLimits { max_bytes: limits.report_bytes, ..ReadLimits::default() },
+        report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
     let app = access.principal.app.clone();
     let reports = api.cpu.run(move || ingest::read(&body, &form, &bounds, app.as_deref())).await??;
+    rate(&api, &access, reports.len())?;
     let records: Vec<OutRecord> =
         reports.iter().map(|report| record(&api, access.tenant(), trace, report)).collect();
     api.producer.send_all(&records).await?;
@@ -84,6 +92,27 @@ pub async fn send_reports(
     api.metrics.report_bytes.inc_by(reports.iter().map(|r| r.bytes.len() as u64).sum());
     let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
     Ok((StatusCode::ACCEPTED, axum::Json(SentReports { accepted: reports.len(), reports })))
+}
+
+/// Bytes that one report of the tenant may have.
+fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
+    let service = api.limits.report_bytes;
+    match usize::try_from(access.principal.limits.report_bytes) {
+        Ok(own @ 1..) => own.min(service),
+        _ => service,
+    }
+}
+
+/// Takes so many reports from what the tenant may send a second.
+fn rate(api: &Api, access: &Access<ReportsWrite>, reports: usize) -> Result<(), Problem> {
+    let own = access.principal.limits.reports_per_second;
+    let limit = if own == 0 { api.limits.reports_per_second } else { own };
+    let rate = f64::from(limit) / f64::from(api.replicas);
+    api.rates.take(access.tenant(), rate, reports, api.clock.now()).map_err(|seconds| {
+        api.metrics.refused.with_label_values(&["reports_per_second"]).inc();
+        let detail = format!("reports_per_second: the limit is {limit}; the same request fits in {seconds} s");
+        Problem::new(Kind::RateLimited, detail).retry_after(seconds)
+    })
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, Problem> {

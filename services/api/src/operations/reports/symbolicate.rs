@@ -40,11 +40,17 @@ pub async fn symbolicate(
     let limit = api.limits.report_bytes;
     let room = crate::memory::reserve(&api, crate::memory::announced(&headers, limit as u64))?;
     let body = Chunks::new(&headers, body, limit as u64, api.limits.stall())?.collect().await?;
+    let app = access.principal.app.clone();
     let (body, wanted) = api
         .cpu
         .run(move || {
             let body = if is_gzip(&body) { gunzip(&body, limit as u64)?.into() } else { body };
-            let wanted = unslide_symbolicate::needs(&read(&body, limit)?);
+            let report = read(&body, limit)?;
+            if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
+                let detail = format!("the key speaks for {app} alone, and the report is not of it");
+                return Err(Problem::new(Kind::InsufficientScope, detail));
+            }
+            let wanted = unslide_symbolicate::needs(&report);
             Ok::<_, Problem>((body, wanted))
         })
         .await??;

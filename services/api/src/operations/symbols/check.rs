@@ -62,7 +62,15 @@ pub async fn check_symbols(
     let read = |id: &String| parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
     let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
     let mut tx = api.store.tenant(access.tenant()).await?;
-    let checked = symbols::check(&mut tx, &debug_ids).await?;
+    let mut checked = symbols::check(&mut tx, &debug_ids).await?;
+    if let Some(own) = &access.principal.app {
+        let apps = symbols::apps(&mut tx, &debug_ids).await?;
+        for (debug_id, status) in &mut checked {
+            if !apps.contains(&(*debug_id, Some(own.clone()))) {
+                *status = symbols::Readiness::Missing;
+            }
+        }
+    }
     tx.rollback().await?;
     let ready = checked.iter().all(|(_, status)| *status == symbols::Readiness::Ready);
     let items = checked.into_iter().map(|(debug_id, status)| CheckedId { debug_id, status });

@@ -39,9 +39,17 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let debug_id: DebugId = parameter("debug_id", debug_id)?;
     let mut tx = api.store.owner(owner).await?;
-    let deleted = symbols::delete(&mut tx, &debug_id).await?;
-    let deleted =
-        deleted.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
+    let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");
+    if let Some(own) = &actor.app {
+        let apps = symbols::apps(&mut tx, &[debug_id]).await?;
+        if !apps.contains(&(debug_id, Some(own.clone()))) {
+            return Err(none());
+        }
+        if apps.len() > 1 {
+            return Err(Problem::new(Kind::InsufficientScope, "these symbols were uploaded for other apps too"));
+        }
+    }
+    let deleted = symbols::delete(&mut tx, &debug_id).await?.ok_or_else(none)?;
     let actor = actor.key_id.to_string();
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;

@@ -1,6 +1,6 @@
 //! `GET /v1/symbols/{debug_id}`.
 
-use super::ListedObject;
+use super::{ListedObject, sees_symbols};
 use crate::access::{Access, SymbolsRead};
 use crate::input::{Path, parameter};
 use crate::problem::{Kind, Problem, problems};
@@ -39,17 +39,23 @@ pub async fn get_symbols(
     access: Access<SymbolsRead>,
     Path(debug_id): Path<String>,
 ) -> Result<Json<Symbols>, Problem> {
-    look(&api, &Owner::Tenant(access.tenant().clone()), &debug_id).await
+    look(&api, &Owner::Tenant(access.tenant().clone()), access.principal.app.as_deref(), &debug_id).await
 }
 
-/// An owner's symbols for a debug id.
+/// An owner's symbols for a debug id, as a key for `app` sees them.
 ///
 /// # Errors
 /// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no debug id.
-pub async fn look(api: &Api, owner: &Owner, debug_id: &str) -> Result<Json<Symbols>, Problem> {
+pub async fn look(
+    api: &Api,
+    owner: &Owner,
+    app: Option<&str>,
+    debug_id: &str,
+) -> Result<Json<Symbols>, Problem> {
     let debug_id: DebugId = parameter("debug_id", debug_id)?;
     let mut tx = api.store.owner(owner).await?;
-    let found = symbols::get(&mut tx, &debug_id).await?;
+    let seen = sees_symbols(&mut tx, app, &debug_id).await?;
+    let found = symbols::get(&mut tx, &debug_id).await?.filter(|_| seen);
     tx.rollback().await?;
     let found =
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;

@@ -62,16 +62,21 @@ pub async fn list_symbols(
     access: Access<SymbolsRead>,
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ListedObject>>, Problem> {
-    list(&api, &Owner::Tenant(access.tenant().clone()), query).await
+    list(&api, &Owner::Tenant(access.tenant().clone()), access.app(None)?, query).await
 }
 
-/// A page of an owner's objects.
+/// A page of an owner's objects, as a key for `app` sees them.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
-pub async fn list(api: &Api, owner: &Owner, query: SymbolQuery) -> Result<Json<Page<ListedObject>>, Problem> {
+pub async fn list(
+    api: &Api,
+    owner: &Owner,
+    app: Option<String>,
+    query: SymbolQuery,
+) -> Result<Json<Page<ListedObject>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = filter(query)?;
+    let filter = Filter { app, ..filter(query)? };
     let list = List::of(owner, "list_symbols", &filter);
     let after = match &page.cursor {
         Some(cursor) => Some(ObjectCursor::read(&list.position(cursor)?).map_err(|_| foreign())?),
@@ -101,6 +106,7 @@ fn filter(query: SymbolQuery) -> Result<Filter, Problem> {
         debug_ids: query.debug_id.as_deref().map(beginning).transpose()?,
         from: query.from.as_deref().map(|text| time("from", text)).transpose()?,
         to: query.to.as_deref().map(|text| time("to", text)).transpose()?,
+        app: None,
     })
 }
 

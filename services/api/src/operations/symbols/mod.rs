@@ -7,11 +7,12 @@ pub mod list;
 pub mod upload;
 pub mod upload_status;
 
+use crate::problem::Problem;
 use crate::state::Api;
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId};
-use unslide_store::{objects, symbols};
+use unslide_store::{OwnerTx, objects, symbols};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,6 +33,13 @@ pub fn upload_routes() -> OpenApiRouter<Api> {
 /// The route that waits by wish of the client.
 pub fn waiting_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(upload_status::get_upload))
+}
+
+/// True where a key for `app` may see a debug id's symbols: one of their uploads was for that app.
+async fn sees_symbols(tx: &mut OwnerTx, app: Option<&str>, debug_id: &DebugId) -> Result<bool, Problem> {
+    let Some(app) = app else { return Ok(true) };
+    let apps = symbols::apps(tx, &[*debug_id]).await?;
+    Ok(apps.contains(&(*debug_id, Some(app.to_owned()))))
 }
 
 /// One architecture of one Mach-O file.

@@ -6,16 +6,16 @@ use crate::digest;
 use crate::input::Query;
 use crate::multipart;
 use crate::problem::{Kind, Problem, problems};
-use crate::receive::{File, Received, receive};
+use crate::receive::{File, May, Received, fits, receive};
 use crate::state::Api;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unslide_model::{ContentHash, Owner, TenantId};
-use unslide_store::{Uuid, tenants};
+use unslide_model::{ContentHash, Owner};
+use unslide_store::{Uuid, usage};
 use utoipa::{IntoParams, ToSchema};
 
 /// What the client says of the file.
@@ -59,7 +59,7 @@ pub struct AcceptedFile {
     pub sha256: ContentHash,
 }
 
-problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, TooLarge, UnsupportedFormat);
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, TooLarge, UnsupportedFormat, SymbolQuota);
 
 /// Upload symbols
 ///
@@ -70,6 +70,9 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 ///
 /// The same bytes again change nothing: the answer names the earlier upload. With `X-Content-SHA256`
 /// (hexadecimal), `Content-Digest` or `Digest`, a body that arrives with another hash is refused.
+///
+/// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read, one that the
+/// tenant's `symbol_bytes` have no room for with 507. A key that speaks for one app uploads for that app.
 #[utoipa::path(post, path = "/v1/symbols", tag = "symbols", operation_id = "upload_symbols",
     params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
     request_body(description = "The file, or a form with files.", content(
@@ -84,19 +87,25 @@ pub async fn upload_symbols(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    let limit = limit(&api, access.tenant()).await?;
+    let limits = &access.principal.limits;
+    let may = May {
+        bytes: own_or(limits.upload_bytes, api.limits.upload_bytes),
+        symbol_bytes: Some(own_or(limits.symbol_bytes, api.limits.symbol_bytes)),
+        one_app: access.principal.app.is_some(),
+    };
+    let query = UploadQuery { app: access.app(query.app)?, ..query };
     let owner = Owner::Tenant(access.tenant().clone());
-    upload(api, owner, limit, query, &headers, body).await
+    upload(api, owner, may, query, &headers, body).await
 }
 
-/// Takes a request's files for an owner, each of at most `limit` bytes.
+/// Takes a request's files for an owner.
 ///
 /// # Errors
 /// What is wrong with the request, or with a server that is needed.
 pub async fn upload(
     api: Api,
     owner: Owner,
-    limit: u64,
+    may: May,
     query: UploadQuery,
     headers: &HeaderMap,
     body: Body,
@@ -109,7 +118,9 @@ pub async fn upload(
             ));
         }
     }
-    let chunks = Chunks::new(headers, body, limit, api.limits.stall())?;
+    // Before any byte is read; it is looked at again when the file is there.
+    let chunks = Chunks::new(headers, body, may.bytes, api.limits.stall())?;
+    room(&api, &owner, announced_length(headers), may.symbol_bytes).await?;
     let boundary = multipart::boundary(headers, Kind::InvalidUpload)?;
     let announced = digest::announced(headers)?;
     if announced.is_some() && boundary.is_some() {
@@ -120,7 +131,7 @@ pub async fn upload(
     // notes the failure and clears the storage. The body then ends with an error.
     let time = Duration::from_secs(api.limits.upload_seconds);
     let work = tokio::spawn(async move {
-        let file = File { owner, name: query.name, app: query.app, announced, limit };
+        let file = File { owner, name: query.name, app: query.app, announced, may };
         tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
         })
@@ -132,11 +143,22 @@ pub async fn upload(
     Ok((StatusCode::ACCEPTED, Json(AcceptedUpload { id: first.id, existing: first.existing, uploads })))
 }
 
-async fn limit(api: &Api, tenant: &TenantId) -> Result<u64, Problem> {
-    let mut tx = api.store.tenant(tenant).await?;
-    let own = tenants::get(&mut tx).await?.map_or(0, |tenant| tenant.limits.upload_bytes);
+/// A tenant's own limit, or the service's where it has none.
+fn own_or(own: u64, default: u64) -> u64 {
+    if own == 0 { default } else { own }
+}
+
+fn announced_length(headers: &HeaderMap) -> u64 {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    length.unwrap_or(0)
+}
+
+async fn room(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
+    let Some(limit) = limit else { return Ok(()) };
+    let mut tx = api.store.owner(owner).await?;
+    let used = usage::stored(&mut tx).await?;
     tx.rollback().await?;
-    Ok(if own == 0 { api.limits.upload_bytes } else { own })
+    fits(api, used, bytes, limit)
 }
 
 async fn all(

@@ -127,14 +127,20 @@ pub async fn get_upload(
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    status(&api, &Owner::Tenant(access.tenant().clone()), &id, &query).await
+    status(&api, &Owner::Tenant(access.tenant().clone()), access.principal.app.as_deref(), &id, &query).await
 }
 
-/// An owner's upload, after the wait that is asked for.
+/// An owner's upload, as a key for `app` sees it, after the wait that is asked for.
 ///
 /// # Errors
 /// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id or no time.
-pub async fn status(api: &Api, owner: &Owner, id: &str, query: &WaitQuery) -> Result<Json<Upload>, Problem> {
+pub async fn status(
+    api: &Api,
+    owner: &Owner,
+    app: Option<&str>,
+    id: &str,
+    query: &WaitQuery,
+) -> Result<Json<Upload>, Problem> {
     let id: Uuid = parameter("id", id)?;
     let longest = Duration::from_secs(api.limits.wait_seconds);
     let wait = query.wait.as_deref().map(read_wait).transpose()?.unwrap_or_default().min(longest);
@@ -145,7 +151,8 @@ pub async fn status(api: &Api, owner: &Owner, id: &str, query: &WaitQuery) -> Re
         let mut tx = api.store.owner(owner).await?;
         let found = uploads::get(&mut tx, id).await?;
         tx.rollback().await?;
-        let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
+        let seen = found.filter(|(upload, _)| app.is_none() || upload.app.as_deref() == app);
+        let found = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
         if crate::receive::abandon(api, owner, &found.0).await? {
             continue;
         }

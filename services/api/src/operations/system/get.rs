@@ -21,5 +21,5 @@ pub async fn get_system_symbols(
     _: Access<Operator>,
     Path(debug_id): Path<String>,
 ) -> Result<Json<Symbols>, Problem> {
-    look(&api, &Owner::System, &debug_id).await
+    look(&api, &Owner::System, None, &debug_id).await
 }

@@ -25,5 +25,5 @@ pub async fn list_system_symbols(
     _: Access<Operator>,
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ListedObject>>, Problem> {
-    list(&api, &Owner::System, query).await
+    list(&api, &Owner::System, None, query).await
 }

@@ -4,6 +4,7 @@ use crate::access::{Access, Operator};
 use crate::input::Query;
 use crate::operations::symbols::upload::{AcceptedUpload, UploadQuery, upload};
 use crate::problem::{Problem, problems};
+use crate::receive::May;
 use crate::state::Api;
 use axum::Json;
 use axum::body::Body;
@@ -32,6 +33,6 @@ pub async fn upload_system_symbols(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    let limit = api.limits.upload_bytes;
-    upload(api, Owner::System, limit, query, &headers, body).await
+    let may = May { bytes: api.limits.upload_bytes, symbol_bytes: None, one_app: false };
+    upload(api, Owner::System, may, query, &headers, body).await
 }

@@ -24,5 +24,5 @@ pub async fn get_system_upload(
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    status(&api, &Owner::System, &id, &query).await
+    status(&api, &Owner::System, None, &id, &query).await
 }

@@ -1,16 +1,16 @@
 //! `POST /v1/tenants`.
 
-use super::{Tenant, TenantLimits};
+use super::{ChangedTenant, TenantLimits, announced};
 use crate::access::{Access, Operator};
 use crate::input::Json;
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::extract::State;
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use serde::Deserialize;
 use unslide_model::TenantId;
-use unslide_store::{audit, outbox, tenants};
+use unslide_store::{audit, tenants};
+use unslide_stream::admin;
 use utoipa::ToSchema;
 
 /// A tenant to be made.
@@ -28,43 +28,41 @@ pub struct NewTenant {
     pub limits: TenantLimits,
 }
 
-/// A tenant that was made.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct CreatedTenant {
-    /// The tenant.
-    #[serde(flatten)]
-    pub tenant: Tenant,
-    /// True once the workers can know it: reports sent to Kafka from now on find it. False where
-    /// that takes longer than this request waited; it will happen all the same.
-    pub announced: bool,
-}
-
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict);
 
 /// Create a tenant
 ///
-/// Answers when the workers can know it.
+/// Answers when the workers can know it. Where each tenant has topics of its own, they are made.
 #[utoipa::path(post, path = "/v1/tenants", tag = "tenants", operation_id = "create_tenant",
     request_body = NewTenant,
-    responses((status = 201, description = "The tenant was made.", body = CreatedTenant), Failures),
+    responses((status = 201, description = "The tenant was made.", body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn create_tenant(
     State(api): State<Api>,
     access: Access<Operator>,
     Json(new): Json<NewTenant>,
-) -> Result<(StatusCode, axum::Json<CreatedTenant>), Problem> {
+) -> Result<(StatusCode, axum::Json<ChangedTenant>), Problem> {
     let name = new.name.unwrap_or_else(|| new.id.to_string());
     if name.is_empty() || name.len() > 200 {
         return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes"));
     }
+    let taken = || Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id));
+    if api.kafka.tenant_topics {
+        let mut tx = api.store.tenant(&new.id).await?;
+        let found = tenants::get(&mut tx).await?;
+        tx.rollback().await?;
+        if found.is_some() {
+            return Err(taken());
+        }
+        // Before the tenant is there: one that is there can be sent to. Topics without a tenant harm nobody.
+        admin::create_tenant_topics(&api.kafka, &new.id).await?;
+    }
     let mut tx = api.store.tenant(&new.id).await?;
     let made = tenants::create(&mut tx, &name, &new.limits.into()).await?;
-    let (tenant, announcement) =
-        made.ok_or_else(|| Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id)))?;
+    let (tenant, announcement) = made.ok_or_else(taken)?;
     let actor = access.principal.key_id.to_string();
     audit::append(&mut tx, &actor, "tenant.create", new.id.as_str(), &serde_json::json!({})).await?;
     tx.commit().await?;
-    let wait = Duration::from_secs(api.limits.announce_seconds);
-    let announced = outbox::wait_sent(&api.store, &tenant.id, announcement, wait).await?;
-    Ok((StatusCode::CREATED, axum::Json(CreatedTenant { tenant: tenant.into(), announced })))
+    let announced = announced(&api, &tenant.id, announcement).await?;
+    Ok((StatusCode::CREATED, axum::Json(ChangedTenant { tenant: tenant.into(), announced })))
 }

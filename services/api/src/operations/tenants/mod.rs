@@ -1,14 +1,22 @@
 //! Tenants, as operators see them.
 
+mod change;
 mod create;
 mod create_key;
+mod delete;
+mod get;
 mod list;
+mod list_keys;
+mod revoke_key;
 
+use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use unslide_store::tenants;
+use unslide_store::{erasure, outbox, tenants};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -17,7 +25,9 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(create::create_tenant, list::list_tenants))
-        .routes(routes!(create_key::create_tenant_key))
+        .routes(routes!(get::get_tenant, change::change_tenant, delete::delete_tenant))
+        .routes(routes!(create_key::create_tenant_key, list_keys::list_tenant_keys))
+        .routes(routes!(revoke_key::revoke_tenant_key))
 }
 
 /// What a tenant may use; 0 stands for the service's default.
@@ -57,6 +67,96 @@ pub struct Tenant {
     /// When it was changed last.
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
+}
+
+/// A tenant with what it uses.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TenantDetail {
+    /// The tenant.
+    #[serde(flatten)]
+    pub tenant: Tenant,
+    /// What it uses.
+    pub usage: Usage,
+    /// How far the erasing of a deleted tenant is; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub erasure: Option<Erasure>,
+}
+
+/// What a tenant uses.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct Usage {
+    /// Bytes of stored symbols, each slice once: what `limits.symbol_bytes` is about.
+    pub symbol_bytes: u64,
+    /// Bytes of uploads that wait to be taken apart.
+    pub pending_bytes: u64,
+    /// Stored slices.
+    pub objects: u64,
+    /// Reports that were stored, those past their retention too.
+    pub reports: u64,
+    /// Keys that are in force.
+    pub keys: u64,
+}
+
+/// How far the erasing of a deleted tenant is, and the proof that nothing is left.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Erasure {
+    /// When the tenant was deleted.
+    #[serde(with = "time::serde::rfc3339")]
+    pub requested_at: OffsetDateTime,
+    /// Rows that were removed so far, by table.
+    pub removed: BTreeMap<String, u64>,
+    /// Objects that were removed from object storage so far.
+    pub objects: u64,
+    /// Bytes of these objects.
+    pub object_bytes: u64,
+    /// What was counted at the end: rows by table, and `object storage`. All 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<BTreeMap<String, u64>>,
+    /// When nothing was left.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<OffsetDateTime>,
+    /// When it was looked for a second time, after whatever had begun before the deletion.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub swept_at: Option<OffsetDateTime>,
+}
+
+impl From<erasure::Erasure> for Erasure {
+    fn from(erasure: erasure::Erasure) -> Erasure {
+        Erasure {
+            requested_at: erasure.requested_at,
+            removed: erasure.removed,
+            objects: erasure.objects,
+            object_bytes: erasure.object_bytes,
+            remaining: erasure.remaining,
+            finished_at: erasure.finished_at,
+            swept_at: erasure.swept_at,
+        }
+    }
+}
+
+/// A tenant that was changed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ChangedTenant {
+    /// The tenant as it is now.
+    #[serde(flatten)]
+    pub tenant: Tenant,
+    /// True once the broker has the change, from which the workers learn it. False where that takes
+    /// longer than this request waited; it will happen all the same.
+    pub announced: bool,
+}
+
+/// Waits until the broker has an announcement, for as long as a request may.
+///
+/// # Errors
+/// Where the database fails.
+async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
+    let wait = Duration::from_secs(api.limits.announce_seconds);
+    Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)
+}
+
+/// What is said where there is no such tenant.
+fn nobody() -> Problem {
+    Problem::new(Kind::NotFound, "there is no such tenant")
 }
 
 impl From<TenantLimits> for tenants::Limits {

@@ -1,0 +1,95 @@
+//! `PATCH /v1/tenants/{tenant}`.
+
+use super::{ChangedTenant, announced, nobody};
+use crate::access::{Access, Operator};
+use crate::input::{Json, Path, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use serde::Deserialize;
+use unslide_model::TenantId;
+use unslide_store::tenants::State as Standing;
+use unslide_store::{audit, tenants};
+use utoipa::ToSchema;
+
+/// What is to change of a tenant. What is absent stays.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantChange {
+    /// Its name for people.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: Option<String>,
+    /// `active` or `suspended`: a suspended tenant can look but not send, and its reports on Kafka wait.
+    #[schema(value_type = Option<String>, example = "suspended")]
+    pub state: Option<Standing>,
+    /// What it may use.
+    pub limits: Option<LimitsChange>,
+}
+
+/// Limits that are to change; 0 stands for the service's default.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsChange {
+    /// Reports a second.
+    pub reports_per_second: Option<u32>,
+    /// Bytes of one report.
+    pub report_bytes: Option<u64>,
+    /// Bytes of one symbol upload.
+    pub upload_bytes: Option<u64>,
+    /// Bytes of all stored symbols.
+    pub symbol_bytes: Option<u64>,
+    /// Days that reports are kept.
+    pub retention_days: Option<u32>,
+}
+
+impl LimitsChange {
+    fn of(self, limits: &mut tenants::Limits) {
+        limits.reports_per_second = self.reports_per_second.unwrap_or(limits.reports_per_second);
+        limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);
+        limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
+        limits.symbol_bytes = self.symbol_bytes.unwrap_or(limits.symbol_bytes);
+        limits.retention_days = self.retention_days.unwrap_or(limits.retention_days);
+    }
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound);
+
+/// Change a tenant
+///
+/// Its name, its limits, and whether it is served. Answers when the broker has the change. A deleted
+/// tenant does not change any more.
+#[utoipa::path(patch, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "change_tenant",
+    params(("tenant" = String, Path, description = "The tenant's slug.")),
+    request_body = TenantChange,
+    responses((status = 200, description = "The tenant as it is now.", body = ChangedTenant), Failures),
+    security(("key" = ["operator"])))]
+pub async fn change_tenant(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Path(tenant): Path<String>,
+    Json(change): Json<TenantChange>,
+) -> Result<axum::Json<ChangedTenant>, Problem> {
+    let tenant: TenantId = parameter("tenant", &tenant)?;
+    if change.state == Some(Standing::Deleted) {
+        return Err(Problem::new(Kind::InvalidBody, "state: active or suspended; DELETE deletes a tenant"));
+    }
+    if change.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > 200) {
+        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes"));
+    }
+    let mut tx = api.store.tenant(&tenant).await?;
+    let mut now = tenants::lock(&mut tx).await?.ok_or_else(nobody)?;
+    change.limits.unwrap_or_default().of(&mut now.limits);
+    let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
+    let changed = match now.state {
+        Standing::Deleted => None,
+        _ => tenants::change(&mut tx, &name, state, &now.limits).await?,
+    };
+    let (changed, announcement) =
+        changed.ok_or_else(|| Problem::new(Kind::NotFound, "the tenant was deleted"))?;
+    let actor = access.principal.key_id.to_string();
+    let detail = serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
+    audit::append(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
+    tx.commit().await?;
+    let announced = announced(&api, &tenant, announcement).await?;
+    Ok(axum::Json(ChangedTenant { tenant: changed.into(), announced }))
+}

@@ -1,0 +1,42 @@
+//! `GET /v1/tenants/{tenant}`.
+
+use super::{TenantDetail, Usage, nobody};
+use crate::access::{Access, Operator};
+use crate::input::{Path, parameter};
+use crate::problem::{Problem, problems};
+use crate::state::Api;
+use axum::Json;
+use axum::extract::State;
+use unslide_model::TenantId;
+use unslide_store::{erasure, tenants, usage};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// See a tenant and what it uses
+///
+/// Of a deleted tenant also how far its erasing is and, once that is finished, the proof: what was
+/// removed from which table, and that nothing was left.
+#[utoipa::path(get, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "get_tenant",
+    params(("tenant" = String, Path, description = "The tenant's slug.")),
+    responses((status = 200, description = "The tenant.", body = TenantDetail), Failures),
+    security(("key" = ["operator"])))]
+pub async fn get_tenant(
+    State(api): State<Api>,
+    _access: Access<Operator>,
+    Path(tenant): Path<String>,
+) -> Result<Json<TenantDetail>, Problem> {
+    let tenant: TenantId = parameter("tenant", &tenant)?;
+    let mut tx = api.store.tenant(&tenant).await?;
+    let tenant = tenants::get(&mut tx).await?.ok_or_else(nobody)?;
+    let used = usage::get(&mut tx).await?;
+    let erasure = erasure::get(&mut tx).await?;
+    tx.rollback().await?;
+    let usage = Usage {
+        symbol_bytes: used.symbol_bytes,
+        pending_bytes: used.pending_bytes,
+        objects: used.objects,
+        reports: used.reports,
+        keys: used.keys,
+    };
+    Ok(Json(TenantDetail { tenant: tenant.into(), usage, erasure: erasure.map(Into::into) }))
+}

@@ -1,0 +1,119 @@
+//! One tenant's requests next to another's.
+
+use crate::reports::{A, crash, store};
+use crate::world::{World, tenant};
+use serde_json::json;
+use unslide_model::{Owner, Scope};
+
+const FILE: &[u8] = b"\xcf\xfa\xed\xfe some bytes";
+
+#[tokio::test]
+async fn the_figures_name_no_tenant_and_no_id() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let mut ids = vec!["acme".to_owned(), "umbrella".to_owned(), A.to_owned(), "com.example.shop".to_owned()];
+    for key in [&acme, &umbrella] {
+        let upload = world.post("/v1/symbols", key, FILE.to_vec()).await.expect(202);
+        ids.push(upload["id"].as_str().unwrap().to_owned());
+        ids.push(key.split('_').nth(1).unwrap().to_owned());
+        world.post_json("/v1/reports", key, &crash(A, "1.0")).await.expect(202);
+        world.get(&format!("/v1/reports/{A}"), key).await.expect_problem(404, "not-found");
+        world.get("/v1/apps/com.example.shop/versions", key).await.expect_problem(404, "not-found");
+        world.get("/v1/tenants/acme", key).await.expect(200);
+        world.get("/v1/acme/nowhere", key).await.expect_problem(404, "not-found");
+    }
+    let page = world.host.process_metrics().page().unwrap();
+    assert!(page.contains("unslide_api_requests_total"), "{page}");
+    for id in ids {
+        assert!(!page.contains(&id), "{id} is in\n{page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_cursor_is_of_no_use_to_another_tenant() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    for n in 1..=3 {
+        let id = format!("{n}{}", &A[1..]);
+        store(&world, "acme", &crash(&id, "1.0"), 1, now).await;
+        store(&world, "umbrella", &crash(&id, "1.0"), 1, now).await;
+    }
+    let acme = world.key("acme", &[Scope::ReportsRead]).await;
+    let umbrella = world.key("umbrella", &[Scope::ReportsRead]).await;
+    let first = world.get("/v1/reports?limit=1", &acme).await.expect(200);
+    let path = format!("/v1/reports?limit=1&cursor={}", first["next_cursor"].as_str().unwrap());
+    let foreign = world.get(&path, &umbrella).await;
+    // Word for word what is said of a cursor for other filters of the same tenant.
+    let other = world.get(&format!("{path}&app=com.example.other"), &acme).await;
+    assert_eq!(foreign.json()["detail"], other.json()["detail"]);
+    foreign.expect_problem(400, "invalid-parameter");
+    world.get(&path, &acme).await.expect(200);
+    // Nor to a key for one app of the same tenant.
+    let narrow = world.key_for("acme", &[Scope::ReportsRead], Some("com.example.other")).await;
+    world.get(&path, &narrow).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+/// What makes a request the same as an earlier one, the bytes of a file or a report's id, counts within
+/// one tenant.
+#[tokio::test]
+async fn the_same_bytes_and_ids_are_each_tenants_own() {
+    let world = World::start().await;
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let mut uploads = Vec::new();
+    for key in [&acme, &umbrella] {
+        let upload = world.post("/v1/symbols", key, FILE.to_vec()).await.expect(202);
+        assert_eq!(upload["existing"], false);
+        uploads.push(upload["id"].as_str().unwrap().to_owned());
+        world.post_json("/v1/reports", key, &crash(A, "1.0")).await.expect(202);
+    }
+    assert_ne!(uploads[0], uploads[1]);
+    for of in ["acme", "umbrella"] {
+        assert_eq!(world.objects(of).await.len(), 1);
+        store(&world, of, &crash(A, of), 1, world.host.clock.now()).await;
+    }
+    for (key, of) in [(&acme, "acme"), (&umbrella, "umbrella")] {
+        let report = world.get(&format!("/v1/reports/{A}"), key).await;
+        assert!(report.text.contains(&format!("\"{of}\"")), "{}", report.text);
+        assert_eq!(report.headers["x-report-variants"], "1");
+    }
+    world.stop().await;
+}
+
+/// A key for one app sends, sees and deletes what is of that app alone, in every operation on symbols.
+#[tokio::test]
+async fn a_key_for_one_app_has_the_symbols_of_that_app() {
+    let world = World::start().await;
+    let shop = world.key_for("acme", &Scope::ALL, Some("com.example.shop")).await;
+    let other = world.key_for("acme", &Scope::ALL, Some("com.example.other")).await;
+    let sent = world.post("/v1/symbols", &shop, FILE.to_vec()).await.expect(202);
+    let path = format!("/v1/symbols/uploads/{}", sent["id"].as_str().unwrap());
+    assert_eq!(world.get(&path, &shop).await.expect(200)["app"], "com.example.shop");
+    world.get(&path, &other).await.expect_problem(404, "not-found");
+    let forged = "/v1/symbols?app=com.example.shop";
+    world.post(forged, &other, FILE.to_vec()).await.expect_problem(403, "insufficient-scope");
+    // The same bytes: it is not told that they are there.
+    let again = world.post("/v1/symbols", &other, FILE.to_vec()).await.expect(202);
+    assert_eq!(again["existing"], false);
+    let acme = Owner::Tenant(tenant("acme"));
+    let debug_id = crate::symbols::stored_by(&world, &acme, Some("com.example.shop")).await;
+    let one = format!("/v1/symbols/{debug_id}");
+    let check = json!({"debug_ids": [debug_id]});
+    for (key, seen) in [(&shop, true), (&other, false)] {
+        let listed = world.get("/v1/symbols", key).await.expect(200);
+        assert_eq!(listed["items"].as_array().unwrap().len(), usize::from(seen));
+        let checked = world.post_json("/v1/symbols/check", key, &check).await.expect(200);
+        assert_eq!(checked["ready"], seen);
+        assert_eq!(world.get(&one, key).await.status.as_u16(), if seen { 200 } else { 404 });
+    }
+    world.delete(&one, &other).await.expect_problem(404, "not-found");
+    // Once another app has brought the same object, neither takes it away from the other.
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let second = unslide_store::uploads::create(&mut tx, None, Some("com.example.other")).await.unwrap();
+    tx.commit().await.unwrap();
+    crate::symbols::object(&world, &acme, second, &debug_id, true).await;
+    world.delete(&one, &shop).await.expect_problem(403, "insufficient-scope");
+    world.get(&one, &other).await.expect(200);
+    world.stop().await;
+}

@@ -1,0 +1,184 @@
+//! What a tenant may use, and how a request over it is answered.
+
+use crate::world::{World, report};
+use reqwest::Method;
+use serde_json::Value;
+use std::time::Duration;
+use unslide_model::Scope;
+use unslide_store::tenants::Limits;
+
+const A: &str = "11111111-1111-1111-1111-111111111111";
+
+fn file(bytes: usize, seed: u8) -> Vec<u8> {
+    let mut file = b"\xcf\xfa\xed\xfe".to_vec();
+    file.resize(bytes, seed);
+    file
+}
+
+/// A body whose length nobody announces.
+fn chunked(bytes: Vec<u8>) -> reqwest::Body {
+    let pieces: Vec<Result<Vec<u8>, std::io::Error>> = bytes.chunks(1_000).map(|c| Ok(c.to_vec())).collect();
+    reqwest::Body::wrap_stream(futures::stream::iter(pieces))
+}
+
+#[tokio::test]
+async fn an_upload_over_the_tenants_limit_is_refused_before_more_is_read() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsWrite]).await;
+    world.limit("acme", &Limits { upload_bytes: 5_000, ..Limits::default() }).await;
+    let endless = futures::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Some((Ok::<_, std::io::Error>(file(1_000, 1)), ()))
+    });
+    for body in [file(5_001, 1).into(), chunked(file(5_001, 2)), reqwest::Body::wrap_stream(endless)] {
+        let detail = world.post("/v1/symbols", &key, body).await.expect_problem(413, "too-large");
+        assert!(detail.contains("5000"), "{detail}");
+    }
+    world.post("/v1/symbols", &key, file(5_000, 3)).await.expect(202);
+    assert_eq!(world.objects("acme").await.len(), 1);
+    // Another tenant has the service's own.
+    let other = world.key("umbrella", &[Scope::SymbolsWrite]).await;
+    world.post("/v1/symbols", &other, file(5_001, 1)).await.expect(202);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn symbols_over_the_tenants_limit_are_answered_with_what_is_used() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsWrite]).await;
+    world.limit("acme", &Limits { symbol_bytes: 10_000, ..Limits::default() }).await;
+    world.post("/v1/symbols", &key, file(6_000, 1)).await.expect(202);
+    // Told at once where the length is announced, and else when the file is there.
+    for body in [reqwest::Body::from(file(4_001, 2)), chunked(file(4_001, 3))] {
+        let detail = world.post("/v1/symbols", &key, body).await.expect_problem(507, "symbol-quota");
+        for number in ["6000", "10000", "symbol_bytes"] {
+            assert!(detail.contains(number), "{detail}");
+        }
+    }
+    assert_eq!(world.objects("acme").await.len(), 1, "what was refused is not kept");
+    world.post("/v1/symbols", &key, file(4_000, 4)).await.expect(202);
+    // The same bytes again need no room.
+    let again = world.post("/v1/symbols", &key, chunked(file(4_000, 4))).await.expect(202);
+    assert_eq!(again["existing"], true);
+    let page = world.host.process_metrics().page().unwrap();
+    assert!(page.contains("unslide_api_refused_total{limit=\"symbol_bytes\"} 2"), "{page}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn uploads_at_once_do_not_go_over_the_limit_together() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsWrite]).await;
+    world.limit("acme", &Limits { symbol_bytes: 3_500, ..Limits::default() }).await;
+    let sends = (0..12).map(|n| world.post("/v1/symbols", &key, chunked(file(1_000, n))));
+    let answers = futures::future::join_all(sends).await;
+    let taken = answers.iter().filter(|answer| answer.status == 202).count();
+    assert_eq!(taken, 3, "{answers:?}");
+    assert!(answers.iter().all(|answer| [202, 507].contains(&answer.status.as_u16())));
+    assert_eq!(world.number("SELECT sum(size)::bigint FROM uploads WHERE status = 'queued'").await, 3_000);
+    assert_eq!(world.objects("acme").await.len(), 3);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_without_a_word_for_the_tenant_has_its_own_limits() {
+    let world = World::with(|limits| {
+        limits.symbol_bytes = 2_000;
+        limits.report_bytes = 400;
+        limits.reports_per_second = 1;
+    })
+    .await;
+    let key = world.master("acme").await;
+    world.post("/v1/symbols", &key, file(2_001, 1)).await.expect_problem(507, "symbol-quota");
+    let mut large = report(A);
+    large["padding"] = Value::String("x".repeat(400));
+    let detail = world.post_json("/v1/reports", &key, &large).await.expect_problem(413, "too-large");
+    assert!(detail.contains("report_bytes") && detail.contains("400"), "{detail}");
+    // A tenant's own limit goes up, but a report not past what the service takes.
+    let own = Limits { symbol_bytes: 9_000, report_bytes: 1 << 30, ..Limits::default() };
+    world.limit("acme", &own).await;
+    world.post("/v1/symbols", &key, file(2_001, 1)).await.expect(202);
+    world.post_json("/v1/reports", &key, &large).await.expect_problem(413, "too-large");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn reports_over_the_rate_wait_and_nobody_else_does() {
+    let world = World::configured(|config| config.api.replicas = 2).await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    // Two processes share it: one a second here, five at once.
+    world.limit("acme", &Limits { reports_per_second: 2, ..Limits::default() }).await;
+    let batch = |n: usize| {
+        let reports: Vec<Value> = (0..n).map(|_| report(A)).collect();
+        serde_json::to_string(&reports).unwrap()
+    };
+    world.post("/v1/reports", &key, batch(5)).await.expect(202);
+    let refused = world.post("/v1/reports", &key, batch(4)).await;
+    let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((2..=4).contains(&seconds), "{seconds}");
+    let detail = refused.expect_problem(429, "rate-limited");
+    assert!(detail.contains("reports_per_second") && detail.contains("is 2"), "{detail}");
+    // It is refused whole: nothing of it is in the topic.
+    assert_eq!(world.sent(5).await.len(), 5);
+    let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
+    world.post("/v1/reports", &other, batch(100)).await.expect(202);
+    // After the time that it was told, the same request fits.
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    world.post("/v1/reports", &key, batch(4)).await.expect(202);
+    world.stop().await;
+}
+
+/// A report that its own tenant may not send costs its neighbours of the same request as well: nothing
+/// of a refused request is sent.
+#[tokio::test]
+async fn a_report_over_the_tenants_size_is_named() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let small = report(A).to_string();
+    world.limit("acme", &Limits { report_bytes: small.len() as u64, ..Limits::default() }).await;
+    world.post("/v1/reports", &key, small.clone()).await.expect(202);
+    for (body, place) in [
+        (format!(" {{\"a\":1,{}", &small[1..]), ""),
+        (format!("[{small},{{\"a\":1,{}]", &small[1..]), "report 1"),
+        (format!("{small}\n{{\"a\":1,{}\n", &small[1..]), "line 2"),
+    ] {
+        let detail = world.post("/v1/reports", &key, body).await.expect_problem(413, "too-large");
+        assert!(detail.contains("report_bytes") && detail.contains(place), "{detail}");
+        assert!(detail.contains(&small.len().to_string()), "{detail}");
+    }
+    assert_eq!(world.sent(1).await.len(), 1);
+    world.stop().await;
+}
+
+/// Where the service itself is short, the client is asked to come again.
+#[tokio::test]
+async fn a_service_that_is_full_says_when_to_come_again() {
+    let world = World::with(|limits| {
+        limits.bodies = 1;
+        limits.ingest_bytes = 1 << 20;
+        limits.ingest_unpacked_bytes = 1 << 20;
+    })
+    .await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    let (sender, pieces) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(4);
+    let slow = reqwest::Body::wrap_stream(futures::stream::unfold(pieces, |mut pieces| async move {
+        pieces.recv().await.map(|piece| (piece, pieces))
+    }));
+    let holding = world.post("/v1/reports", &key, slow);
+    let asking = async {
+        sender.send(Ok(b"[".to_vec())).await.unwrap();
+        loop {
+            let answer = world.send(world.request(Method::POST, "/v1/reports", &key).body(chunked(vec![b' '; 9]))).await;
+            if answer.status == 503 {
+                assert_eq!(answer.headers["retry-after"], "1");
+                answer.expect_problem(503, "overloaded");
+                break;
+            }
+        }
+        sender.send(Ok(format!("{}]", report(A)).into_bytes())).await.unwrap();
+        drop(sender);
+    };
+    let (held, ()) = tokio::join!(holding, asking);
+    held.expect(202);
+    world.stop().await;
+}

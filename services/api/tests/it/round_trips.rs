@@ -1,0 +1,104 @@
+//! What does not exist costs what is another's costs: the same questions to the database, so that the
+//! time of an answer tells nothing. Questions are counted on their way, since times are not exact.
+
+use crate::reports::{A, crash, store};
+use crate::world::World;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use unslide_model::Secret;
+
+/// The request for TLS that comes before the first message (PostgreSQL's protocol, message formats).
+const SSL_REQUEST: i32 = 80_877_103;
+
+/// Stands between the api and its database, and counts statements.
+async fn count(listener: TcpListener, server: String, statements: Arc<AtomicUsize>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let (server, statements) = (server.clone(), statements.clone());
+        tokio::spawn(async move {
+            let server = TcpStream::connect(server).await.unwrap();
+            let (mut answers, asks) = server.into_split();
+            let (questions, mut client) = client.into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut client).await });
+            // Ends with either connection.
+            let _ = forward(questions, asks, &statements).await;
+        });
+    }
+}
+
+async fn forward(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    statements: &AtomicUsize,
+) -> std::io::Result<()> {
+    let mut started = false;
+    loop {
+        if started {
+            let kind = from.read_u8().await?;
+            // A statement by itself, or the running of a prepared one.
+            if kind == b'Q' || kind == b'E' {
+                statements.fetch_add(1, Ordering::SeqCst);
+            }
+            to.write_u8(kind).await?;
+        }
+        let length = from.read_i32().await?;
+        let mut body = vec![0; usize::try_from(length - 4).unwrap_or(0)];
+        from.read_exact(&mut body).await?;
+        to.write_i32(length).await?;
+        to.write_all(&body).await?;
+        to.flush().await?;
+        started = started || body.get(..4).is_none_or(|code| code != SSL_REQUEST.to_be_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_anothers_costs_what_nothing_costs() {
+    let statements = Arc::new(AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut behind = None;
+    let world = World::configured(|config| {
+        let url = config.postgres.url.reveal().to_owned();
+        let (front, path) = url.rsplit_once('/').unwrap();
+        let (login, server) = front.rsplit_once('@').unwrap();
+        tokio::spawn(count(listener, server.to_owned(), statements.clone()));
+        config.postgres.url = Secret::new(format!("{login}@{address}/{path}"));
+        behind = Some(());
+    })
+    .await;
+    behind.unwrap();
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let upload = world.post("/v1/symbols", &acme, b"\xcf\xfa\xed\xfe".to_vec()).await.expect(202);
+    let debug_id = crate::symbols::stored(&world, "acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let keys = world.get("/v1/keys", &acme).await.expect(200);
+    let never = "01980000-0000-7000-8000-000000000001";
+    // Until the keys' use is noted, which happens beside the requests.
+    world.get("/v1/symbols", &umbrella).await.expect(200);
+    while world.number("SELECT count(*) FROM api_keys WHERE last_used_at IS NULL").await > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    for (path, there) in [
+        ("/v1/reports/", A),
+        ("/v1/symbols/uploads/", upload["id"].as_str().unwrap()),
+        ("/v1/symbols/", &debug_id.to_string()),
+        ("/v1/keys/", keys["items"][0]["id"].as_str().unwrap()),
+    ] {
+        let cost = async |id: &str, key: &str| {
+            let before = statements.load(Ordering::SeqCst);
+            let path = format!("{path}{id}");
+            let answer =
+                if path.contains("keys") { world.delete(&path, key).await } else { world.get(&path, key).await };
+            answer.expect_problem(404, "not-found");
+            statements.load(Ordering::SeqCst) - before
+        };
+        // Once to warm up: a new connection sets itself up.
+        cost(never, &umbrella).await;
+        let (foreign, absent) = (cost(there, &umbrella).await, cost(never, &umbrella).await);
+        assert!(foreign > 1, "the proxy counts");
+        assert_eq!(foreign, absent, "{path}");
+    }
+    world.stop().await;
+}
