@@ -2,18 +2,21 @@
 
 use crate::boot;
 use crate::cli::Configured;
-use crate::configuration::administration;
+use crate::configuration::{Administration, administration};
 use crate::failure::{BoxError, Outcome};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{SystemClock, TenantId};
-use unslide_store::{Settings, Store, audit, outbox, tenants};
+use unslide_store::tenants::{self, Limits, State};
+use unslide_store::{Store, audit, erasure, outbox, usage};
 
 /// Tenants that are listed with one question.
 const PAGE: u32 = 500;
+/// Between two looks at an erasing.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The commands on tenants.
 #[derive(Subcommand)]
@@ -21,15 +24,12 @@ pub enum Command {
     /// Make a tenant, and wait until the workers can know it
     Create {
         #[command(flatten)]
-        configured: Configured,
-        /// Its slug: a-z, 0-9 and '-'; never changed
-        tenant: TenantId,
+        one: One,
         /// Its name for people; the slug where absent
         #[arg(long)]
         name: Option<String>,
-        /// Seconds to wait until a builder has announced it
-        #[arg(long, default_value_t = 30)]
-        wait: u64,
+        #[command(flatten)]
+        limits: LimitArguments,
     },
     /// Make a tenant's own input and output topics, which services find by themselves
     Topics {
@@ -43,51 +43,156 @@ pub enum Command {
         #[command(flatten)]
         configured: Configured,
     },
+    /// Show a tenant as JSON: its state, limits and usage, and how far its erasing is
+    Show {
+        #[command(flatten)]
+        configured: Configured,
+        /// Its slug
+        tenant: TenantId,
+    },
+    /// Stop serving a tenant: it can look but not send, and its reports on Kafka wait
+    Suspend(One),
+    /// Serve a suspended tenant again
+    Resume(One),
+    /// Change what a tenant may use; what is not named stays
+    Limits {
+        #[command(flatten)]
+        one: One,
+        #[command(flatten)]
+        limits: LimitArguments,
+    },
+    /// Delete a tenant for good, with everything that it has
+    Delete {
+        #[command(flatten)]
+        configured: Configured,
+        /// Its slug, which is never given again
+        tenant: TenantId,
+        /// Wait until nothing of it is left, and print the proof
+        #[arg(long)]
+        wait: bool,
+        /// Seconds to wait with --wait
+        #[arg(long, default_value_t = 3_600)]
+        at_most: u64,
+    },
+}
+
+/// One tenant, and how long to wait for a change of it to be announced.
+#[derive(Args)]
+pub struct One {
+    #[command(flatten)]
+    configured: Configured,
+    /// Its slug: a-z, 0-9 and '-'; never changed
+    tenant: TenantId,
+    /// Seconds to wait until a builder has announced it
+    #[arg(long, default_value_t = 30)]
+    wait: u64,
+}
+
+/// What a tenant may use; 0 stands for the service's default.
+#[derive(Args, Clone, Copy)]
+pub struct LimitArguments {
+    /// Reports a second
+    #[arg(long, value_name = "NUMBER")]
+    reports_per_second: Option<u32>,
+    /// Bytes of one report
+    #[arg(long, value_name = "BYTES")]
+    report_bytes: Option<u64>,
+    /// Bytes of one symbol upload
+    #[arg(long, value_name = "BYTES")]
+    upload_bytes: Option<u64>,
+    /// Bytes of all stored symbols
+    #[arg(long, value_name = "BYTES")]
+    symbol_bytes: Option<u64>,
+    /// Days that reports are kept
+    #[arg(long, value_name = "DAYS")]
+    retention_days: Option<u32>,
+}
+
+impl LimitArguments {
+    fn over(self, limits: &Limits) -> Limits {
+        Limits {
+            reports_per_second: self.reports_per_second.unwrap_or(limits.reports_per_second),
+            report_bytes: self.report_bytes.unwrap_or(limits.report_bytes),
+            upload_bytes: self.upload_bytes.unwrap_or(limits.upload_bytes),
+            symbol_bytes: self.symbol_bytes.unwrap_or(limits.symbol_bytes),
+            retention_days: self.retention_days.unwrap_or(limits.retention_days),
+        }
+    }
 }
 
 /// Runs a command on tenants.
 pub fn run(command: Command) -> Outcome {
     match command {
-        Command::Create { configured, tenant, name, wait } => {
-            let settings = administration(&configured, false)?.postgres;
-            boot::block_on(create(&settings, &tenant, name.as_deref(), Duration::from_secs(wait)))
-        }
+        Command::Create { one, name, limits } => with(&one.configured, async |store, administration| {
+            let kafka = administration.kafka;
+            if kafka.tenant_topics && !exists(&store, &one.tenant).await? {
+                // Before the tenant is there: one that is there can be sent to.
+                unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant).await?;
+            }
+            let limits = limits.over(&Limits::default());
+            let announcement = make(&store, &one.tenant, name.as_deref(), &limits).await?;
+            let announcement =
+                announcement.ok_or_else(|| format!("the tenant {} exists already", one.tenant))?;
+            println!("{}", one.tenant);
+            announced(&store, &one, announcement).await
+        }),
         Command::Topics { configured, tenant } => {
             let settings = administration(&configured, true)?.kafka;
             boot::block_on(topics(&settings, &tenant))
         }
-        Command::List { configured } => {
-            let settings = administration(&configured, false)?.postgres;
-            boot::block_on(list(&settings))
+        Command::List { configured } => with(&configured, async |store, _| list(&store).await),
+        Command::Show { configured, tenant } => {
+            with(&configured, async |store, _| show(&store, &tenant).await)
         }
+        Command::Suspend(one) => change(&one, |tenant| tenant.state = State::Suspended),
+        Command::Resume(one) => change(&one, |tenant| tenant.state = State::Active),
+        Command::Limits { one, limits } => change(&one, |tenant| tenant.limits = limits.over(&tenant.limits)),
+        Command::Delete { configured, tenant, wait, at_most } => with(&configured, async |store, _| {
+            delete(&store, &tenant, wait.then_some(Duration::from_secs(at_most))).await
+        }),
     }
 }
 
-async fn create(settings: &Settings, tenant: &TenantId, name: Option<&str>, wait: Duration) -> Outcome {
-    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
-    let Some(announcement) = make(&store, tenant, name).await? else {
-        return Err(format!("the tenant {tenant} exists already").into());
-    };
-    println!("{tenant}");
-    if outbox::wait_sent(&store, tenant, announcement, wait).await? {
+fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
+    let administration = administration(configured, false)?;
+    boot::block_on(async {
+        let store = Store::connect(&administration.postgres, Arc::new(SystemClock)).await?;
+        work(store, administration).await
+    })
+}
+
+async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
+    if outbox::wait_sent(store, &one.tenant, announcement, Duration::from_secs(one.wait)).await? {
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!(
-        "unslide: the tenant is made, but no builder has announced it to the workers within {} s; \
-         its reports are refused until one runs",
-        wait.as_secs()
+        "unslide: it is done, but no builder has announced it to the workers within {} s; they go on with what \
+         they know until one runs",
+        one.wait
     );
     Ok(ExitCode::FAILURE)
+}
+
+async fn exists(store: &Store, tenant: &TenantId) -> Result<bool, BoxError> {
+    let mut tx = store.tenant(tenant).await?;
+    let found = tenants::get(&mut tx).await?.is_some();
+    tx.rollback().await?;
+    Ok(found)
 }
 
 /// Makes a tenant. Gives the number of its announcement; `None` where it exists already.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn make(store: &Store, tenant: &TenantId, name: Option<&str>) -> Result<Option<i64>, BoxError> {
+pub async fn make(
+    store: &Store,
+    tenant: &TenantId,
+    name: Option<&str>,
+    limits: &Limits,
+) -> Result<Option<i64>, BoxError> {
     let mut tx = store.tenant(tenant).await?;
     let name = name.unwrap_or(tenant.as_str());
-    let Some((_, announcement)) = tenants::create(&mut tx, name, &tenants::Limits::default()).await? else {
+    let Some((_, announcement)) = tenants::create(&mut tx, name, limits).await? else {
         return Ok(None);
     };
     audit::append(&mut tx, "command line", "tenant.create", tenant.as_str(), &json!({})).await?;
@@ -105,11 +210,98 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
     Ok(ExitCode::SUCCESS)
 }
 
-async fn list(settings: &Settings) -> Outcome {
-    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
+    with(&one.configured, async |store, _| {
+        let mut tx = store.tenant(&one.tenant).await?;
+        let mut tenant = known(tenants::lock(&mut tx).await?, &one.tenant)?;
+        if tenant.state == State::Deleted {
+            return Err(format!("the tenant {} was deleted, which is for good", one.tenant).into());
+        }
+        change(&mut tenant);
+        let changed = tenants::change(&mut tx, &tenant.name, tenant.state, &tenant.limits).await?;
+        let (changed, announcement) = changed.ok_or("the tenant was deleted")?;
+        let detail = json!({ "version": changed.version, "state": changed.state, "limits": changed.limits });
+        audit::append(&mut tx, "command line", "tenant.change", one.tenant.as_str(), &detail).await?;
+        tx.commit().await?;
+        println!("{}\t{}", changed.id, changed.state.as_str());
+        announced(&store, one, announcement).await
+    })
+}
+
+fn known(tenant: Option<tenants::Tenant>, slug: &TenantId) -> Result<tenants::Tenant, BoxError> {
+    tenant.ok_or_else(|| format!("there is no tenant {slug}").into())
+}
+
+async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {
+    let mut tx = store.tenant(slug).await?;
+    let Some((tenant, announcement)) = erasure::begin(&mut tx).await? else {
+        return Err(format!("there is no tenant {slug}").into());
+    };
+    if announcement.is_some() {
+        audit::append(&mut tx, "command line", "tenant.delete", slug.as_str(), &json!({})).await?;
+    }
+    tx.commit().await?;
+    println!("{}\t{}", tenant.id, tenant.state.as_str());
+    let Some(wait) = wait else { return Ok(ExitCode::SUCCESS) };
+    let end = tokio::time::Instant::now() + wait;
+    loop {
+        let mut tx = store.tenant(slug).await?;
+        let erasure = erasure::get(&mut tx).await?.ok_or("nobody has noted the deletion")?;
+        tx.rollback().await?;
+        let rows: u64 = erasure.removed.values().sum();
+        if erasure.finished_at.is_some() {
+            for (table, rows) in &erasure.removed {
+                println!("{table}\t{rows} rows removed");
+            }
+            println!("object storage\t{} objects removed, {} bytes", erasure.objects, erasure.object_bytes);
+            let left: u64 = erasure.remaining.iter().flat_map(|left| left.values()).sum();
+            println!("left\t{left}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        if tokio::time::Instant::now() >= end {
+            eprintln!(
+                "unslide: the tenant is deleted, but not everything that it had is removed within {} s ({rows} rows and \
+                 {} objects are); a builder goes on with it",
+                wait.as_secs(),
+                erasure.objects
+            );
+            return Ok(ExitCode::FAILURE);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn show(store: &Store, slug: &TenantId) -> Outcome {
+    let mut tx = store.tenant(slug).await?;
+    let tenant = known(tenants::get(&mut tx).await?, slug)?;
+    let used = usage::get(&mut tx).await?;
+    let erasure = erasure::get(&mut tx).await?;
+    tx.rollback().await?;
+    let erasure = erasure.map(|e| {
+        json!({
+            "requested_at": e.requested_at.to_string(), "removed": e.removed, "objects": e.objects,
+            "object_bytes": e.object_bytes, "remaining": e.remaining,
+            "finished_at": e.finished_at.map(|at| at.to_string()), "swept_at": e.swept_at.map(|at| at.to_string()),
+        })
+    });
+    let shown = json!({
+        "id": tenant.id.as_str(), "name": tenant.name, "state": tenant.state, "limits": tenant.limits,
+        "version": tenant.version, "created_at": tenant.created_at.to_string(),
+        "updated_at": tenant.updated_at.to_string(),
+        "usage": {
+            "symbol_bytes": used.symbol_bytes, "pending_bytes": used.pending_bytes, "objects": used.objects,
+            "reports": used.reports, "keys": used.keys,
+        },
+        "erasure": erasure,
+    });
+    println!("{}", serde_json::to_string_pretty(&shown)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(store: &Store) -> Outcome {
     let mut after = None;
     loop {
-        let page = tenants::list(&store, after.as_ref(), PAGE).await?;
+        let page = tenants::list(store, after.as_ref(), PAGE).await?;
         for tenant in &page {
             println!("{}\t{}\t{}", tenant.id, tenant.state.as_str(), tenant.name);
         }
