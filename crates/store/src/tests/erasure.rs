@@ -40,7 +40,7 @@ async fn delete(database: &Database) {
 
 async fn lease(database: &Database) -> Option<Lease> {
     let leased = jobs::lease(&database.store, &Kind::ALL, "builder", Duration::MINUTE, 1).await.unwrap();
-    leased.into_iter().find(|job| job.tenant == acme())
+    leased.into_iter().find(|job| job.owner.tenant() == Some(&acme()))
 }
 
 /// Erases rows until none is left that may go now.
@@ -292,7 +292,7 @@ async fn nothing_is_asked_for_a_deleted_tenant() {
     // Its keys are refused at once, before anything is erased.
     let sent = outbox::Relay::acquire(&database.store).await.unwrap().unwrap().next(100).await.unwrap();
     assert!(matches!(
-        &sent.iter().rfind(|u| u.tenant == acme()).unwrap().message,
+        &sent.iter().rfind(|u| u.owner.tenant() == Some(&acme())).unwrap().message,
         outbox::Message::TenantConfig { state: State::Deleted, version: 2, .. }
     ));
 }
