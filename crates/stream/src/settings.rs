@@ -362,7 +362,9 @@ impl Settings {
             .set("acks", "all")
             .set("compression.type", "lz4")
             .set("linger.ms", "2")
-            .set("message.max.bytes", (self.max_output_bytes() + COPY_ROOM).to_string())
+            // The brokers' limits are on what is compressed, so a record that they gave may be larger
+            // than any of them, and its dead letter has to be written all the same.
+            .set("message.max.bytes", "1000000000")
             .set("queue.buffering.max.kbytes", (self.budget.produced >> 10).to_string())
             .set("reconnect.backoff.max.ms", "2000");
         config

@@ -6,12 +6,13 @@ use super::engine::Engine;
 use super::slots::Ready;
 use super::transaction::Fault;
 use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
-use crate::record::Record;
+use crate::record::{OutRecord, Record};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_proto::headers;
 
 /// Aborts of one batch after which the producer is made anew.
 const ABORTS: u32 = 10;
@@ -172,11 +173,22 @@ impl<P: Processor> Engine<P> {
     /// The broker refuses outputs of `refused`: finds the record that they belong to and ends its way.
     fn narrow_down(&mut self, mut ready: Ready, items: &[usize], refused: &BTreeSet<usize>, detail: String) {
         if ready.held.len() == 1 {
-            if ready.replaced || refused.iter().all(|item| *item >= ready.held.len()) {
+            if ready.bare || refused.iter().all(|item| *item >= ready.held.len()) {
                 let why = format!("Kafka refuses what this lane writes itself: {detail}");
                 tracing::error!("the lane pauses: {why}");
                 self.paused = Some(why);
                 return self.wait(ready, Duration::from_secs(5));
+            }
+            if ready.replaced {
+                tracing::error!("Kafka refuses the dead letter too, and gets it without the bytes: {detail}");
+                ready
+                    .done
+                    .iter_mut()
+                    .flat_map(|done| &mut done.outputs)
+                    .for_each(|output| bare(output, &detail));
+                ready.bare = true;
+                self.ready.push_front(ready);
+                return;
             }
             let record = &ready.held[0].record;
             tracing::error!("Kafka refuses the outputs of {:?} for good: {detail}", record.at);
@@ -205,4 +217,14 @@ impl<P: Processor> Engine<P> {
         self.ready.push_front(back);
         self.ready.push_front(front);
     }
+}
+
+/// Leaves of an output what no broker can refuse: a record that came well compressed may be too large
+/// for every topic once it is not, and must not stop its partition. The record that the letter's
+/// headers name still has the bytes.
+fn bare(output: &mut OutRecord, why: &str) {
+    let bytes = output.value.take().map_or(0, |value| value.len());
+    output.key = None;
+    let detail = format!("{why}; the record's {bytes} bytes stay where they are, in the source topic");
+    output.headers.set(headers::DETAIL, detail);
 }

@@ -73,13 +73,15 @@ pub(super) struct Ready {
     pub aborted: u32,
     /// Its outputs were refused once and replaced already.
     pub replaced: bool,
+    /// What replaced them was refused as well and is written without its bytes now.
+    pub bare: bool,
     /// When the next transaction may begin.
     pub not_before: Option<Instant>,
 }
 
 impl Ready {
     pub(super) fn new(held: Vec<Held>, done: Vec<Done>) -> Ready {
-        Ready { held, done, aborted: 0, replaced: false, not_before: None }
+        Ready { held, done, aborted: 0, replaced: false, bare: false, not_before: None }
     }
 
     pub(super) fn bytes(&self) -> usize {
