@@ -47,15 +47,18 @@ impl Row {
 }
 
 /// Makes the keys that are not there yet and locks all, in the order of `wanted`, which is sorted
-/// by id and hash and names each pair once. Where an id comes with other bytes than before, both
+/// by id, has those of one id in the order of the log, and names each pair once: variants get the
+/// same numbers however the log is cut into batches. Where an id comes with other bytes than before, both
 /// reports are kept, the later one as the next variant, and all of that id are flagged.
 pub(super) async fn lock(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
 ) -> Result<Vec<KeyRow>> {
-    let ids: Vec<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
-    let hashes: Vec<Vec<u8>> = wanted.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
-    let times: Vec<OffsetDateTime> = wanted.iter().map(|(.., at)| *at).collect();
+    let mut first_of_id = wanted.to_vec();
+    first_of_id.dedup_by_key(|(id, ..)| *id);
+    let ids: Vec<Uuid> = first_of_id.iter().map(|(id, ..)| id.uuid()).collect();
+    let hashes: Vec<Vec<u8>> = first_of_id.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
+    let times: Vec<OffsetDateTime> = first_of_id.iter().map(|(.., at)| *at).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)

@@ -201,6 +201,8 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     }
     // Before any row, so that it is never waited for by one whom others wait for.
     wakes::system::hold_publishers(tx).await?;
+    let mut groups: Vec<((ReportId, ContentHash), Vec<usize>)> = groups.into_iter().collect();
+    groups.sort_by_key(|((id, _), places)| (*id, places[0]));
     let wanted: Vec<_> =
         groups.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
     let keys = keys::lock(tx, &wanted).await?;
@@ -208,7 +210,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     let mut stored = vec![duplicate; arrivals.len()];
     let mut changes = Vec::new();
     let mut remembered = Vec::new();
-    for (key, places) in keys.into_iter().zip(groups.into_values()) {
+    for (key, (_, places)) in keys.into_iter().zip(groups) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         let mut latest = key.latest_revision;
         let mut last: Option<usize> = None;

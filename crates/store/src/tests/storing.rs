@@ -51,6 +51,25 @@ async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_
 }
 
 #[tokio::test]
+async fn variants_are_numbered_in_the_order_of_the_log_however_it_is_cut_into_batches() {
+    let mut others = [arrival(1), arrival(1), arrival(1)];
+    // Neither the hashes nor the times of arrival are in the order of the log.
+    for (other, (hash, minutes)) in others.iter_mut().zip([(80, 9), (20, 5), (50, 1)]) {
+        other.content_hash = ContentHash([hash; 32]);
+        other.received_at += Duration::minutes(minutes);
+    }
+    let whole = Database::new().await;
+    let at_once = whole.store(&others).await;
+    assert_eq!(at_once.iter().map(|s| s.variant).collect::<Vec<_>>(), [0, 1, 2]);
+    let cut = Database::new().await;
+    for (place, other) in others.iter().enumerate() {
+        let stored = cut.store(std::slice::from_ref(other)).await;
+        assert_eq!(stored[0].variant as usize, place);
+    }
+    assert_eq!(cut.dump().await, whole.dump().await);
+}
+
+#[tokio::test]
 async fn other_bytes_under_the_same_id_are_kept_apart_and_flagged() {
     let database = Database::new().await;
     let mut other = arrival(1);
