@@ -46,11 +46,17 @@ logger.srv.level=info
 /// A running broker.
 pub(crate) struct Kafka {
     pub(crate) child: Child,
+    pub(crate) listen: SocketAddr,
     pub(crate) bootstrap: SocketAddr,
 }
 
 /// Starts the broker on `data/kafka`, formatting that first where it is new.
-pub(crate) fn start(jars: &Path, data: &Path, listen: Option<SocketAddr>) -> Result<Kafka, Error> {
+pub(crate) fn start(
+    jars: &Path,
+    data: &Path,
+    listen: Option<SocketAddr>,
+    advertise: Option<SocketAddr>,
+) -> Result<Kafka, Error> {
     let folder = data.join("kafka");
     private_folder(&folder)?;
     let pid_file = folder.join("kafka.pid");
@@ -59,7 +65,8 @@ pub(crate) fn start(jars: &Path, data: &Path, listen: Option<SocketAddr>) -> Res
     }
     let listen = free_port(listen, &folder.join("port"))?;
     let controller = free_port(None, &folder.join("controller-port"))?;
-    write(&folder.join("server.properties"), &properties(listen, controller))?;
+    let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
+    write(&folder.join("server.properties"), &properties(listen, bootstrap, controller))?;
     write(&folder.join("log4j2.properties"), LOG4J)?;
     let java = java();
     let mut arguments: Vec<OsString> = JVM.iter().map(OsString::from).collect();
@@ -94,7 +101,7 @@ pub(crate) fn start(jars: &Path, data: &Path, listen: Option<SocketAddr>) -> Res
     write(&pid_file, &child.id().to_string())?;
     let started = || fs::read_to_string(&log).is_ok_and(|text| text.contains(STARTED));
     child.wait_ready(LONGEST_START, started)?;
-    Ok(Kafka { child, bootstrap: advertised(listen) })
+    Ok(Kafka { child, listen, bootstrap })
 }
 
 impl Kafka {
@@ -131,8 +138,7 @@ fn advertised(listen: SocketAddr) -> SocketAddr {
 }
 
 /// Paths are relative to the broker's working folder: no path can break the file's syntax.
-fn properties(listen: SocketAddr, controller: SocketAddr) -> String {
-    let advertised = advertised(listen);
+fn properties(listen: SocketAddr, advertised: SocketAddr, controller: SocketAddr) -> String {
     format!(
         "\
 process.roles=broker,controller

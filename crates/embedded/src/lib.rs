@@ -22,4 +22,4 @@ pub use fetch::{Distribution, Progress, fetch};
 pub use random::random_text;
 #[cfg(feature = "s3")]
 pub use s3::{Credentials, S3Endpoint};
-pub use servers::{Options, Servers};
+pub use servers::{Options, Server, Servers};

@@ -37,6 +37,7 @@ pub(crate) struct Postgres {
     pub(crate) child: Child,
     /// A connection URL of the superuser, with its password.
     pub(crate) url: String,
+    pub(crate) port: u16,
 }
 
 /// Starts the server of a data folder, making its database first where that is new.
@@ -100,7 +101,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
         }
     };
     let url = format!("postgres://postgres:{password}@{listen}/postgres");
-    Ok(Postgres { child, url })
+    Ok(Postgres { child, url, port: listen.port() })
 }
 
 /// Makes a new database beside its final place and renames it, so that a half-made one is never used.

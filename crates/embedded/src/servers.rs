@@ -1,5 +1,6 @@
 //! Both servers of one data folder.
 
+use crate::child::Child;
 use crate::error::{At, Error};
 use crate::fetch::{Distribution, Progress, fetch};
 use crate::kafka::{self, Kafka};
@@ -8,6 +9,7 @@ use crate::postgres::{self, Postgres};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How to run the servers.
 #[derive(Clone, Debug, Default)]
@@ -16,16 +18,32 @@ pub struct Options {
     pub data: PathBuf,
     /// Where Kafka listens; port 0 or `None` takes the port of the run before, or a free one.
     pub kafka_listen: Option<SocketAddr>,
+    /// Where Kafka tells its clients to come back to; `None`: where it listens. Another address is
+    /// that of a proxy in front of it.
+    pub kafka_advertised: Option<SocketAddr>,
     /// PostgreSQL's port on the loopback interface; `None` as above.
     pub postgres_port: Option<u16>,
     /// For tests: PostgreSQL does not wait for the disk. A crash of the machine may cost the data.
     pub fast: bool,
 }
 
+/// One of the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Apache Kafka.
+    Kafka,
+    /// PostgreSQL.
+    Postgres,
+}
+
 /// Running servers; dropped, they are stopped.
 pub struct Servers {
-    kafka: Kafka,
-    postgres: Postgres,
+    kafka: Mutex<Kafka>,
+    postgres: Mutex<Postgres>,
+    distribution: Distribution,
+    options: Options,
+    /// The superuser's, from the first start.
+    url: String,
     /// Held as long as the data folder is in use.
     _lock: File,
 }
@@ -37,7 +55,7 @@ impl Servers {
     /// # Errors
     /// [`Error`]; nothing is left running.
     pub fn start(options: &Options, progress: &Progress<'_>) -> Result<Servers, Error> {
-        let Distribution { kafka: jars, postgres: binaries } = fetch(progress)?;
+        let distribution = fetch(progress)?;
         if !options.data.exists() {
             private_folder(&options.data)?;
         }
@@ -48,14 +66,23 @@ impl Servers {
             return Err(Error::InUse(data));
         }
         let (kafka, postgres) = std::thread::scope(|scope| {
-            let postgres =
-                scope.spawn(|| postgres::start(&binaries, &data, options.postgres_port, options.fast));
-            let kafka = kafka::start(&jars, &data, options.kafka_listen);
+            let postgres = scope.spawn(|| {
+                postgres::start(&distribution.postgres, &data, options.postgres_port, options.fast)
+            });
+            let kafka =
+                kafka::start(&distribution.kafka, &data, options.kafka_listen, options.kafka_advertised);
             let lost = |_| Err(Error::Thread(std::io::Error::other("it panicked")));
             (kafka, postgres.join().unwrap_or_else(lost))
         });
         match (kafka, postgres) {
-            (Ok(kafka), Ok(postgres)) => Ok(Servers { kafka, postgres, _lock: lock }),
+            (Ok(kafka), Ok(postgres)) => Ok(Servers {
+                url: postgres.url.clone(),
+                kafka: Mutex::new(kafka),
+                postgres: Mutex::new(postgres),
+                distribution,
+                options: Options { data, ..options.clone() },
+                _lock: lock,
+            }),
             (Ok(kafka), Err(error)) => {
                 kafka.stop();
                 Err(error)
@@ -71,28 +98,64 @@ impl Servers {
     /// Kafka's address for clients.
     #[must_use]
     pub fn kafka_bootstrap(&self) -> String {
-        self.kafka.bootstrap.to_string()
+        locked(&self.kafka).bootstrap.to_string()
+    }
+
+    /// Where Kafka listens.
+    #[must_use]
+    pub fn kafka_listen(&self) -> SocketAddr {
+        locked(&self.kafka).listen
     }
 
     /// The URL of a superuser's connection, with its password.
     #[must_use]
     pub fn postgres_url(&self) -> &str {
-        &self.postgres.url
+        &self.url
     }
 
     /// The process ids of both servers, for measurements.
     #[must_use]
     pub fn process_ids(&self) -> [i32; 2] {
-        [self.kafka.child.id(), self.postgres.child.id()]
+        [locked(&self.kafka).child.id(), locked(&self.postgres).child.id()]
     }
 
     /// Which server has ended by itself, and how; `None` while both run.
     #[must_use]
     pub fn failed(&self) -> Option<String> {
-        let named = [("Apache Kafka", &self.kafka.child), ("PostgreSQL", &self.postgres.child)];
-        named
-            .into_iter()
-            .find_map(|(name, child)| Some(format!("{name} has ended: {}", child.exit_status()?)))
+        let ended = |name, child: &Child| Some(format!("{name} has ended: {}", child.exit_status()?));
+        ended("Apache Kafka", &locked(&self.kafka).child)
+            .or_else(|| ended("PostgreSQL", &locked(&self.postgres).child))
+    }
+
+    /// Ends one server and starts it again on its state and its port, for tests of what its clients
+    /// do then. `sudden`: it is killed, as by a lost machine whose disk is not lost. Blocks until
+    /// the server answers again.
+    ///
+    /// # Errors
+    /// Where it does not start again, or its port was taken meanwhile.
+    pub fn restart(&self, server: Server, sudden: bool) -> Result<(), Error> {
+        let Options { data, kafka_advertised, fast, .. } = &self.options;
+        match server {
+            Server::Kafka => {
+                let mut kafka = locked(&self.kafka);
+                if sudden {
+                    kafka.child.stop(&[])
+                } else {
+                    kafka.stop()
+                }
+                *kafka = kafka::start(&self.distribution.kafka, data, Some(kafka.listen), *kafka_advertised)?;
+            }
+            Server::Postgres => {
+                let mut postgres = locked(&self.postgres);
+                if sudden {
+                    postgres.child.stop(&[])
+                } else {
+                    postgres.stop()
+                }
+                *postgres = postgres::start(&self.distribution.postgres, data, Some(postgres.port), *fast)?;
+            }
+        }
+        Ok(())
     }
 
     /// Stops both servers cleanly, at the same time; kills what does not stop. Blocks up to half a
@@ -117,10 +180,14 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.postgres.stop());
-            self.kafka.stop();
+            scope.spawn(|| locked(&self.postgres).stop());
+            locked(&self.kafka).stop();
         });
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An address to listen on: the wanted one; else the port that is written in `kept`, if it is free;
