@@ -6,7 +6,9 @@
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
 mod core;
+mod fairness;
 mod flow;
+mod guarantee;
 mod input;
 
 fn main() {
@@ -14,5 +16,9 @@ fn main() {
     let input = input::Input::prepare();
     core::print(&input, full);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(flow::print(&input, full));
+    runtime.block_on(async {
+        flow::print(&input, full).await;
+        guarantee::print(&input.report(0), full).await;
+        fairness::print(&input, full).await;
+    });
 }

@@ -1,0 +1,198 @@
+//! What a noisy tenant costs a quiet one on the same partitions, and what a diversion costs.
+
+use crate::input::Input;
+use futures::StreamExt;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Headers, Message};
+use rdkafka::{Offset, TopicPartitionList};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use unslide_testkit::servers;
+use unslide_tests::app::App;
+use unslide_tests::installation::{Installation, TENANT};
+
+/// The tenant that sends a hundred times its share.
+const NOISY: &str = "noisy";
+/// How many times the quiet tenant's rate the noisy one sends.
+const TIMES: u32 = 100;
+/// The reports a second that each tenant may use.
+const LIMIT: u32 = 10;
+const PARTITIONS: u32 = 4;
+const WORKER: &str = "symbolizer";
+
+/// Prints the quiet tenant's latency alone and under the flood, and the cost of a diversion.
+pub async fn print(input: &Input, full: bool) {
+    let reports = if full { 300 } else { 12 };
+    let app = App::fixture("app");
+    let alone = run(&app, reports, false).await;
+    let flooded = run(&app, reports, true).await;
+    println!(
+        "\nA quiet tenant, {LIMIT} reports/s; a noisy one beside it sends {TIMES} times as many and may send as many"
+    );
+    println!("  from the record's arrival at the broker to its answer at a reader of committed records");
+    for (what, run) in [("alone", &alone), ("under the flood", &flooded)] {
+        let [half, most] = [0.5, 0.99].map(|share| run.percentile(share));
+        println!("  {what:<16} p50 {half:>6} ms, p99 {most:>6} ms of {} reports", run.latencies.len());
+    }
+    let ratio = f64::from(flooded.percentile(0.99)) / f64::from(alone.percentile(0.99).max(1));
+    println!("  p99 under the flood against alone: {ratio:.2}x");
+    let (diversion, symbolication) = costs(input, if full { 4_000 } else { 60 }).await;
+    println!(
+        "  worker CPU: a diversion to overflow {diversion:.3} ms, a symbolication {symbolication:.3} ms: {:.1}x",
+        symbolication / diversion
+    );
+}
+
+/// What a run measured.
+struct Run {
+    /// Milliseconds, sorted.
+    latencies: Vec<u32>,
+}
+
+impl Run {
+    fn percentile(&self, share: f64) -> u32 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
+    }
+}
+
+async fn run(app: &App, reports: u32, flood: bool) -> Run {
+    let mut installation = prepare(app).await;
+    // Both are warm before anything counts.
+    let topic = installation.topic("crash.reports");
+    for number in 0..8 {
+        send(&installation, &topic, TENANT, 900_000 + number, app).await;
+    }
+    installation.wait_metric(WORKER, "unslide_symbolizer_records_total{lane=\"live\"", 8.0).await;
+    let output = installation.topic("crash.symbolicated");
+    let reader = reader(&output);
+    let reading = tokio::task::spawn_blocking(move || read(&reader, reports as usize));
+    let gap = Duration::from_secs(1) / LIMIT;
+    for number in 0..reports {
+        let next = tokio::time::Instant::now() + gap;
+        // The flood of this moment is on its way before the quiet tenant's report.
+        let first = number * TIMES;
+        let noise = (first..first + if flood { TIMES } else { 0 })
+            .map(|n| send(&installation, &topic, NOISY, n, app));
+        let quiet = send(&installation, &topic, TENANT, number, app);
+        tokio::join!(futures::future::join_all(noise), quiet);
+        tokio::time::sleep_until(next).await;
+    }
+    let latencies = reading.await.expect("the reader ends");
+    installation.stop().await;
+    Run { latencies }
+}
+
+async fn prepare(app: &App) -> Installation {
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.wait_ready("api").await;
+    for tenant in [NOISY, TENANT] {
+        installation.make_tenant(tenant);
+        let upload = installation.client().upload(app.dsym.clone()).await;
+        assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
+    }
+    let limit = (LIMIT * 2).to_string();
+    installation.start_service(
+        WORKER,
+        "symbolizer",
+        &[("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", &limit)],
+    );
+    installation.wait_ready(WORKER).await;
+    let all = f64::from(PARTITIONS);
+    installation.wait_metric(WORKER, "unslide_symbolizer_partitions{lane=\"live\"", all).await;
+    installation
+}
+
+async fn send(installation: &Installation, topic: &str, tenant: &str, number: u32, app: &App) {
+    produce(installation, topic, tenant, number, &app.report(number).bytes()).await;
+}
+
+async fn produce(installation: &Installation, topic: &str, tenant: &str, number: u32, report: &[u8]) {
+    let partition = i32::try_from(number % PARTITIONS).expect("small");
+    installation.topics.produce(topic, Some(partition), &[("tenant", tenant)], report).await;
+}
+
+fn reader(topic: &str) -> BaseConsumer {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", servers::kafka())
+        .set("group.id", "unslide-bench-reader")
+        .set("isolation.level", "read_committed")
+        .set("fetch.wait.max.ms", "10")
+        .create()
+        .expect("a consumer");
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).expect("metadata");
+    let mut list = TopicPartitionList::new();
+    for partition in metadata.topics()[0].partitions() {
+        list.add_partition_offset(topic, partition.id(), Offset::Beginning).expect("an offset");
+    }
+    consumer.assign(&list).expect("assigned");
+    consumer
+}
+
+/// The milliseconds that each report of the quiet tenant took, sorted.
+fn read(consumer: &BaseConsumer, reports: usize) -> Vec<u32> {
+    let mut latencies = Vec::with_capacity(reports);
+    let begin = Instant::now();
+    while latencies.len() < reports {
+        assert!(begin.elapsed() < Duration::from_secs(600), "{} of {reports} reports came", latencies.len());
+        let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { continue };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+        let header = |name: &str| {
+            let headers = message.headers()?;
+            let found = headers.iter().find(|header| header.key == name)?;
+            std::str::from_utf8(found.value?).ok()
+        };
+        let id = header("report-id").unwrap_or_default();
+        let number: u32 =
+            id.get(id.len().saturating_sub(8)..).and_then(|n| u32::from_str_radix(n, 16).ok()).unwrap_or(0);
+        if header("tenant") == Some(TENANT) && number < 900_000 {
+            let arrived: u128 = header("origin-time").and_then(|time| time.parse().ok()).expect("a time");
+            latencies.push(u32::try_from(now.saturating_sub(arrived)).unwrap_or(u32::MAX));
+        }
+    }
+    latencies.sort_unstable();
+    latencies
+}
+
+/// Milliseconds of the worker's CPU for a diversion, and for a symbolication, of the same reports.
+async fn costs(input: &Input, reports: u32) -> (f64, f64) {
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.wait_ready("api").await;
+    installation.make_tenant(TENANT);
+    installation.client().upload(input.dsym.clone()).await;
+    let topic = installation.topic("crash.reports");
+    let mut costs = Vec::new();
+    // A limit of one a second sends all but a handful to overflow, which then stands still.
+    for (name, limit) in [("symbolizer-answers", "0"), ("symbolizer-diverts", "1")] {
+        let settings = [("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", limit)];
+        installation.start_service(name, "symbolizer", &settings);
+        installation.wait_ready(name).await;
+        let all = f64::from(PARTITIONS);
+        installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"", all).await;
+        let before = installation.process(name).cpu();
+        let numbers = futures::stream::iter(0..reports);
+        let send = async |number| produce(&installation, &topic, TENANT, number, &input.report(number)).await;
+        numbers.map(send).buffer_unordered(500).for_each(|()| async {}).await;
+        let begin = Instant::now();
+        loop {
+            let taken = installation.metric(name, "unslide_symbolizer_records_total{lane=\"live\"").await;
+            if taken.is_some_and(|taken| taken >= f64::from(reports)) {
+                break;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(600), "{taken:?} of {reports} records were taken");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let spent = installation.process(name).cpu() - before;
+        costs.push(spent.as_secs_f64() * 1_000.0 / f64::from(reports));
+        let process = installation.take(name);
+        tokio::task::block_in_place(|| process.terminate(Duration::from_secs(40)));
+    }
+    installation.stop().await;
+    (costs[1], costs[0])
+}
