@@ -5,13 +5,14 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo test servers servers-down bench fuzz release fmt lint prepare clean-cache
+.PHONY: help demo test servers servers-down chaos bench fuzz release fmt lint prepare clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
 	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
+	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
 	@echo 'make bench         the figures of the README'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
@@ -38,6 +39,13 @@ servers:
 
 servers-down:
 	@$(SERVERS) down $(SERVERS_DATA)
+
+chaos:
+	@scripts/setup test
+	@echo '== building'
+	@cargo build --locked --package unslide
+	@UNSLIDE_CHAOS_SEED=$(CHAOS_SEED) UNSLIDE_CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) \
+	  UNSLIDE_CHAOS_REPORTS=$(CHAOS_REPORTS) cargo test --locked --quiet --package unslide-tests --test chaos
 
 bench:
 	@scripts/setup test

@@ -1,7 +1,11 @@
 //! The `unslide` binary of this build, and its processes.
 
-use std::path::PathBuf;
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 /// The binary that was built together with this test.
@@ -20,17 +24,65 @@ pub fn path() -> PathBuf {
     panic!("the unslide binary is not built: run `cargo build -p unslide`, or `make test`");
 }
 
-/// A command of the binary that inherits none of this process's `UNSLIDE_…` variables.
+/// A command of the binary that inherits none of this process's `UNSLIDE_…` variables, and that ends
+/// with this process.
 #[must_use]
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(path());
-    command.args(arguments);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(path()).args(arguments);
+    without_variables(command)
+}
+
+/// As [`command`], with a file system of its own mounted on `folder` that has room for `bytes`. Only
+/// the process itself sees it; another finds it under `/proc/<its id>/root`.
+#[must_use]
+pub fn command_with_disk(arguments: &[&str], folder: &Path, bytes: u64) -> Command {
+    let mut command = Command::new("unshare");
+    // Whoever is not root becomes root of a namespace, to be allowed to mount.
+    command.arg(if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" });
+    let script = r#"mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@""#;
+    command.args(["--", "sh", "-c", script, "sh"]).arg(bytes.to_string()).arg(folder);
+    command.args(["setpriv", "--pdeathsig", "KILL", "--"]).arg(path()).args(arguments);
+    without_variables(command)
+}
+
+/// Whether [`command_with_disk`] is allowed here.
+#[must_use]
+pub fn can_mount() -> bool {
+    let flag = if nix::unistd::geteuid().is_root() { "-m" } else { "-rm" };
+    let tried = Command::new("unshare")
+        .args([flag, "--", "sh", "-c", "mount -t tmpfs -o size=65536 tmpfs /mnt"])
+        .stderr(Stdio::null())
+        .status();
+    tried.is_ok_and(|status| status.success())
+}
+
+fn without_variables(mut command: Command) -> Command {
     for (name, _) in std::env::vars() {
         if name.starts_with("UNSLIDE_") {
             command.env_remove(name);
         }
     }
     command
+}
+
+/// Starts a command on a thread that never ends: the kernel's signal for orphans goes out when the
+/// thread that started them is gone, not the process.
+fn spawn(command: Command) -> Child {
+    type Order = (Command, mpsc::Sender<std::io::Result<Child>>);
+    static SPAWNER: LazyLock<mpsc::Sender<Order>> = LazyLock::new(|| {
+        let (send, orders) = mpsc::channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, answer) in orders {
+                // Whoever does not wait for the answer any more has no use for it.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        send
+    });
+    let (answer, child) = mpsc::channel();
+    SPAWNER.send((command, answer)).expect("the spawner runs");
+    child.recv().expect("the spawner answers").expect("starts")
 }
 
 /// A running process of the binary; killed when dropped, so that a failed test leaves none behind.
@@ -45,17 +97,29 @@ impl Process {
     /// # Panics
     /// Where it cannot be started.
     #[must_use]
-    pub fn start(name: &str, mut command: Command, log: &std::path::Path) -> Process {
+    pub fn start(name: &str, mut command: Command, log: &Path) -> Process {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log file");
         let same = file.try_clone().expect("a log file");
-        let child = command.stdin(Stdio::null()).stdout(file).stderr(same).spawn().expect("starts");
-        Process { child, name: name.to_owned() }
+        command.stdin(Stdio::null()).stdout(file).stderr(same);
+        Process { child: spawn(command), name: name.to_owned() }
     }
 
     /// The process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Sends the process a signal, unless it has ended.
+    ///
+    /// # Panics
+    /// Where it cannot be sent.
+    pub fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).expect("a process id");
+        match kill(Pid::from_raw(id), signal) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => panic!("{}: {signal}: {error}", self.name),
+        }
     }
 
     /// Ends the process at once, as a lost machine would.
@@ -67,23 +131,32 @@ impl Process {
         self.child.wait().expect("ends");
     }
 
+    /// Asks the process to end and waits for it; nothing where it had to be killed after `limit`.
+    ///
+    /// # Panics
+    /// Where it cannot be asked.
+    pub fn end(mut self, limit: Duration) -> Option<ExitStatus> {
+        if self.ended().is_none() {
+            self.signal(Signal::SIGTERM);
+        }
+        let mut waited = Duration::ZERO;
+        while waited < limit {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            waited += Duration::from_millis(50);
+        }
+        None
+    }
+
     /// Asks the process to end and waits for it.
     ///
     /// # Panics
     /// Where it has not ended after `limit`.
-    pub fn terminate(mut self, limit: Duration) -> ExitStatus {
-        let id = i32::try_from(self.child.id()).expect("a process id");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM)
-            .expect("SIGTERM");
-        let mut waited = Duration::ZERO;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("can be asked") {
-                return status;
-            }
-            assert!(waited < limit, "{} has not ended {limit:?} after SIGTERM", self.name);
-            std::thread::sleep(Duration::from_millis(50));
-            waited += Duration::from_millis(50);
-        }
+    pub fn terminate(self, limit: Duration) -> ExitStatus {
+        let name = self.name.clone();
+        self.end(limit).unwrap_or_else(|| panic!("{name} has not ended {limit:?} after SIGTERM"))
     }
 
     /// How the process ended, if it has.

@@ -45,6 +45,21 @@ impl Client {
         (answer.status().as_u16(), answer.text().await.expect("text"))
     }
 
+    /// POSTs bytes, or GETs where there are none; the status and the JSON body, and nothing where no
+    /// whole answer comes within ten seconds.
+    pub async fn attempt(&self, path: &str, body: Option<Vec<u8>>) -> Option<(u16, Value)> {
+        let url = format!("{}{path}", self.url);
+        let request = match body {
+            Some(body) => self.http.post(url).body(body),
+            None => self.http.get(url),
+        };
+        let request = request.bearer_auth(&self.key).timeout(Duration::from_secs(10));
+        let answer = request.send().await.ok()?;
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.ok()?;
+        Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
     /// POSTs bytes; the status and the JSON body.
     ///
     /// # Panics

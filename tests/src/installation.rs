@@ -7,6 +7,8 @@ use crate::topics::Topics;
 use sqlx::{Connection, Executor, PgConnection};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 use unslide_embedded::S3Endpoint;
@@ -14,6 +16,33 @@ use unslide_testkit::servers;
 
 /// The tenant that an installation is made with.
 pub const TENANT: &str = "acme";
+
+/// The servers that an installation lives on.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Kafka's address.
+    pub kafka: String,
+    /// The URL of a superuser of PostgreSQL.
+    pub postgres: String,
+    /// The URL of an S3 endpoint with a bucket [`BUCKET`].
+    pub objects: String,
+    /// What the endpoint's clients sign with: the key's id and its secret.
+    pub object_keys: (String, String),
+}
+
+impl Place {
+    /// The URL of a database on its PostgreSQL, as the superuser.
+    ///
+    /// # Panics
+    /// Where the superuser's URL names no database.
+    #[must_use]
+    pub fn database(&self, name: &str) -> String {
+        format!("{}/{name}", self.postgres.rsplit_once('/').expect("a URL with a database").0)
+    }
+}
+
+/// The bucket of every installation.
+pub const BUCKET: &str = "unslide";
 
 /// An installation. Dropped, its processes are killed and its folder is deleted.
 pub struct Installation {
@@ -26,8 +55,9 @@ pub struct Installation {
     environment: BTreeMap<String, String>,
     prefix: String,
     database: String,
+    place: Place,
     processes: BTreeMap<String, Process>,
-    _s3: S3Endpoint,
+    _s3: Option<S3Endpoint>,
     folder: TempDir,
 }
 
@@ -37,18 +67,44 @@ impl Installation {
     /// # Panics
     /// Where a server is missing or a step fails.
     pub async fn prepare() -> Installation {
+        Installation::prepare_with(&[]).await
+    }
+
+    /// As [`Installation::prepare`], with further settings.
+    ///
+    /// # Panics
+    /// Where a server is missing or a step fails.
+    pub async fn prepare_with(settings: &[(&str, &str)]) -> Installation {
         let folder = tempfile::tempdir().expect("a folder");
+        let objects = folder.path().join("objects");
+        let s3 = S3Endpoint::start(&objects, BUCKET).await.expect("an S3 endpoint");
+        let keys = s3.credentials();
+        let place = Place {
+            kafka: servers::kafka(),
+            postgres: servers::postgres(),
+            objects: s3.url(),
+            object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
+        };
+        let mut installation = Installation::prepare_on(&place, folder, settings).await;
+        installation._s3 = Some(s3);
+        installation
+    }
+
+    /// As [`Installation::prepare`], on servers of one's own and with further settings. The folder
+    /// takes caches and logs.
+    ///
+    /// # Panics
+    /// Where a step fails.
+    pub async fn prepare_on(place: &Place, folder: TempDir, settings: &[(&str, &str)]) -> Installation {
         let name = servers::unique("e2e");
         let database = name.replace('-', "_");
-        let mut admin = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+        let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
         admin.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.expect("a database");
-        let s3 = S3Endpoint::start(&folder.path().join("objects"), "unslide").await.expect("an S3 endpoint");
         let port = free_port();
-        let base = servers::postgres();
-        let url = format!("{}/{database}", base.rsplit_once('/').expect("a URL with a database").0);
-        let environment = BTreeMap::from(
+        let url = place.database(&database);
+        let mut environment = BTreeMap::from(
             [
-                ("UNSLIDE_KAFKA__BOOTSTRAP", servers::kafka()),
+                ("UNSLIDE_KAFKA__BOOTSTRAP", place.kafka.clone()),
                 ("UNSLIDE_KAFKA__TOPIC_PREFIX", format!("{name}.")),
                 ("UNSLIDE_KAFKA__RELAXED", "true".into()),
                 ("UNSLIDE_KAFKA__REPLICATION_FACTOR", "1".into()),
@@ -60,24 +116,26 @@ impl Installation {
                 ("UNSLIDE_KAFKA__PARTITIONS__RESYMBOLICATE", "2".into()),
                 ("UNSLIDE_KAFKA__PARTITIONS__ACCOUNT", "1".into()),
                 ("UNSLIDE_POSTGRES__URL", url),
-                ("UNSLIDE_OBJECTS__ENDPOINT", s3.url()),
-                ("UNSLIDE_OBJECTS__BUCKET", "unslide".into()),
-                ("UNSLIDE_OBJECTS__ACCESS_KEY", s3.credentials().access_key.clone()),
-                ("UNSLIDE_OBJECTS__SECRET_KEY", s3.credentials().secret_key.clone()),
+                ("UNSLIDE_OBJECTS__ENDPOINT", place.objects.clone()),
+                ("UNSLIDE_OBJECTS__BUCKET", BUCKET.into()),
+                ("UNSLIDE_OBJECTS__ACCESS_KEY", place.object_keys.0.clone()),
+                ("UNSLIDE_OBJECTS__SECRET_KEY", place.object_keys.1.clone()),
                 ("UNSLIDE_OBJECTS__PATH_STYLE", "true".into()),
                 ("UNSLIDE_API__LISTEN", format!("127.0.0.1:{port}")),
             ]
             .map(|(key, value)| (key.to_owned(), value)),
         );
+        environment.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         let installation = Installation {
             url: format!("http://127.0.0.1:{port}"),
             key: String::new(),
-            topics: Topics::connect(&servers::kafka()),
+            topics: Topics::connect(&place.kafka),
             environment,
             prefix: format!("{name}."),
             database,
+            place: place.clone(),
             processes: BTreeMap::new(),
-            _s3: s3,
+            _s3: None,
             folder,
         };
         installation.command_succeeds(&["migrate", "--topics"]);
@@ -100,17 +158,18 @@ impl Installation {
         installation
     }
 
-    /// Creates a tenant, and the key that [`Installation::client`] uses. The builder must run: it
-    /// tells the workers of the tenant.
+    /// Creates a tenant and a key, which it returns and which [`Installation::client`] uses from now on. The
+    /// builder must run: it tells the workers of the tenant.
     ///
     /// # Panics
     /// Where the command fails.
-    pub fn make_tenant(&mut self, tenant: &str) {
+    pub fn make_tenant(&mut self, tenant: &str) -> String {
         self.command_succeeds(&["tenant", "create", tenant]);
         let scopes = "symbols:write,symbols:read,reports:write,reports:read";
         let output = self.command_succeeds(&["key", "create", "--tenant", tenant, "--scope", scopes]);
         let key = output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key is printed");
-        self.key = key.to_owned();
+        key.clone_into(&mut self.key);
+        self.key.clone()
     }
 
     /// Runs a command of the binary with this installation's configuration; its standard output.
@@ -129,8 +188,17 @@ impl Installation {
     /// # Panics
     /// Where it cannot be started.
     pub fn command(&self, arguments: &[&str]) -> (i32, String, String) {
+        self.command_with(arguments, &[])
+    }
+
+    /// As [`Installation::command`], with further settings.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn command_with(&self, arguments: &[&str], settings: &[(&str, &str)]) -> (i32, String, String) {
         let done = binary::command(arguments)
             .envs(&self.environment)
+            .envs(settings.iter().copied())
             .env("UNSLIDE_URL", &self.url)
             .env("UNSLIDE_API_KEY", &self.key)
             .output()
@@ -144,8 +212,33 @@ impl Installation {
     /// # Panics
     /// Where it cannot be started.
     pub fn start_service(&mut self, name: &str, service: &str, settings: &[(&str, &str)]) {
-        let cache = self.folder.path().join(format!("cache-{name}"));
-        let mut command = binary::command(&[service]);
+        self.launch(name, service, settings, binary::command(&[service]));
+    }
+
+    /// As [`Installation::start_service`], with a cache folder on a disk of its own of so many bytes.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    pub fn start_service_on_disk(
+        &mut self,
+        name: &str,
+        service: &str,
+        settings: &[(&str, &str)],
+        bytes: u64,
+    ) {
+        let cache = self.cache(name);
+        std::fs::create_dir_all(&cache).expect("a cache folder");
+        self.launch(name, service, settings, binary::command_with_disk(&[service], &cache, bytes));
+    }
+
+    /// The folder of a process's cache.
+    #[must_use]
+    pub fn cache(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("cache-{name}"))
+    }
+
+    fn launch(&mut self, name: &str, service: &str, settings: &[(&str, &str)], mut command: Command) {
+        let cache = self.cache(name);
         command
             .envs(&self.environment)
             .env("UNSLIDE_ADMIN__LISTEN", format!("127.0.0.1:{}", self.admin_port(name)))
@@ -163,7 +256,24 @@ impl Installation {
         self.environment.entry(key).or_insert_with(|| free_port().to_string()).clone()
     }
 
-    fn log(&self, name: &str) -> std::path::PathBuf {
+    /// Its logs, caches and whatever else it keeps in files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Leaves the folder where it is when the installation is dropped.
+    pub fn keep_folder(&mut self) {
+        self.folder.disable_cleanup(true);
+    }
+
+    /// The URL of its database, as the superuser.
+    #[must_use]
+    pub fn database_url(&self) -> String {
+        self.place.database(&self.database)
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.log"))
     }
 
@@ -261,7 +371,7 @@ impl Installation {
             assert!(status.success(), "{name} ended with {status}:\n{}", self.logged(&name));
         }
         self.topics.delete(&self.prefix).await;
-        let mut admin = PgConnection::connect(&servers::postgres()).await.expect("PostgreSQL");
+        let mut admin = PgConnection::connect(&self.place.postgres).await.expect("PostgreSQL");
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
         admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("dropped");
     }

@@ -1,8 +1,11 @@
-//! A whole installation for one test: the built `unslide` binary as separate processes against the
-//! shared Kafka and PostgreSQL and an S3 endpoint of its own, and clients as customers have them.
+//! A whole installation for one test: the built `unslide` binary as separate processes against real
+//! Kafka, PostgreSQL and S3, clients as customers have them, and faults.
 
 pub mod app;
 pub mod binary;
 pub mod client;
+pub mod dice;
 pub mod installation;
+pub mod plan;
+pub mod proxy;
 pub mod topics;

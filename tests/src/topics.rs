@@ -116,6 +116,17 @@ impl Topics {
     /// Where Kafka does not answer.
     #[must_use]
     pub fn read_all(&self, topic: &str) -> Vec<Record> {
+        let mut records = Vec::new();
+        self.scan(topic, |record| records.push(record));
+        records
+    }
+
+    /// Shows every committed record of a topic, from its start to its end as it is now, without
+    /// holding them in memory.
+    ///
+    /// # Panics
+    /// Where Kafka does not answer.
+    pub fn scan(&self, topic: &str, mut see: impl FnMut(Record)) {
         let consumer = self.reader();
         let wait = Duration::from_secs(20);
         let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
@@ -127,10 +138,9 @@ impl Topics {
         }
         consumer.assign(&list).expect("assigned");
         let mut open = partitions.len();
-        let mut records = Vec::new();
         while open > 0 {
             match consumer.poll(wait) {
-                Some(Ok(message)) => records.push(Record {
+                Some(Ok(message)) => see(Record {
                     partition: message.partition(),
                     offset: message.offset(),
                     key: message.key().map(|k| String::from_utf8_lossy(k).into_owned()),
@@ -142,7 +152,59 @@ impl Topics {
                 None => panic!("reading {topic}: nothing for {wait:?}"),
             }
         }
-        records
+    }
+
+    /// How many committed records of a topic a consumer group has not taken yet. Offsets alone do not
+    /// say it: the marks of transactions take some.
+    ///
+    /// # Errors
+    /// Where Kafka does not answer.
+    pub fn unread(&self, group: &str, topic: &str) -> Result<usize, KafkaError> {
+        let wait = Duration::from_secs(10);
+        let asker: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .create()?;
+        let metadata = asker.fetch_metadata(Some(topic), wait)?;
+        let mut list = TopicPartitionList::new();
+        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+            list.add_partition(topic, partition.id());
+        }
+        let mut next = BTreeMap::new();
+        for held in asker.committed_offsets(list, wait)?.elements() {
+            let Offset::Offset(offset) = held.offset() else { continue };
+            next.insert(held.partition(), offset);
+        }
+        self.after(topic, &next)
+    }
+
+    /// How many committed records of a topic lie at these offsets or behind them; of a partition
+    /// that is not named all count.
+    ///
+    /// # Errors
+    /// Where Kafka does not answer.
+    pub fn after(&self, topic: &str, next: &BTreeMap<i32, i64>) -> Result<usize, KafkaError> {
+        let consumer = self.reader();
+        let wait = Duration::from_secs(10);
+        let metadata = consumer.fetch_metadata(Some(topic), wait)?;
+        let mut list = TopicPartitionList::new();
+        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+            let start = next.get(&partition.id()).map_or(Offset::Beginning, |next| Offset::Offset(*next));
+            list.add_partition_offset(topic, partition.id(), start)?;
+        }
+        let mut open = list.count();
+        consumer.assign(&list)?;
+        let mut records = 0;
+        while open > 0 {
+            match consumer.poll(wait) {
+                Some(Ok(_)) => records += 1,
+                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(error)) => return Err(error),
+                None => return Err(KafkaError::Canceled),
+            }
+        }
+        Ok(records)
     }
 
     /// Reads a topic again and again until `done` says yes, and returns what it held then.

@@ -1,0 +1,269 @@
+//! A TCP proxy in front of a server, which makes the network between it and its clients bad.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, watch};
+
+/// What becomes of connections. The last four are for HTTP alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// They are passed on as they are.
+    Fair,
+    /// They are refused.
+    Refused,
+    /// Each piece of an answer comes this much later.
+    Slow(Duration),
+    /// Requests are answered with an internal error.
+    Errors,
+    /// One of three answers ends in the middle.
+    Truncated,
+    /// A byte of one of three bodies is another one.
+    Corrupt,
+}
+
+struct State {
+    upstream: std::sync::Mutex<SocketAddr>,
+    weather: watch::Sender<Weather>,
+    /// Counts up with every cut.
+    cuts: watch::Sender<u64>,
+    pieces: AtomicU64,
+}
+
+/// A running proxy. Dropped with its runtime.
+#[derive(Clone)]
+pub struct Proxy {
+    address: SocketAddr,
+    state: Arc<State>,
+}
+
+/// How much is passed on at once.
+const PIECE: usize = 16 << 10;
+const FAILURE: &str =
+    "<?xml version=\"1.0\"?><Error><Code>InternalError</Code><Message>chaos</Message></Error>";
+
+impl Proxy {
+    /// Listens on a free port of the loopback interface. Nothing is passed on before
+    /// [`Proxy::forward_to`].
+    ///
+    /// # Panics
+    /// Where there is no port.
+    pub async fn start() -> Proxy {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let state = Arc::new(State {
+            upstream: std::sync::Mutex::new(address),
+            weather: watch::Sender::new(Weather::Refused),
+            cuts: watch::Sender::new(0),
+            pieces: AtomicU64::new(0),
+        });
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((client, _)) => drop(tokio::spawn(serve(client, Arc::clone(&shared)))),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            }
+        });
+        Proxy { address, state }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Passes connections on to a server from now on, in fair weather.
+    ///
+    /// # Panics
+    /// Where a thread panicked while it held the address.
+    pub fn forward_to(&self, upstream: SocketAddr) {
+        *self.state.upstream.lock().expect("not poisoned") = upstream;
+        self.set(Weather::Fair);
+    }
+
+    /// Changes the weather, also for connections that are open.
+    pub fn set(&self, weather: Weather) {
+        self.state.weather.send_replace(weather);
+        if weather == Weather::Refused {
+            self.cut();
+        }
+    }
+
+    /// Ends every connection at once, with a reset.
+    pub fn cut(&self) {
+        self.state.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+async fn serve(client: TcpStream, state: Arc<State>) {
+    let mut cuts = state.cuts.subscribe();
+    let upstream = *state.upstream.lock().expect("not poisoned");
+    if *state.weather.borrow() == Weather::Refused {
+        return;
+    }
+    // A server that is stopped in the middle takes no connections.
+    let Ok(server) = TcpStream::connect(upstream).await else { return };
+    for socket in [&client, &server] {
+        let _ = socket.set_nodelay(true);
+    }
+    // The proxy's end of a connection has nothing of its own to say: when it is dropped, the other
+    // side is to learn that at once.
+    let _ = client.set_zero_linger();
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let to_client = Arc::new(Mutex::new(to_client));
+    let up = requests(from_client, to_server, Arc::clone(&to_client), &state);
+    let down = answers(from_server, to_client, &state);
+    tokio::select! {
+        _ = async { tokio::try_join!(up, down) } => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+/// Passes requests on. `Err` ends the connection in both directions.
+async fn requests(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    client: Arc<Mutex<OwnedWriteHalf>>,
+    state: &State,
+) -> Result<(), ()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let length = from.read(&mut piece).await.map_err(drop)?;
+        if length == 0 {
+            return to.shutdown().await.map_err(drop);
+        }
+        if *state.weather.borrow() == Weather::Errors {
+            let head =
+                "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/xml\r\nconnection: close";
+            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{FAILURE}", FAILURE.len());
+            let mut client = client.lock().await;
+            client.write_all(answer.as_bytes()).await.map_err(drop)?;
+            // What the client still sends would turn its answer into a reset.
+            let drain = async { while matches!(from.read(&mut piece).await, Ok(1..)) {} };
+            let _ = tokio::time::timeout(Duration::from_millis(300), drain).await;
+            return Err(());
+        }
+        to.write_all(&piece[..length]).await.map_err(drop)?;
+    }
+}
+
+/// Passes answers on. `Err` ends the connection in both directions.
+async fn answers(mut from: OwnedReadHalf, to: Arc<Mutex<OwnedWriteHalf>>, state: &State) -> Result<(), ()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let length = from.read(&mut piece).await.map_err(drop)?;
+        if length == 0 {
+            return to.lock().await.shutdown().await.map_err(drop);
+        }
+        let weather = *state.weather.borrow();
+        let piece = &mut piece[..length];
+        let body = match piece.windows(4).position(|four| four == b"\r\n\r\n") {
+            Some(end) if piece.starts_with(b"HTTP/1.1 ") => end + 4,
+            _ => 0,
+        };
+        match weather {
+            Weather::Fair | Weather::Refused | Weather::Errors => {}
+            Weather::Slow(time) => tokio::time::sleep(time).await,
+            Weather::Truncated | Weather::Corrupt => {
+                let third = state.pieces.fetch_add(1, Ordering::Relaxed) % 3 == 0;
+                if third && body < length {
+                    let middle = body + (length - body) / 2;
+                    if weather == Weather::Truncated {
+                        let mut to = to.lock().await;
+                        to.write_all(&piece[..middle]).await.map_err(drop)?;
+                        return Err(());
+                    }
+                    piece[middle] ^= 0x20;
+                }
+            }
+        }
+        to.lock().await.write_all(piece).await.map_err(drop)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that answers each request of one line with a fixed text, and a proxy before it.
+    async fn world() -> Proxy {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = Proxy::start().await;
+        proxy.forward_to(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut request = [0; 64];
+                    while matches!(socket.read(&mut request).await, Ok(1..)) {
+                        let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nabcdef").await;
+                    }
+                });
+            }
+        });
+        proxy
+    }
+
+    /// What the client gets for a request until the answer is whole or the connection ends.
+    async fn ask(socket: &mut TcpStream) -> String {
+        let mut all = Vec::new();
+        let mut piece = [0; 512];
+        if socket.write_all(b"GET /\r\n").await.is_err() {
+            return String::new();
+        }
+        while let Ok(length @ 1..) = socket.read(&mut piece).await {
+            all.extend_from_slice(&piece[..length]);
+            let text = String::from_utf8_lossy(&all);
+            if text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() == 6) {
+                break;
+            }
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    fn body(answer: &str) -> &str {
+        answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+
+    #[tokio::test]
+    async fn each_weather_is_what_it_says() {
+        let proxy = world().await;
+        let connect = || TcpStream::connect(proxy.address());
+        let mut open = connect().await.unwrap();
+        assert_eq!(body(&ask(&mut open).await), "abcdef");
+
+        proxy.set(Weather::Corrupt);
+        let mut bodies = Vec::new();
+        for _ in 0..6 {
+            bodies.push(body(&ask(&mut open).await).to_owned());
+        }
+        assert_eq!(bodies.iter().filter(|b| *b != "abcdef").count(), 2, "{bodies:?}");
+
+        proxy.set(Weather::Truncated);
+        let mut short = 0;
+        for _ in 0..6 {
+            short += usize::from(body(&ask(&mut connect().await.unwrap()).await).len() == 3);
+        }
+        assert_eq!(short, 2);
+
+        proxy.set(Weather::Errors);
+        assert!(ask(&mut connect().await.unwrap()).await.starts_with("HTTP/1.1 500"));
+
+        proxy.set(Weather::Slow(Duration::from_millis(1)));
+        assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");
+        proxy.cut();
+        assert_eq!(ask(&mut open).await, "");
+
+        proxy.set(Weather::Refused);
+        assert_eq!(ask(&mut connect().await.unwrap()).await, "");
+        proxy.set(Weather::Fair);
+        assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");
+    }
+}

@@ -1,0 +1,179 @@
+//! Faults from a seed while reports flow: nothing is lost, nothing is doubled, and the store is what
+//! a replay of the topics makes.
+//!
+//! `UNSLIDE_CHAOS_SEED`, `UNSLIDE_CHAOS_SECONDS` and `UNSLIDE_CHAOS_REPORTS` say what to do; without
+//! them it is a short run from a new seed.
+
+#![expect(clippy::print_stdout, reason = "a program for a person to read")]
+
+mod account;
+mod drain;
+mod faults;
+mod load;
+mod objects;
+mod replay;
+mod uploads;
+mod verdict;
+mod world;
+
+use futures::FutureExt;
+use load::{Apps, TENANTS};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_tests::app::App;
+use unslide_tests::client::Client;
+use unslide_tests::dice::Dice;
+use unslide_tests::plan::{Scale, plan};
+use unslide_tests::proxy::Weather;
+use world::World;
+
+const SYMBOLIZERS: usize = 3;
+const INDEXERS: usize = 2;
+
+/// What to do.
+struct Settings {
+    seed: u64,
+    length: Duration,
+    reports: usize,
+    /// How long everything may take to come to rest.
+    rest: Duration,
+}
+
+impl Settings {
+    fn read() -> Settings {
+        let number = |name: &str| {
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+            Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
+        };
+        let seed = || std::collections::hash_map::RandomState::new().build_hasher().finish() >> 32;
+        let seconds = number("UNSLIDE_CHAOS_SECONDS").unwrap_or(30);
+        // So many that two cores have time for everything else as well.
+        let reports = number("UNSLIDE_CHAOS_REPORTS").unwrap_or(seconds * 70);
+        Settings {
+            seed: number("UNSLIDE_CHAOS_SEED").unwrap_or_else(seed),
+            length: Duration::from_secs(seconds),
+            reports: usize::try_from(reports).expect("a count"),
+            rest: Duration::from_secs(number("UNSLIDE_CHAOS_REST").unwrap_or(900)),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, folder] = arguments.as_slice()
+        && command == objects::COMMAND
+    {
+        objects::serve(Path::new(folder));
+        return ExitCode::SUCCESS;
+    }
+    // As a test runner asks: for a list of tests, or for those with a name.
+    let mut names = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
+    let listed = arguments.iter().any(|argument| argument == "--list");
+    if listed || (names.peek().is_some() && !names.any(|name| "chaos".contains(name.as_str()))) {
+        return ExitCode::SUCCESS;
+    }
+    let settings = Settings::read();
+    let (seed, seconds, reports) = (settings.seed, settings.length.as_secs(), settings.reports);
+    let rerun = format!("make chaos CHAOS_SEED={seed} CHAOS_SECONDS={seconds} CHAOS_REPORTS={reports}");
+    println!(
+        "chaos with seed {seed}: {reports} records in {seconds} s, {SYMBOLIZERS} symbolizers, {INDEXERS} indexers"
+    );
+    let mut folder = tempfile::Builder::new().prefix("unslide-chaos-").tempdir().expect("a folder");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let place = folder.path().to_path_buf();
+    let ran = runtime.block_on(async {
+        tokio::select! {
+            // A panic of any part ends the run and still shows what led to it.
+            ran = std::panic::AssertUnwindSafe(run(&settings, &place)).catch_unwind() => {
+                ran.unwrap_or_else(|_| Err("a step panicked, see above".to_owned()))
+            }
+            () = stopped() => Err("it was told to stop".to_owned()),
+        }
+    });
+    // Every task and with it every process and server ends here.
+    runtime.shutdown_timeout(Duration::from_secs(30));
+    match ran {
+        Ok(()) => {
+            println!("all is well; again with: {rerun}");
+            let _ = unslide_embedded::Servers::delete(&folder.path().join("servers"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            folder.disable_cleanup(true);
+            println!("\nFAILED: {why}\n\nlogs, data:  {}\nagain with:  {rerun}", folder.path().display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt()).expect("a signal");
+    let mut terminate = signal(SignalKind::terminate()).expect("a signal");
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+async fn run(settings: &Settings, folder: &Path) -> Result<(), String> {
+    let mut dice = Dice::new(settings.seed);
+    let scale = Scale { symbolizers: SYMBOLIZERS, indexers: INDEXERS, length: settings.length };
+    let strikes = plan(&mut dice.fork(), &scale);
+    let apps = Apps { first: App::fixture("app"), next: App::fixture("app-next") };
+    println!("{} faults are planned; starting servers and services in {}", strikes.len(), folder.display());
+    let world = Arc::new(World::start(folder).await);
+    act(settings, &world, &mut dice, &apps, strikes).await
+}
+
+async fn act(
+    settings: &Settings,
+    world: &Arc<World>,
+    dice: &mut Dice,
+    apps: &Apps,
+    strikes: Vec<unslide_tests::plan::Strike>,
+) -> Result<(), String> {
+    let mut names = vec!["builder".to_owned(), "api".to_owned()];
+    names.extend((0..SYMBOLIZERS).map(|n| format!("symbolizer-{n}")));
+    names.extend((0..INDEXERS).map(|n| format!("indexer-{n}")));
+    for name in &names {
+        world.start_process(name).await;
+    }
+    let mut clients = BTreeMap::new();
+    {
+        let mut installation = world.installation.lock().await;
+        for (tenant, _) in TENANTS {
+            let key = installation.make_tenant(tenant);
+            clients.insert(tenant.to_owned(), Client::new(&installation.url, &key));
+        }
+        for name in &names {
+            installation.wait_ready(name).await;
+        }
+    }
+    uploads::early(world, &clients, apps).await?;
+    world.note("ready: reports begin to flow");
+    let supervisor = {
+        let world = Arc::clone(world);
+        tokio::spawn(async move { world.supervise().await })
+    };
+    let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length), false);
+    let uploads = uploads::late(world, &clients, apps, settings.length);
+    let (truth, (), uploaded) = tokio::join!(load, faults::strike(world, strikes), uploads);
+    uploaded?;
+    for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
+        proxy.set(Weather::Fair);
+    }
+    world.note(&format!("the faults are over; Kafka has {} records: {:?}", truth.records, truth.kinds));
+    drain::drained(world, settings.rest).await?;
+    world.note("everything has come to rest");
+    supervisor.abort();
+    let judged = verdict::judge(world, &names, &truth, settings.rest).await;
+    if judged.is_ok() {
+        world.note("judged");
+    }
+    judged
+}

@@ -1,0 +1,173 @@
+//! The installation under test with its own servers, each behind a proxy.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex as Plain;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use unslide_embedded::{Options, Servers};
+use unslide_tests::binary::{self, Process};
+use unslide_tests::installation::{Installation, Place, free_port};
+use unslide_tests::proxy::Proxy;
+
+/// Room for symcaches of one worker, on a disk of its own where that can be mounted.
+const DISK: u64 = 2 << 20;
+/// The largest record that is taken; the load has larger ones.
+pub const LARGEST: usize = 512 << 10;
+
+/// Everything that runs.
+pub struct World {
+    pub installation: Mutex<Installation>,
+    pub servers: Servers,
+    /// The process of the S3 endpoint; none while it is away.
+    pub objects: Plain<Option<Process>>,
+    pub kafka_proxy: Proxy,
+    pub postgres_proxy: Proxy,
+    pub objects_proxy: Proxy,
+    /// Where Kafka's data, the database and the objects are.
+    pub folder: std::path::PathBuf,
+    /// True where workers have a disk of their own, which can be filled.
+    pub disks: bool,
+    begin: Instant,
+    /// The processes of the service that are to run now.
+    wanted: Plain<BTreeSet<String>>,
+}
+
+impl World {
+    /// Starts the servers and an installation, of which no service runs yet.
+    pub async fn start(folder: &Path) -> World {
+        let (kafka_proxy, postgres_proxy, objects_proxy) =
+            (Proxy::start().await, Proxy::start().await, Proxy::start().await);
+        let data = folder.join("servers");
+        let options = Options {
+            data,
+            kafka_listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))),
+            kafka_advertised: Some(kafka_proxy.address()),
+            // A killed database is to keep what it has confirmed.
+            fast: false,
+            ..Options::default()
+        };
+        let servers = Servers::start(&options, &|_| {}).expect("the servers start");
+        kafka_proxy.forward_to(servers.kafka_listen());
+        let url = servers.postgres_url().to_owned();
+        let (before, rest) = url.split_once('@').expect("a URL with a password");
+        let (address, database) = rest.split_once('/').expect("a URL with a database");
+        postgres_proxy.forward_to(address.parse().expect("an address"));
+        let (objects, at, object_keys) = start_objects(folder).await;
+        objects_proxy.forward_to(at);
+        let place = Place {
+            kafka: kafka_proxy.address().to_string(),
+            postgres: format!("{before}@{}/{database}", postgres_proxy.address()),
+            objects: format!("http://{}", objects_proxy.address()),
+            object_keys,
+        };
+        let installed =
+            tempfile::Builder::new().prefix("installation-").tempdir_in(folder).expect("a folder");
+        let largest = LARGEST.to_string();
+        let settings = [
+            ("UNSLIDE_KAFKA__MAX_RECORD_BYTES", largest.as_str()),
+            ("UNSLIDE_API__LIMITS__REPORT_BYTES", largest.as_str()),
+            ("UNSLIDE_KAFKA__PARTITIONS__OVERFLOW", "4"),
+            ("UNSLIDE_KAFKA__PARTITIONS__RETRY", "2"),
+            ("UNSLIDE_LOG__FILTER", "info"),
+        ];
+        let mut installation = Installation::prepare_on(&place, installed, &settings).await;
+        // The outer folder goes with it, or stays where there is something to look at.
+        installation.keep_folder();
+        World {
+            installation: Mutex::new(installation),
+            servers,
+            objects: Plain::new(Some(objects)),
+            kafka_proxy,
+            postgres_proxy,
+            objects_proxy,
+            folder: folder.to_path_buf(),
+            disks: binary::can_mount(),
+            begin: Instant::now(),
+            wanted: Plain::default(),
+        }
+    }
+
+    /// Shows a line of the timeline.
+    pub fn note(&self, what: &str) {
+        println!("{:>7.1} s  {what}", self.begin.elapsed().as_secs_f64());
+    }
+
+    /// Starts a process of the service by its name, such as `indexer-1`.
+    pub async fn start_process(&self, name: &str) {
+        let service = name.split('-').next().unwrap_or(name);
+        let cache = (DISK * 3 / 4).to_string();
+        let settings: &[(&str, &str)] = match service {
+            "symbolizer" => &[("UNSLIDE_SYMBOLIZER__CACHE_BYTES", &cache)],
+            "indexer" => {
+                &[("UNSLIDE_INDEXER__LEASE_SECONDS", "10"), ("UNSLIDE_INDEXER__UPKEEP_SECONDS", "5")]
+            }
+            "builder" => &[("UNSLIDE_BUILDER__LEASE_SECONDS", "10")],
+            _ => &[],
+        };
+        let mut installation = self.installation.lock().await;
+        if service == "symbolizer" && self.disks {
+            installation.start_service_on_disk(name, service, settings, DISK);
+        } else {
+            installation.start_service(name, service, settings);
+        }
+        self.wanted.lock().expect("not poisoned").insert(name.to_owned());
+    }
+
+    /// Takes a process out, so that nobody starts it again.
+    pub async fn take_process(&self, name: &str) -> Process {
+        let mut installation = self.installation.lock().await;
+        self.wanted.lock().expect("not poisoned").remove(name);
+        installation.take(name)
+    }
+
+    /// Starts processes again that ended by themselves, as an orchestrator does. Never returns.
+    pub async fn supervise(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let wanted = self.wanted.lock().expect("not poisoned").clone();
+            for name in wanted {
+                let mut installation = self.installation.lock().await;
+                // It may have been taken out since.
+                if !self.wanted.lock().expect("not poisoned").contains(&name) {
+                    continue;
+                }
+                let Some(status) = installation.process(&name).ended() else { continue };
+                drop(installation);
+                self.note(&format!("{name} has ended by itself ({status}) and is started again"));
+                self.start_process(&name).await;
+            }
+        }
+    }
+
+    /// Starts the S3 endpoint again on its data.
+    pub async fn start_objects(&self) {
+        let (process, at, _) = start_objects(&self.folder).await;
+        *self.objects.lock().expect("not poisoned") = Some(process);
+        self.objects_proxy.forward_to(at);
+    }
+}
+
+/// The S3 endpoint is a process of this very program, so that it can be stopped and killed.
+async fn start_objects(folder: &Path) -> (Process, SocketAddr, (String, String)) {
+    let facts = folder.join("objects-facts");
+    let _ = std::fs::remove_file(&facts);
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    command.arg(std::env::current_exe().expect("a program knows its own file"));
+    command.arg(crate::objects::COMMAND).arg(folder);
+    let process = Process::start("objects", command, &folder.join("objects.log"));
+    for _ in 0..600 {
+        if let Ok(text) = std::fs::read_to_string(&facts) {
+            let mut words = text.split_whitespace().map(str::to_owned);
+            let mut next = || words.next().expect("three words");
+            let at = next().trim_start_matches("http://").parse().expect("an address");
+            return (process, at, (next(), next()));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the S3 endpoint does not start: {}", folder.join("objects.log").display());
+}

@@ -1,0 +1,143 @@
+//! Records that do not go the straight way: over a tenant's rate, through an outage, to a worker that
+//! leaves. All come out, once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+use unslide_embedded::S3Endpoint;
+use unslide_testkit::servers;
+use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
+use unslide_tests::proxy::{Proxy, Weather};
+use unslide_tests::topics::Record;
+
+const SOON: Duration = Duration::from_secs(120);
+const LIMITED: (&str, &str) = ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "20");
+
+/// Starts what is not a worker, and makes the tenant.
+async fn begin(installation: &mut Installation) {
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.make_tenant(TENANT);
+    installation.wait_ready("api").await;
+}
+
+async fn send(installation: &Installation, app: &App, tenant: &str, numbers: std::ops::Range<u32>) {
+    let input = installation.topic("crash.reports");
+    for number in numbers {
+        let partition = i32::try_from(number % 4).expect("small");
+        let report = app.report(number).bytes();
+        installation.topics.produce(&input, Some(partition), &[("tenant", tenant)], &report).await;
+    }
+}
+
+/// Each origin once.
+fn assert_once(records: &[Record], count: usize) {
+    let origins: BTreeSet<_> =
+        records.iter().map(|r| (r.header("origin-partition"), r.header("origin-offset"))).collect();
+    assert_eq!((origins.len(), records.len()), (count, count));
+}
+
+/// The service's own audit finds nothing lost and nothing doubled.
+fn assert_clean(installation: &Installation) {
+    let audit = tokio::task::block_in_place(|| installation.command_succeeds(&["audit", "--json"]));
+    let audit: serde_json::Value = serde_json::from_str(&audit).expect("JSON");
+    assert_eq!(audit["clean"], true, "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tenant_sends_over_its_rate_waits_in_overflow_and_all_of_it_comes_out() {
+    let app = App::fixture("app");
+    let mut installation = Installation::prepare().await;
+    begin(&mut installation).await;
+    installation.client().upload(app.dsym.clone()).await;
+    let reports = 200;
+    send(&installation, &app, TENANT, 0..reports).await;
+    installation.start_service("symbolizer", "symbolizer", &[LIMITED]);
+    installation.wait_ready("symbolizer").await;
+    let output = installation.topic("crash.symbolicated");
+    let all = reports as usize;
+    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    assert_once(&out, all);
+    let overflow = installation.topic("unslide.overflow");
+    let diverted = tokio::task::block_in_place(|| installation.topics.read_all(&overflow));
+    let over = diverted.iter().filter(|record| record.header("reason") == "over_share").count();
+    assert!(over > all / 2, "{over} of {all} were diverted");
+    let partitions: BTreeSet<i32> = diverted.iter().map(|record| record.partition).collect();
+    assert!(partitions.len() <= 2, "one tenant uses {partitions:?}");
+    for record in out.iter().filter(|record| record.header("source-topic") == overflow) {
+        assert!(record.header("origin-topic").ends_with("crash.reports"), "the history goes on");
+        assert_eq!(record.header("tenant"), TENANT);
+    }
+    assert_clean(&installation);
+    installation.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when_it_is_over() {
+    let app = App::fixture("app");
+    let folder = tempfile::tempdir().expect("a folder");
+    let s3 = S3Endpoint::start(folder.path(), BUCKET).await.expect("an S3 endpoint");
+    let proxy = Proxy::start().await;
+    proxy.forward_to(s3.url().trim_start_matches("http://").parse().expect("an address"));
+    let keys = s3.credentials();
+    let place = Place {
+        kafka: servers::kafka(),
+        postgres: servers::postgres(),
+        objects: format!("http://{}", proxy.address()),
+        object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
+    };
+    let own = tempfile::tempdir().expect("a folder");
+    let mut installation = Installation::prepare_on(&place, own, &[]).await;
+    begin(&mut installation).await;
+    installation.client().upload(app.dsym.clone()).await;
+    installation.start_service("symbolizer", "symbolizer", &[]);
+    installation.wait_ready("symbolizer").await;
+
+    proxy.set(Weather::Errors);
+    send(&installation, &app, TENANT, 0..5).await;
+    let tier = installation.topic("unslide.retry.10s");
+    let waiting = installation.topics.wait_for(&tier, SOON, |records| records.len() >= 5).await;
+    for record in &waiting {
+        assert_eq!((record.header("reason"), record.header("attempt")), ("fetch_failed", "1"));
+        assert_eq!(record.key.as_deref(), Some(format!("{TENANT}/{}", app.debug_id).as_str()));
+    }
+    proxy.set(Weather::Fair);
+    let output = installation.topic("crash.symbolicated");
+    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= 5).await;
+    assert_once(&out, 5);
+    for record in &out {
+        assert_eq!(functions(&record.json()), FUNCTIONS.map(<[_]>::to_vec));
+        assert!(record.header("source-topic").contains("unslide.retry."), "{:?}", record.headers);
+    }
+    assert_clean(&installation);
+    installation.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
+    let app = App::fixture("app");
+    let leaves = ("UNSLIDE_KAFKA__LEAVE_GROUP_ON_STOP", "true");
+    let mut installation = Installation::prepare_with(&[leaves]).await;
+    begin(&mut installation).await;
+    let workers = ["symbolizer-0", "symbolizer-1"];
+    for worker in workers {
+        installation.start_service(worker, "symbolizer", &[]);
+    }
+    for worker in workers {
+        installation.wait_ready(worker).await;
+        installation.wait_metric(worker, "unslide_symbolizer_partitions{lane=\"live\"", 2.0).await;
+    }
+    send(&installation, &app, TENANT, 0..200).await;
+    let leaving = installation.take("symbolizer-0");
+    let ending = tokio::task::spawn_blocking(move || leaving.terminate(Duration::from_secs(40)));
+    send(&installation, &app, TENANT, 200..400).await;
+    let status = ending.await.expect("waits");
+    assert!(status.success(), "{status}:\n{}", installation.logged("symbolizer-0"));
+    installation.wait_metric("symbolizer-1", "unslide_symbolizer_partitions{lane=\"live\"", 4.0).await;
+    let output = installation.topic("crash.symbolicated");
+    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= 400).await;
+    assert_once(&out, 400);
+    assert_clean(&installation);
+    installation.stop().await;
+}
