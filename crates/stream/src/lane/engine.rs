@@ -162,6 +162,7 @@ impl<P: Processor> Engine<P> {
                 }
                 Err(e) => return Err(e),
             }
+            self.end_idle_pause();
             self.control_flow();
             self.report();
         }
@@ -380,6 +381,14 @@ impl<P: Processor> Engine<P> {
     }
 
     // ---- flow and figures ----------------------------------------------------------------------
+
+    /// Where the work that a pause was for was taken away, the pause ends: nothing else would end it,
+    /// because nothing is fetched meanwhile.
+    fn end_idle_pause(&mut self) {
+        if matches!(self.slot, Slot::Empty) && self.ready.is_empty() && self.backlog.is_empty() {
+            self.paused = None;
+        }
+    }
 
     /// Stops fetching while enough is here, and takes it up again.
     fn control_flow(&mut self) {

@@ -39,3 +39,31 @@ async fn a_topic_that_is_made_while_the_lane_runs_is_read_from_its_start() {
     admin::delete_tenant_topics(&settings, &other).await.unwrap();
     bench.done().await;
 }
+
+/// A tenant's records can't be processed for now, and then its topics are deleted: what waited for them
+/// is let go, and the other topics go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_for_records_that_are_taken_away_ends() {
+    let bench = Bench::new().await;
+    let mut settings = bench.settings.clone();
+    settings.tenant_topics = true;
+    settings.topic_refresh_milliseconds = 500;
+    let names = settings.topics();
+    let acme = TenantId::new("acme").unwrap();
+    admin::create_tenant_topics(&settings, &acme).await.unwrap();
+    let mut config = bench.config("w");
+    config.pattern = Some(names.tenant_input_pattern());
+    let copier = bench.copier();
+    *copier.pauses.lock() = u32::MAX;
+    let lane = Lane::start(&settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
+    until(&lane, |s| s.partitions == 6).await;
+    fill(&settings, &names.tenant_input(&acme), 0, &["a"]);
+    until(&lane, |s| s.paused.is_some()).await;
+    admin::delete_tenant_topics(&settings, &acme).await.unwrap();
+    until(&lane, |s| s.partitions == 4 && s.paused.is_none()).await;
+    *copier.pauses.lock() = 0;
+    bench.input(numbers(0..10)).await;
+    assert_once(&bench.outputs(10).await, 10);
+    stop(lane).await;
+    bench.done().await;
+}
