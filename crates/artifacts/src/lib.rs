@@ -3,6 +3,7 @@
 //! * [`ObjectStore`]: S3, or memory with failure switches for tests; one suite holds both.
 //! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
 //! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, bounded, fetched once.
+//! * [`segment`]: bodies of stored reports, many an object, each read by itself.
 //! * [`keys`]: the one place where object keys are made and checked.
 
 mod alias;
@@ -12,6 +13,7 @@ mod error;
 pub mod keys;
 mod mapped;
 mod object_store;
+pub mod segment;
 mod settings;
 
 pub use alias::AliasMeta;

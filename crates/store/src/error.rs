@@ -30,6 +30,9 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// The body was asked for, and it lies in object storage.
+    #[error("the report's body lies in a segment")]
+    InSegment,
     /// The job was given to someone else in the meantime.
     #[error("the lease of job {0} was lost")]
     LeaseLost(uuid::Uuid),

@@ -21,6 +21,8 @@ pub mod positions;
 pub mod queries;
 pub mod reports;
 pub mod requests;
+pub mod retention;
+pub mod segments;
 mod settings;
 pub mod slots;
 mod store;

@@ -4,6 +4,7 @@
 use crate::number::{from_row, from_row32, to_row32};
 use crate::outbox::{self, Message, Need};
 use crate::reports::{KeyRow, Origin, lock_known, newer_of_system, newer_than_seen};
+use crate::segments::Body;
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
@@ -96,8 +97,11 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
 pub enum Answer {
     /// The symbols made nothing better.
     Unchanged,
-    /// The report is not there any more, or may not be touched.
+    /// The body was not where the request said, or may not be touched. Where the report is still
+    /// there, its body has moved: the request stays open, and is sent again with the new place.
     Gone,
+    /// It cannot be asked for at all.
+    Unsendable,
 }
 
 /// Closes the request for `revision` of a report, and asks again where yet newer symbols have come
@@ -120,6 +124,9 @@ pub async fn answered(
             && key.requested_at.is_some_and(|at| at <= given_at)
     };
     let Some(key) = keys.iter().find(open).copied() else { return Ok(false) };
+    if answer == Answer::Gone && !key.deleted && is_there(tx, &key).await? {
+        return Ok(false);
+    }
     let (connection, tenant, _) = tx.parts();
     if answer == Answer::Unchanged {
         sqlx::query!(
@@ -153,6 +160,21 @@ pub async fn answered(
     Ok(true)
 }
 
+/// True where the store has the report.
+async fn is_there(tx: &mut TenantTx, key: &KeyRow) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        "SELECT revision FROM reports WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4",
+        tenant,
+        key.received_at,
+        key.report_id.uuid(),
+        to_row32(key.variant)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.is_some())
+}
+
 /// Sends requests again that nobody has answered for [`PATIENCE`], and drops those whose report is
 /// gone. Gives how many were sent; call again while that is `limit`.
 ///
@@ -173,8 +195,8 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         let (connection, slug, now) = tx.parts();
         let there = sqlx::query!(
             "SELECT k.report_id, k.variant, k.requested_needs FROM report_keys k
-             JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
-                                 AND b.report_id = k.report_id AND b.variant = k.variant
+             JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
+                           AND r.report_id = k.report_id AND r.variant = k.variant
              WHERE k.tenant = $1 AND k.report_id = ANY ($2) AND k.deleted_at IS NULL",
             slug,
             &ids
@@ -277,8 +299,8 @@ pub struct Source {
     pub revision: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
-    pub body: Vec<u8>,
+    /// The enriched JSON, or where it is.
+    pub body: Body,
     /// The first record of the report's history.
     pub origin: Option<Origin>,
     /// The trace that the report travelled under.
@@ -293,30 +315,36 @@ pub struct Source {
 pub async fn source(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result<Option<Source>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
-        "SELECT b.revision, b.size, b.body, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent
+        r#"SELECT r.revision, r.received_at, coalesce(b.size, f.size) AS "size!", b.body AS "body?",
+                f.segment AS "segment?", f.at_offset AS "at_offset?", f.length AS "length?",
+                r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent
          FROM report_keys k
          JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                        AND r.variant = k.variant
-         JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at AND b.report_id = k.report_id
-                             AND b.variant = k.variant
-         WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL",
+         LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
+                                  AND b.report_id = k.report_id AND b.variant = k.variant
+         LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
+                                  AND f.report_id = k.report_id AND f.variant = k.variant
+         WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL
+           AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)"#,
         tenant,
         report_id.uuid(),
         to_row32(variant)
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| {
+    row.map(|row| {
         let origin = match (row.origin_topic, row.origin_partition, row.origin_offset) {
             (Some(topic), Some(partition), Some(offset)) => Some(Origin { topic, partition, offset }),
             _ => None,
         };
-        Source {
+        Ok(Source {
             revision: from_row32(row.revision),
             size: from_row(row.size),
-            body: row.body,
+            body: Body::read(row.body, row.received_at, (row.segment, row.at_offset, row.length))?,
             origin,
             traceparent: row.traceparent,
-        }
-    }))
+        })
+    })
+    .transpose()
 }

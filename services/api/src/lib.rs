@@ -33,6 +33,7 @@ mod receive;
 mod run;
 pub mod serve;
 pub mod state;
+mod stored_body;
 pub mod trace;
 pub mod upload_news;
 

@@ -71,6 +71,8 @@ pub struct Metrics {
     pub reports: IntCounter,
     /// Bytes of those reports.
     pub report_bytes: IntCounter,
+    /// Requests for a stored report whose body is lost or damaged.
+    pub lost_bodies: IntCounter,
 }
 
 impl Metrics {
@@ -111,6 +113,10 @@ impl Metrics {
                 "unslide_api_report_bytes_total",
                 "Bytes of the reports that the broker has taken, uncompressed.",
             )?,
+            lost_bodies: IntCounter::new(
+                "unslide_api_lost_bodies_total",
+                "Requests for a stored report whose body is lost or damaged.",
+            )?,
         };
         registry.register(Box::new(metrics.requests.clone()))?;
         registry.register(Box::new(metrics.latency.clone()))?;
@@ -118,6 +124,7 @@ impl Metrics {
         registry.register(Box::new(metrics.upload_bytes.clone()))?;
         registry.register(Box::new(metrics.reports.clone()))?;
         registry.register(Box::new(metrics.report_bytes.clone()))?;
+        registry.register(Box::new(metrics.lost_bodies.clone()))?;
         Ok(metrics)
     }
 

@@ -1,11 +1,13 @@
 //! From rows of the outbox to records on Kafka.
 
 use crate::failure::Failure;
-use unslide_proto::report::{Need, RecordRef, Resymbolicate, resymbolicate};
+use unslide_artifacts::keys::segment;
+use unslide_proto::report::{Need, RecordRef, Resymbolicate, SegmentRef, resymbolicate};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message as _, headers, keys};
 use unslide_store::outbox::{self, Message, Unsent};
+use unslide_store::segments::Body;
 use unslide_store::tenants::State;
 use unslide_store::{Store, requests};
 use unslide_stream::OutRecord;
@@ -76,7 +78,8 @@ pub(crate) async fn record(
     Ok(Some(record.header(headers::UNSLIDE_VERSION, version)))
 }
 
-/// A request with the stored report in it, so that the worker needs nothing but Kafka and symbols.
+/// A request with the stored report in it, or with where it lies in object storage, so that the worker
+/// needs no database.
 async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<Option<OutRecord>, Failure> {
     let Message::Resymbolicate { report_id, variant, revision, supersedes, needs, requested_at_micros } =
         &unsent.message
@@ -93,13 +96,21 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
         generation: need.generation,
         system: need.system,
     };
+    let body = match source.body {
+        Body::Inline(compressed) => resymbolicate::Body::InlineLz4(compressed.into()),
+        Body::Segment(place) => resymbolicate::Body::Segment(SegmentRef {
+            key: segment(tenant, place.day, place.segment).to_string(),
+            offset: place.offset,
+            length: place.length,
+        }),
+    };
     let traceparent = source.traceparent.unwrap_or_default();
     let request = Resymbolicate {
         tenant: tenant.to_string(),
         report_id: report_id.0.to_vec().into(),
         revision: *revision,
         supersedes: *supersedes,
-        body: Some(resymbolicate::Body::InlineLz4(source.body.into())),
+        body: Some(body),
         needs: needs.iter().map(need).collect(),
         requested_at_micros: *requested_at_micros,
         origin: source.origin.map(|origin| RecordRef {

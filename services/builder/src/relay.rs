@@ -132,6 +132,6 @@ async fn flush(
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), Failure> {
     let Message::Resymbolicate { report_id, revision, .. } = &unsent.message else { return Ok(()) };
     let mut tx = builder.store.tenant(unsent.tenant()?).await?;
-    requests::answered(&mut tx, *report_id, *revision, Answer::Gone, builder.host.clock.now()).await?;
+    requests::answered(&mut tx, *report_id, *revision, Answer::Unsendable, builder.host.clock.now()).await?;
     Ok(tx.commit().await?)
 }

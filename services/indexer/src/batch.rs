@@ -1,6 +1,8 @@
 //! One transaction: what was read, and the positions after it.
 
 use crate::answers::{self, Answered};
+use crate::apart::Fetched;
+use crate::config::Settings;
 use crate::enriched::{self, Enriched, Unreadable};
 use crate::metrics::Metrics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +12,8 @@ use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
 use unslide_store::positions::{self, Position};
 use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
-use unslide_store::{Store, StoreError, partitions, requests, tenants};
-use unslide_stream::{Place, Record, RecordRef};
+use unslide_store::{Store, StoreError, TenantTx, partitions, requests, retention, segments, tenants};
+use unslide_stream::{Place, RecordRef};
 
 /// The positions of what a reader reads.
 pub type Positions = BTreeMap<Place, Position>;
@@ -57,14 +59,14 @@ pub struct Item {
 pub async fn read(
     host: &Host,
     content: Content,
-    records: Vec<Record>,
+    records: Vec<Fetched>,
     limits: ReadLimits,
 ) -> Result<Vec<Item>, CpuError> {
     let now = host.clock.now();
     let mut records = records.into_iter();
     let mut jobs = Vec::new();
     loop {
-        let some: Vec<Record> = records.by_ref().take(RECORDS_A_JOB).collect();
+        let some: Vec<Fetched> = records.by_ref().take(RECORDS_A_JOB).collect();
         if some.is_empty() {
             break;
         }
@@ -79,10 +81,13 @@ pub async fn read(
     Ok(items)
 }
 
-fn item(content: Content, record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Item {
+fn item(content: Content, fetched: &Fetched, limits: &ReadLimits, now: OffsetDateTime) -> Item {
+    let record = &fetched.record;
+    let apart = || fetched.key.as_ref().map(ToString::to_string);
     let said = match content {
+        _ if fetched.failed.is_some() => fetched.failed.clone().map_or(Said::Nothing, Said::Unreadable),
         Content::Reports => enriched::read(record, limits, now)
-            .map_or_else(Said::Unreadable, |enriched| Said::Report(Box::new(enriched))),
+            .map_or_else(Said::Unreadable, |read| Said::Report(Box::new(Enriched { apart: apart(), ..read }))),
         Content::Ledger => match answers::read(record) {
             Ok(Some(answer)) => Said::Answer(answer),
             Ok(None) => Said::Nothing,
@@ -96,7 +101,8 @@ fn item(content: Content, record: &Record, limits: &ReadLimits, now: OffsetDateT
 pub struct Batches {
     store: Store,
     metrics: Metrics,
-    keep: Duration,
+    keep_days: u32,
+    remember_days: u32,
     /// Days whose tables are there.
     days: BTreeSet<Date>,
 }
@@ -111,15 +117,16 @@ struct Tally {
 }
 
 impl Batches {
-    /// Stores into `store`; reports are kept for `keep_days`.
-    pub fn new(store: Store, metrics: Metrics, keep_days: u32) -> Batches {
-        Batches { store, metrics, keep: Duration::days(keep_days.into()), days: BTreeSet::new() }
+    /// Stores into `store`; reports are kept for as long as `settings` and the tenants' limits say.
+    pub fn new(store: Store, metrics: Metrics, settings: &Settings) -> Batches {
+        let (keep_days, remember_days) = (settings.keep_days, settings.remember_days);
+        Batches { store, metrics, keep_days, remember_days, days: BTreeSet::new() }
     }
 
-    /// The first moment that is still kept: the beginning of a day.
-    fn keep_from(&self) -> OffsetDateTime {
-        let day = (self.store.clock().now() - self.keep).to_offset(UtcOffset::UTC).date();
-        day.midnight().assume_utc()
+    /// The first moment that is still kept where `days` are: the beginning of a day.
+    fn keep_from(&self, days: u32) -> OffsetDateTime {
+        let from = self.store.clock().now() - Duration::days(days.into());
+        from.to_offset(UtcOffset::UTC).date().midnight().assume_utc()
     }
 
     /// Stores what was read together with the positions after it, and moves `positions`. Where the
@@ -182,8 +189,7 @@ impl Batches {
         positions: &mut Positions,
         effects: Effects,
     ) -> Result<Tally, StoreError> {
-        let keep_from = self.keep_from();
-        self.ensure_days(items, keep_from).await?;
+        self.ensure_days(items).await?;
         let mut tally = Tally::default();
         let mut tx = self.store.batch().await?;
         // The positions first: a reader that lost its partition finds out before it does any work.
@@ -199,13 +205,13 @@ impl Batches {
             })?;
             positions::advance(&mut tx, position, *next).await?;
         }
-        let mut arrivals: BTreeMap<&TenantId, Vec<(&RecordRef, &Arrival)>> = BTreeMap::new();
+        let mut arrivals: BTreeMap<&TenantId, Vec<(&RecordRef, &Enriched)>> = BTreeMap::new();
         let mut answers: BTreeSet<&Answered> = BTreeSet::new();
         let mut unreadable: Vec<(&RecordRef, Unreadable)> = Vec::new();
         for item in items {
             match &item.said {
                 Said::Report(enriched) => {
-                    arrivals.entry(&enriched.tenant).or_default().push((&item.at, &enriched.arrival));
+                    arrivals.entry(&enriched.tenant).or_default().push((&item.at, &**enriched));
                 }
                 Said::Answer(answer) => {
                     answers.insert(answer);
@@ -222,14 +228,18 @@ impl Batches {
                 })),
                 Some(tenants::State::Deleted) => {
                     let deleted = Stored { outcome: Outcome::Deleted, variant: 0, requested: None };
+                    // What was kept apart goes with everything else of the tenant.
                     tally.stored.extend(arrivals.iter().map(|_| deleted));
                 }
                 Some(_) => {
-                    tally.bytes += arrivals.iter().map(|(_, arrival)| arrival.size).sum::<u64>();
-                    let arrivals: Vec<&Arrival> = arrivals.into_iter().map(|(_, arrival)| arrival).collect();
-                    tally
-                        .stored
-                        .extend(reports::store(tenant_tx, &arrivals, effects, Some(keep_from)).await?);
+                    let limit = tenants::get(tenant_tx).await?.map_or(0, |row| row.limits.retention_days);
+                    let days = retention::days(limit, self.keep_days, self.remember_days);
+                    let keep_from = Some(self.keep_from(days));
+                    let own: Vec<&Arrival> = arrivals.iter().map(|(_, enriched)| &enriched.arrival).collect();
+                    tally.bytes += own.iter().map(|arrival| arrival.size).sum::<u64>();
+                    let stored = reports::store(tenant_tx, &own, effects, keep_from).await?;
+                    note_apart(tenant_tx, &arrivals, &stored).await?;
+                    tally.stored.extend(stored);
                 }
             }
         }
@@ -275,15 +285,22 @@ impl Batches {
     }
 
     /// Makes sure that there are tables for the days of what was read.
-    async fn ensure_days(&mut self, items: &[Item], keep_from: OffsetDateTime) -> Result<(), StoreError> {
-        let days: BTreeSet<Date> = items
-            .iter()
-            .filter_map(|item| match &item.said {
-                Said::Report(enriched) if enriched.arrival.received_at >= keep_from => {
-                    Some(enriched.arrival.received_at.to_offset(UtcOffset::UTC).date())
-                }
+    async fn ensure_days(&mut self, items: &[Item]) -> Result<(), StoreError> {
+        let times = || {
+            items.iter().filter_map(|item| match &item.said {
+                Said::Report(enriched) => Some(enriched.arrival.received_at),
                 _ => None,
             })
+        };
+        let mut keep_from = self.keep_from(self.keep_days);
+        if times().any(|at| at < keep_from) {
+            // Some tenant may keep them for longer.
+            let longest = retention::longest(&self.store, self.keep_days, self.remember_days).await?;
+            keep_from = self.keep_from(longest);
+        }
+        let days: BTreeSet<Date> = times()
+            .filter(|at| *at >= keep_from)
+            .map(|at| at.to_offset(UtcOffset::UTC).date())
             .filter(|day| !self.days.contains(day))
             .collect();
         for day in days {
@@ -292,6 +309,26 @@ impl Batches {
         }
         Ok(())
     }
+}
+
+/// Notes the objects of bodies that were kept apart, so that they go when their reports go; those of
+/// reports that are not kept are condemned at once.
+async fn note_apart(
+    tx: &mut TenantTx,
+    arrivals: &[(&RecordRef, &Enriched)],
+    stored: &[Stored],
+) -> Result<(), StoreError> {
+    let (mut kept, mut condemned) = (Vec::new(), Vec::new());
+    for ((_, enriched), stored) in arrivals.iter().zip(stored) {
+        let Some(key) = &enriched.apart else { continue };
+        let arrival = &enriched.arrival;
+        match stored.outcome {
+            Outcome::Deleted | Outcome::Expired => condemned.push(key.clone()),
+            _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),
+        }
+    }
+    segments::apart(tx, &kept).await?;
+    segments::condemn(tx, &condemned).await
 }
 
 /// An error with its causes, on one line.

@@ -14,6 +14,8 @@ pub struct Config {
     pub postgres: unslide_store::Settings,
     /// Where reports come from.
     pub kafka: unslide_stream::Settings,
+    /// Where the bodies of stored reports go.
+    pub objects: unslide_artifacts::Settings,
 }
 
 /// The section `indexer`.
@@ -31,7 +33,7 @@ pub struct Settings {
     pub batch_wait_milliseconds: u64,
     /// How long partitions stay with an indexer that says nothing any more, in seconds.
     pub lease_seconds: u64,
-    /// How many days reports are kept.
+    /// How many days reports are kept, of tenants without a limit of their own.
     pub keep_days: u32,
     /// How many days the ids of reports are remembered: longer than reports are kept, and longer
     /// than any topic holds them.
@@ -40,6 +42,23 @@ pub struct Settings {
     pub days_ahead: u32,
     /// The pause between two rounds of upkeep, in seconds.
     pub upkeep_seconds: u64,
+    /// Whether bodies move into segments in object storage. Off while services of a version that
+    /// cannot read them still run.
+    pub segments: bool,
+    /// How long a body stays in the database before it moves, in seconds.
+    pub segment_after_seconds: u64,
+    /// The bytes that a segment should have. What waits of one tenant and day moves at once when it
+    /// is as much as this.
+    pub segment_bytes: u64,
+    /// A body of so many bytes, compressed, does not wait: the requests that carry it would be too
+    /// large for their topic.
+    pub segment_large_bytes: u64,
+    /// How long the bytes of a deleted report may stay in a segment before it is written anew, in
+    /// seconds.
+    pub erase_seconds: u64,
+    /// How long an object that nothing refers to stays, in seconds: longer than anybody who has read
+    /// of it takes to read it.
+    pub condemned_seconds: u64,
 }
 
 impl Default for Settings {
@@ -54,6 +73,12 @@ impl Default for Settings {
             remember_days: 400,
             days_ahead: 7,
             upkeep_seconds: 30,
+            segments: true,
+            segment_after_seconds: 3_600,
+            segment_bytes: 64 << 20,
+            segment_large_bytes: 1 << 20,
+            erase_seconds: 43_200,
+            condemned_seconds: 3_600,
         }
     }
 }
@@ -81,6 +106,11 @@ impl Config {
             ("remember_days", own.remember_days.into(), 1..=3_650),
             ("days_ahead", own.days_ahead.into(), 1..=60),
             ("upkeep_seconds", own.upkeep_seconds, 1..=3_600),
+            ("segment_after_seconds", own.segment_after_seconds, 1..=604_800),
+            ("segment_bytes", own.segment_bytes, 1 << 10..=1 << 30),
+            ("segment_large_bytes", own.segment_large_bytes, 1 << 10..=1 << 30),
+            ("erase_seconds", own.erase_seconds, 1..=2_592_000),
+            ("condemned_seconds", own.condemned_seconds, 1..=604_800),
         ];
         for (key, value, range) in numbers {
             if !range.contains(&value) {
@@ -93,6 +123,7 @@ impl Config {
         }
         problems.extend(Problem::in_section("postgres", self.postgres.problems()));
         problems.extend(Problem::in_section("kafka", self.kafka.problems()));
+        problems.extend(Problem::in_section("objects", self.objects.problems()));
         problems
     }
 }
@@ -102,14 +133,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_lack_a_database_only_and_every_problem_is_named() {
+    fn the_defaults_lack_servers_only_and_every_problem_is_named() {
         let keys = |config: &Config| config.validate().into_iter().map(|p| p.key).collect::<Vec<_>>();
-        assert_eq!(keys(&Config::default()), ["postgres.url"]);
+        assert_eq!(keys(&Config::default()), ["postgres.url", "objects.bucket"]);
         let bad = Config {
-            indexer: Settings { batch_records: 0, keep_days: 500, ..Settings::default() },
+            indexer: Settings { batch_records: 0, keep_days: 500, segment_bytes: 1, ..Settings::default() },
             postgres: unslide_store::Settings::with_url("postgres://u@h/d"),
+            objects: unslide_artifacts::Settings { bucket: "unslide".into(), ..Default::default() },
             ..Config::default()
         };
-        assert_eq!(keys(&bad), ["indexer.batch_records", "indexer.remember_days"]);
+        assert_eq!(keys(&bad), ["indexer.batch_records", "indexer.segment_bytes", "indexer.remember_days"]);
     }
 }

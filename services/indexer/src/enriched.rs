@@ -17,6 +17,8 @@ pub struct Enriched {
     pub tenant: TenantId,
     /// The report.
     pub arrival: Arrival,
+    /// The object that its body was kept in, where that was too large for the topic.
+    pub apart: Option<String>,
 }
 
 /// Why a record cannot be stored: a stable word, and what exactly.
@@ -58,7 +60,7 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
         origin: origin(record),
         traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
     };
-    Ok(Enriched { tenant, arrival })
+    Ok(Enriched { tenant, arrival, apart: None })
 }
 
 /// When the broker had the report first: as the symbolizer passed it on, else the record's own

@@ -3,9 +3,11 @@
 //! It reads the output topic from positions that are rows of the database, and stores each batch
 //! together with its new positions in one transaction. Nothing is stored twice, a reader that lost
 //! its partition stores nothing, and a replay from the start changes nothing. It also reads the
-//! ledger, for requests that ended without a new revision.
+//! ledger, for requests that ended without a new revision, and moves the bodies of reports into
+//! segments in object storage.
 
 mod answers;
+mod apart;
 mod batch;
 mod config;
 mod enriched;
@@ -13,6 +15,7 @@ mod holding;
 mod metrics;
 mod reader;
 mod run;
+mod segments;
 mod upkeep;
 
 pub use config::{Config, Settings};

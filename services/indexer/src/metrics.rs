@@ -3,9 +3,11 @@
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+use time::OffsetDateTime;
 use unslide_runtime::sampled;
 use unslide_store::Store;
 use unslide_store::reports::Outcome;
+use unslide_store::segments::Pending;
 
 /// Registers what the database says of its bound.
 ///
@@ -42,6 +44,21 @@ pub struct Metrics {
     pub partitions: IntGaugeVec,
     /// 1 while upkeep fails.
     pub upkeep_failing: IntGauge,
+    segments: IntCounterVec,
+    segment_frames: IntCounterVec,
+    segment_bytes: IntCounterVec,
+    /// Segments that could not be written and are tried again.
+    pub segment_failures: IntCounter,
+    /// Frames of stored reports that are gone or damaged.
+    pub damaged_frames: IntCounter,
+    /// Objects deleted because nothing refers to them.
+    pub objects_deleted: IntCounter,
+    /// Reports deleted because their tenant keeps them no longer.
+    pub expired: IntCounter,
+    /// Bodies kept apart that were fetched.
+    pub apart: IntCounter,
+    pending_bytes: IntGauge,
+    pending_seconds: IntGauge,
 }
 
 impl Metrics {
@@ -72,6 +89,16 @@ impl Metrics {
         registry.register(Box::new(batch_seconds.clone()))?;
         let upkeep_failing = IntGauge::new("unslide_indexer_upkeep_failing", "1 while upkeep fails.")?;
         registry.register(Box::new(upkeep_failing.clone()))?;
+        let by_kind = |name: &str, help: &str| {
+            let counter = IntCounterVec::new(Opts::new(name, help), &["kind"])?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
         Ok(Metrics {
             records,
             unreadable: counter(
@@ -103,6 +130,43 @@ impl Metrics {
             lag: by_topic("unslide_indexer_lag_records", "Offsets between the positions and the log's end.")?,
             partitions: by_topic("unslide_indexer_partitions", "Partitions that this indexer reads.")?,
             upkeep_failing,
+            segments: by_kind(
+                "unslide_indexer_segments_total",
+                "Segments written, of moved bodies or of other segments.",
+            )?,
+            segment_frames: by_kind(
+                "unslide_indexer_segment_frames_total",
+                "Bodies in the segments that were written.",
+            )?,
+            segment_bytes: by_kind("unslide_indexer_segment_bytes_total", "Bytes of segments written.")?,
+            segment_failures: counter(
+                "unslide_indexer_segment_failures_total",
+                "Segments that could not be written and are tried again.",
+            )?,
+            damaged_frames: counter(
+                "unslide_indexer_damaged_frames_total",
+                "Bodies of stored reports found gone or damaged in their segment.",
+            )?,
+            objects_deleted: counter(
+                "unslide_indexer_objects_deleted_total",
+                "Objects deleted because nothing refers to them.",
+            )?,
+            expired: counter(
+                "unslide_indexer_expired_total",
+                "Reports deleted because their tenant keeps them no longer.",
+            )?,
+            apart: counter(
+                "unslide_indexer_apart_bodies_total",
+                "Reports whose body the symbolizer had kept apart.",
+            )?,
+            pending_bytes: gauge(
+                "unslide_indexer_pending_body_bytes",
+                "Bytes of compressed bodies in the database.",
+            )?,
+            pending_seconds: gauge(
+                "unslide_indexer_pending_body_seconds",
+                "How long the oldest body has been in the database.",
+            )?,
         })
     }
 
@@ -117,6 +181,21 @@ impl Metrics {
             Outcome::Expired => "expired",
         };
         self.records.with_label_values(&[name]).inc();
+    }
+
+    /// Counts a segment that was written.
+    pub fn segment(&self, kind: &str, frames: u64, bytes: u64) {
+        self.segments.with_label_values(&[kind]).inc();
+        self.segment_frames.with_label_values(&[kind]).inc_by(frames);
+        self.segment_bytes.with_label_values(&[kind]).inc_by(bytes);
+    }
+
+    /// Says what waits in the database to be moved.
+    pub fn pending(&self, pending: &[Pending], now: OffsetDateTime) {
+        let bytes: u64 = pending.iter().map(|p| p.bytes).sum();
+        self.pending_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let oldest = pending.iter().map(|p| p.oldest).min();
+        self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }
 
     /// Says how far behind the log's end a topic's positions are.

@@ -1,6 +1,7 @@
 //! Reads one topic, or one and those of tenants: shares their partitions with the other indexers, goes on from the stored
 //! positions, and stores what comes.
 
+use crate::apart;
 use crate::batch::{self, Batches, Content, Item, Positions, Said, causes};
 use crate::config::Settings;
 use crate::enriched::Unreadable;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_artifacts::ObjectStore;
+use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
@@ -37,6 +40,8 @@ pub enum Trouble {
     Stream(#[from] StreamError),
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
+    #[error("a body that was kept apart can't be fetched")]
+    Objects(#[from] unslide_artifacts::StoreError),
     #[error(
         "the topic {topic} is another one than was read before (its id was {was} and is {is}): its offsets mean \
          something else, so nothing is stored until an operator resets the positions"
@@ -57,7 +62,7 @@ impl Trouble {
             Trouble::OtherTopic { .. }
                 | Trouble::OutOfRange { .. }
                 | Trouble::Stream(StreamError::OutOfRange { .. })
-        )
+        ) || matches!(self, Trouble::Objects(error) if error.is_operators_fault())
     }
 }
 
@@ -98,6 +103,7 @@ pub struct Reader {
     settings: Settings,
     kafka: unslide_stream::Settings,
     store: Store,
+    objects: ObjectStore,
     host: Host,
     metrics: Metrics,
     state: State,
@@ -113,12 +119,13 @@ impl Reader {
         settings: Settings,
         kafka: unslide_stream::Settings,
         store: Store,
+        objects: ObjectStore,
         host: Host,
         metrics: Metrics,
     ) -> Reader {
         let (names, leased) = (kafka.topics(), Mutex::default());
         let state = State::new();
-        Reader { topics, names, leased, content, owner, settings, kafka, store, host, metrics, state }
+        Reader { topics, names, leased, content, owner, settings, kafka, store, objects, host, metrics, state }
     }
 
     /// How it does.
@@ -191,7 +198,7 @@ impl Reader {
                 Some(SpreadConsumer::open(&self.kafka, starts)?)
             }
         };
-        let mut batches = Batches::new(self.store.clone(), self.metrics.clone(), self.settings.keep_days);
+        let mut batches = Batches::new(self.store.clone(), self.metrics.clone(), &self.settings);
         let third = Duration::from_secs(self.settings.lease_seconds) / 3;
         let begun = Instant::now();
         let (mut shared, mut looked, mut listed) = (begun, begun, begun);
@@ -263,11 +270,18 @@ impl Reader {
         }
         let started = Instant::now();
         let limits =
-            ReadLimits { max_bytes: self.kafka.max_output_bytes().max(20 << 20), ..ReadLimits::default() };
-        let mut items = batch::read(&self.host, self.content, records, limits).await?;
-        self.refuse_foreign(&mut items);
+            ReadLimits { max_bytes: self.kafka.max_output_bytes().max(MAX_BODY_BYTES), ..ReadLimits::default() };
         let effects = if behind { Effects::Deferred } else { Effects::Now };
-        batches.store(items, positions, effects).await?;
+        // Bodies that were kept apart are large: not more of them at once than a batch may have bytes.
+        for records in apart::parts(records, self.settings.batch_bytes) {
+            let read = apart::read(&self.objects, &self.host, records, self.settings.batch_wait());
+            let records = read.await?;
+            let fetched = records.iter().filter(|fetched| fetched.key.is_some()).count();
+            self.metrics.apart.inc_by(u64::try_from(fetched).unwrap_or_default());
+            let mut items = batch::read(&self.host, self.content, records, limits).await?;
+            self.refuse_foreign(&mut items);
+            batches.store(items, positions, effects).await?;
+        }
         self.metrics.batch_seconds.observe(started.elapsed().as_secs_f64());
         Ok(())
     }

@@ -5,8 +5,10 @@ use crate::config::Config;
 use crate::holding::Topics;
 use crate::metrics::Metrics;
 use crate::reader::Reader;
+use crate::segments::Compactor;
 use crate::upkeep;
 use std::hash::{BuildHasher, Hasher};
+use unslide_artifacts::ObjectStore;
 use unslide_runtime::Host;
 use unslide_store::{Store, StoreError};
 use unslide_stream::StreamError;
@@ -34,6 +36,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     unslide_stream::admin::verify(&config.kafka).await?;
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     crate::metrics::watch(&host.metrics, &store)?;
+    let objects = ObjectStore::s3(&config.objects).await;
     let owner = match config.indexer.name.as_str() {
         "" => unique_name(),
         name => name.to_owned(),
@@ -47,6 +50,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
             config.indexer.clone(),
             config.kafka.clone(),
             store.clone(),
+            objects.clone(),
             host.clone(),
             metrics.clone(),
         )
@@ -59,6 +63,11 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         let store = asked.clone();
         async move { store.ping().await.map_err(|e| crate::batch::causes(&e)) }
     });
+    let bucket = objects.clone();
+    host.health.register("objects", move || {
+        let bucket = bucket.clone();
+        async move { bucket.check().await.map_err(|e| crate::batch::causes(&e)) }
+    });
     for (name, state) in [("reports", reports.state()), ("ledger", ledger.state())] {
         host.health.register(name, move || {
             let state = state.clone();
@@ -66,7 +75,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         });
     }
     let state = reports.state();
-    let upkeep = upkeep::run(store.clone(), config.indexer.clone(), metrics, state, host.shutdown.clone());
+    let own = config.indexer.clone();
+    let compactor = Compactor::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
+    let upkeep = upkeep::run(store.clone(), own, metrics, state, compactor, host.shutdown.clone());
     tokio::join!(reports.run(), ledger.run(), upkeep);
     store.close().await;
     Ok(())

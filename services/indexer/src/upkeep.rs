@@ -1,26 +1,35 @@
 //! What has to be done from time to time: tables ahead, old days dropped, requests that nobody
-//! answered.
-//!
-//! Moving bodies into per-tenant, per-day segments in object storage belongs here too. Until then
-//! they stay in Postgres, compressed, for as long as reports are kept.
+//! answered, bodies into segments.
 
 use crate::batch::causes;
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use crate::reader::State;
+use crate::segments::{Compactor, Trouble};
 use std::time::Duration;
 use time::UtcOffset;
+use tokio::time::Instant;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, StoreError, jobs, partitions, requests};
+use unslide_store::{Store, jobs, partitions, requests};
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
 /// How long jobs that are done stay to be looked at.
 const JOBS_KEPT: time::Duration = time::Duration::days(7);
+/// Between two looks at what is over.
+const EXPIRE: Duration = Duration::from_secs(600);
 
 /// Does upkeep until the shutdown begins. Every indexer does: each part bears being done twice.
-pub async fn run(store: Store, settings: Settings, metrics: Metrics, reports: State, shutdown: Shutdown) {
+pub async fn run(
+    store: Store,
+    settings: Settings,
+    metrics: Metrics,
+    reports: State,
+    compactor: Compactor,
+    shutdown: Shutdown,
+) {
     let mut pause = Duration::ZERO;
+    let mut expired: Option<Instant> = None;
     loop {
         tokio::select! {
             () = shutdown.begun() => return,
@@ -29,8 +38,30 @@ pub async fn run(store: Store, settings: Settings, metrics: Metrics, reports: St
         // Right after the log's end is reached, what was put off is due.
         let waits = !reports.caught_up();
         pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
-        match once(&store, &settings, &metrics, &reports).await {
-            Ok(()) => metrics.upkeep_failing.set(0),
+        let done = async {
+            once(&store, &settings, &metrics, &reports).await?;
+            let mut over = Ok(());
+            if expired.is_none_or(|at| at.elapsed() >= EXPIRE) {
+                over = compactor.expire().await;
+                if over.is_ok() {
+                    expired = Some(Instant::now());
+                }
+            }
+            let more = compactor.round().await?;
+            over.map(|()| more)
+        };
+        let done = tokio::select! {
+            done = done => done,
+            // Like dying in the middle, which each part bears.
+            () = shutdown.begun() => return,
+        };
+        match done {
+            Ok(more) => {
+                metrics.upkeep_failing.set(0);
+                if more {
+                    pause = Duration::ZERO;
+                }
+            }
             Err(error) => {
                 metrics.upkeep_failing.set(1);
                 tracing::warn!(error = causes(&error), "upkeep failed and is tried again");
@@ -44,18 +75,13 @@ async fn once(
     settings: &Settings,
     metrics: &Metrics,
     reports: &State,
-) -> Result<(), StoreError> {
+) -> Result<(), Trouble> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let ahead = time::Duration::days(settings.days_ahead.into());
     let made = partitions::ensure(store, today, today.saturating_add(ahead)).await?;
     if made > 0 {
         tracing::info!(tables = made, "made tables for the days ahead");
-    }
-    let keep = time::Duration::days(settings.keep_days.into());
-    let dropped = partitions::drop_before(store, today.saturating_sub(keep)).await?;
-    if dropped > 0 {
-        tracing::info!(tables = dropped, "dropped the tables of days that are over");
     }
     partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
     jobs::purge(store, now - JOBS_KEPT).await?;

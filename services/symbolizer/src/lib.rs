@@ -24,6 +24,7 @@ mod sender;
 mod shares;
 mod signatures;
 mod symbol_events;
+mod stored_bodies;
 mod symbols;
 mod tenants;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::account::{Ledger, reference};
 use crate::entry::{Entry, Reason};
 use crate::letters::History;
+use crate::stored_bodies::{self, Bodies, Fetch, groups, key};
 use crate::symbols::{self, Fetched, Generations, Wanted};
 use crate::tenants::Standing;
 use crate::tiers::Tier;
@@ -10,6 +11,7 @@ use crate::worker::{Look, Means, Step, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
+use unslide_artifacts::segment::{Frame, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{DebugId, ReportId, Scoped};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
@@ -53,7 +55,12 @@ impl Again {
         Again { ledger: worker.ledger(lane), worker }
     }
 
-    fn answer(&self, record: &Record, fetched: Option<&Fetched>) -> Result<Step, Unusable> {
+    fn answer(
+        &self,
+        record: &Record,
+        fetched: Option<&Fetched>,
+        bodies: &Bodies,
+    ) -> Result<Step, Unusable> {
         let entry = Entry::of(record, &self.worker.topics);
         let wrong = |detail: String| Unusable { reason: "not_a_request", detail };
         let value = record.value.clone().ok_or_else(|| wrong("the record has no value".into()))?;
@@ -71,12 +78,28 @@ impl Again {
                 body::decompress(compressed, limit).map_err(|e| wrong(e.to_string()))?
             }
             Some(Body::Segment(segment)) => {
-                let detail = format!("the body lies in {}, and this version reads no segments", segment.key);
-                return Err(Unusable { reason: "unsupported_body", detail });
+                key(&id.tenant, segment).map_err(|detail| Unusable { reason: "foreign_body", detail })?;
+                let frame = match bodies.get(&record.at) {
+                    Some(Fetch::Frame(frame)) => frame.clone(),
+                    Some(Fetch::Failed(why)) => {
+                        let (tenant, reason) = (&id.tenant, Reason::FetchFailed);
+                        // After the last try the store is told, which asks again some time later.
+                        let retried = self.worker.retry(&entry, tenant, None, reason, why).map(Step::from);
+                        let over = || self.terminal(record, &request, &id, Outcome::SourceGone);
+                        return Ok(retried.unwrap_or_else(over));
+                    }
+                    Some(Fetch::Gone) | None => {
+                        return Ok(self.terminal(record, &request, &id, Outcome::SourceGone));
+                    }
+                };
+                let damaged = |e: SegmentError| Unusable { reason: "damaged_body", detail: e.to_string() };
+                let frame = Frame::read_of(frame, id.id, request.variant).map_err(damaged)?;
+                frame.body(MAX_BODY_BYTES).map_err(damaged)?
             }
             None => return Ok(self.terminal(record, &request, &id, Outcome::SourceGone)),
         };
-        let limits = ReadLimits { max_bytes: self.worker.output_bytes, ..self.worker.limits };
+        let max_bytes = self.worker.output_bytes.max(stored.len());
+        let limits = ReadLimits { max_bytes, ..self.worker.limits };
         let report = Report::read(&stored, &limits)
             .map_err(|e| Unusable { reason: e.reason(), detail: e.to_string() })?;
         let newest = generations(&request).map_err(wrong)?;
@@ -149,21 +172,39 @@ impl Again {
     }
 }
 
-impl Look for Again {
-    fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
-        self.answer(record, fetched).unwrap_or_else(|Unusable { reason, detail }| {
+impl Again {
+    /// Looks at a request with the bodies that were fetched for its batch.
+    pub fn look(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Step {
+        self.answer(record, fetched, bodies).unwrap_or_else(|Unusable { reason, detail }| {
             let entry = Entry::of(record, &self.worker.topics);
             self.worker.dead_letter(&entry, None, reason, &detail).into()
         })
     }
 
-    fn not_stored(&self, record: &Record, why: &str) -> Done {
+    /// The end of a request whose answer could not be stored for now.
+    pub fn not_stored(&self, record: &Record, why: &str) -> Done {
         let entry = Entry::of(record, &self.worker.topics);
         let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());
         let tenant = request.and_then(|request| Some(request.report().ok()?.tenant));
         let retried =
             tenant.as_ref().and_then(|t| self.worker.retry(&entry, t, None, Reason::NotStored, why));
         retried.unwrap_or_else(|| self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", why))
+    }
+}
+
+/// Requests, and the bodies that were fetched for them.
+struct Group {
+    again: Arc<Again>,
+    bodies: Bodies,
+}
+
+impl Look for Group {
+    fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        self.again.look(record, fetched, &self.bodies)
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        self.again.not_stored(record, why)
     }
 }
 
@@ -193,7 +234,16 @@ fn is_better(stored: &Report<'_>, enriched: &Enriched, new: &[u8], limits: &Read
 
 impl Processor for Requests {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
-        Box::pin(async move { self.again.worker.run(&self.means, &self.again, batch).await })
+        Box::pin(async move {
+            let worker = &self.again.worker;
+            let mut done = Vec::with_capacity(batch.len());
+            for records in groups(batch, |_| true) {
+                let bodies = stored_bodies::fetch(&worker.objects, records.iter()).await?;
+                let group = Arc::new(Group { again: self.again.clone(), bodies });
+                done.extend(worker.run(&self.means, &group, records).await?);
+            }
+            Ok(done)
+        })
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {

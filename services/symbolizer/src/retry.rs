@@ -7,6 +7,7 @@ use crate::intake::Intake;
 use crate::outcomes::SPREAD;
 use crate::resymbolicate::Again;
 use crate::shares::Shares;
+use crate::stored_bodies::{self, Bodies, groups};
 use crate::symbols::Fetched;
 use crate::tiers::Tier;
 use crate::worker::{Look, Means, Step, Worker};
@@ -73,20 +74,26 @@ impl Ways {
     }
 }
 
-impl Look for Ways {
+/// Records, and the bodies that were fetched for the requests among them.
+struct Group {
+    ways: Arc<Ways>,
+    bodies: Bodies,
+}
+
+impl Look for Group {
     fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
-        if self.is_request(record) {
-            self.again.look(record, fetched)
+        if self.ways.is_request(record) {
+            self.ways.again.look(record, fetched, &self.bodies)
         } else {
-            self.intake.look(record, fetched)
+            self.ways.intake.look(record, fetched)
         }
     }
 
     fn not_stored(&self, record: &Record, why: &str) -> Done {
-        if self.is_request(record) {
-            self.again.not_stored(record, why)
+        if self.ways.is_request(record) {
+            self.ways.again.not_stored(record, why)
         } else {
-            self.intake.not_stored(record, why)
+            self.ways.intake.not_stored(record, why)
         }
     }
 }
@@ -95,7 +102,14 @@ impl Processor for Retry {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             self.worker.meet(&batch).await;
-            self.worker.run(&self.means, &self.ways, batch).await
+            let mut done = Vec::with_capacity(batch.len());
+            for records in groups(batch, |record| self.ways.is_request(record)) {
+                let requests = records.iter().filter(|record| self.ways.is_request(record));
+                let bodies = stored_bodies::fetch(&self.worker.objects, requests).await?;
+                let group = Arc::new(Group { ways: self.ways.clone(), bodies });
+                done.extend(self.worker.run(&self.means, &group, records).await?);
+            }
+            Ok(done)
         })
     }
 

@@ -4,6 +4,7 @@ mod answers;
 mod fairness;
 mod fetching;
 mod retries;
+mod segments;
 mod senders;
 mod storage;
 mod world;

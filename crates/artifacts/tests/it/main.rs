@@ -11,5 +11,6 @@ mod cache_world;
 mod corpus;
 mod hostile_archives;
 mod s3_server;
+mod segments;
 mod store_suite;
 mod symcaches;

@@ -3,11 +3,9 @@
 use super::reports::Listed;
 use crate::number::{from_row, from_row32, to_row32};
 use crate::reports::Frames;
-use crate::{Result, StoreError, TenantTx};
+use crate::segments::Body;
+use crate::{Result, TenantTx};
 use unslide_model::ReportId;
-
-/// The most bytes that a stored report may have.
-const MAX_BODY_BYTES: usize = 1 << 30;
 
 /// A stored report.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,18 +16,17 @@ pub struct StoredReport {
     pub variants: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
-    /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
-    pub compressed: Vec<u8>,
+    /// The enriched JSON, or where it is.
+    pub stored: Body,
 }
 
 impl StoredReport {
-    /// The enriched JSON. Work for the CPU pool where it is large.
+    /// The enriched JSON of a report whose body is in the database (see [`Body::json`]).
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] where the stored bytes are damaged.
+    /// As [`Body::json`].
     pub fn body(&self) -> Result<Vec<u8>> {
-        unslide_proto::body::decompress(&self.compressed, MAX_BODY_BYTES)
-            .map_err(|e| StoreError::corrupt("report_bodies", e))
+        self.stored.json()
     }
 }
 
@@ -43,22 +40,28 @@ pub async fn get(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result
     let row = sqlx::query!(
         r#"SELECT r.revision, r.received_at, r.app, r.version, r.build, r.type AS kind, r.status, r.device_time,
                   r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total,
-                  r.frames_symbolicated, r.frames_device, r.frames_missing, b.size, b.body,
+                  r.frames_symbolicated, r.frames_device, r.frames_missing,
+                  coalesce(b.size, f.size) AS "size!", b.body AS "body?", f.segment AS "segment?",
+                  f.at_offset AS "at_offset?", f.length AS "length?",
                   (SELECT count(*) FROM report_keys o
                    WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS "variants!"
            FROM report_keys k
            JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                          AND r.variant = k.variant
-           JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
-                               AND b.report_id = k.report_id AND b.variant = k.variant
-           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL"#,
+           LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
+                                    AND b.report_id = k.report_id AND b.variant = k.variant
+           LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
+                                    AND f.report_id = k.report_id AND f.variant = k.variant
+           WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3 AND k.deleted_at IS NULL
+             AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)"#,
         tenant,
         report_id.uuid(),
         to_row32(variant)
     )
     .fetch_optional(connection)
     .await?;
-    Ok(row.map(|row| StoredReport {
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(StoredReport {
         listed: Listed {
             report_id,
             variant,
@@ -85,6 +88,6 @@ pub async fn get(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Result
         },
         variants: u32::try_from(row.variants).unwrap_or(u32::MAX),
         size: from_row(row.size),
-        compressed: row.body,
+        stored: Body::read(row.body, row.received_at, (row.segment, row.at_offset, row.length))?,
     }))
 }

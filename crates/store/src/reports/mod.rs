@@ -1,11 +1,13 @@
 //! Enriched reports: stored once each, however often they come, with everything that is derived
 //! from them in the same transaction.
 
+mod delete;
 mod keys;
 mod rollups;
 mod rows;
 mod waits;
 
+pub use delete::delete;
 pub(crate) use keys::{KeyRow, lock_known};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;

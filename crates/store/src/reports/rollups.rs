@@ -56,6 +56,20 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     wanted_images(tx, changes).await
 }
 
+/// Takes a deleted report out of its version's counts. That its device has crashed stays true.
+pub(super) async fn take_back(
+    tx: &mut TenantTx,
+    app: &str,
+    version: &str,
+    received_at: OffsetDateTime,
+    status: &str,
+    frames: &Frames,
+) -> Result<()> {
+    let mut delta = Delta::default();
+    delta.add(status, frames, -1);
+    write(tx, BTreeMap::from([((app.to_owned(), version.to_owned(), day(received_at)), delta)])).await
+}
+
 /// Notes the devices, and counts those that their version had not crashed on before.
 async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
     let rows: BTreeSet<(String, String, Vec<u8>, Date)> = changes

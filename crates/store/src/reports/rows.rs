@@ -2,6 +2,7 @@
 
 use super::{Change, Facts, Frames};
 use crate::number::{from_row32, to_row, to_row32};
+use crate::segments::drop_frames;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -226,22 +227,30 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     let sizes: Vec<i64> = changes.iter().map(|c| to_row(c.arrival.size)).collect();
     let bodies: Vec<&[u8]> = changes.iter().map(|c| c.arrival.body.as_slice()).collect();
     sqlx::query!(
-        "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body)
-         SELECT $1, b.received_at, b.report_id, b.variant, b.revision, b.size, b.body
+        "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body, stored_at)
+         SELECT $1, b.received_at, b.report_id, b.variant, b.revision, b.size, b.body, $8
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::integer[], $6::bigint[], $7::bytea[])
               AS b (received_at, report_id, variant, revision, size, body)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
-         SET revision = EXCLUDED.revision, size = EXCLUDED.size, body = EXCLUDED.body",
+         SET revision = EXCLUDED.revision, size = EXCLUDED.size, body = EXCLUDED.body, stored_at = EXCLUDED.stored_at",
         tenant,
         &times,
         &ids,
         &variants,
         &revisions,
         &sizes,
-        &bodies as &[&[u8]]
+        &bodies as &[&[u8]],
+        now
     )
     .execute(connection)
     .await?;
+    // The revision before may lie in a segment.
+    let revised: Vec<_> = changes
+        .iter()
+        .filter(|c| c.previous.is_some())
+        .map(|c| (c.key.received_at, c.key.report_id, c.key.variant))
+        .collect();
+    drop_frames(tx, &revised, false).await?;
     Ok(())
 }
 

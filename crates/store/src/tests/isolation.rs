@@ -1,8 +1,8 @@
 //! Tenants do not see each other, whatever the service asks.
 
-use super::database::{Database, acme, admin, arrival, publish, tenant_id, url_of};
+use super::database::{Database, acme, admin, arrival, image, publish, revised, tenant_id, url_of};
 use crate::keys::{self, NewKey};
-use crate::{Settings, Store, StoreError, audit, jobs, symbols, uploads};
+use crate::{Settings, Store, StoreError, audit, jobs, segments, symbols, uploads};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
@@ -24,10 +24,15 @@ async fn tenant_tables(database: &Database) -> Vec<(String, String)> {
 pub(super) async fn fill(database: &Database) {
     database.store(&[arrival(1), arrival(2)]).await;
     publish(database, 1, Quality::Dwarf).await;
+    super::segments::move_all(database, "a").await;
+    database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let key = NewKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
     keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
     audit::append(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
+    segments::condemn(&mut tx, &["t/acme/outputs/a".to_owned()]).await.unwrap();
+    let apart = [(arrival(2).received_at, arrival(2).report_id, 0, "t/acme/outputs/b")];
+    segments::apart(&mut tx, &apart).await.unwrap();
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = super::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
@@ -86,7 +91,7 @@ async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
     let database = Database::new().await;
     fill(&database).await;
     let tables = tenant_tables(&database).await;
-    assert!(tables.len() >= 18, "{tables:?}");
+    assert!(tables.len() >= 23, "{tables:?}");
     for (table, column) in &tables {
         let rows = format!("SELECT to_jsonb(t)::text FROM {table} t WHERE {column} = 'acme' LIMIT 1");
         let rows = database.rows(&rows).await;
@@ -147,6 +152,9 @@ async fn no_partition_is_a_way_in() {
 /// without their data, and a reason.
 const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
+    ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
+    ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),
+    ("unslide_dead_frames_count", "adds up dead frames: gives a number"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_lease", "as unslide_jobs_take, for programs of the version before"),
@@ -162,6 +170,9 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_partitions_ensure", "days are made for all tenants"),
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
+    ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),
+    ("unslide_segments_abandon", "gives up what dead writers left: gives a number"),
+    ("unslide_segments_due", "the indexer finds segments to write anew: tenants and days only"),
     ("unslide_system_waits_tenants", "the builder finds whose reports wait for system symbols: slugs only"),
     ("unslide_tenant_erase", "removes rows that the service may not, of the transaction's own tenant, which must be deleted"),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),

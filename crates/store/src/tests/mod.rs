@@ -9,6 +9,7 @@ mod lists;
 mod ownership;
 mod pool;
 mod positions;
+mod segments;
 mod storing;
 mod symbols_and_uploads;
 mod system_symbols;

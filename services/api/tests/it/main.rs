@@ -10,6 +10,7 @@ mod reports;
 mod sending;
 mod round_trips;
 mod service;
+mod stored_bodies;
 mod symbolicating;
 mod symbols;
 mod tenant_life;

@@ -10,6 +10,9 @@ use unslide_model::{Owner, Scope};
 use unslide_store::Uuid;
 use unslide_store::keys::{self, NewKey};
 
+/// A report that only one case is about.
+const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
+
 fn document() -> Value {
     serde_json::to_value(unslide_api::document()).unwrap()
 }
@@ -140,6 +143,7 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let system_upload = system_upload["id"].as_str().unwrap();
     let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
     let made = made["id"].as_str().unwrap();
@@ -175,6 +179,7 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
+        ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
         ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),
         (
             "upload_system_symbols",

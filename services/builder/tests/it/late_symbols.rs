@@ -5,6 +5,7 @@ use unslide_artifacts::keys;
 use unslide_model::{ContentHash, DebugId, Owner, ReportId, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
+use unslide_store::segments;
 use unslide_store::reports::{self, Arrival, Effects, Facts, ImageUse, Origin, Outcome};
 use unslide_store::tenants;
 use unslide_symbolicate::object::{Limits, objects};
@@ -41,12 +42,25 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let file = std::fs::read(dsym("app")).unwrap();
     let debug_id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
-    let arrival = |n: u8| arrival(&world, n, debug_id, false);
     let now = world.host.clock.now();
+    let arrival = |n: u8| Arrival { received_at: now, ..arrival(&world, n, debug_id, false) };
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let stored = reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
     assert!(stored.iter().all(|s| s.outcome == Outcome::New && s.requested.is_none()), "{stored:?}");
+    // The second one's body lies in a segment by now.
+    let segment = segments::new_id(&mut tx).await.unwrap();
+    let key = keys::segment(&acme(), now.date(), segment);
+    let begun = segments::begin(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
+    let frame = segments::Moved {
+        received_at: now,
+        report_id: ReportId([2; 16]),
+        variant: 0,
+        revision: 1,
+        offset: 20,
+        length: 100,
+    };
+    assert_eq!(segments::finish(&mut tx, &begun, 500, &[frame]).await.unwrap().unwrap().alive, 1);
     tx.commit().await.unwrap();
 
     world.one("app", &file).await;
@@ -60,8 +74,16 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         assert_eq!((request.revision, request.supersedes), (2, 1));
         let [need] = &request.needs[..] else { panic!("{request:?}") };
         assert_eq!((need.id().unwrap(), need.generation, need.system), (debug_id, 1, false));
-        let Some(Body::InlineLz4(sent)) = &request.body else { panic!("no body") };
-        assert_eq!(unslide_proto::body::decompress(sent, 1 << 20).unwrap(), BODY);
+        match request.body.as_ref().unwrap() {
+            Body::InlineLz4(sent) => {
+                assert_eq!(report.id, ReportId([1; 16]));
+                assert_eq!(unslide_proto::body::decompress(sent, 1 << 20).unwrap(), BODY);
+            }
+            Body::Segment(place) => {
+                assert_eq!(report.id, ReportId([2; 16]));
+                assert_eq!((place.key.as_str(), place.offset, place.length), (key.as_str(), 20, 100));
+            }
+        }
         assert_eq!(request.origin.map(|o| (o.partition, o.offset)), Some((3, 77)));
         assert!(request.traceparent.starts_with("00-0af7"));
         ids.push(report.id);

@@ -1,6 +1,7 @@
 //! The indexer between a real Kafka and a real PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bodies;
 mod deleted_tenants;
 mod tenant_topics;
 mod world;

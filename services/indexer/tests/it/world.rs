@@ -5,6 +5,8 @@ use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use unslide_artifacts::ObjectStore;
+use unslide_embedded::S3Endpoint;
 use unslide_indexer::{Config, Settings};
 use unslide_model::{Secret, SystemClock, TenantId};
 use unslide_proto::headers;
@@ -44,6 +46,9 @@ pub struct World {
     name: String,
     url: String,
     pub kafka: unslide_stream::Settings,
+    objects: unslide_artifacts::Settings,
+    s3: S3Endpoint,
+    folder: tempfile::TempDir,
     pub producer: Producer,
     pub store: Store,
 }
@@ -84,7 +89,17 @@ impl World {
         };
         admin::create(&kafka).await.unwrap();
         let producer = Producer::new(&kafka).unwrap();
-        World { name, url, kafka, producer, store }
+        let folder = tempfile::tempdir().unwrap();
+        let s3 = S3Endpoint::start(folder.path(), "unslide").await.unwrap();
+        let objects = unslide_artifacts::Settings {
+            endpoint: Some(s3.url()),
+            bucket: "unslide".to_owned(),
+            access_key: Some(s3.credentials().access_key.clone()),
+            secret_key: Secret::new(s3.credentials().secret_key.clone()),
+            path_style: true,
+            ..unslide_artifacts::Settings::default()
+        };
+        World { name, url, kafka, objects, s3, folder, producer, store }
     }
 
     pub fn topics(&self) -> TopicNames {
@@ -107,15 +122,26 @@ impl World {
     }
 
     pub fn start(&self) -> Running {
+        self.start_with(Settings::default())
+    }
+
+    /// An indexer with settings of its own, as far as they are none of the test's.
+    pub fn start_with(&self, own: Settings) -> Running {
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
-            indexer: Settings { lease_seconds: 3, upkeep_seconds: 1, ..Settings::default() },
+            indexer: Settings { lease_seconds: 3, upkeep_seconds: 1, ..own },
             postgres: unslide_store::Settings::with_url(self.url.clone()),
             kafka: self.kafka.clone(),
+            objects: self.objects.clone(),
         };
         assert_eq!(config.validate(), []);
         let task = tokio::spawn(unslide_indexer::run(config, host.clone()));
         Running { host, task }
+    }
+
+    /// The bucket.
+    pub async fn bucket(&self) -> ObjectStore {
+        ObjectStore::s3(&self.objects).await
     }
 
     /// Changes the database as its owner.
@@ -185,6 +211,8 @@ impl World {
     /// Leaves nothing behind.
     pub async fn end(self) {
         self.store.close().await;
+        self.s3.stop().await;
+        self.folder.close().unwrap();
         admin::delete(&self.kafka).await.unwrap();
         execute(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
@@ -212,7 +240,7 @@ impl Running {
     }
 
     pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 3).await;
+        self.until(|answer| answer.ready && answer.probes.len() == 4).await;
     }
 
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {

@@ -261,7 +261,8 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
     (api.kafka, api.postgres, api.objects) = (kafka.clone(), postgres(API_CONNECTIONS), objects.clone());
     (builder.kafka, builder.postgres, builder.objects) =
         (kafka.clone(), postgres(BUILDER_CONNECTIONS), objects.clone());
-    (indexer.kafka, indexer.postgres) = (kafka.clone(), postgres(INDEXER_CONNECTIONS));
+    (indexer.kafka, indexer.postgres, indexer.objects) =
+        (kafka.clone(), postgres(INDEXER_CONNECTIONS), objects.clone());
     (symbolizer.kafka, symbolizer.objects) = (kafka, objects);
     builder.builder.work_dir = start.data.join("work");
     api.api.cache_dir = cache.join("api");

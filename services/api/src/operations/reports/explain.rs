@@ -1,6 +1,6 @@
 //! `GET /v1/reports/{id}/explain`.
 
-use super::get::{VariantQuery, find};
+use super::get::{VariantQuery, whole};
 use crate::access::{Access, ReportsRead};
 use crate::image_symbols::{Fetched, fetch};
 use crate::input::{Path, Query};
@@ -29,11 +29,10 @@ pub async fn explain_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
-    let stored = find(&api, &access, &id, &query).await?;
+    let (_, body) = whole(&api, &access, &id, &query).await?;
     let (body, wanted) = api
         .cpu
         .run(move || {
-            let body = stored.body()?;
             let wanted = unslide_symbolicate::needs(&read(&body)?);
             Ok::<_, Problem>((body, wanted))
         })

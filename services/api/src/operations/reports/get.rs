@@ -5,6 +5,7 @@ use crate::access::{Access, ReportsRead};
 use crate::input::{Path, Query, parameter};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
+use crate::stored_body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -50,20 +51,31 @@ pub async fn get_report(
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
     let stored = find(&api, &access, &id, &query).await?;
+    if has_copy(&headers, &tag(&stored, form)) {
+        return Ok((StatusCode::NOT_MODIFIED, answer_headers(&stored, form)?).into_response());
+    }
+    // The body may be of a revision that came meanwhile: it says which one it is.
+    let (stored, body) = body_of(&api, &access, &id, &query, stored).await?;
+    let body = api.cpu.run(move || written(body, form)).await??;
+    let named = [(header::CONTENT_TYPE, form.media_type())];
+    Ok((answer_headers(&stored, form)?, named, body).into_response())
+}
+
+fn tag(stored: &StoredReport, form: Representation) -> String {
+    format!("\"{}-{}\"", stored.listed.revision, form.name())
+}
+
+type AnswerHeaders = [(header::HeaderName, HeaderValue); 5];
+
+fn answer_headers(stored: &StoredReport, form: Representation) -> Result<AnswerHeaders, Problem> {
     let revision = stored.listed.revision;
-    let tag = format!("\"{revision}-{}\"", form.name());
-    let answer_headers = [
-        (header::ETAG, HeaderValue::from_str(&tag).map_err(Problem::internal)?),
+    Ok([
+        (header::ETAG, HeaderValue::from_str(&tag(stored, form)).map_err(Problem::internal)?),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
         (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(stored.variants)),
-    ];
-    if has_copy(&headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, answer_headers).into_response());
-    }
-    let body = api.cpu.run(move || written(&stored, form)).await??;
-    Ok((answer_headers, [(header::CONTENT_TYPE, form.media_type())], body).into_response())
+    ])
 }
 
 /// The stored report of an id, as far as the key sees it.
@@ -85,8 +97,49 @@ pub async fn find(
         .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such report"))
 }
 
-fn written(stored: &StoredReport, form: Representation) -> Result<Vec<u8>, Problem> {
-    let body = stored.body()?;
+/// The stored report of an id with its JSON, as far as the key sees it.
+///
+/// # Errors
+/// As [`find`] and [`body_of`].
+pub async fn whole(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+    query: &VariantQuery,
+) -> Result<(StoredReport, Vec<u8>), Problem> {
+    let stored = find(api, access, id, query).await?;
+    body_of(api, access, id, query, stored).await
+}
+
+/// A found report's JSON, wherever it is. Where it is not where the row said, it has moved or has been
+/// revised meanwhile: the row is read once more, and what is given belongs to that.
+///
+/// # Errors
+/// As [`find`]; [`Kind::Unavailable`] where object storage does not answer, [`Kind::Internal`] where
+/// the body is lost or damaged.
+async fn body_of(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+    query: &VariantQuery,
+    stored: StoredReport,
+) -> Result<(StoredReport, Vec<u8>), Problem> {
+    let first = match stored_body::read(api, access.tenant(), &stored).await? {
+        Ok(body) => return Ok((stored, body)),
+        Err(lost) => lost,
+    };
+    tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
+    let stored = find(api, access, id, query).await?;
+    match stored_body::read(api, access.tenant(), &stored).await? {
+        Ok(body) => Ok((stored, body)),
+        Err(lost) => {
+            api.metrics.lost_bodies.inc();
+            Err(Problem::internal(lost))
+        }
+    }
+}
+
+fn written(body: Vec<u8>, form: Representation) -> Result<Vec<u8>, Problem> {
     match form {
         Representation::Json => Ok(body),
         Representation::Text => {

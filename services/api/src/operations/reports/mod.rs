@@ -1,5 +1,6 @@
 //! Reports.
 
+mod delete;
 mod explain;
 mod get;
 mod list;
@@ -19,7 +20,7 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(send::send_reports, list::list_reports))
-        .routes(routes!(get::get_report))
+        .routes(routes!(get::get_report, delete::delete_report))
         .routes(routes!(explain::explain_report))
         .routes(routes!(symbolicate::symbolicate))
 }

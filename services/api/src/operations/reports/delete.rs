@@ -1,0 +1,42 @@
+//! `DELETE /v1/reports/{id}`.
+
+use super::get::VariantQuery;
+use crate::access::{Access, TenantAdmin};
+use crate::input::{Path, Query, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use http::StatusCode;
+use unslide_model::ReportId;
+use unslide_store::{audit, reports};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Delete a report
+///
+/// The report and its body go; lists and queries know it no more at once, and its bytes leave object
+/// storage within a day. That it was there is remembered: neither a copy of it nor a better answer
+/// that is on its way brings it back.
+#[utoipa::path(delete, path = "/v1/reports/{id}", tag = "reports", operation_id = "delete_report",
+    params(("id" = String, Path, description = "The report's id."), VariantQuery),
+    responses((status = 204, description = "The report is deleted."), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn delete_report(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Path(id): Path<String>,
+    Query(query): Query<VariantQuery>,
+) -> Result<StatusCode, Problem> {
+    let id: ReportId = parameter("id", &id)?;
+    let variant = query.variant.unwrap_or(0);
+    let app = access.principal.app.as_deref();
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    if !reports::delete(&mut tx, id, variant, app).await? {
+        return Err(Problem::new(Kind::NotFound, "there is no such report"));
+    }
+    let actor = access.principal.key_id.to_string();
+    let detail = serde_json::json!({"variant": variant});
+    audit::append(&mut tx, &actor, "report.delete", &id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,61 @@
+//! The JSON of a stored report, from the database or from its segment.
+
+use crate::problem::Problem;
+use crate::state::Api;
+use unslide_artifacts::keys;
+use unslide_artifacts::segment::{self, Frame, MAX_BODY_BYTES, SegmentError};
+use unslide_model::{ReportId, TenantId};
+use unslide_store::queries::report::StoredReport;
+use unslide_store::segments::Body;
+
+/// Why a body that ought to be there is not.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// Its segment is not there.
+    #[error("the segment {0} of a stored report is gone")]
+    Gone(String),
+    /// What lies there is not the body.
+    #[error("the segment {key} does not hold the stored report {report}")]
+    Damaged {
+        /// The segment.
+        key: String,
+        /// The report.
+        report: ReportId,
+        /// What is wrong.
+        source: SegmentError,
+    },
+}
+
+/// A stored report's JSON; the inner error where it is not what the row says.
+///
+/// # Errors
+/// Where a server does not answer, or the database's own copy is damaged.
+pub async fn read(
+    api: &Api,
+    tenant: &TenantId,
+    stored: &StoredReport,
+) -> Result<Result<Vec<u8>, Lost>, Problem> {
+    let (report_id, variant) = (stored.listed.report_id, stored.listed.variant);
+    let place = match &stored.stored {
+        Body::Segment(place) => *place,
+        Body::Inline(_) => {
+            let body = stored.stored.clone();
+            return Ok(Ok(api.cpu.run(move || body.json()).await??));
+        }
+    };
+    let key = keys::segment(tenant, place.day, place.segment);
+    let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
+        return Ok(Err(Lost::Gone(key.to_string())));
+    };
+    let revision = stored.listed.revision;
+    let read = move || {
+        let frame = Frame::read_of(frame, report_id, variant)?;
+        if frame.head.revision == revision {
+            frame.body(MAX_BODY_BYTES)
+        } else {
+            Err(SegmentError::Field("frame's revision"))
+        }
+    };
+    let body = api.cpu.run(read).await?;
+    Ok(body.map_err(|source| Lost::Damaged { key: key.to_string(), report: report_id, source }))
+}

@@ -1,0 +1,244 @@
+//! Bodies that the symbolizer kept apart because they were too large for the topic: fetched and
+//! checked, so that what follows sees the record as it would have been.
+
+use crate::enriched::Unreadable;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::time::Duration;
+use unslide_artifacts::keys::Key;
+use unslide_artifacts::segment::MAX_BODY_BYTES;
+use unslide_artifacts::{ObjectStore, StoreError};
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_runtime::Host;
+use unslide_stream::Record;
+
+/// How often an object that is not there is asked for: it was put before the record was written, so
+/// that only a store that is behind lacks it.
+const TRIES: u32 = 4;
+
+/// A record with its body, or with why it has none.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The record; its value is the body, wherever that was.
+    pub record: Record,
+    /// The object that the body was in.
+    pub key: Option<Key>,
+    /// Why the body cannot be had.
+    pub failed: Option<Unreadable>,
+}
+
+/// What a record says of its body.
+struct Place {
+    key: Key,
+    bytes: usize,
+    sha256: String,
+}
+
+fn is_apart(record: &Record) -> bool {
+    record.headers.get(headers::BODY_KEY).is_some()
+}
+
+fn place(record: &Record) -> Result<Place, Unreadable> {
+    let wrong = |reason, detail: String| Unreadable { reason, detail };
+    let text = |name| {
+        let text = record.headers.text(name);
+        text.ok_or_else(|| wrong("no_body", format!("the header {name} is not there or is no text")))
+    };
+    let tenant = TenantId::new(text(headers::TENANT)?).map_err(|e| wrong("no_tenant", e.to_string()))?;
+    let named = text(headers::BODY_KEY)?;
+    let key = Key::of_tenant(&tenant, named).map_err(|e| wrong("foreign_body", format!("{named}: {e}")))?;
+    if !key.as_str().starts_with(&format!("t/{tenant}/outputs/")) {
+        return Err(wrong("foreign_body", format!("{key} holds no output")));
+    }
+    let bytes = text(headers::BODY_BYTES)?;
+    let bytes: usize = bytes.parse().map_err(|_| wrong("no_body", format!("{bytes} is no size")))?;
+    if bytes > MAX_BODY_BYTES {
+        return Err(wrong("too_large", format!("the body has {bytes} bytes")));
+    }
+    Ok(Place { key, bytes, sha256: text(headers::BODY_SHA256)?.to_owned() })
+}
+
+/// Records in their order, in parts whose bodies kept apart have at most `bytes` together; one alone
+/// may have more.
+pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
+    let mut parts: Vec<Vec<Record>> = Vec::new();
+    let mut sum = 0_usize;
+    for record in records {
+        let more = if is_apart(&record) { place(&record).map_or(0, |place| place.bytes) } else { 0 };
+        match parts.last_mut() {
+            Some(part) if more == 0 || sum.saturating_add(more) <= bytes => {
+                sum = sum.saturating_add(more);
+                part.push(record);
+            }
+            _ => {
+                sum = more;
+                parts.push(vec![record]);
+            }
+        }
+    }
+    parts
+}
+
+/// Fetches the bodies that were kept apart. `pause` lies between two tries to find one.
+///
+/// # Errors
+/// Where object storage does not answer or refuses: the records are to be read again then.
+pub async fn read(
+    objects: &ObjectStore,
+    host: &Host,
+    records: Vec<Record>,
+    pause: Duration,
+) -> Result<Vec<Fetched>, StoreError> {
+    let mut all = Vec::with_capacity(records.len());
+    for mut record in records {
+        if !is_apart(&record) {
+            all.push(Fetched { record, key: None, failed: None });
+            continue;
+        }
+        all.push(match place(&record) {
+            Err(why) => Fetched { record, key: None, failed: Some(why) },
+            Ok(place) => match body(objects, host, &place, pause).await? {
+                Ok(body) => {
+                    record.value = Some(body);
+                    Fetched { record, key: Some(place.key), failed: None }
+                }
+                Err(why) => Fetched { record, key: Some(place.key), failed: Some(why) },
+            },
+        });
+    }
+    Ok(all)
+}
+
+async fn body(
+    objects: &ObjectStore,
+    host: &Host,
+    place: &Place,
+    pause: Duration,
+) -> Result<Result<bytes::Bytes, Unreadable>, StoreError> {
+    let limit = u64::try_from(place.bytes).unwrap_or(u64::MAX);
+    let damaged = |detail: String| Unreadable { reason: "damaged_body", detail };
+    for attempt in 1..=TRIES {
+        let found = match objects.get(&place.key, limit).await {
+            Ok(found) => found,
+            Err(StoreError::TooLarge { .. }) => {
+                return Ok(Err(damaged(format!("{} has more than {limit} bytes", place.key))));
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(object) = found else {
+            if attempt < TRIES {
+                tokio::time::sleep(pause * attempt).await;
+            }
+            continue;
+        };
+        let (bytes, again) = (object.bytes.clone(), object.bytes);
+        // A pool that is gone is a service that stops: the record is read again by the next one.
+        let Ok(sum) = host.cpu.run(move || hex(&Sha256::digest(&again))).await else { break };
+        return Ok(if bytes.len() == place.bytes && sum == place.sha256 {
+            Ok(bytes)
+        } else {
+            Err(damaged(format!("{} is not what was written", place.key)))
+        });
+    }
+    Ok(Err(Unreadable { reason: "body_gone", detail: format!("{} is not there", place.key) }))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_artifacts::{Fault, Operation, Put};
+    use unslide_stream::{Headers, RecordRef};
+
+    const KEY: &str = "t/acme/outputs/one";
+
+    fn record(key: &str, body: &[u8]) -> Record {
+        Record {
+            at: RecordRef { topic: "out".into(), partition: 0, offset: 7 },
+            time_millis: None,
+            key: None,
+            value: Some("{\"unslide_body\":{}}".into()),
+            headers: Headers::new()
+                .with(headers::TENANT, "acme")
+                .with(headers::BODY_KEY, key.to_owned())
+                .with(headers::BODY_BYTES, body.len().to_string())
+                .with(headers::BODY_SHA256, hex(&Sha256::digest(body))),
+        }
+    }
+
+    async fn one(objects: &ObjectStore, record: Record) -> Result<Fetched, StoreError> {
+        let host = Host::local().unwrap();
+        let read = read(objects, &host, vec![record], Duration::from_millis(1)).await?;
+        Ok(read.into_iter().next().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_body_kept_apart_is_fetched_and_held_against_its_size_and_hash() {
+        let (objects, memory) = ObjectStore::memory();
+        let acme = TenantId::new("acme").unwrap();
+        let key = Key::of_tenant(&acme, KEY).unwrap();
+        let body = vec![b'x'; 100];
+        let gone = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!(gone.failed.unwrap().reason, "body_gone");
+        assert_eq!(memory.calls(Operation::Get), TRIES as usize);
+        for (stored, reason) in [(99, "damaged_body"), (101, "damaged_body")] {
+            objects.put(&key, vec![b'x'; stored].into(), &Put::default()).await.unwrap();
+            assert_eq!(one(&objects, record(KEY, &body)).await.unwrap().failed.unwrap().reason, reason);
+        }
+        objects.put(&key, vec![b'y'; 100].into(), &Put::default()).await.unwrap();
+        let other = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!(other.failed.unwrap().reason, "damaged_body");
+        objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
+        let right = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!((right.failed, right.key), (None, Some(key)));
+        assert_eq!(right.record.value.unwrap(), body);
+        // What may pass by itself, and what an operator has to mend, is never taken for an answer.
+        for fault in [Fault::Transient, Fault::Refused] {
+            memory.fail(Operation::Get, "", fault, Some(1));
+            one(&objects, record(KEY, &body)).await.unwrap_err();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_of_another_tenant_or_without_bounds_is_never_fetched() {
+        let (objects, memory) = ObjectStore::memory();
+        for (key, reason) in [
+            ("t/other/outputs/one", "foreign_body"),
+            ("t/acme/symbols/one", "foreign_body"),
+            ("t/acme/../other/one", "foreign_body"),
+        ] {
+            assert_eq!(one(&objects, record(key, b"x")).await.unwrap().failed.unwrap().reason, reason);
+        }
+        let mut large = record(KEY, b"x");
+        large.headers.set(headers::BODY_BYTES, (MAX_BODY_BYTES + 1).to_string());
+        assert_eq!(one(&objects, large).await.unwrap().failed.unwrap().reason, "too_large");
+        assert_eq!(memory.calls(Operation::Get), 0);
+    }
+
+    #[test]
+    fn large_bodies_are_not_held_together() {
+        let small = || Record { headers: Headers::new(), ..record(KEY, b"") };
+        let sizes: Vec<usize> = parts(
+            vec![
+                small(),
+                record(KEY, &[0; 60]),
+                small(),
+                record(KEY, &[0; 60]),
+                record(KEY, &[0; 200]),
+                small(),
+            ],
+            100,
+        )
+        .iter()
+        .map(Vec::len)
+        .collect();
+        assert_eq!(sizes, [3, 1, 2]);
+    }
+}

@@ -1,0 +1,236 @@
+//! Report bodies on their way from the database into segments, and segments on theirs out of object
+//! storage.
+//!
+//! Every step is safe to die after. An intent comes before the object, one transaction points the
+//! reports to it, and what is left behind is condemned and deleted later. Every indexer does this; the
+//! intent keeps two of them from writing the same day at the same time.
+
+mod retention;
+mod rewrite;
+mod sink;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use crate::config::Settings;
+use crate::metrics::Metrics;
+use std::future::Future;
+use std::time::Duration;
+use time::Date;
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::{Condition, ObjectStore, Put, StoreError as ObjectError};
+use unslide_model::TenantId;
+use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
+use unslide_store::segments::{self, Begun, Pending};
+use unslide_store::{Store, StoreError};
+
+/// How long writing one segment may take. An intent that is older than twice this has no writer.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Segments that one round of upkeep writes before other things have their turn.
+const SEGMENTS_A_ROUND: usize = 16;
+/// A segment is small below this part of what one should have, and this many small ones become one.
+const SMALL_PART: u64 = 8;
+const SMALL_MANY: u32 = 8;
+
+/// Why a segment could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Object storage failed.
+    #[error("object storage failed")]
+    Objects(#[from] ObjectError),
+    /// Compressing failed.
+    #[error("compressing bodies failed")]
+    Cpu(#[from] CpuError),
+    /// It took too long.
+    #[error("writing the segment {0} took too long")]
+    Slow(Key),
+    /// Another indexer has taken over.
+    #[error("the segment {0} was given up by another indexer")]
+    Fenced(Key),
+    /// A test lets the process die here.
+    #[cfg(test)]
+    #[error("stopped after {0:?}")]
+    Stopped(Step),
+}
+
+/// A moment that a process may die after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The intent is noted.
+    Intended,
+    /// The object is there.
+    Put,
+    /// The transaction that points the reports to it is done but not committed.
+    Pointed,
+    /// It is committed.
+    Live,
+    /// A condemned object is deleted, its row is not.
+    Deleted,
+}
+
+/// Moves bodies into segments and keeps those in order.
+pub struct Compactor {
+    store: Store,
+    objects: ObjectStore,
+    cpu: CpuPool,
+    settings: Settings,
+    metrics: Metrics,
+    shutdown: Shutdown,
+    #[cfg(test)]
+    die_after: Option<Step>,
+}
+
+impl Compactor {
+    /// Between `store` and `objects`.
+    pub fn new(
+        store: Store,
+        objects: ObjectStore,
+        settings: Settings,
+        metrics: Metrics,
+        host: &Host,
+    ) -> Compactor {
+        Compactor {
+            store,
+            objects,
+            cpu: host.cpu.clone(),
+            settings,
+            metrics,
+            shutdown: host.shutdown.clone(),
+            #[cfg(test)]
+            die_after: None,
+        }
+    }
+
+    /// One round: what is condemned, what is to be moved, what is to be written anew. True where there
+    /// is more to do than one round does.
+    ///
+    /// # Errors
+    /// The first failure of the round; one tenant's does not keep the others waiting.
+    pub async fn round(&self) -> Result<bool, Trouble> {
+        let mut left = SEGMENTS_A_ROUND;
+        let mut failed = self.sweep().await.err();
+        #[cfg(test)]
+        if let Some(stopped @ Trouble::Stopped(_)) = failed {
+            return Err(stopped);
+        }
+        let pending = segments::pending(&self.store).await?;
+        self.metrics.pending(&pending, self.store.clock().now());
+        let mut work: Vec<(TenantId, Date, Kind)> = Vec::new();
+        if self.settings.segments {
+            let due = pending.into_iter().filter(|pending| self.is_due(pending));
+            work.extend(due.map(|pending| (pending.tenant, pending.day, Kind::Move)));
+        }
+        let small = self.settings.segment_bytes / SMALL_PART;
+        let due = segments::due(&self.store, small, SMALL_MANY).await?;
+        work.extend(due.into_iter().map(|(tenant, day)| (tenant, day, Kind::Rewrite)));
+        for (tenant, day, kind) in work {
+            loop {
+                if left == 0 || self.shutdown.is_begun() {
+                    return Ok(left == 0);
+                }
+                left -= 1;
+                let done = match kind {
+                    Kind::Move => self.move_day(&tenant, day).await,
+                    Kind::Rewrite => self.rewrite_day(&tenant, day).await,
+                };
+                match done {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    #[cfg(test)]
+                    Err(stopped @ Trouble::Stopped(_)) => return Err(stopped),
+                    Err(trouble) => {
+                        self.metrics.segment_failures.inc();
+                        tracing::warn!(
+                            error = crate::batch::causes(&trouble),
+                            segment.day = %day,
+                            "a segment could not be written and is tried again"
+                        );
+                        failed = failed.or(Some(trouble));
+                        break;
+                    }
+                }
+            }
+        }
+        failed.map_or(Ok(false), Err)
+    }
+
+    /// Bodies move when the oldest has been there for long enough, when they fill a segment, or when
+    /// one is so large that no message should carry it.
+    fn is_due(&self, pending: &Pending) -> bool {
+        let after = i64::try_from(self.settings.segment_after_seconds).unwrap_or(i64::MAX);
+        let age = self.store.clock().now() - pending.oldest;
+        age >= time::Duration::seconds(after)
+            || pending.bytes >= self.settings.segment_bytes
+            || pending.largest >= self.settings.segment_large_bytes
+    }
+
+    /// Notes the intent to write a segment; `None` where somebody else is writing one of this day.
+    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(Begun, Key)>, Trouble> {
+        let mut tx = self.store.tenant(tenant).await?;
+        let id = segments::new_id(&mut tx).await?;
+        let key = keys::segment(tenant, day, id);
+        let begun = segments::begin(&mut tx, id, day, key.as_str()).await?;
+        tx.commit().await?;
+        self.reach(Step::Intended)?;
+        Ok(begun.map(|begun| (begun, key)))
+    }
+
+    /// Stores what `source` gives while `fill` fills it. Gives what `fill` did, and the object's bytes.
+    async fn put<T>(
+        &self,
+        key: &Key,
+        source: tokio::io::DuplexStream,
+        fill: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<(T, u64), Trouble> {
+        let put = Put { condition: Condition::Absent, ..Put::default() };
+        // The last frame may be the largest there is.
+        let limit = self.settings.segment_bytes + (2 << 30);
+        let stored = async { Ok(self.objects.put_stream(key, source, limit, &put).await?) };
+        let both = tokio::time::timeout(PATIENCE, async { tokio::try_join!(fill, stored) });
+        let (filled, stored) = both.await.map_err(|_| Trouble::Slow(key.clone()))??;
+        self.reach(Step::Put)?;
+        Ok((filled, stored.size))
+    }
+
+    /// After a failure: what was begun is given up at once rather than when it is old.
+    async fn give_up(&self, tenant: &TenantId, begun: &Begun, trouble: &Trouble) {
+        #[cfg(test)]
+        if let Trouble::Stopped(_) = trouble {
+            return;
+        }
+        if let Trouble::Fenced(_) = trouble {
+            return;
+        }
+        let given_up = async {
+            let mut tx = self.store.tenant(tenant).await?;
+            segments::give_up(&mut tx, begun).await?;
+            tx.commit().await
+        };
+        if let Err(error) = given_up.await {
+            // It is given up when it is old.
+            tracing::debug!(error = crate::batch::causes(&error), "an intent could not be given up");
+        }
+    }
+
+    #[cfg(test)]
+    fn reach(&self, step: Step) -> Result<(), Trouble> {
+        if self.die_after == Some(step) { Err(Trouble::Stopped(step)) } else { Ok(()) }
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a test stops the process here")]
+    fn reach(&self, _step: Step) -> Result<(), Trouble> {
+        Ok(())
+    }
+}
+
+/// What is to be done with a day.
+#[derive(Clone, Copy)]
+enum Kind {
+    Move,
+    Rewrite,
+}

@@ -1,0 +1,153 @@
+//! Dying after each step, failing in the middle, and two at once.
+
+use super::world::{World, start, tenant};
+use crate::segments::{Step, Trouble};
+use time::Duration;
+use unslide_artifacts::{Fault, Operation};
+use unslide_store::reports::Outcome;
+use unslide_store::segments::Body;
+
+const OLD: Duration = Duration::hours(2);
+
+async fn dies(world: &World, step: Step) {
+    let died = world.compactor(Some(step)).round().await;
+    assert!(matches!(died, Err(Trouble::Stopped(at)) if at == step), "{died:?}");
+}
+
+#[tokio::test]
+async fn a_writer_may_die_after_each_step_of_a_move() {
+    for step in [Step::Intended, Step::Put, Step::Pointed, Step::Live] {
+        let mut world = World::new().await;
+        world.fill(20).await;
+        world.wait(OLD);
+        dies(&world, step).await;
+        world.all_is_well().await;
+        // Before the intent is old nobody else writes this day; after that somebody does.
+        world.rounds().await;
+        world.all_is_well().await;
+        let moved = if step == Step::Live { 20 } else { 0 };
+        assert_eq!(world.number("SELECT count(*) FROM report_frames").await, moved, "{step:?}");
+        world.nothing_is_left().await;
+        world.all_is_well().await;
+        assert_eq!(world.number("SELECT count(*) FROM report_bodies").await, 0, "{step:?}");
+        assert_eq!(world.frames("acme").await.len(), 20, "nothing twice: {step:?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_writer_may_die_after_each_step_of_writing_anew_and_of_deleting() {
+    for step in [Step::Intended, Step::Put, Step::Pointed, Step::Live, Step::Deleted] {
+        let mut world = World::new().await;
+        world.fill(20).await;
+        world.wait(OLD);
+        world.rounds().await;
+        for n in 1..=15 {
+            assert_eq!(world.store("acme", n, 2, start()).await, Outcome::Revised);
+        }
+        if step == Step::Deleted {
+            world.rounds().await;
+            world.wait(OLD);
+        }
+        dies(&world, step).await;
+        world.all_is_well().await;
+        world.nothing_is_left().await;
+        world.all_is_well().await;
+        assert_eq!(world.frames("acme").await.len(), 20, "nothing twice, nothing dead: {step:?}");
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn what_changes_while_a_segment_is_written_is_not_lost() {
+    let mut world = World::new().await;
+    world.fill(10).await;
+    world.wait(OLD);
+    let hold = world.memory.hold(Operation::Put, "segments");
+    let compactor = world.compactor(None);
+    let round = tokio::spawn(async move { compactor.round().await.unwrap() });
+    while world.memory.calls(Operation::Put) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    // The object is there, the transaction is not: a revision, a deletion, and a new report.
+    world.store("acme", 1, 2, start()).await;
+    world.store("acme", 11, 1, start()).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let id = unslide_model::ReportId([2; 16]);
+    assert!(unslide_store::reports::delete(&mut tx, id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    world.bodies.remove(&(tenant("acme"), 2));
+    drop(hold);
+    round.await.unwrap();
+    world.all_is_well().await;
+    assert!(matches!(world.read(&tenant("acme"), 1).await.0, Body::Inline(_)));
+    assert!(matches!(world.read(&tenant("acme"), 3).await.0, Body::Segment(_)));
+    world.wait(Duration::days(2));
+    world.nothing_is_left().await;
+    world.all_is_well().await;
+    let frames = world.frames("acme").await;
+    assert!(frames.iter().all(|(_, frame)| frame.report_id != id), "the deleted report's bytes are gone");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
+    let mut world = World::new().await;
+    world.fill(20).await;
+    world.wait(OLD);
+    for (operation, fault) in [(Operation::Put, Fault::Transient), (Operation::Put, Fault::Refused)] {
+        world.memory.fail(operation, "segments", fault, None);
+        assert!(matches!(world.compactor(None).round().await, Err(Trouble::Objects(_))));
+        world.all_is_well().await;
+        world.memory.heal();
+    }
+    // What failed was given up at once: nobody waits for it to be old.
+    world.rounds().await;
+    assert_eq!(world.number("SELECT count(*) FROM report_bodies").await, 0);
+    world.all_is_well().await;
+    for n in 1..=15 {
+        world.store("acme", n, 2, start()).await;
+    }
+    world.memory.fail(Operation::Get, "segments", Fault::Transient, None);
+    assert!(matches!(world.compactor(None).round().await, Err(Trouble::Objects(_))));
+    world.memory.heal();
+    world.all_is_well().await;
+    world.rounds().await;
+    world.wait(OLD);
+    world.memory.fail(Operation::Delete, "segments", Fault::Transient, None);
+    assert!(matches!(world.compactor(None).round().await, Err(Trouble::Objects(_))));
+    world.memory.heal();
+    world.nothing_is_left().await;
+    world.all_is_well().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_indexers_at_once_move_each_body_once() {
+    let mut world = World::new().await;
+    world.settings.segment_bytes = 2 << 10;
+    world.fill(40).await;
+    for n in 1..=40 {
+        world.store("umbrella", n, 1, start()).await;
+    }
+    world.wait(OLD);
+    let both = [world.compactor(None), world.compactor(None), world.compactor(None)];
+    let running = both.map(|compactor| {
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                while compactor.round().await.unwrap() {}
+            }
+        })
+    });
+    for one in running {
+        one.await.unwrap();
+    }
+    world.all_is_well().await;
+    assert_eq!(world.number("SELECT count(*) FROM report_bodies").await, 0);
+    world.nothing_is_left().await;
+    world.all_is_well().await;
+    for of in ["acme", "umbrella"] {
+        assert_eq!(world.frames(of).await.len(), 40, "{of}");
+    }
+    world.end().await;
+}

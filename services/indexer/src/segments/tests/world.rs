@@ -1,0 +1,215 @@
+//! A database and a bucket of one test's own, and reports whose bodies are known.
+
+use crate::config::Settings;
+use crate::metrics::Metrics;
+use crate::segments::{Compactor, PATIENCE, Step};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use time::{Date, Duration, OffsetDateTime};
+use unslide_artifacts::segment::{Contents, Entry, Frame, MAX_BODY_BYTES, fetch};
+use unslide_artifacts::{Memory, ObjectStore, keys};
+use unslide_model::{ContentHash, FixedClock, ReportId, Secret, TenantId};
+use unslide_runtime::Host;
+use unslide_store::reports::{self, Arrival, Effects, Facts, Outcome};
+use unslide_store::segments::Body;
+use unslide_store::tenants::{self, Limits};
+use unslide_store::{Store, migrate, partitions, queries};
+use unslide_testkit::servers;
+
+/// 20 November 2026, 08:00 UTC.
+const START_MICROS: i64 = 1_795_161_600_000_000;
+
+pub fn start() -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(START_MICROS) * 1_000).unwrap()
+}
+
+pub fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+pub struct World {
+    name: String,
+    url: String,
+    pub clock: Arc<FixedClock>,
+    pub store: Store,
+    pub objects: ObjectStore,
+    pub memory: Memory,
+    pub settings: Settings,
+    host: Host,
+    /// The newest body of each report that is there.
+    pub bodies: BTreeMap<(TenantId, u8), Vec<u8>>,
+}
+
+async fn admin(url: &str, statement: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+}
+
+impl World {
+    pub async fn new() -> World {
+        let name = servers::unique("unslide-segments").replace('-', "_");
+        let server = servers::postgres();
+        admin(&server, &format!("CREATE DATABASE {name}")).await;
+        let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
+        migrate(&Secret::new(url.clone())).await.unwrap();
+        let clock = Arc::new(FixedClock::at_micros(START_MICROS));
+        let settings = unslide_store::Settings::with_url(url.clone());
+        let store = Store::connect(&settings, clock.clone()).await.unwrap();
+        for name in ["acme", "umbrella"] {
+            let mut tx = store.tenant(&tenant(name)).await.unwrap();
+            tenants::create(&mut tx, name, &Limits::default()).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let today = start().date();
+        partitions::ensure(&store, today - Duration::days(10), today + Duration::days(3)).await.unwrap();
+        let (objects, memory) = ObjectStore::memory();
+        let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
+        let host = Host::local().unwrap();
+        World { name, url, clock, store, objects, memory, settings, host, bodies: BTreeMap::new() }
+    }
+
+    pub fn wait(&self, time: Duration) {
+        self.clock.advance_micros(i64::try_from(time.whole_microseconds()).unwrap());
+    }
+
+    /// Another indexer's, which may have died in the middle of what it did.
+    pub fn compactor(&self, die_after: Option<Step>) -> Compactor {
+        let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
+        let own = self.settings.clone();
+        let mut compactor =
+            Compactor::new(self.store.clone(), self.objects.clone(), own, metrics, &self.host);
+        compactor.die_after = die_after;
+        compactor
+    }
+
+    /// Rounds until there is nothing left to do, by an indexer that lives.
+    pub async fn rounds(&self) {
+        while self.compactor(None).round().await.unwrap() {}
+    }
+
+    pub async fn store(&mut self, of: &str, n: u8, revision: u32, at: OffsetDateTime) -> Outcome {
+        let text =
+            format!("{{\"of\":\"{of}\",\"n\":{n},\"revision\":{revision},\"x\":\"{}\"}}", "y".repeat(300));
+        self.store_body(of, n, revision, at, text.into_bytes()).await
+    }
+
+    pub async fn store_body(
+        &mut self,
+        of: &str,
+        n: u8,
+        revision: u32,
+        at: OffsetDateTime,
+        body: Vec<u8>,
+    ) -> Outcome {
+        let arrival = Arrival {
+            report_id: ReportId([n; 16]),
+            content_hash: ContentHash([n; 32]),
+            revision,
+            received_at: at + Duration::seconds(n.into()),
+            body: unslide_proto::body::compress(&body),
+            size: body.len() as u64,
+            facts: Facts { status: "none".into(), summary: serde_json::json!({}), ..Facts::default() },
+            images: Vec::new(),
+            origin: None,
+            traceparent: None,
+        };
+        let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
+        let stored = reports::store(&mut tx, &[arrival], Effects::Now, None).await.unwrap();
+        tx.commit().await.unwrap();
+        if matches!(stored[0].outcome, Outcome::New | Outcome::Revised) {
+            self.bodies.insert((tenant(of), n), body);
+        }
+        stored[0].outcome
+    }
+
+    pub async fn fill(&mut self, reports: u8) {
+        for n in 1..=reports {
+            assert_eq!(self.store("acme", n, 1, start()).await, Outcome::New);
+        }
+    }
+
+    pub async fn number(&self, query: &str) -> i64 {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0)
+    }
+
+    /// A report's body as a reader sees it: where it is, and what it is.
+    pub async fn read(&self, of: &TenantId, n: u8) -> (Body, Option<Vec<u8>>) {
+        let mut tx = self.store.tenant(of).await.unwrap();
+        let found = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
+        drop(tx);
+        let body = match &found.stored {
+            Body::Inline(_) => found.body().ok(),
+            Body::Segment(place) => {
+                let key = keys::segment(of, place.day, place.segment);
+                let bytes = fetch(&self.objects, &key, place.offset, place.length).await.unwrap();
+                let frame = bytes.and_then(|bytes| Frame::read_of(bytes, ReportId([n; 16]), 0).ok());
+                frame
+                    .filter(|f| f.head.revision == found.listed.revision)
+                    .map(|f| f.body(MAX_BODY_BYTES).unwrap())
+            }
+        };
+        (found.stored, body)
+    }
+
+    /// Every report has its newest body, in one place.
+    pub async fn all_is_well(&self) {
+        for ((of, n), body) in &self.bodies {
+            let (place, read) = self.read(of, *n).await;
+            assert_eq!(read.as_ref(), Some(body), "{of} {n} in {place:?}");
+        }
+        let places = "SELECT (SELECT count(*) FROM report_bodies) + (SELECT count(*) FROM report_frames)";
+        assert_eq!(self.number(places).await, i64::try_from(self.bodies.len()).unwrap());
+    }
+
+    pub async fn keys(&self) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for of in ["acme", "umbrella"] {
+            let page = self.objects.list(&keys::tenant_prefix(&tenant(of)), None, 1_000).await.unwrap();
+            all.extend(page.entries.into_iter().map(|entry| entry.key.to_string()));
+        }
+        all
+    }
+
+    /// Every frame in the bucket, from the objects alone.
+    pub async fn frames(&self, of: &str) -> Vec<(Date, Entry)> {
+        let mut all = Vec::new();
+        let page = self.objects.list(&keys::tenant_prefix(&tenant(of)), None, 1_000).await.unwrap();
+        for entry in page.entries {
+            let object = self.objects.get(&entry.key, u64::MAX).await.unwrap().unwrap();
+            let contents = Contents::read(&object.bytes).unwrap();
+            assert_eq!(contents.tenant, tenant(of));
+            for frame in &contents.frames {
+                contents.frame(&object.bytes, frame).unwrap();
+                all.push((contents.day, *frame));
+            }
+        }
+        all
+    }
+
+    /// After everybody has died and come back and the times are over: nothing but live segments.
+    pub async fn nothing_is_left(&self) {
+        // Writers that died are noticed, then what they left is condemned, then it is deleted.
+        for _ in 0..2 {
+            self.wait(Duration::try_from(PATIENCE * 2).unwrap() + Duration::SECOND);
+            self.rounds().await;
+            self.wait(
+                Duration::seconds(self.settings.condemned_seconds.try_into().unwrap()) + Duration::SECOND,
+            );
+            self.rounds().await;
+        }
+        assert_eq!(self.number("SELECT count(*) FROM segments WHERE state = 'intent'").await, 0);
+        assert_eq!(self.number("SELECT count(*) FROM condemned_objects").await, 0);
+        assert_eq!(self.number("SELECT count(*) FROM dead_frames").await, 0);
+        let live = self.number("SELECT count(*) FROM segments").await;
+        assert_eq!(i64::try_from(self.keys().await.len()).unwrap(), live, "{:?}", self.keys().await);
+        assert_eq!(self.memory.unfinished(), 0);
+    }
+
+    pub async fn end(self) {
+        self.store.close().await;
+        admin(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+    }
+}

@@ -1,0 +1,102 @@
+//! Where bodies are: in the topic, kept apart, in the database, in segments on an S3 endpoint.
+
+use crate::world::{World, acme, report};
+use sha2::{Digest, Sha256};
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::segment::{Frame, fetch};
+use unslide_artifacts::{ObjectStore, Put};
+use unslide_indexer::Settings;
+use unslide_model::ReportId;
+use unslide_proto::headers;
+use unslide_store::queries;
+use unslide_store::segments::Body;
+use unslide_stream::OutRecord;
+
+/// A report's body as a reader finds it.
+async fn body(world: &World, bucket: &ObjectStore, n: u8) -> Vec<u8> {
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let found = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
+    match found.stored {
+        Body::Inline(_) => found.body().unwrap(),
+        Body::Segment(place) => {
+            let key = keys::segment(&acme(), place.day, place.segment);
+            let frame = fetch(bucket, &key, place.offset, place.length).await.unwrap().unwrap();
+            Frame::read_of(frame, ReportId([n; 16]), 0).unwrap().body(1 << 20).unwrap()
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_move_into_segments_and_a_replay_moves_nothing_back() {
+    let world = World::new().await;
+    let bucket = world.bucket().await;
+    for n in 1..=20 {
+        world.send(n, 1, None).await;
+    }
+    let settings = || Settings { segment_after_seconds: 1, condemned_seconds: 1, ..Settings::default() };
+    let running = world.start_with(settings());
+    world.until("SELECT count(*) FROM report_frames", 20).await;
+    world.until("SELECT count(*) FROM report_bodies", 0).await;
+    for n in 1..=20 {
+        assert_eq!(body(&world, &bucket, n).await, report(n, 1, None).into_bytes());
+    }
+    // New revisions take their place; what they leave behind is written anew and goes.
+    for n in 1..=15 {
+        world.send(n, 2, Some(1)).await;
+    }
+    world.until("SELECT count(*) FROM report_frames WHERE revision = 2", 15).await;
+    world.until("SELECT count(*) FROM condemned_objects", 0).await;
+    world.until("SELECT count(*) FROM dead_frames", 0).await;
+    running.stop().await;
+    let before = world.dump().await;
+    for topic in [world.topics().output, world.topics().ledger] {
+        for mut position in unslide_store::positions::read(&world.store, &topic).await.unwrap() {
+            position.next_offset = 0;
+            unslide_store::positions::reset(&world.store, &position).await.unwrap();
+        }
+    }
+    let running = world.start_with(settings());
+    world.until_caught_up().await;
+    running.stop().await;
+    assert_eq!(world.dump().await, before);
+    for n in 1..=20 {
+        let revision = if n <= 15 { report(n, 2, Some(1)) } else { report(n, 1, None) };
+        assert_eq!(body(&world, &bucket, n).await, revision.into_bytes());
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_kept_apart_is_stored_like_any_other_and_one_that_is_gone_is_noted() {
+    let world = World::new().await;
+    let bucket = world.bucket().await;
+    let send = async |n: u8, key: &str, put: bool| {
+        let json = report(n, 1, None);
+        if put {
+            let key = Key::of_tenant(&acme(), key).unwrap();
+            bucket.put(&key, json.clone().into(), &Put::default()).await.unwrap();
+        }
+        let sha256: String = Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect();
+        let value = format!("{{\"unslide_body\":{{\"key\":\"{key}\"}}}}");
+        let record = OutRecord::to(world.topics().output, value)
+            .header(headers::TENANT, "acme")
+            .header(headers::BODY_KEY, key.to_owned())
+            .header(headers::BODY_BYTES, json.len().to_string())
+            .header(headers::BODY_SHA256, sha256);
+        world.producer.send(&record).await.unwrap();
+    };
+    send(1, "t/acme/outputs/one", true).await;
+    send(2, "t/acme/outputs/two", false).await;
+    send(3, "t/umbrella/outputs/three", false).await;
+    world.send(4, 1, None).await;
+    let running = world.start();
+    world.until("SELECT count(*) FROM reports", 2).await;
+    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'body_gone'", 1).await;
+    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'foreign_body'", 1).await;
+    assert_eq!(body(&world, &bucket, 1).await, report(1, 1, None).into_bytes());
+    assert_eq!(body(&world, &bucket, 4).await, report(4, 1, None).into_bytes());
+    assert_eq!(world.number("SELECT count(*) FROM apart_bodies WHERE key = 't/acme/outputs/one'").await, 1);
+    assert_eq!(running.counter("unslide_indexer_apart_bodies_total"), 1);
+    running.stop().await;
+    world.end().await;
+}
