@@ -4,6 +4,8 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use unslide_model::Secret;
+use unslide_proto::signed::{KeyError, Signer, SigningKey};
 use unslide_runtime::Problem;
 
 /// The api's configuration. Each field is a section.
@@ -35,8 +37,33 @@ pub struct Settings {
     /// Processes of the api that clients are spread over: each lets in its part of a tenant's reports
     /// a second.
     pub replicas: u32,
+    /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
+    pub signing: Signing,
     /// Bounds on what clients may send.
     pub limits: Limits,
+}
+
+/// The section `api.signing`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Signing {
+    /// The key's name, as it is in `symbolizer.signatures.keys`.
+    pub name: String,
+    /// The private key of Ed25519: 32 bytes in base64. Nothing is signed without one.
+    pub key: Secret,
+}
+
+impl Signing {
+    /// What signs, where there is a key.
+    ///
+    /// # Errors
+    /// [`KeyError`] where it can't be used.
+    pub fn signer(&self) -> Result<Option<Signer>, KeyError> {
+        if self.key.reveal().is_empty() {
+            return Ok(None);
+        }
+        SigningKey::parse(&self.key).map(|key| Some(Signer::new(self.name.clone(), key)))
+    }
 }
 
 /// Bounds on requests.
@@ -93,6 +120,7 @@ impl Default for Settings {
             cache_dir: std::env::temp_dir().join("unslide-api"),
             cache_bytes: 2 << 30,
             replicas: 1,
+            signing: Signing::default(),
             limits: Limits::default(),
         }
     }
@@ -171,6 +199,13 @@ impl Config {
         if limits.report_bytes > self.kafka.max_record_bytes {
             let message = format!("more than kafka.max_record_bytes ({})", self.kafka.max_record_bytes);
             problems.push(Problem::new("api.limits.report_bytes", message));
+        }
+        match self.api.signing.signer() {
+            Err(error) => problems.push(Problem::new("api.signing.key", error.to_string())),
+            Ok(Some(_)) if self.api.signing.name.is_empty() => {
+                problems.push(Problem::new("api.signing.name", "must name the key"));
+            }
+            Ok(_) => {}
         }
         problems.extend(Problem::in_section("postgres", self.postgres.problems()));
         problems.extend(Problem::in_section("objects", self.objects.problems()));

@@ -38,5 +38,5 @@ pub mod trace;
 pub mod upload_news;
 
 pub use app::{app, document};
-pub use config::{Config, Limits, Settings};
+pub use config::{Config, Limits, Settings, Signing};
 pub use run::{Error, build, listen, run, run_on};

@@ -140,6 +140,8 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         store,
         objects,
         producer,
+        // A key that can't be used was refused with the configuration.
+        signer: config.api.signing.signer().unwrap_or_default(),
         limits,
     });
     crate::metrics::watch(&host.metrics, &api)?;

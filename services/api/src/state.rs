@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use unslide_artifacts::{ObjectStore, SymcacheCache};
 use unslide_model::Clock;
+use unslide_proto::signed::Signer;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::CpuPool;
 use unslide_store::Store;
@@ -32,6 +33,8 @@ pub struct Inner {
     pub symcaches: SymcacheCache,
     /// The way to Kafka.
     pub producer: Producer,
+    /// Signs what goes there, where that is wanted.
+    pub signer: Option<Signer>,
     /// The topics' names.
     pub topics: TopicNames,
     /// Threads for parsing and symbolication.

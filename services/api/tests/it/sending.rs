@@ -1,12 +1,13 @@
 //! `POST /v1/reports`.
 
-use crate::world::{World, report, tenant};
+use crate::world::{World, report, signing, tenant};
 use flate2::{Compression, write::GzEncoder};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use std::io::Write;
 use unslide_model::Scope;
 use unslide_proto::headers;
+use unslide_proto::signed::SigningKey;
 
 const A: &str = "11111111-1111-1111-1111-111111111111";
 const B: &str = "22222222-2222-2222-2222-222222222222";
@@ -47,6 +48,10 @@ async fn reports_reach_the_topic_byte_for_byte_in_every_packaging() {
         assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
         let value = std::str::from_utf8(record.value.as_deref().unwrap()).unwrap();
         assert!(value == a || value == b.trim(), "{value}");
+        let key = SigningKey::parse(&signing().key).unwrap().verifying();
+        let (at, signature) =
+            (record.headers.number(headers::SIGNED_AT), record.headers.text(headers::SIGNATURE));
+        assert!(key.verify(&tenant("acme"), at.unwrap(), value.as_bytes(), signature.unwrap()));
         let id = if value == a { A } else { B };
         assert_eq!(record.key.as_deref(), Some(format!("acme/{id}").as_bytes()));
     }

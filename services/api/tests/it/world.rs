@@ -4,7 +4,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use unslide_api::{Config, Limits, Settings};
+use unslide_api::{Config, Limits, Settings, Signing};
 use unslide_embedded::S3Endpoint;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_runtime::Host;
@@ -99,6 +99,7 @@ impl World {
             api: Settings {
                 listen: ([127, 0, 0, 1], 0).into(),
                 cache_dir: folder.path().join("cache"),
+                signing: signing(),
                 ..Settings::default()
             },
             postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
@@ -277,4 +278,10 @@ pub fn report(id: &str) -> Value {
     json!({"report": {"id": id, "version": "3.6.0", "type": "standard"},
         "system": {"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2", "CFBundleVersion": "34"},
         "binary_images": [], "crash": {"error": {"type": "signal"}, "threads": []}})
+}
+
+/// The key that the api signs with in tests.
+pub fn signing() -> Signing {
+    let key = Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=");
+    Signing { name: "api".to_owned(), key }
 }

@@ -84,8 +84,13 @@ pub async fn send_reports(
     let app = access.principal.app.clone();
     let reports = api.cpu.run(move || ingest::read(&body, &form, &bounds, app.as_deref())).await??;
     rate(&api, &access, reports.len())?;
-    let records: Vec<OutRecord> =
-        reports.iter().map(|report| record(&api, access.tenant(), trace, report)).collect();
+    let (maker, tenant) = (api.clone(), access.tenant().clone());
+    let work = move || {
+        let record = |report: &Incoming| record(&maker, &tenant, trace, report);
+        let records: Vec<OutRecord> = reports.iter().map(record).collect();
+        (reports, records)
+    };
+    let (reports, records) = api.cpu.run(work).await?;
     api.producer.send_all(&records).await?;
     drop(memory);
     api.metrics.reports.inc_by(reports.len() as u64);
@@ -143,9 +148,13 @@ fn unpacked_size(gzip: &[u8]) -> u64 {
 
 fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {
     let topic: Arc<str> = api.topics.input.as_str().into();
-    let record = OutRecord::to(topic, report.bytes.clone())
+    let mut record = OutRecord::to(topic, report.bytes.clone())
         .header(headers::TENANT, tenant.as_str().to_owned())
         .header(headers::TRACEPARENT, trace.header());
+    if let Some(signer) = &api.signer {
+        let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, &report.bytes);
+        signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
+    }
     match report.id {
         // One report's repetitions lie in one partition.
         Some(id) => record.key(format!("{tenant}/{id}")),
