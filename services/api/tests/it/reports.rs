@@ -66,6 +66,7 @@ pub async fn store(
             arch: "arm64".to_owned(),
             system: false,
             found: false,
+            failed: false,
             seen_generation: 0,
         }],
         origin: None,
