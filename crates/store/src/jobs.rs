@@ -32,6 +32,11 @@ pub enum Work {
     /// Ask for the reports, of all tenants, that waited for system symbols (see
     /// [`crate::wakes::system`]).
     WakeSystem,
+    /// Ask for reports that somebody wants again (see [`crate::reprocess`]).
+    Reprocess {
+        /// The reprocess.
+        id: Uuid,
+    },
     /// Take the symbols of a debug id out of object storage.
     Purge {
         /// The debug id.
@@ -61,6 +66,8 @@ pub enum Kind {
     Wake,
     /// [`Work::WakeSystem`]
     WakeSystem,
+    /// [`Work::Reprocess`]
+    Reprocess,
     /// [`Work::Purge`]
     Purge,
     /// [`Work::Backfill`]
@@ -71,8 +78,15 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 6] =
-        [Kind::Build, Kind::Wake, Kind::WakeSystem, Kind::Purge, Kind::Backfill, Kind::Erase];
+    pub const ALL: [Kind; 7] = [
+        Kind::Build,
+        Kind::Wake,
+        Kind::WakeSystem,
+        Kind::Purge,
+        Kind::Reprocess,
+        Kind::Backfill,
+        Kind::Erase,
+    ];
 
     /// The kind's name.
     #[must_use]
@@ -81,6 +95,7 @@ impl Kind {
             Kind::Build => "build",
             Kind::Wake => "wake",
             Kind::WakeSystem => "wake_system",
+            Kind::Reprocess => "reprocess",
             Kind::Purge => "purge",
             Kind::Backfill => "backfill",
             Kind::Erase => "erase",
@@ -96,6 +111,7 @@ impl Work {
             Work::Build { .. } => Kind::Build,
             Work::Wake { .. } => Kind::Wake,
             Work::WakeSystem => Kind::WakeSystem,
+            Work::Reprocess { .. } => Kind::Reprocess,
             Work::Purge { .. } => Kind::Purge,
             Work::Backfill { .. } => Kind::Backfill,
             Work::Erase => Kind::Erase,

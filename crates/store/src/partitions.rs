@@ -25,12 +25,15 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
         .await?)
 }
 
-/// Forgets the keys of reports that arrived before `before`, which has to lie before anything that
-/// a topic can still bring; gives how many.
+/// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
+/// lie before anything that a topic can still bring. Gives how many keys went.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn purge_keys(store: &Store, before: OffsetDateTime) -> Result<i64> {
+    sqlx::query_scalar!(r#"SELECT unslide_report_duplicates_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?;
     Ok(sqlx::query_scalar!(r#"SELECT unslide_report_keys_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())
         .await?)

@@ -4,6 +4,7 @@
 use crate::number::{from_row, from_row32, to_row32};
 use crate::outbox::{self, Message, Need};
 use crate::reports::{KeyRow, Origin, lock_known, newer_of_system, newer_than_seen};
+use crate::reprocess::{self, Ends};
 use crate::segments::Body;
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::BTreeMap;
@@ -104,7 +105,7 @@ pub enum Answer {
     Unsendable,
 }
 
-/// Closes the request for `revision` of a report, and asks again where yet newer symbols have come
+/// Closes the request for `revision` of a report (its id and variant), and asks again where yet newer symbols have come
 /// since. An answer that was given before the request was made is of an earlier one, and is passed
 /// over. True where a request was closed.
 ///
@@ -112,14 +113,15 @@ pub enum Answer {
 /// Where the database fails.
 pub async fn answered(
     tx: &mut TenantTx,
-    report_id: ReportId,
+    (report_id, variant): (ReportId, u32),
     revision: u32,
     answer: Answer,
     given_at: OffsetDateTime,
 ) -> Result<bool> {
     let keys = lock_known(tx, &[report_id.uuid()]).await?;
     let open = |key: &&KeyRow| {
-        key.requested_revision == revision
+        key.variant == variant
+            && key.requested_revision == revision
             && revision > key.latest_revision
             && key.requested_at.is_some_and(|at| at <= given_at)
     };
@@ -143,7 +145,8 @@ pub async fn answered(
         .await?;
     }
     sqlx::query!(
-        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, requested_needs = NULL
+        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, requested_needs = NULL,
+                                reprocess_id = NULL
          WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
         report_id.uuid(),
@@ -156,6 +159,13 @@ pub async fn answered(
         if let Some(needs) = needs.remove(&(report_id.uuid(), to_row32(key.variant))) {
             place(tx, &[Ask::about(&KeyRow { requested_at: None, ..key }, needs)]).await?;
         }
+    }
+    if let Some(id) = key.reprocess {
+        let ends = match answer {
+            Answer::Unchanged => Ends { unchanged: 1, ..Ends::default() },
+            _ => Ends { gone: 1, ..Ends::default() },
+        };
+        reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
     }
     Ok(true)
 }
@@ -211,14 +221,20 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         }
         let overdue = |key: &&KeyRow| key.requested_at.is_some_and(|at| now - at >= PATIENCE);
         let (mut asks, mut gone) = (Vec::new(), Vec::new());
+        let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
         for key in keys.iter().filter(overdue) {
             match needs.remove(&(key.report_id.uuid(), to_row32(key.variant))) {
                 Some(needs) => asks.push(Ask::about(key, needs)),
-                None => gone.push(key.report_id.uuid()),
+                None => {
+                    gone.push(key.report_id.uuid());
+                    if let Some(id) = key.reprocess {
+                        ends.entry(id).or_default().gone += 1;
+                    }
+                }
             }
         }
         sqlx::query!(
-            "UPDATE report_keys SET requested_at = NULL, requested_needs = NULL
+            "UPDATE report_keys SET requested_at = NULL, requested_needs = NULL, reprocess_id = NULL
              WHERE tenant = $1 AND report_id = ANY ($2) AND requested_at <= $3",
             slug,
             &gone,
@@ -227,6 +243,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         .execute(connection)
         .await?;
         sent += place(&mut tx, &asks).await?.iter().flatten().count();
+        reprocess::count_ends(&mut tx, &ends).await?;
         tx.commit().await?;
     }
     Ok(u64::try_from(sent).unwrap_or(u64::MAX))
@@ -276,7 +293,7 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
 }
 
 /// Ids by tenant, both in ascending order.
-fn by_tenant(rows: impl Iterator<Item = (String, Uuid)>) -> BTreeMap<String, Vec<Uuid>> {
+pub(crate) fn by_tenant(rows: impl Iterator<Item = (String, Uuid)>) -> BTreeMap<String, Vec<Uuid>> {
     let mut tenants: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
     for (tenant, id) in rows {
         tenants.entry(tenant).or_default().push(id);
@@ -288,7 +305,7 @@ fn by_tenant(rows: impl Iterator<Item = (String, Uuid)>) -> BTreeMap<String, Vec
     tenants
 }
 
-fn read_tenant(slug: &str) -> Result<TenantId> {
+pub(crate) fn read_tenant(slug: &str) -> Result<TenantId> {
     TenantId::new(slug).map_err(|e| StoreError::corrupt("report_keys", e))
 }
 
@@ -335,7 +352,9 @@ pub async fn source(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Res
     .await?;
     row.map(|row| {
         let origin = match (row.origin_topic, row.origin_partition, row.origin_offset) {
-            (Some(topic), Some(partition), Some(offset)) => Some(Origin { topic, partition, offset }),
+            (Some(topic), Some(partition), Some(offset)) => {
+                Some(Origin { topic, partition, offset, index: 0 })
+            }
             _ => None,
         };
         Ok(Source {

@@ -1,13 +1,13 @@
 //! Uploaded files, from the first byte to the last object built.
 
 use crate::jobs::{self, Work};
-use crate::number::{from_row, to_row};
+use crate::number::{from_row, to_row, to_row32};
 use crate::objects::{Object, ObjectRow};
 use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, Owner};
+use unslide_model::{ContentHash, Owned, Owner};
 
 /// How far an upload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -318,6 +318,43 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
     )
     .fetch_one(connection)
     .await?)
+}
+
+/// Uploads, of any owner, whose bytes were to come and that began before `before`: their receivers
+/// must have died.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!", id AS "id!" FROM unslide_uploads_stuck($1, $2)"#,
+        before,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let owned = |owner: &str, id| Owner::read(owner).map(|owner| owner.own(id));
+    let owned = rows.iter().map(|row| owned(&row.tenant, row.id));
+    owned.map(|owned| owned.map_err(|e| StoreError::corrupt("uploads", e))).collect()
+}
+
+/// Ends an upload that still waits for its bytes; false where it does not any more.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn abandoned(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+    let (connection, owner, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE uploads SET status = 'failed', reason = 'abandoned', detail = $3, updated_at = $4
+         WHERE tenant = $1 AND id = $2 AND status = 'receiving'",
+        owner,
+        id,
+        "the service ended while it received the file",
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
 }
 
 /// The newest uploads, newest first.

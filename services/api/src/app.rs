@@ -1,7 +1,7 @@
 //! The application: routes and layers, the same for production and tests.
 
 use crate::observe::{bound_load, bound_time, observe, panicked};
-use crate::operations::{apps, keys, reports, symbols, system, tenants};
+use crate::operations::{apps, keys, reports, reprocess, symbols, system, tenants};
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use crate::{docs, openapi};
@@ -43,6 +43,7 @@ pub fn document() -> OpenApi {
         system::waiting_routes(),
         system::routes(),
         reports::routes(),
+        reprocess::routes(),
         apps::routes(),
         tenants::routes(),
         keys::routes(),
@@ -60,6 +61,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(symbols::routes())
         .merge(system::routes())
         .merge(reports::routes())
+        .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(keys::routes())
         .layer(within(seconds(limits.request_seconds)));

@@ -37,6 +37,11 @@ pub struct Settings {
     /// Seconds for which a job waits for object storage or the database to come back, before the
     /// attempt counts as failed.
     pub patience_seconds: u64,
+    /// Stored reports that are asked for a second when somebody wants them symbolicated again.
+    pub reprocess_per_second: u32,
+    /// Seconds after which an upload whose bytes have not all come is given up. More than the api
+    /// lets an upload take.
+    pub receiving_seconds: u64,
     /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that
     /// had begun before the deletion may have left. More than an upload and its building may take.
     pub erase_again_seconds: u64,
@@ -70,6 +75,8 @@ impl Default for Settings {
             lease_seconds: 30,
             job_seconds: 3_600,
             patience_seconds: 900,
+            reprocess_per_second: 200,
+            receiving_seconds: 8 * 3_600,
             erase_again_seconds: 8 * 3_600,
             symbol_bytes: 1 << 40,
             archive_entries: limits.entries,
@@ -113,6 +120,8 @@ impl Config {
         let numbers = [
             ("uploads", own.uploads as u64),
             ("job_seconds", own.job_seconds),
+            ("reprocess_per_second", own.reprocess_per_second.into()),
+            ("receiving_seconds", own.receiving_seconds),
             ("erase_again_seconds", own.erase_again_seconds),
             ("symbol_bytes", own.symbol_bytes),
             ("archive_entries", own.archive_entries),

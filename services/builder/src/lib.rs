@@ -15,6 +15,7 @@ mod metrics;
 mod publish;
 mod purge;
 mod relay;
+mod reprocess;
 mod run;
 mod slices;
 mod upkeep;

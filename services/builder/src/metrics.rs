@@ -45,6 +45,12 @@ pub(crate) struct Metrics {
     pub(crate) object_bytes: IntCounter,
     /// Reports asked for again because their symbols came.
     pub(crate) woken: IntCounter,
+    /// Reports asked for again because somebody wanted them.
+    pub(crate) reprocessed: IntCounter,
+    /// Reports asked for again because their symbols could not be fetched.
+    pub(crate) retried: IntCounter,
+    /// Uploads given up because their bytes never came to their end.
+    pub(crate) abandoned: IntCounter,
     /// Outbox messages sent, by kind.
     pub(crate) relayed: IntCounterVec,
     /// Outbox messages that could not be sent at a try.
@@ -86,6 +92,12 @@ impl Metrics {
             symcache_bytes: counter("symcache_bytes_total", "Bytes of symcaches that were built.")?,
             object_bytes: counter("object_bytes_total", "Bytes of objects that were read.")?,
             woken: counter("woken_reports_total", "Reports asked for again because symbols came.")?,
+            reprocessed: counter("reprocessed_reports_total", "Reports asked for again on demand.")?,
+            retried: counter(
+                "retried_reports_total",
+                "Reports asked for again because their symbols could not be fetched.",
+            )?,
+            abandoned: counter("abandoned_uploads_total", "Uploads whose bytes never came to their end.")?,
             relayed: counters("relayed_total", "Outbox messages sent to Kafka.", &["kind"])?,
             relay_failures: counter("relay_failures_total", "Outbox batches that could not be sent.")?,
             relay_lag: gauge("relay_lag_milliseconds", "Age of the oldest unsent outbox message.")?,
@@ -102,6 +114,9 @@ impl Metrics {
         registry.register(Box::new(metrics.symcache_bytes.clone()))?;
         registry.register(Box::new(metrics.object_bytes.clone()))?;
         registry.register(Box::new(metrics.woken.clone()))?;
+        registry.register(Box::new(metrics.reprocessed.clone()))?;
+        registry.register(Box::new(metrics.retried.clone()))?;
+        registry.register(Box::new(metrics.abandoned.clone()))?;
         registry.register(Box::new(metrics.relayed.clone()))?;
         registry.register(Box::new(metrics.relay_failures.clone()))?;
         registry.register(Box::new(metrics.relay_lag.clone()))?;

@@ -19,6 +19,9 @@ const BATCH: u32 = 500;
 /// Bytes of records that are held at once: requests carry whole reports.
 const BATCH_BYTES: usize = 16 << 20;
 
+/// Stored reports that are looked up at the same time.
+const LOOK_UPS: usize = 8;
+
 /// How often the outbox is looked at without a notification.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -77,18 +80,23 @@ async fn serve(builder: &Builder, mut relay: Relay) -> Result<(), Failure> {
 async fn send(builder: &Builder, relay: &mut Relay, unsent: &[Unsent]) -> Result<(), Failure> {
     let mut group: Vec<(&Unsent, Option<OutRecord>)> = Vec::new();
     let (mut bytes, mut keys) = (0, HashSet::new());
-    for message in unsent {
-        let record = record(&builder.store, &builder.topics, message).await?;
-        let size = record.as_ref().map_or(0, OutRecord::size);
-        let key = record.as_ref().map(|record| (record.topic.clone(), record.key.clone()));
-        let again = key.as_ref().is_some_and(|key| keys.contains(key));
-        if again || bytes + size > BATCH_BYTES && !group.is_empty() {
-            flush(builder, relay, &mut group).await?;
-            (bytes, keys) = (0, HashSet::new());
+    for some in unsent.chunks(LOOK_UPS) {
+        // Requests look up their reports: some at a time.
+        let look_ups = some.iter().map(|message| record(&builder.store, &builder.topics, message));
+        let records = futures::future::join_all(look_ups).await;
+        for (message, record) in some.iter().zip(records) {
+            let record = record?;
+            let size = record.as_ref().map_or(0, OutRecord::size);
+            let key = record.as_ref().map(|record| (record.topic.clone(), record.key.clone()));
+            let again = key.as_ref().is_some_and(|key| keys.contains(key));
+            if again || bytes + size > BATCH_BYTES && !group.is_empty() {
+                flush(builder, relay, &mut group).await?;
+                (bytes, keys) = (0, HashSet::new());
+            }
+            bytes += size;
+            keys.extend(key);
+            group.push((message, record));
         }
-        bytes += size;
-        keys.extend(key);
-        group.push((message, record));
     }
     flush(builder, relay, &mut group).await
 }
@@ -130,8 +138,9 @@ async fn flush(
 
 /// A request that can't be sent is over: the report keeps the revision that it has.
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), Failure> {
-    let Message::Resymbolicate { report_id, revision, .. } = &unsent.message else { return Ok(()) };
+    let Message::Resymbolicate { report_id, variant, revision, .. } = &unsent.message else { return Ok(()) };
     let mut tx = builder.store.tenant(unsent.tenant()?).await?;
-    requests::answered(&mut tx, *report_id, *revision, Answer::Unsendable, builder.host.clock.now()).await?;
+    let report = (*report_id, *variant);
+    requests::answered(&mut tx, report, *revision, Answer::Unsendable, builder.host.clock.now()).await?;
     Ok(tx.commit().await?)
 }

@@ -55,11 +55,12 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store)?;
     probes(&builder);
     tracing::info!("the builder is at work");
-    let [builds, small, again, erasing, relay] = [(); 5].map(|()| builder.clone());
+    let [builds, small, again, reprocess, erasing, relay] = [(); 6].map(|()| builder.clone());
     tokio::join!(
         worker::work(builds, &[Kind::Build], builder.settings.uploads),
         worker::work(small, &[Kind::Wake, Kind::WakeSystem, Kind::Purge], SMALL_JOBS),
         worker::work(again, &[Kind::Backfill], 1),
+        worker::work(reprocess, &[Kind::Reprocess], 1),
         // One at a time and for itself: it takes as long as the tenant was large.
         worker::work(erasing, &[Kind::Erase], 1),
         relay::relay(relay),

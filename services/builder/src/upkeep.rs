@@ -5,11 +5,14 @@ use crate::worker::Builder;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use unslide_artifacts::keys;
 use unslide_store::outbox::Relay;
-use unslide_store::{erasure, jobs, requests};
+use unslide_store::{erasure, jobs, requests, retries, uploads};
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
+/// Between two looks at reports whose symbols could not be fetched.
+const RETRY: Duration = Duration::from_secs(5);
 /// Between two clearings.
 const CLEAR: Duration = Duration::from_secs(600);
 /// How long sent messages are kept, so that whoever waits for one sees it.
@@ -26,6 +29,7 @@ const COUNT: Duration = Duration::from_secs(15);
 pub(crate) struct Upkeep {
     overdue: Option<Instant>,
     cleared: Option<Instant>,
+    retried: Option<Instant>,
 }
 
 impl Upkeep {
@@ -40,8 +44,18 @@ impl Upkeep {
                 }
             }
         }
+        if is_due(&mut self.retried, RETRY) {
+            loop {
+                let looked = retries::ask_due(&builder.store, PAGE).await?;
+                builder.metrics.retried.inc_by(looked);
+                if looked < u64::from(PAGE) {
+                    break;
+                }
+            }
+        }
         if is_due(&mut self.cleared, CLEAR) {
             let now = builder.host.clock.now();
+            abandon(builder, now).await?;
             relay.purge(now - KEEP_SENT).await?;
             jobs::purge(&builder.store, now - KEEP_JOBS).await?;
             let again = Duration::from_secs(builder.settings.erase_again_seconds);
@@ -49,6 +63,22 @@ impl Upkeep {
         }
         Ok(())
     }
+}
+
+/// Ends uploads whose bytes never came to their end, and removes what came of them.
+async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Failure> {
+    let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
+    let before =
+        now.checked_sub(time::Duration::seconds(patience)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    for upload in uploads::stuck(&builder.store, before, PAGE).await? {
+        let mut tx = builder.store.owner(&upload.owner).await?;
+        if uploads::abandoned(&mut tx, upload.id).await? {
+            tx.commit().await?;
+            builder.metrics.abandoned.inc();
+            builder.objects.delete(&keys::upload(&upload)).await?;
+        }
+    }
+    Ok(())
 }
 
 fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {

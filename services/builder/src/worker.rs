@@ -3,7 +3,7 @@
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::{backfill, build, erase, purge, wake};
+use crate::{backfill, build, erase, purge, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -170,6 +170,7 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
         let done = match &job.work {
             Work::Build { upload } => Box::pin(build::build(builder, job, *upload)).await,
             Work::Wake { debug_id, generation } => wake::wake(builder, job, debug_id, *generation).await,
+            Work::Reprocess { id } => Box::pin(reprocess::reprocess(builder, job, *id)).await,
             Work::WakeSystem => Box::pin(wake::wake_system(builder, job)).await,
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await
@@ -214,6 +215,11 @@ async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_goo
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
         }
         tx.commit().await?;
+        if let (Failed::ForGood, Work::Reprocess { id }) = (failed, &job.work) {
+            let mut tx = builder.store.tenant(job.tenant()?).await?;
+            unslide_store::reprocess::failed(&mut tx, *id).await?;
+            tx.commit().await?;
+        }
         Ok(failed)
     }
     .await;

@@ -4,6 +4,7 @@ use crate::enriched::Unreadable;
 use prost::Message;
 use time::OffsetDateTime;
 use unslide_model::{ReportId, TenantId};
+use unslide_proto::headers;
 use unslide_proto::report::{LedgerRecord, Outcome, ledger_record::Entry};
 use unslide_store::requests::Answer;
 use unslide_stream::Record;
@@ -15,6 +16,8 @@ pub struct Answered {
     pub tenant: TenantId,
     /// Which report.
     pub report_id: ReportId,
+    /// Which of the reports with this id.
+    pub variant: u32,
     /// The revision that had been asked for.
     pub revision: u32,
     /// True where the symbols made nothing better, false where the report is gone.
@@ -39,6 +42,8 @@ impl Answered {
 /// Reads a record of the ledger; `None` for one that answers no request.
 pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     let unreadable = |detail: String| Unreadable { reason: "not_ledger", detail };
+    // A program of before says nothing of variants; its answers are of the first.
+    let variant = record.headers.number(headers::VARIANT).unwrap_or(0);
     let value = record.value.clone().ok_or_else(|| unreadable("the record has no value".to_owned()))?;
     let record = LedgerRecord::decode(value).map_err(|e| unreadable(e.to_string()))?;
     let Some(Entry::Terminal(terminal)) = record.entry else { return Ok(None) };
@@ -53,6 +58,7 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     Ok(Some(Answered {
         tenant,
         report_id: ReportId(id),
+        variant,
         revision: terminal.revision,
         unchanged,
         at_micros: record.at_micros,

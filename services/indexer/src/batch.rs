@@ -248,7 +248,7 @@ impl Batches {
             let tenant_tx = tx.enter(&answer.tenant).await?;
             let closed = requests::answered(
                 tenant_tx,
-                answer.report_id,
+                (answer.report_id, answer.variant),
                 answer.revision,
                 answer.answer(),
                 answer.given_at(),

@@ -77,6 +77,7 @@ fn origin(record: &Record) -> Option<Origin> {
         topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
         partition: record.headers.number(headers::ORIGIN_PARTITION)?,
         offset: record.headers.number(headers::ORIGIN_OFFSET)?,
+        index: record.headers.number(headers::SOURCE_INDEX).unwrap_or(0),
     })
 }
 
@@ -158,6 +159,7 @@ fn images(ours: &Ours) -> Vec<ImageUse> {
             arch: image.arch.clone().unwrap_or_default(),
             system: image.system,
             found,
+            failed: image.status == "fetching_failed",
             seen_generation: image.generation.unwrap_or(0),
         };
         match images.get(&debug_id) {

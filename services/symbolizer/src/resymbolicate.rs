@@ -15,7 +15,7 @@ use unslide_artifacts::segment::{Frame, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{DebugId, ReportId, Scoped};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
-use unslide_proto::{Message, body};
+use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
@@ -143,7 +143,7 @@ impl Again {
         self.worker.metrics.symbolicated(&output.enriched);
         let done = Done {
             source: record.at.clone(),
-            outputs: vec![output.record],
+            outputs: vec![of_variant(&request, output.record)],
             outcomes: vec![(id.tenant.to_string(), Outcome::Symbolicated)],
         };
         Ok(Step::Done(done, output.body.into_iter().collect()))
@@ -166,7 +166,7 @@ impl Again {
         };
         Step::from(Done {
             source: record.at.clone(),
-            outputs: vec![self.ledger.terminal(end, self.worker.clock.now_micros())],
+            outputs: vec![of_variant(request, self.ledger.terminal(end, self.worker.clock.now_micros()))],
             outcomes: vec![(id.tenant.to_string(), outcome)],
         })
     }
@@ -210,6 +210,14 @@ impl Look for Group {
 
 /// More than the headers of a copy have in bytes.
 const COPY_HEADERS: usize = 8 << 10;
+
+/// The answer, which says of which of the reports with this id it is.
+fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
+    match request.variant {
+        0 => answer,
+        variant => answer.header(headers::VARIANT, variant.to_string()),
+    }
+}
 
 /// The generations that the request was made for.
 fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {

@@ -1,7 +1,9 @@
 //! The command line.
 
 use crate::failure::{Outcome, exit_code};
-use crate::{audit, configuration, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload};
+use crate::{
+    audit, configuration, demo, dev, key, migrate, reprocess, serve, symbolicate, symbols, tenant, upload,
+};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,6 +37,8 @@ enum Command {
     /// Ask for symbols
     #[command(subcommand)]
     Symbols(symbols::Command),
+    /// Symbolicate stored reports again
+    Reprocess(reprocess::Arguments),
     /// Take uploads, reports and queries over HTTP
     Api(Configured),
     /// Symbolicate reports from Kafka to Kafka
@@ -78,6 +82,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
+        Command::Reprocess(arguments) => reprocess::run(&arguments),
         Command::Api(configured) => serve::run(serve::Service::Api, &configured),
         Command::Symbolizer(configured) => serve::run(serve::Service::Symbolizer, &configured),
         Command::Builder(configured) => serve::run(serve::Service::Builder, &configured),

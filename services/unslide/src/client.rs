@@ -165,6 +165,19 @@ impl Client {
         self.read(answer).await
     }
 
+    /// POSTs JSON, once, and reads JSON.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        let answer = self.answer(self.request(Method::POST, path).json(body)).await?;
+        self.read(answer).await
+    }
+
     /// GETs a text, such as an Apple-style crash log.
     ///
     /// # Errors

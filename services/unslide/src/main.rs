@@ -11,6 +11,7 @@ mod dev;
 mod failure;
 mod key;
 mod migrate;
+mod reprocess;
 mod serve;
 mod symbolicate;
 mod symbols;

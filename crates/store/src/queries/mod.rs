@@ -1,6 +1,7 @@
 //! What dashboards ask: one file a question.
 
 pub mod apps;
+pub mod duplicates;
 pub mod missing;
 pub mod report;
 pub mod reports;

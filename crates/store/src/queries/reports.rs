@@ -167,10 +167,49 @@ pub async fn list(
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<Page> {
+    let (mut query, key) = matching(tx, COLUMNS, filter).await?;
+    if let Some(cursor) = after {
+        // The time alone once more: by it the days that are over are left out.
+        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.received_at);
+        query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
+        query.push_bind(cursor.received_at).push(", ").push_bind(cursor.report_id.uuid());
+        query.push(", ").push_bind(to_row32(cursor.variant)).push(")");
+    }
+    query.push(format!(" ORDER BY {key}.received_at DESC, {key}.report_id DESC, {key}.variant DESC LIMIT "));
+    query.push_bind(i64::from(limit) + 1);
+    let rows: Vec<Row> = query.build_query_as().fetch_all(tx.parts().0).await?;
+    let mut reports: Vec<Listed> = rows.into_iter().map(Row::read).collect();
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = reports.len() > limit;
+    reports.truncate(limit);
+    let next = reports.last().filter(|_| more).map(|last| ReportCursor {
+        received_at: last.received_at,
+        report_id: last.report_id,
+        variant: last.variant,
+    });
+    Ok(Page { reports, next })
+}
+
+/// How many reports fit.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
+    let (mut query, _) = matching(tx, "count(*)", filter).await?;
+    let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
+    Ok(u64::try_from(count).unwrap_or_default())
+}
+
+/// The question for columns of the reports that fit, and the table that gives their order.
+async fn matching(
+    tx: &mut TenantTx,
+    columns: &str,
+    filter: &Filter,
+) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let source = source(tx, filter.debug_id).await?;
-    let (connection, tenant, _) = tx.parts();
+    let (_, tenant, _) = tx.parts();
     let mut query = QueryBuilder::<Postgres>::new("SELECT ");
-    query.push(COLUMNS);
+    query.push(columns);
     // The order has to come from the table that the list is driven by.
     let key = match source {
         Source::Waits => {
@@ -215,24 +254,5 @@ pub async fn list(
     if let Some(to) = filter.to {
         query.push(" AND ").push(key).push(".received_at < ").push_bind(to);
     }
-    if let Some(cursor) = after {
-        // The time alone once more: by it the days that are over are left out.
-        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.received_at);
-        query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
-        query.push_bind(cursor.received_at).push(", ").push_bind(cursor.report_id.uuid());
-        query.push(", ").push_bind(to_row32(cursor.variant)).push(")");
-    }
-    query.push(format!(" ORDER BY {key}.received_at DESC, {key}.report_id DESC, {key}.variant DESC LIMIT "));
-    query.push_bind(i64::from(limit) + 1);
-    let rows: Vec<Row> = query.build_query_as().fetch_all(connection).await?;
-    let mut reports: Vec<Listed> = rows.into_iter().map(Row::read).collect();
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = reports.len() > limit;
-    reports.truncate(limit);
-    let next = reports.last().filter(|_| more).map(|last| ReportCursor {
-        received_at: last.received_at,
-        report_id: last.report_id,
-        variant: last.variant,
-    });
-    Ok(Page { reports, next })
+    Ok((query, key))
 }

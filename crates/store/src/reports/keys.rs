@@ -1,6 +1,10 @@
 //! The rows that fix a report's moment and number its revisions.
 
+use super::Origin;
+use super::rows::name;
 use crate::number::{from_row32, to_row32};
+use crate::outbox::Need;
+use crate::retries;
 use crate::uploads::read_hash;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +21,16 @@ pub(crate) struct KeyRow {
     pub(crate) latest_revision: u32,
     pub(crate) requested_revision: u32,
     pub(crate) requested_at: Option<OffsetDateTime>,
+    /// The reprocess that made the outstanding request.
+    pub(crate) reprocess: Option<Uuid>,
     pub(crate) deleted: bool,
+}
+
+impl KeyRow {
+    /// What tells it from the tenant's other keys.
+    pub(crate) fn place(&self) -> (ReportId, u32) {
+        (self.report_id, self.variant)
+    }
 }
 
 struct Row {
@@ -28,6 +41,7 @@ struct Row {
     latest_revision: i32,
     requested_revision: i32,
     requested_at: Option<OffsetDateTime>,
+    reprocess_id: Option<Uuid>,
     deleted: bool,
 }
 
@@ -41,6 +55,7 @@ impl Row {
             latest_revision: from_row32(self.latest_revision),
             requested_revision: from_row32(self.requested_revision),
             requested_at: self.requested_at,
+            reprocess: self.reprocess_id,
             deleted: self.deleted,
         })
     }
@@ -94,6 +109,7 @@ pub(super) async fn lock(
             latest_revision: 0,
             requested_revision: 0,
             requested_at: None,
+            reprocess: None,
             deleted: false,
         };
         insert_variant(tx, &row).await?;
@@ -144,7 +160,7 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<Ke
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT report_id, variant, content_hash, received_at, latest_revision, requested_revision, requested_at,
+        r#"SELECT report_id, variant, content_hash, received_at, latest_revision, requested_revision, requested_at, reprocess_id,
                   deleted_at IS NOT NULL AS "deleted!"
            FROM report_keys WHERE tenant = $1 AND report_id = ANY ($2)
            ORDER BY report_id, variant FOR UPDATE"#,
@@ -157,15 +173,19 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<Ke
 }
 
 /// A key whose report has a new revision.
-pub(super) struct Advance {
+pub(super) struct Advance<'a> {
     pub(super) report_id: ReportId,
     pub(super) variant: u32,
     pub(super) revision: u32,
     pub(super) ask_pending: bool,
+    /// What could not be fetched, and is tried again by the clock.
+    pub(super) retry: Vec<Need>,
+    /// The input record that brought the report first, if this is it.
+    pub(super) origin: Option<&'a Origin>,
 }
 
 /// Notes the new revisions. A request that one of them answers is over.
-pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance]) -> Result<()> {
+pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Result<()> {
     if advanced.is_empty() {
         return Ok(());
     }
@@ -173,19 +193,46 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance]) -> Result<(
     let variants: Vec<i32> = advanced.iter().map(|a| to_row32(a.variant)).collect();
     let revisions: Vec<i32> = advanced.iter().map(|a| to_row32(a.revision)).collect();
     let pending: Vec<bool> = advanced.iter().map(|a| a.ask_pending).collect();
-    let (connection, tenant, _) = tx.parts();
+    let unfetched: std::result::Result<Vec<_>, _> = advanced
+        .iter()
+        .map(
+            |a| if a.retry.is_empty() { Ok(serde_json::Value::Null) } else { serde_json::to_value(&a.retry) },
+        )
+        .collect();
+    let unfetched = unfetched.map_err(|e| StoreError::corrupt("report_keys", e))?;
+    let topics: Vec<Option<String>> = advanced.iter().map(|a| a.origin.map(|o| name(&o.topic))).collect();
+    let partitions: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.partition)).collect();
+    let offsets: Vec<Option<i64>> = advanced.iter().map(|a| a.origin.map(|o| o.offset)).collect();
+    let indexes: Vec<Option<i32>> = advanced.iter().map(|a| a.origin.map(|o| o.index)).collect();
+    let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
          SET latest_revision = a.revision, ask_pending = a.pending,
              requested_at = CASE WHEN k.requested_revision > a.revision THEN k.requested_at END,
-             requested_needs = CASE WHEN k.requested_revision > a.revision THEN k.requested_needs END
-         FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::boolean[]) AS a (report_id, variant, revision, pending)
+             requested_needs = CASE WHEN k.requested_revision > a.revision THEN k.requested_needs END,
+             reprocess_id = CASE WHEN k.requested_revision > a.revision THEN k.reprocess_id END,
+             retry_needs = NULLIF(a.retry, 'null'::jsonb),
+             retry_at = CASE WHEN a.retry <> 'null'::jsonb THEN coalesce(k.retry_at, $11) END,
+             retries = CASE WHEN a.retry = 'null'::jsonb OR k.retry_at IS NULL THEN 0 ELSE k.retries END,
+             origin_topic = coalesce(k.origin_topic, a.topic),
+             origin_partition = CASE WHEN k.origin_topic IS NULL THEN a.partition ELSE k.origin_partition END,
+             origin_offset = CASE WHEN k.origin_topic IS NULL THEN a.at_offset ELSE k.origin_offset END,
+             origin_index = CASE WHEN k.origin_topic IS NULL THEN a.index ELSE k.origin_index END
+         FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::boolean[], $6::jsonb[], $7::text[], $8::integer[],
+                     $9::bigint[], $10::integer[])
+              AS a (report_id, variant, revision, pending, retry, topic, partition, at_offset, index)
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
         &ids,
         &variants,
         &revisions,
-        &pending
+        &pending,
+        &unfetched,
+        &topics as &[Option<String>],
+        &partitions as &[Option<i32>],
+        &offsets as &[Option<i64>],
+        &indexes as &[Option<i32>],
+        now + retries::PAUSES[0]
     )
     .execute(connection)
     .await?;

@@ -1,6 +1,7 @@
 //! Enriched reports: stored once each, however often they come, with everything that is derived
 //! from them in the same transaction.
 
+mod duplicates;
 mod delete;
 mod keys;
 mod rollups;
@@ -14,8 +15,9 @@ pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{newer_of_system, newer_than_seen};
 
 use crate::outbox::Need;
+use crate::reprocess::{self, Ends};
 use crate::requests::{self, Ask};
-use crate::{Result, TenantTx, wakes};
+use crate::{Result, TenantTx, Uuid, wakes};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -108,6 +110,8 @@ pub struct ImageUse {
     pub system: bool,
     /// Its symbols were found.
     pub found: bool,
+    /// Its symbols are there and could not be fetched.
+    pub failed: bool,
     /// The generation that answered; 0 for none.
     pub seen_generation: u64,
 }
@@ -121,6 +125,8 @@ pub struct Origin {
     pub partition: i32,
     /// Its offset.
     pub offset: i64,
+    /// Which report of the record this is, from 0, where it held several.
+    pub index: i32,
 }
 
 /// Whether a stored report may ask for a better one at once.
@@ -212,10 +218,16 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     let mut stored = vec![duplicate; arrivals.len()];
     let mut changes = Vec::new();
     let mut remembered = Vec::new();
+    // Where each report came from first, as far as this batch knows.
+    let mut firsts: BTreeMap<(ReportId, u32), &Origin> = BTreeMap::new();
     for (key, (_, places)) in keys.into_iter().zip(groups) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         let mut latest = key.latest_revision;
         let mut last: Option<usize> = None;
+        let first = places.iter().map(|place| arrivals[*place]).find(|arrival| arrival.revision == 1);
+        if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
+            firsts.insert(key.place(), origin);
+        }
         for place in places {
             let newer = arrivals[place].revision > latest;
             stored[place].variant = key.variant;
@@ -257,15 +269,25 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
             variant: change.key.variant,
             revision: change.arrival.revision,
             ask_pending: deferred && !needs.is_empty(),
+            retry: waits::unfetched(change),
+            origin: firsts.get(&change.key.place()).copied(),
         })
         .chain(remembered.iter().map(|(key, revision)| keys::Advance {
             report_id: key.report_id,
             variant: key.variant,
             revision: *revision,
             ask_pending: false,
+            retry: Vec::new(),
+            origin: firsts.get(&key.place()).copied(),
         }))
         .collect();
     keys::advance(tx, &advanced).await?;
+    let advanced_keys: Vec<(KeyRow, u32)> = changes
+        .iter()
+        .map(|change| (change.key, change.arrival.revision))
+        .chain(remembered.clone())
+        .collect();
+    duplicates::note(tx, &arrivals, &stored).await?;
     rollups::record(tx, &changes).await?;
     if !deferred {
         let asks: Vec<(usize, Ask)> = changes
@@ -279,6 +301,13 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
             stored[place].requested = revision;
         }
     }
+    let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
+    for (key, revision) in advanced_keys {
+        if let Some(id) = key.reprocess.filter(|_| revision >= key.requested_revision) {
+            ends.entry(id).or_default().better += 1;
+        }
+    }
+    reprocess::count_ends(tx, &ends).await?;
     Ok(stored)
 }
 

@@ -43,9 +43,17 @@ pub(crate) async fn record_in_steps(
     let held = slots::hold(tx, &debug_ids).await?;
     let of_system = slots::of_system(tx, &system_ids(changes)).await?;
     pause().await;
-    write(tx, changes).await?;
-    write_system(tx, changes).await?;
-    Ok(newer(changes, &held, &of_system))
+    let slots = Answering::of(&held, &of_system);
+    write(tx, changes, &slots).await?;
+    write_system(tx, changes, &slots).await?;
+    let newer = |change: &Change<'_>| change.arrival.images.iter().filter_map(|i| slots.newer(i)).collect();
+    Ok(changes.iter().map(newer).collect())
+}
+
+/// What could not be fetched for a report.
+pub(super) fn unfetched(change: &Change<'_>) -> Vec<Need> {
+    let failed = change.arrival.images.iter().filter(|image| image.failed);
+    failed.map(|image| Need { debug_id: image.debug_id, generation: 0, system: image.system }).collect()
 }
 
 fn system_ids(changes: &[Change<'_>]) -> Vec<Uuid> {
@@ -54,31 +62,50 @@ fn system_ids(changes: &[Change<'_>]) -> Vec<Uuid> {
     ids.into_iter().collect()
 }
 
-/// Step 4. A system image is answered by the system's symbols where there are any, else by the
-/// tenant's own: only what would answer is compared.
-fn newer(changes: &[Change<'_>], held: &[Held], of_system: &[Held]) -> Vec<Vec<Need>> {
-    fn answering(slots: &[Held]) -> BTreeMap<DebugId, u64> {
-        let answering = slots.iter().filter(|slot| slot.quality > Quality::None);
-        answering.map(|slot| (slot.debug_id, slot.generation)).collect()
+/// The generations of the symbols that there are, as the slots held them. A system image is answered
+/// by the system's where there are any, else by the tenant's own.
+struct Answering {
+    own: BTreeMap<DebugId, u64>,
+    of_system: BTreeMap<DebugId, u64>,
+}
+
+impl Answering {
+    fn of(held: &[Held], of_system: &[Held]) -> Answering {
+        let generations = |slots: &[Held]| {
+            let there = slots.iter().filter(|slot| slot.quality > Quality::None);
+            there.map(|slot| (slot.debug_id, slot.generation)).collect()
+        };
+        Answering { own: generations(held), of_system: generations(of_system) }
     }
-    let (own, of_system) = (answering(held), answering(of_system));
-    let need = |image: &ImageUse| {
-        let system = of_system.get(&image.debug_id).filter(|_| image.system);
-        let generation = *system.or_else(|| own.get(&image.debug_id))?;
-        let need = Need { debug_id: image.debug_id, generation, system: system.is_some() };
-        (generation > image.seen_generation).then_some(need)
-    };
-    changes.iter().map(|change| change.arrival.images.iter().filter_map(need).collect()).collect()
+
+    /// What an answer would come from now.
+    fn need(&self, image: &ImageUse) -> Option<Need> {
+        let system = self.of_system.get(&image.debug_id).filter(|_| image.system);
+        let generation = *system.or_else(|| self.own.get(&image.debug_id))?;
+        Some(Need { debug_id: image.debug_id, generation, system: system.is_some() })
+    }
+
+    /// Step 4: what is newer than what the image's report has seen.
+    fn newer(&self, image: &ImageUse) -> Option<Need> {
+        self.need(image).filter(|need| need.generation > self.seen(image))
+    }
+
+    /// The generation that a report counts as having seen. Symbols that could not be fetched count:
+    /// they are asked for by the clock, and only newer ones by their event.
+    fn seen(&self, image: &ImageUse) -> u64 {
+        let failed = self.need(image).filter(|_| image.failed).map_or(0, |need| need.generation);
+        image.seen_generation.max(failed)
+    }
 }
 
 /// Step 3 for the app's own images: a row a report.
-async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
     let mut rows: Vec<(Uuid, OffsetDateTime, Uuid, i32, i64)> = changes
         .iter()
         .flat_map(|change| {
             let key = change.key;
             change.arrival.images.iter().filter(|image| !image.system).map(move |image| {
-                let seen = to_row(image.seen_generation);
+                let seen = to_row(slots.seen(image));
                 (image.debug_id.uuid(), key.received_at, key.report_id.uuid(), to_row32(key.variant), seen)
             })
         })
@@ -113,12 +140,12 @@ async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
 }
 
 /// Step 3 for system images: a row a day, with the least that a report of that day has seen.
-async fn write_system(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
+async fn write_system(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
     let mut least: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for change in changes {
         let day = change.key.received_at.to_offset(time::UtcOffset::UTC).date();
         for image in change.arrival.images.iter().filter(|image| image.system) {
-            let seen = to_row(image.seen_generation);
+            let seen = to_row(slots.seen(image));
             let entry = least.entry((image.debug_id.uuid(), day)).or_insert(seen);
             *entry = (*entry).min(seen);
         }

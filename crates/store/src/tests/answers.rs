@@ -15,7 +15,7 @@ async fn wake(database: &Database, generation: u64) -> u64 {
 
 async fn answered(database: &Database, answer: Answer, at: time::OffsetDateTime) -> bool {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let closed = requests::answered(&mut tx, arrival(1).report_id, 2, answer, at).await.unwrap();
+    let closed = requests::answered(&mut tx, (arrival(1).report_id, 0), 2, answer, at).await.unwrap();
     tx.commit().await.unwrap();
     closed
 }
@@ -73,4 +73,30 @@ async fn a_report_that_is_gone_is_not_asked_for_again() {
     let open = database.number("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL").await;
     assert_eq!((open, outbox(&database).await), (0, 1));
     assert!(!answered(&database, Answer::Gone, start() + Duration::HOUR).await);
+}
+
+#[tokio::test]
+async fn an_answer_closes_the_request_of_its_own_variant() {
+    let database = Database::new().await;
+    let mut other = arrival(1);
+    other.content_hash = unslide_model::ContentHash([99; 32]);
+    database.store(&[arrival(1), other.clone()]).await;
+    let generation = publish(&database, 1, Quality::Symtab).await;
+    assert_eq!(wake(&database, generation).await, 2);
+    let open = async || {
+        database.number("SELECT coalesce(sum(variant + 1), 0)::bigint FROM report_keys WHERE requested_at IS NOT NULL").await
+    };
+    assert_eq!(open().await, 3, "both have the number 2 on its way");
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let second = (other.report_id, 1);
+    let now = start() + Duration::SECOND;
+    assert!(requests::answered(&mut tx, second, 2, Answer::Unchanged, now).await.unwrap());
+    assert!(!requests::answered(&mut tx, second, 2, Answer::Unchanged, now).await.unwrap());
+    assert!(!requests::answered(&mut tx, (other.report_id, 2), 2, Answer::Unchanged, now).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(open().await, 1, "the first one's is still open");
+    // A revision of the first closes the first, by its bytes.
+    let better = super::database::revised(&arrival(1), 2, super::database::image(1, false, Some(1)));
+    assert_eq!(database.store(&[better]).await[0].variant, 0);
+    assert_eq!(open().await, 0);
 }

@@ -102,6 +102,7 @@ impl Database {
         let mut dump = String::new();
         for table in [
             "report_keys",
+            "report_duplicates",
             "reports",
             "report_bodies",
             "waits",
@@ -189,6 +190,7 @@ pub fn image(n: u8, system: bool, generation: Option<u64>) -> ImageUse {
         arch: "arm64".into(),
         system,
         found: generation.is_some(),
+        failed: false,
         seen_generation: generation.unwrap_or(0),
     }
 }

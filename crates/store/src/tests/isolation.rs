@@ -36,7 +36,14 @@ pub(super) async fn fill(database: &Database) {
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = super::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
+    crate::reprocess::create(&mut tx, "test", &crate::reprocess::Wanted::default()).await.unwrap();
     tx.commit().await.unwrap();
+    // A report that came twice.
+    let again = |offset| {
+        let origin = crate::reports::Origin { topic: "in".into(), partition: 0, offset, index: 0 };
+        crate::reports::Arrival { origin: Some(origin), ..arrival(3) }
+    };
+    database.store(&[again(1), again(2)]).await;
     // What only a deletion leaves behind.
     super::database::execute(
         database,

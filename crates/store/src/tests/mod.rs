@@ -2,13 +2,17 @@
 
 mod answers;
 mod database;
+mod duplicates;
 mod erasure;
 mod isolation;
+mod late_at_scale;
 mod late_symbols;
 mod lists;
 mod ownership;
 mod pool;
 mod positions;
+mod reprocess;
+mod retries;
 mod segments;
 mod storing;
 mod symbols_and_uploads;

@@ -7,7 +7,7 @@ use crate::symbols::{self, Readiness};
 use crate::uploads::{self, Skipped};
 use crate::{Uuid, slots};
 use std::time::Duration;
-use unslide_model::{ContentHash, Quality};
+use unslide_model::{Clock, ContentHash, Owner, Quality};
 
 pub fn object(content: u8, debug: Option<u8>) -> NewObject {
     NewObject {
@@ -133,4 +133,29 @@ async fn an_upload_counts_as_here_until_one_of_its_objects_is_deleted() {
     symbols::delete(&mut tx, &debug_id(2)).await.unwrap().unwrap();
     let here = uploads::by_content(&mut tx, &ContentHash([5; 32])).await.unwrap();
     assert!(here.is_none(), "the slice that was deleted can come back");
+}
+
+#[tokio::test]
+async fn an_upload_whose_bytes_never_end_is_found_and_given_up_once() {
+    let database = Database::new().await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let stuck = uploads::create(&mut tx, None, None).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = database.store.owner(&Owner::System).await.unwrap();
+    let systems = uploads::create(&mut tx, None, None).await.unwrap();
+    tx.commit().await.unwrap();
+    database.wait(time::Duration::HOUR);
+    upload(&database).await;
+    let before = database.clock.now() - time::Duration::minutes(30);
+    let found = uploads::stuck(&database.store, before, 10).await.unwrap();
+    assert_eq!(found, [Owner::from(acme()).own(stuck), Owner::System.own(systems)]);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(uploads::abandoned(&mut tx, stuck).await.unwrap());
+    assert!(!uploads::abandoned(&mut tx, stuck).await.unwrap());
+    let (upload, _) = uploads::get(&mut tx, stuck).await.unwrap().unwrap();
+    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("abandoned")));
+    // Bytes that come after all are refused.
+    assert!(!uploads::received(&mut tx, stuck, 5, &ContentHash([5; 32])).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(uploads::stuck(&database.store, before, 10).await.unwrap().len(), 1);
 }

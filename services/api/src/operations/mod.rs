@@ -3,6 +3,7 @@
 pub mod apps;
 pub mod keys;
 pub mod reports;
+pub mod reprocess;
 pub mod symbols;
 pub mod system;
 pub mod tenants;

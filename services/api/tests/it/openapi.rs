@@ -143,6 +143,9 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let system_upload = system_upload["id"].as_str().unwrap();
     let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
     store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
+    assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
+    let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
@@ -177,6 +180,12 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
         ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
         ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
+        (
+            "create_reprocess",
+            Case::new("/v1/reprocess", Foreign::Own(|body| assert_eq!(body["count"], 0)))
+                .body(json!({"app": "com.example.shop"})),
+        ),
+        ("get_reprocess", Case::new(format!("/v1/reprocess/{reprocess}"), Foreign::NotFound)),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),

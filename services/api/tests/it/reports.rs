@@ -35,6 +35,17 @@ pub async fn store(
     revision: u32,
     received_at: OffsetDateTime,
 ) -> Vec<u8> {
+    store_from(world, of, crash, revision, received_at, None).await
+}
+
+async fn store_from(
+    world: &World,
+    of: &str,
+    crash: &Value,
+    revision: u32,
+    received_at: OffsetDateTime,
+    origin: Option<reports::Origin>,
+) -> Vec<u8> {
     let bytes = crash.to_string().into_bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
     let of = tenant(of);
@@ -66,9 +77,10 @@ pub async fn store(
             arch: "arm64".to_owned(),
             system: false,
             found: false,
+            failed: false,
             seen_generation: 0,
         }],
-        origin: None,
+        origin,
         traceparent: None,
     };
     let day = received_at.date();
@@ -148,6 +160,10 @@ async fn a_report_is_read_as_json_and_as_text_and_its_tag_changes_with_its_revis
     assert_eq!(json.headers["content-type"], "application/json");
     assert_eq!(json.text.as_bytes(), stored);
     assert_eq!(json.headers["x-report-revision"], "1");
+    assert_eq!(
+        (&json.headers["x-report-duplicates"], json.headers.get("x-report-last-duplicate")),
+        (&"0".parse().unwrap(), None)
+    );
     let tag = json.headers["etag"].clone();
     let accept = |accept: &'static str| world.request(Method::GET, &path, &key).header("accept", accept);
     let text = world.send(accept("text/plain")).await;
@@ -236,5 +252,57 @@ async fn a_key_for_one_app_sees_that_app() {
     let apps = world.get("/v1/apps", &key).await.expect(200);
     assert_eq!(apps["items"].as_array().unwrap().len(), 1);
     world.get("/v1/apps/com.example.shop/versions", &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_report_that_came_twice_says_so() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    for offset in [3, 8, 8] {
+        let origin = reports::Origin { topic: "in".to_owned(), partition: 0, offset, index: 0 };
+        store_from(&world, "acme", &crash(A, "1.0"), 1, now() + Duration::seconds(offset), Some(origin))
+            .await;
+    }
+    let report = world.get(&format!("/v1/reports/{A}"), &key).await;
+    assert_eq!(report.headers["x-report-duplicates"], "1");
+    assert!(report.headers["x-report-last-duplicate"].to_str().unwrap().ends_with('Z'));
+    let listed = world.get("/v1/reports", &key).await.expect(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    store(&world, "acme", &crash(B, "2.0"), 1, now()).await;
+    let ask = async |body: serde_json::Value| world.post_json("/v1/reprocess", &key, &body).await;
+    for (filter, count) in [
+        (json!({}), 2),
+        (json!({"version": "1.0"}), 1),
+        (json!({"version": "1.0", "app": "com.example.other"}), 0),
+        (json!({"debug_id": IMAGE}), 2),
+        (json!({"to": "2020-01-01T00:00:00Z"}), 0),
+    ] {
+        let mut dry = filter.clone();
+        dry["dry_run"] = true.into();
+        assert_eq!(ask(dry).await.expect(200), json!({"count": count}), "{filter}");
+    }
+    let made = ask(json!({"version": "1.0"})).await.expect(202);
+    assert_eq!(
+        (&made["count"], &made["version"], &made["answered"]),
+        (&1.into(), &"1.0".into(), &false.into())
+    );
+    let path = format!("/v1/reprocess/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.get(&path, &key).await.expect(200)["status"], "running");
+    // A key for one app asks for that app's, and sees no other's.
+    let narrow = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.other")).await;
+    world.get(&path, &narrow).await.expect_problem(404, "not-found");
+    let own = world.post_json("/v1/reprocess", &narrow, &json!({"dry_run": true})).await.expect(200);
+    assert_eq!(own["count"], 0);
+    ask(json!({"apps": "x"})).await.expect_problem(400, "invalid-body");
+    ask(json!({"debug_id": "x"})).await.expect_problem(400, "invalid-parameter");
     world.stop().await;
 }

@@ -1,23 +1,29 @@
 //! Symbols that come after the reports that wait for them.
 
 use crate::world::{World, acme};
-use unslide_artifacts::keys;
-use unslide_model::{ContentHash, DebugId, Owner, ReportId, TenantId};
+use unslide_artifacts::{Put, keys};
+use unslide_model::{ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
-use unslide_store::segments;
+use unslide_store::jobs::{self, Kind};
+use unslide_store::outbox::Relay;
 use unslide_store::reports::{self, Arrival, Effects, Facts, ImageUse, Origin, Outcome};
-use unslide_store::tenants;
+use unslide_store::requests::{self, Answer};
+use unslide_store::{reprocess, segments, slots, tenants, uploads, wakes};
 use unslide_symbolicate::object::{Limits, objects};
-use unslide_testkit::fixtures::dsym;
+use unslide_testkit::fixtures::{binary, dsym};
 
 const BODY: &[u8] = br#"{"report":{"id":"x"},"crash":{}}"#;
 
+fn id(n: u16) -> ReportId {
+    ReportId(u128::from(n).to_be_bytes())
+}
+
 /// Report `n`, which lacks the symbols of an image.
-fn arrival(world: &World, n: u8, debug_id: DebugId, system: bool) -> Arrival {
+fn arrival(world: &World, n: u16, debug_id: DebugId, system: bool) -> Arrival {
     Arrival {
-        report_id: ReportId([n; 16]),
-        content_hash: ContentHash([n; 32]),
+        report_id: id(n),
+        content_hash: ContentHash([n.to_be_bytes()[1]; 32]),
         revision: 1,
         received_at: world.host.clock.now(),
         body: unslide_proto::body::compress(BODY),
@@ -29,9 +35,10 @@ fn arrival(world: &World, n: u8, debug_id: DebugId, system: bool) -> Arrival {
             arch: "arm64".into(),
             system,
             found: false,
+            failed: false,
             seen_generation: 0,
         }],
-        origin: Some(Origin { topic: "crash.reports".into(), partition: 3, offset: 77 }),
+        origin: Some(Origin { topic: "crash.reports".into(), partition: 3, offset: 77, index: 0 }),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
     }
 }
@@ -43,7 +50,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let file = std::fs::read(dsym("app")).unwrap();
     let debug_id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
-    let arrival = |n: u8| Arrival { received_at: now, ..arrival(&world, n, debug_id, false) };
+    let arrival = |n: u16| Arrival { received_at: now, ..arrival(&world, n, debug_id, false) };
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let stored = reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
@@ -54,7 +61,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let begun = segments::begin(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
     let frame = segments::Moved {
         received_at: now,
-        report_id: ReportId([2; 16]),
+        report_id: id(2),
         variant: 0,
         revision: 1,
         offset: 20,
@@ -76,11 +83,11 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         assert_eq!((need.id().unwrap(), need.generation, need.system), (debug_id, 1, false));
         match request.body.as_ref().unwrap() {
             Body::InlineLz4(sent) => {
-                assert_eq!(report.id, ReportId([1; 16]));
+                assert_eq!(report.id, id(1));
                 assert_eq!(unslide_proto::body::decompress(sent, 1 << 20).unwrap(), BODY);
             }
             Body::Segment(place) => {
-                assert_eq!(report.id, ReportId([2; 16]));
+                assert_eq!(report.id, id(2));
                 assert_eq!((place.key.as_str(), place.offset, place.length), (key.as_str(), 20, 100));
             }
         }
@@ -89,7 +96,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         ids.push(report.id);
     }
     ids.sort_unstable();
-    assert_eq!(ids, [ReportId([1; 16]), ReportId([2; 16])]);
+    assert_eq!(ids, [id(1), id(2)]);
     // Nobody is asked twice.
     world.one("app", &file).await;
     assert!(requests.is_quiet().await);
@@ -124,7 +131,7 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
         let request = Resymbolicate::decode(requests.next().await.value.unwrap()).unwrap();
         let [need] = &request.needs[..] else { panic!("{request:?}") };
         assert_eq!((need.id().unwrap(), need.generation, need.system), (debug_id, 1, true));
-        assert_eq!((request.revision, request.report().unwrap().id), (2, ReportId([1; 16])));
+        assert_eq!((request.revision, request.report().unwrap().id), (2, id(1)));
         asked.push(request.tenant);
     }
     asked.sort_unstable();
@@ -142,5 +149,134 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     tx.commit().await.unwrap();
     world.idle().await;
     assert_eq!(world.objects.list(&keys::system_prefix(), None, 10).await.unwrap().entries, []);
+    world.stop().await;
+}
+
+/// Stores reports that lack the symbols of an image.
+async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusive<u16>) {
+    let now = world.host.clock.now();
+    unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
+    let arrivals: Vec<Arrival> = reports.map(|n| arrival(world, n, debug_id, false)).collect();
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    reports::store(&mut tx, &arrivals, Effects::Now, None).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// The next `count` requests: their reports and revisions.
+async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(ReportId, u32)> {
+    let mut asked = Vec::new();
+    while asked.len() < count {
+        let request = Resymbolicate::decode(topic.next().await.value.unwrap()).unwrap();
+        asked.push((request.report().unwrap().id, request.revision));
+    }
+    asked.sort_unstable();
+    asked
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
+    let mut world = World::start(0).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let debug_id = DebugId([7; 16]);
+    store(&world, debug_id, 1..=500).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let symbols = slots::Published {
+        debug_id,
+        quality: Quality::Dwarf,
+        content_hash: ContentHash([7; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &symbols).await.unwrap();
+    tx.commit().await.unwrap();
+    // One takes the job, commits a page, and is killed in the next one.
+    let lease = time::Duration::milliseconds(500);
+    let job = jobs::lease(&world.store, &[Kind::Wake], "dead", lease, 1).await.unwrap().remove(0);
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let page = wakes::page(&mut tx, &debug_id, 1, None, 200).await.unwrap();
+    assert_eq!(page.requested, 200);
+    tx.commit().await.unwrap();
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    wakes::page(&mut tx, &debug_id, 1, page.next, 200).await.unwrap();
+    drop(tx);
+    // Another one reads what it has to send, and is killed before it does.
+    let mut relay = Relay::acquire(&world.store).await.unwrap().unwrap();
+    assert_eq!(relay.next(1_000).await.unwrap().len(), 202, "the tenant, the event and a page");
+    drop(relay);
+    world.builder();
+    let asked = requests_for(&mut requests, 500).await;
+    let wanted: Vec<_> = (1..=500).map(|n| (id(n), 2)).collect();
+    assert_eq!(asked, wanted, "each once");
+    assert!(requests.is_quiet().await);
+    world.idle().await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    assert!(jobs::complete(&mut tx, &job).await.is_err(), "the dead one has no say any more");
+    drop(tx);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
+    let world = World::start(1).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let names = std::fs::read(binary("app-symtab")).unwrap();
+    let debug_id = objects(&names, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    store(&world, debug_id, 1..=3).await;
+    world.one("app-symtab", &names).await;
+    assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 2), (id(2), 2), (id(3), 2)]);
+    // Two are answered with the symbol table's names, one with the news that they help nothing.
+    let mut answers: Vec<Arrival> = (1..=2).map(|n| arrival(&world, n, debug_id, false)).collect();
+    for answer in &mut answers {
+        answer.revision = 2;
+        (answer.images[0].found, answer.images[0].seen_generation) = (true, 1);
+    }
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    reports::store(&mut tx, &answers, Effects::Now, None).await.unwrap();
+    let now = tx.now();
+    assert!(requests::answered(&mut tx, (id(3), 0), 2, Answer::Unchanged, now).await.unwrap());
+    tx.commit().await.unwrap();
+    let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    assert_eq!((full.debug_id, full.quality), (Some(debug_id), Quality::DwarfSymtab));
+    assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 3), (id(2), 3), (id(3), 2)]);
+    // What offers less than the best asks nobody.
+    world.one("app", &std::fs::read(binary("app")).unwrap()).await;
+    assert!(requests.is_quiet().await);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wanted_again_is_asked_for_by_a_job() {
+    let world = World::start(1).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    store(&world, DebugId([9; 16]), 1..=250).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let made = reprocess::create(&mut tx, "test", &reprocess::Wanted::default()).await.unwrap();
+    tx.commit().await.unwrap();
+    let asked = requests_for(&mut requests, 250).await;
+    assert_eq!(asked, (1..=250).map(|n| (id(n), 2)).collect::<Vec<_>>());
+    world.idle().await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let done = reprocess::get(&mut tx, made.id).await.unwrap().unwrap();
+    assert_eq!((done.status, done.matched, done.asked), (reprocess::Status::Done, 250, 250));
+    drop(tx);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_receiver_died_is_swept() {
+    let mut world = World::start(0).await;
+    world.config.builder.receiving_seconds = 1;
+    let mut tx = world.store.owner(&Owner::System).await.unwrap();
+    let id = uploads::create(&mut tx, Some("cut.zip"), None).await.unwrap();
+    tx.commit().await.unwrap();
+    let key = keys::upload(Owner::System.own(id));
+    world.objects.put_stream(&key, &b"half"[..], 100, &Put::default()).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    world.builder();
+    let (upload, _) = world.wait_of(&Owner::System, id).await;
+    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("abandoned")));
+    while world.objects.head(&key).await.unwrap().is_some() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
     world.stop().await;
 }

@@ -95,6 +95,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
             needs: vec![Need { debug_id: app.id.0.to_vec().into(), generation: 1, system: false }],
             body: Some(Body::InlineLz4(body::compress(stored.value.as_ref().unwrap()).into())),
             traceparent: TRACE.into(),
+            variant: 4,
             ..Resymbolicate::default()
         };
         let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
@@ -104,6 +105,8 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     let both = bench.wait(&bench.names.output, 2).await;
     let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
     assert_eq!(second.headers.text(headers::SUPERSEDES), Some("1"));
+    let variants = (first.headers.text(headers::VARIANT), second.headers.text(headers::VARIANT));
+    assert_eq!(variants, (None, Some("4")), "the answer is of the variant that was asked for");
     assert!(second.headers.text(headers::TRACEPARENT).unwrap().starts_with(&TRACE[..36]));
     let ours = &json(second)["symbolication"];
     assert_eq!((&ours["revision"], &ours["supersedes"]), (&2.into(), &1.into()));
@@ -119,6 +122,9 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(bench.terminals().await, [(Outcome::Unchanged, 3)]);
+    let ledger = bench.read(&bench.names.ledger).await;
+    let of_variant = ledger.iter().filter(|record| record.headers.text(headers::VARIANT) == Some("4"));
+    assert_eq!(of_variant.count(), 1);
     assert_eq!(bench.read(&bench.names.output).await.len(), 2);
     bench.end(lanes).await;
 }

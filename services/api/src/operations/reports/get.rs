@@ -10,8 +10,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
+use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
 use unslide_report::{ReadLimits, Report};
+use unslide_store::queries::duplicates;
 use unslide_store::queries::report::{self, StoredReport};
 use utoipa::IntoParams;
 
@@ -38,7 +40,9 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
         (status = 200, description = "The report.",
             headers(("etag" = String, description = "Changes with each revision."),
                 ("x-report-revision" = u32, description = "The revision, from 1."),
-                ("x-report-variants" = u32, description = "How many reports have this id.")),
+                ("x-report-variants" = u32, description = "How many reports have this id."),
+                ("x-report-duplicates" = u64, description = "How often the same report came again."),
+                ("x-report-last-duplicate" = String, description = "When it came again last; absent where it did not.")),
             content((serde_json::Value = "application/json"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
@@ -51,14 +55,15 @@ pub async fn get_report(
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
     let stored = find(&api, &access, &id, &query).await?;
+    let again = again_headers(&api, &access, &stored).await?;
     if has_copy(&headers, &tag(&stored, form)) {
-        return Ok((StatusCode::NOT_MODIFIED, answer_headers(&stored, form)?).into_response());
+        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&stored, form)?).into_response());
     }
     // The body may be of a revision that came meanwhile: it says which one it is.
     let (stored, body) = body_of(&api, &access, &id, &query, stored).await?;
     let body = api.cpu.run(move || written(body, form)).await??;
     let named = [(header::CONTENT_TYPE, form.media_type())];
-    Ok((answer_headers(&stored, form)?, named, body).into_response())
+    Ok((again, answer_headers(&stored, form)?, named, body).into_response())
 }
 
 fn tag(stored: &StoredReport, form: Representation) -> String {
@@ -76,6 +81,23 @@ fn answer_headers(stored: &StoredReport, form: Representation) -> Result<AnswerH
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
         (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(stored.variants)),
     ])
+}
+
+/// How often the report came again, and when last.
+async fn again_headers(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    stored: &StoredReport,
+) -> Result<HeaderMap, Problem> {
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let again = duplicates::of(&mut tx, stored.listed.report_id, stored.listed.variant).await?;
+    tx.rollback().await?;
+    let mut headers = HeaderMap::new();
+    headers.insert("x-report-duplicates", HeaderValue::from(again.count));
+    if let Some(last) = again.last.and_then(|last| last.format(&Rfc3339).ok()) {
+        headers.insert("x-report-last-duplicate", HeaderValue::from_str(&last).map_err(Problem::internal)?);
+    }
+    Ok(headers)
 }
 
 /// The stored report of an id, as far as the key sees it.

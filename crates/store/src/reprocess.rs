@@ -1,0 +1,318 @@
+//! Reports symbolicated again on demand: a job goes through those that fit and asks for each, and
+//! what comes of the requests is counted.
+
+use crate::cursor::ReportCursor;
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row, to_row32};
+use crate::outbox::Need;
+use crate::queries::reports::{self, Filter};
+use crate::reports::lock_known;
+use crate::requests::{self, Ask};
+use crate::{Result, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+use unslide_model::DebugId;
+
+/// Which reports. What is absent does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Wanted {
+    /// Bundle identifier.
+    pub app: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Build.
+    pub build: Option<String>,
+    /// Arrived at this time or later.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub from: Option<OffsetDateTime>,
+    /// Arrived before this time.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub to: Option<OffsetDateTime>,
+    /// A frame refers to the image with this debug id.
+    pub debug_id: Option<DebugId>,
+}
+
+impl Wanted {
+    fn filter(&self) -> Filter {
+        Filter {
+            app: self.app.clone(),
+            version: self.version.clone(),
+            build: self.build.clone(),
+            from: self.from,
+            to: self.to,
+            debug_id: self.debug_id,
+            ..Filter::default()
+        }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Reports are gone through.
+    Running,
+    /// All were gone through. Answers may still come.
+    Done,
+    /// It ended before all were gone through.
+    Failed,
+}
+
+impl Status {
+    fn read(text: &str) -> Result<Status> {
+        match text {
+            "running" => Ok(Status::Running),
+            "done" => Ok(Status::Done),
+            "failed" => Ok(Status::Failed),
+            other => Err(StoreError::corrupt("reprocesses", format!("status {other}"))),
+        }
+    }
+}
+
+/// A reprocess and what has come of it so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reprocess {
+    /// Its id.
+    pub id: Uuid,
+    /// Which reports.
+    pub wanted: Wanted,
+    /// How far it is.
+    pub status: Status,
+    /// Reports that fitted when it began.
+    pub matched: u64,
+    /// Reports gone through.
+    pub looked: u64,
+    /// Requests made.
+    pub asked: u64,
+    /// Reports that had a request on its way already.
+    pub under_way: u64,
+    /// Requests answered by a new revision.
+    pub better: u64,
+    /// Requests answered with nothing better.
+    pub unchanged: u64,
+    /// Requests whose report was not there any more.
+    pub gone: u64,
+    /// When it began.
+    pub created_at: OffsetDateTime,
+    /// When it changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+/// How many reports fit.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn count(tx: &mut TenantTx, wanted: &Wanted) -> Result<u64> {
+    reports::count(tx, &wanted.filter()).await
+}
+
+/// Begins a reprocess of the reports that fit and are there now.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &Wanted) -> Result<Reprocess> {
+    let to = wanted.to.map_or(tx.now(), |to| to.min(tx.now()));
+    let wanted = Wanted { to: Some(to), ..wanted.clone() };
+    let matched = count(tx, &wanted).await?;
+    let json = serde_json::to_value(&wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?;
+    let (connection, tenant, now) = tx.parts();
+    let id = sqlx::query_scalar!(
+        "INSERT INTO reprocesses (id, tenant, actor, wanted, matched, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2) RETURNING id",
+        tenant,
+        now,
+        actor,
+        json,
+        to_row(matched)
+    )
+    .fetch_one(connection)
+    .await?;
+    jobs::add(tx, &Work::Reprocess { id }).await?;
+    get(tx, id).await?.ok_or_else(|| StoreError::corrupt("reprocesses", "a row that vanished"))
+}
+
+/// A reprocess; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<Reprocess>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        "SELECT wanted, status, matched, looked, asked, under_way, better, unchanged, gone, created_at, updated_at
+         FROM reprocesses WHERE tenant = $1 AND id = $2",
+        tenant,
+        id
+    )
+    .fetch_optional(connection)
+    .await?;
+    row.map(|row| {
+        Ok(Reprocess {
+            id,
+            wanted: serde_json::from_value(row.wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?,
+            status: Status::read(&row.status)?,
+            matched: from_row(row.matched),
+            looked: from_row(row.looked),
+            asked: from_row(row.asked),
+            under_way: from_row(row.under_way),
+            better: from_row(row.better),
+            unchanged: from_row(row.unchanged),
+            gone: from_row(row.gone),
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    })
+    .transpose()
+}
+
+/// What a page did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// How many requests were made.
+    pub asked: u64,
+    /// False where nothing is left to go through.
+    pub more: bool,
+}
+
+/// Asks for the next `limit` reports, the newest first, and notes how far it is in the same
+/// transaction: begun anew it goes on from there. `None` where the reprocess is over, or another
+/// worker has gone on with it meanwhile: roll back then.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        "SELECT wanted, last FROM reprocesses WHERE tenant = $1 AND id = $2 AND status = 'running'",
+        tenant,
+        id
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let wanted: Wanted =
+        serde_json::from_value(row.wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?;
+    let after = row.last.as_deref().map(ReportCursor::read).transpose();
+    let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
+    let found = reports::list(tx, &wanted.filter(), after.as_ref(), limit).await?;
+    let ids: BTreeSet<Uuid> = found.reports.iter().map(|report| report.report_id.uuid()).collect();
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let listed: BTreeSet<_> = found.reports.iter().map(|report| (report.report_id, report.variant)).collect();
+    let keys = lock_known(tx, &ids).await?;
+    let mut needs = known_symbols(tx, &ids).await?;
+    let asks: Vec<Ask> = keys
+        .iter()
+        .filter(|key| !key.deleted && listed.contains(&key.place()))
+        .map(|key| {
+            let needs = needs.remove(&(key.report_id.uuid(), to_row32(key.variant)));
+            Ask::about(key, needs.unwrap_or_default())
+        })
+        .collect();
+    let placed = requests::place(tx, &asks).await?;
+    let of_ours = asks.iter().zip(&placed).filter(|(_, placed)| placed.is_some()).map(|(ask, _)| ask);
+    let (ours, variants): (Vec<Uuid>, Vec<i32>) =
+        of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).unzip();
+    let (looked, asked) = (found.reports.len(), ours.len());
+    let rows = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys k SET reprocess_id = $2
+         FROM unnest($3::uuid[], $4::integer[]) AS a (report_id, variant)
+         WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
+        tenant,
+        id,
+        &ours,
+        &variants
+    )
+    .execute(&mut *connection)
+    .await?;
+    let done = sqlx::query!(
+        "UPDATE reprocesses SET last = coalesce($4, last), looked = looked + $5, asked = asked + $6,
+                under_way = under_way + $7, status = CASE WHEN $4::text IS NULL THEN 'done' ELSE status END, updated_at = $8
+         WHERE tenant = $1 AND id = $2 AND last IS NOT DISTINCT FROM $3 AND status = 'running'",
+        tenant,
+        id,
+        row.last,
+        found.next.map(|next| next.write()),
+        rows(looked),
+        rows(asked),
+        rows(asks.len() - asked),
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(None);
+    }
+    let asked = u64::try_from(asked).unwrap_or(u64::MAX);
+    Ok(Some(Page { asked, more: found.next.is_some() }))
+}
+
+/// The generations of the symbols that there are for these reports' own images: an answer is not to
+/// come from older ones.
+async fn known_symbols(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT w.report_id, w.variant, w.debug_id, s.generation
+         FROM waits w JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+         WHERE w.tenant = $1 AND w.report_id = ANY ($2) AND s.quality > 0",
+        tenant,
+        ids
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
+    for row in rows {
+        let debug_id = DebugId::from_uuid(row.debug_id);
+        let need = Need { debug_id, generation: from_row(row.generation), system: false };
+        needs.entry((row.report_id, row.variant)).or_default().push(need);
+    }
+    Ok(needs)
+}
+
+/// Notes that the job has given up.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn failed(tx: &mut TenantTx, id: Uuid) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE reprocesses SET status = 'failed', updated_at = $3
+         WHERE tenant = $1 AND id = $2 AND status = 'running'",
+        tenant,
+        id,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// How requests of reprocesses have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) better: i64,
+    pub(crate) unchanged: i64,
+    pub(crate) gone: i64,
+}
+
+/// Counts ends, the last thing that a transaction does: these rows are everybody's.
+pub(crate) async fn count_ends(tx: &mut TenantTx, ends: &BTreeMap<Uuid, Ends>) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    for (id, ends) in ends {
+        sqlx::query!(
+            "UPDATE reprocesses SET better = better + $3, unchanged = unchanged + $4, gone = gone + $5, updated_at = $6
+             WHERE tenant = $1 AND id = $2",
+            tenant,
+            id,
+            ends.better,
+            ends.unchanged,
+            ends.gone,
+            now
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Ten thousand reports that wait for one dSYM.
+
+use super::database::{Database, acme, arrival, debug_id, publish};
+use crate::jobs::{self, Kind, Lease, Work};
+use crate::reports::Outcome;
+use crate::{requests, wakes};
+use sqlx::Row;
+use std::time::Instant;
+use time::Duration;
+use unslide_model::Quality;
+
+const REPORTS: i64 = 10_000;
+
+/// Reports that lack the symbols of image 1, put straight into the tables.
+async fn fill(database: &Database) {
+    let day = super::database::start();
+    let series = format!("generate_series(1, {REPORTS}) AS n");
+    let (id, at) = ("md5(n::text)::uuid", format!("'{day}'::timestamptz + n * interval '1 millisecond'"));
+    let image = debug_id(1);
+    for statement in [
+        format!(
+            "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
+             SELECT 'acme', {id}, 0, sha256(n::text::bytea), {at}, 1 FROM {series}"
+        ),
+        format!(
+            "INSERT INTO reports (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
+                 summary, frames_total, frames_symbolicated, frames_device, frames_missing, system_images, stored_at)
+             SELECT 'acme', {at}, {id}, 0, 1, 'com.acme.shop', '1.0', '100', 'mach', 'partial', '{{}}', 10, 4, 2, 4,
+                    '{{}}', '{day}' FROM {series}"
+        ),
+        format!(
+            "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body)
+             SELECT 'acme', {at}, {id}, 0, 1, 2, '\\x00' FROM {series}"
+        ),
+        format!(
+            "INSERT INTO waits (tenant, debug_id, received_at, report_id, variant, seen_generation)
+             SELECT 'acme', '{image}', {at}, {id}, 0, 0 FROM {series}"
+        ),
+    ] {
+        database.rows(&statement).await;
+    }
+}
+
+async fn lease(database: &Database) -> Lease {
+    let lease = Duration::seconds(30);
+    let mut jobs = jobs::lease(&database.store, &[Kind::Wake], "builder", lease, 1).await.unwrap();
+    jobs.pop().unwrap()
+}
+
+/// Pages as a builder does; the one after `pages` pages dies before it commits. Gives the requests
+/// that were committed, and whether it came to the end.
+async fn wake(database: &Database, job: &Lease, pages: usize) -> (u64, bool) {
+    let Work::Wake { debug_id, generation } = &job.work else { panic!("{job:?}") };
+    let (mut from, mut requested) = (None, 0);
+    for _ in 0..pages {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let page = wakes::page(&mut tx, debug_id, *generation, from, 200).await.unwrap();
+        if page.next.is_none() {
+            jobs::complete(&mut tx, job).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        requested += page.requested;
+        from = page.next;
+        if from.is_none() {
+            return (requested, true);
+        }
+    }
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    wakes::page(&mut tx, debug_id, *generation, from, 200).await.unwrap();
+    drop(tx);
+    (requested, false)
+}
+
+/// Requests in the outbox, and of how many reports.
+async fn requests_made(database: &Database) -> (i64, i64) {
+    let row = database
+        .rows("SELECT count(*), count(DISTINCT message ->> 'report_id') FROM outbox WHERE kind = 'resymbolicate'")
+        .await;
+    (row[0].get(0), row[0].get(1))
+}
+
+#[tokio::test]
+async fn ten_thousand_reports_are_asked_for_once_each_though_builders_die_and_uploads_go_on() {
+    let database = Database::new().await;
+    fill(&database).await;
+    publish(&database, 1, Quality::Symtab).await;
+    let first = lease(&database).await;
+    let begun = Instant::now();
+    assert_eq!(wake(&database, &first, 20).await, (4_000, false));
+    // It was killed between two pages. Its lease ends, and another one does the rest.
+    database.wait(Duration::minutes(1));
+    let second = lease(&database).await;
+    assert_eq!((second.id, second.attempt), (first.id, 2));
+    assert_eq!(wake(&database, &second, 1_000).await, (6_000, true));
+    let seconds = begun.elapsed().as_secs_f64();
+    println!("{REPORTS} reports asked for in {seconds:.2} s: {:.0} a second", 10_000.0 / seconds);
+    assert_eq!(requests_made(&database).await, (REPORTS, REPORTS));
+    // More uploads of the same debug id, as fast as they come: a report has one request at a time.
+    for quality in [Quality::Dwarf, Quality::DwarfSymtab] {
+        publish(&database, 1, quality).await;
+        let job = lease(&database).await;
+        assert_eq!(wake(&database, &job, 1_000).await, (0, true));
+    }
+    assert_eq!(requests_made(&database).await, (REPORTS, REPORTS));
+    // Nobody has answered for ten minutes: all are sent again, under the same number.
+    database.wait(Duration::minutes(11));
+    let begun = Instant::now();
+    while requests::resend_overdue(&database.store, 500).await.unwrap() == 500 {}
+    println!("{REPORTS} requests sent again in {:.2} s", begun.elapsed().as_secs_f64());
+    assert_eq!(requests_made(&database).await, (2 * REPORTS, REPORTS));
+    let numbers = "SELECT count(DISTINCT message ->> 'revision') FROM outbox WHERE kind = 'resymbolicate'";
+    assert_eq!(database.number(numbers).await, 1);
+}
+
+#[tokio::test]
+async fn an_answer_from_older_symbols_is_asked_for_again_at_once() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    publish(&database, 1, Quality::Symtab).await;
+    let job = lease(&database).await;
+    assert_eq!(wake(&database, &job, 10).await, (1, true));
+    // Better ones come while the answer is on its way; it still says the first generation.
+    publish(&database, 1, Quality::Dwarf).await;
+    let job = lease(&database).await;
+    assert_eq!(wake(&database, &job, 10).await, (0, true));
+    let answer = super::database::revised(&arrival(1), 2, super::database::image(1, false, Some(1)));
+    let stored = database.store(&[answer]).await;
+    assert_eq!((stored[0].outcome, stored[0].requested), (Outcome::Revised, Some(3)));
+}

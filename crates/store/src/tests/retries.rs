@@ -1,0 +1,84 @@
+//! Symbols that are there and could not be fetched: asked for again by the clock.
+
+use super::database::{Database, acme, arrival, image, publish, revised};
+use crate::requests::{self, Answer};
+use crate::retries::{self, PAUSES};
+use time::Duration;
+use unslide_model::Quality;
+
+/// Report 1, whose app image's symbols could not be fetched.
+fn unfetched() -> crate::reports::Arrival {
+    let mut report = arrival(1);
+    report.images[0].failed = true;
+    report
+}
+
+async fn requests_made(database: &Database) -> i64 {
+    database.number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'").await
+}
+
+async fn ask_due(database: &Database) -> u64 {
+    retries::ask_due(&database.store, 10).await.unwrap()
+}
+
+async fn answer(database: &Database) {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let now = tx.now();
+    let id = (arrival(1).report_id, 0);
+    assert!(requests::answered(&mut tx, id, 2, Answer::Unchanged, now).await.unwrap());
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_could_not_be_fetched_is_asked_for_eight_times_and_then_waits_for_an_event() {
+    let database = Database::new().await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let stored = database.store(&[unfetched()]).await;
+    assert_eq!(stored[0].requested, None, "not at once: the worker has just tried");
+    assert_eq!((PAUSES[0], PAUSES[7], PAUSES.len()), (Duration::MINUTE, Duration::hours(6), 8));
+    for (tries, pause) in PAUSES.iter().enumerate() {
+        database.wait(*pause - Duration::SECOND);
+        assert_eq!(ask_due(&database).await, 0, "try {tries} is not yet due");
+        database.wait(Duration::SECOND);
+        assert_eq!(ask_due(&database).await, 1);
+        assert_eq!(requests_made(&database).await, i64::try_from(tries).unwrap() + 1);
+        answer(&database).await;
+    }
+    database.wait(Duration::days(30));
+    assert_eq!(ask_due(&database).await, 0);
+    let needs = "SELECT count(*) FROM outbox WHERE message -> 'needs' -> 0 ->> 'generation' = '1'";
+    assert_eq!(database.number(needs).await, 8, "each for the symbols that there are");
+    // An event is another matter: it asks, and where that fails too the clock begins anew.
+    let generation = publish(&database, 1, Quality::DwarfSymtab).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let id = super::database::debug_id(1);
+    let page = crate::wakes::page(&mut tx, &id, generation, None, 10).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(page.requested, 1);
+    let mut second = revised(&arrival(1), 2, image(1, false, None));
+    second.images[0].failed = true;
+    database.store(&[second]).await;
+    database.wait(PAUSES[0]);
+    assert_eq!(ask_due(&database).await, 1);
+    assert_eq!(requests_made(&database).await, 10);
+}
+
+#[tokio::test]
+async fn the_clock_stops_when_the_symbols_were_fetched_and_waits_while_an_answer_is_on_its_way() {
+    let database = Database::new().await;
+    publish(&database, 1, Quality::Dwarf).await;
+    database.store(&[unfetched(), arrival(2)]).await;
+    let before = requests_made(&database).await;
+    assert_eq!(before, 1, "the other report saw no symbols and asks at once");
+    database.wait(PAUSES[0]);
+    assert_eq!(ask_due(&database).await, 1);
+    // The second try comes due before the first has an answer.
+    database.wait(PAUSES[1]);
+    assert_eq!((ask_due(&database).await, requests_made(&database).await), (1, before + 1));
+    let tries = "SELECT max(retries)::bigint FROM report_keys";
+    assert_eq!(database.number(tries).await, 1, "what was not asked is no try");
+    database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    database.wait(Duration::days(2));
+    assert_eq!(ask_due(&database).await, 0);
+    assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE retry_at IS NOT NULL").await, 0);
+}

@@ -1,0 +1,95 @@
+//! `POST /v1/reprocess`.
+
+use super::Reprocess;
+use crate::access::{Access, TenantAdmin};
+use crate::input::{Json, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use unslide_store::audit;
+use unslide_store::reprocess::{self, Wanted};
+use utoipa::ToSchema;
+
+/// Longer texts fit nothing that is stored.
+const LONGEST: usize = 1_024;
+
+/// Which reports to symbolicate again. What is absent does not matter.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewReprocess {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Build.
+    pub build: Option<String>,
+    /// Arrived at this time or later.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub from: Option<OffsetDateTime>,
+    /// Arrived before this time; before now where absent.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    pub to: Option<OffsetDateTime>,
+    /// A frame refers to the image with this debug id, dashed or not, in any case.
+    pub debug_id: Option<String>,
+    /// Only count them.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What a dry run says.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CountedReports {
+    /// Reports that fit.
+    pub count: u64,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+
+/// Symbolicate stored reports again
+///
+/// Every report that fits is asked for once, no faster than the service is set to: reports that arrive
+/// meanwhile go first. Those that get better come back as their next revision. With `dry_run` nothing
+/// happens, and the answer says how many reports fit.
+#[utoipa::path(post, path = "/v1/reprocess", tag = "reports", operation_id = "create_reprocess",
+    request_body = NewReprocess,
+    responses(
+        (status = 200, description = "A dry run: how many reports fit.", body = CountedReports),
+        (status = 202, description = "The reports will be asked for.", body = Reprocess), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn create_reprocess(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Json(new): Json<NewReprocess>,
+) -> Result<Response, Problem> {
+    for (name, text) in [("app", &new.app), ("version", &new.version), ("build", &new.build)] {
+        if text.as_ref().is_some_and(|text| text.len() > LONGEST || text.contains('\0')) {
+            let detail = format!("{name}: at most {LONGEST} bytes, none of them NUL");
+            return Err(Problem::new(Kind::InvalidBody, detail));
+        }
+    }
+    let wanted = Wanted {
+        app: access.app(new.app)?,
+        version: new.version,
+        build: new.build,
+        from: new.from,
+        to: new.to,
+        debug_id: new.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
+    };
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    if new.dry_run {
+        let count = reprocess::count(&mut tx, &wanted).await?;
+        tx.rollback().await?;
+        return Ok(axum::Json(CountedReports { count }).into_response());
+    }
+    let actor = access.principal.key_id.to_string();
+    let made = reprocess::create(&mut tx, &actor, &wanted).await?;
+    let detail = serde_json::json!({"wanted": made.wanted, "count": made.matched});
+    audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok((StatusCode::ACCEPTED, axum::Json(Reprocess::from(made))).into_response())
+}

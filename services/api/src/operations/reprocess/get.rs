@@ -1,0 +1,33 @@
+//! `GET /v1/reprocess/{id}`.
+
+use super::Reprocess;
+use crate::access::{Access, TenantAdmin};
+use crate::input::{Path, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::Json;
+use axum::extract::State;
+use unslide_store::{Uuid, reprocess};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// See how far a reprocess is
+#[utoipa::path(get, path = "/v1/reprocess/{id}", tag = "reports", operation_id = "get_reprocess",
+    params(("id" = Uuid, Path, description = "The reprocess's id.")),
+    responses((status = 200, description = "The reprocess as it stands.", body = Reprocess), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn get_reprocess(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Path(id): Path<String>,
+) -> Result<Json<Reprocess>, Problem> {
+    let id: Uuid = parameter("id", &id)?;
+    let mut tx = api.store.tenant(access.tenant()).await?;
+    let found = reprocess::get(&mut tx, id).await?;
+    tx.rollback().await?;
+    // A key for one app sees what is of that app alone.
+    found
+        .filter(|found| access.principal.app.is_none() || access.principal.app == found.wanted.app)
+        .map(|found| Json(found.into()))
+        .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such reprocess"))
+}

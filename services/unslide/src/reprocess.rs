@@ -1,0 +1,101 @@
+//! `unslide reprocess`: stored reports symbolicated again.
+
+use crate::boot;
+use crate::client::{Client, Server};
+use crate::failure::Outcome;
+use clap::Args;
+use serde::Deserialize;
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+use unslide_model::DebugId;
+
+/// The pause between two looks while waiting.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Arguments of `unslide reprocess`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    server: Server,
+    /// Bundle identifier
+    #[arg(long)]
+    app: Option<String>,
+    /// Version
+    #[arg(long = "app-version", value_name = "VERSION")]
+    version: Option<String>,
+    /// Build
+    #[arg(long)]
+    build: Option<String>,
+    /// Arrived at this time or later, such as 2026-11-20T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Arrived before this time; before now where absent
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// A frame refers to the image with this debug id
+    #[arg(long)]
+    debug_id: Option<DebugId>,
+    /// All reports of the tenant: needed where nothing else says which
+    #[arg(long)]
+    all: bool,
+    /// Only count the reports
+    #[arg(long)]
+    dry_run: bool,
+    /// Wait until every report has its answer
+    #[arg(long, conflicts_with = "dry_run")]
+    wait: bool,
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    count: u64,
+}
+
+#[derive(Deserialize)]
+struct Reprocess {
+    id: String,
+    status: String,
+    answered: bool,
+    count: u64,
+    asked: u64,
+    under_way: u64,
+    better: u64,
+    unchanged: u64,
+    gone: u64,
+}
+
+/// Asks for the reports, and says what came of it.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let texts = [&arguments.app, &arguments.version, &arguments.build, &arguments.from, &arguments.to];
+    if !arguments.all && arguments.debug_id.is_none() && texts.iter().all(|text| text.is_none()) {
+        return Err("say which reports, or --all".into());
+    }
+    let body = json!({
+        "app": arguments.app, "version": arguments.version, "build": arguments.build, "from": arguments.from,
+        "to": arguments.to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run,
+    });
+    boot::block_on(async {
+        let client = Client::new(&arguments.server)?;
+        if arguments.dry_run {
+            let counted: Counted = client.post("/v1/reprocess", &body).await?;
+            println!("{} reports fit", counted.count);
+            return Ok(ExitCode::SUCCESS);
+        }
+        // Sent once: a second one would ask for everything a second time.
+        let mut made: Reprocess = client.post("/v1/reprocess", &body).await?;
+        println!("{}  {} reports fit", made.id, made.count);
+        if !arguments.wait {
+            return Ok(ExitCode::SUCCESS);
+        }
+        while !made.answered {
+            tokio::time::sleep(PAUSE).await;
+            made = client.get(&format!("/v1/reprocess/{}", made.id)).await?;
+        }
+        println!(
+            "{}: {} asked, {} under way before, {} better, {} unchanged, {} gone",
+            made.status, made.asked, made.under_way, made.better, made.unchanged, made.gone
+        );
+        Ok(if made.status == "done" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
