@@ -94,7 +94,7 @@ mod tests {
         for figure in [3, 5] {
             kept.store(figure, Ordering::Relaxed);
             let page = metrics.page().unwrap();
-            assert!(page.contains(&format!("open{{service=\"builder\",state=\"on\"}} {figure}")), "{page}");
+            assert!(page.contains(&format!("open{{state=\"on\",service=\"builder\"}} {figure}")), "{page}");
             assert!(
                 page.contains(&format!("seen_total{{of=\"all\",service=\"builder\"}} {figure}")),
                 "{page}"

@@ -33,6 +33,7 @@ pub struct World {
     s3: Option<S3Endpoint>,
     database: String,
     builders: Vec<(Host, JoinHandle<Result<(), Error>>)>,
+    killed: bool,
 }
 
 async fn admin_sql(statement: &str) {
@@ -84,8 +85,17 @@ impl World {
         tenants::create(&mut tx, "Acme", &tenants::Limits::default()).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         let objects = ObjectStore::s3(&config.objects).await;
-        let mut world =
-            World { config, store, objects, host, folder, s3: Some(s3), database, builders: Vec::new() };
+        let mut world = World {
+            config,
+            store,
+            objects,
+            host,
+            folder,
+            s3: Some(s3),
+            database,
+            builders: Vec::new(),
+            killed: false,
+        };
         for _ in 0..builders {
             world.builder();
         }
@@ -112,6 +122,7 @@ impl World {
             running.abort();
             assert!(running.await.unwrap_err().is_cancelled());
         }
+        self.killed = true;
     }
 
     /// Jobs of a kind that the builders have in work, as their metrics say.
@@ -139,8 +150,9 @@ impl World {
         assert_eq!(left, Vec::<std::path::PathBuf>::new(), "files left in the work folder");
         self.store.close().await;
         admin::delete(&self.config.kafka).await.unwrap();
-        // Fails where a connection was left open.
-        admin_sql(&format!("DROP DATABASE {}", self.database)).await;
+        // Fails where a connection was left open, which only a killed builder may do.
+        let force = if self.killed { " WITH (FORCE)" } else { "" };
+        admin_sql(&format!("DROP DATABASE {}{force}", self.database)).await;
         if let Some(s3) = self.s3.take() {
             s3.stop().await;
         }
