@@ -162,7 +162,8 @@ async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slic
     let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
     let more = usage::new_bytes(tx, &slices).await?;
     if more > 0 && used.saturating_add(more) > limit {
-        let detail = format!("{used} bytes of symbols are stored, {more} more are in it, and the limit is {limit}");
+        let detail =
+            format!("{used} bytes of symbols are stored, {more} more are in it, and the limit is {limit}");
         return Err(Failure::job("symbol_quota", detail));
     }
     Ok(())

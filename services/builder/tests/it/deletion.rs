@@ -15,7 +15,8 @@ use unslide_testkit::fixtures::{binary, dsym};
 impl World {
     async fn number(&self, query: &str) -> i64 {
         let mut connection = PgConnection::connect(self.config.postgres.url.reveal()).await.unwrap();
-        let number = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0);
+        let number =
+            sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0);
         connection.close().await.unwrap();
         number
     }
@@ -33,7 +34,8 @@ impl World {
     async fn own_topics(&self) -> usize {
         let names = self.config.kafka.topics();
         let own = [names.tenant_input(&acme()), names.tenant_output(&acme())];
-        let found = admin::topics_matching(&self.config.kafka, |name| own.iter().any(|own| own == name)).await;
+        let found =
+            admin::topics_matching(&self.config.kafka, |name| own.iter().any(|own| own == name)).await;
         found.unwrap().len()
     }
 

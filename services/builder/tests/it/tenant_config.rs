@@ -27,7 +27,8 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         async move {
             let mut tx = store.tenant(&acme()).await.unwrap();
             let limits = Limits { reports_per_second: n, ..Limits::default() };
-            let changed = tenants::change(&mut tx, "Acme of Ada Lovelace", State::Active, &limits).await.unwrap();
+            let changed =
+                tenants::change(&mut tx, "Acme of Ada Lovelace", State::Active, &limits).await.unwrap();
             tx.commit().await.unwrap();
             changed.unwrap().1
         }
