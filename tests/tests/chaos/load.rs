@@ -17,9 +17,11 @@ use unslide_tests::dice::Dice;
 
 /// The tenants, with their shares of the load in a hundred.
 pub const TENANTS: [(&str, u64); 5] =
-    [("acme", 40), ("globex", 20), ("hooli", 20), ("umbrella", 10), (SUSPENDED, 10)];
+    [("acme", 40), ("globex", 20), ("hooli", 20), (LIMITED, 10), (SUSPENDED, 10)];
 /// The one that is suspended in the middle.
 pub const SUSPENDED: &str = "initech";
+/// The one with a limit, which its share of the load exceeds by a little.
+pub const LIMITED: &str = "umbrella";
 /// Records that may be on their way to Kafka at once.
 const IN_FLIGHT: usize = 1_000;
 /// Bytes of records that the producer holds at once, while Kafka is away.

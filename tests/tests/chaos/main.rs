@@ -150,6 +150,8 @@ async fn act(
             let key = installation.make_tenant(tenant);
             clients.insert(tenant.to_owned(), Client::new(&installation.url, &key));
         }
+        let limits = ["tenant", "limits", load::LIMITED, "--reports-per-second", "5"];
+        installation.command_succeeds(&limits);
         for name in &names {
             installation.wait_ready(name).await;
         }

@@ -54,15 +54,12 @@ pub async fn late(
 async fn suspend(world: &Arc<World>) {
     for _ in 0..30 {
         let (status, output, error) = tokio::task::block_in_place(|| {
-            world.installation.blocking_lock().command(&["tenant", "suspend", SUSPENDED])
+            world.installation.blocking_lock().command(&["tenant", "suspend", SUSPENDED, "--wait", "1"])
         });
         if status == 0 {
             return world.note(&format!("{SUSPENDED} is suspended"));
         }
         world.note(&format!("{SUSPENDED} is not suspended: {output}{}", error.lines().next().unwrap_or("")));
-        if error.contains("unrecognized") {
-            return;
-        }
         sleep(Duration::from_secs(1)).await;
     }
 }

@@ -4,6 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 use unslide_embedded::S3Endpoint;
+use unslide_proto::Message;
+use unslide_proto::report::LedgerRecord;
+use unslide_proto::report::ledger_record::Entry;
 use unslide_testkit::servers;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
@@ -138,6 +141,53 @@ async fn a_worker_that_is_told_to_end_under_load_hands_its_partitions_over() {
     let output = installation.topic("crash.symbolicated");
     let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= 400).await;
     assert_once(&out, 400);
+    assert_clean(&installation);
+    installation.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_topics_of_its_own_needs_no_header_and_reads_its_own_answers() {
+    let app = App::fixture("app");
+    let mut installation = Installation::prepare_with(&[("UNSLIDE_KAFKA__TENANT_TOPICS", "true")]).await;
+    begin(&mut installation).await;
+    tokio::task::block_in_place(|| installation.command_succeeds(&["tenant", "topics", TENANT]));
+    for service in ["indexer", "symbolizer"] {
+        installation.start_service(service, service, &[]);
+        installation.wait_ready(service).await;
+    }
+    let input = installation.topic(&format!("crash.reports.{TENANT}"));
+    installation.topics.produce(&input, None, &[], &app.report(1).bytes()).await;
+    let output = installation.topic(&format!("crash.symbolicated.{TENANT}"));
+    let out = installation.topics.wait_for(&output, SOON, |records| !records.is_empty()).await;
+    assert_eq!((out[0].header("tenant"), out[0].header("origin-topic")), (TENANT, input.as_str()));
+    let path = "/v1/reports/00000000-0000-4000-8000-000000000001";
+    installation.client().wait_for(path, SOON, |status, _| status == 200).await;
+    assert_clean(&installation);
+    installation.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_tenant_leaves_nothing_and_what_it_still_sends_is_dropped_and_counted() {
+    let app = App::fixture("app");
+    let installation = Installation::start().await;
+    let client = installation.client();
+    client.upload(app.dsym.clone()).await;
+    send(&installation, &app, TENANT, 0..5).await;
+    let path = "/v1/reports/00000000-0000-4000-8000-000000000004";
+    client.wait_for(path, SOON, |status, _| status == 200).await;
+    tokio::task::block_in_place(|| {
+        installation.command_succeeds(&["tenant", "delete", TENANT, "--wait", "--at-most", "120"])
+    });
+    assert_eq!(client.get(path).await.0, 401, "its keys are gone with it");
+    send(&installation, &app, TENANT, 5..8).await;
+    let ledger = installation.topic("unslide.ledger");
+    let dropped = |records: &[Record]| {
+        let ends = records.iter().filter_map(|record| LedgerRecord::decode(record.value.as_slice()).ok());
+        let ends =
+            ends.filter(|record| matches!(&record.entry, Some(Entry::Terminal(end)) if end.tenant == TENANT));
+        ends.count()
+    };
+    installation.topics.wait_for(&ledger, SOON, |records| dropped(records) == 3).await;
     assert_clean(&installation);
     installation.stop().await;
 }
