@@ -114,6 +114,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`SegmentError`] for anything that is not a whole, undamaged frame.
+    #[expect(clippy::needless_pass_by_value, reason = "the frame keeps a part of the bytes")]
     pub fn read(bytes: Bytes) -> Result<Frame, SegmentError> {
         let mut fields = Fields::of(&bytes, "frame");
         if fields.array::<4>()? != MAGIC {
