@@ -32,6 +32,10 @@ pub struct Inner {
     pub symcaches: SymcacheCache,
     /// The way to Kafka.
     pub producer: Producer,
+    /// How Kafka is reached, to read single records.
+    pub kafka: unslide_stream::Settings,
+    /// A permit for each request that reads dead letters from Kafka.
+    pub letters: Semaphore,
     /// The topics' names.
     pub topics: TopicNames,
     /// Threads for parsing and symbolication.

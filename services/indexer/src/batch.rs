@@ -2,12 +2,14 @@
 
 use crate::answers::{self, Answered};
 use crate::enriched::{self, Enriched, Unreadable};
+use crate::letters;
 use crate::metrics::Metrics;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
+use unslide_store::dead_letters::{self, NewLetter};
 use unslide_store::positions::{self, Position};
 use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
 use unslide_store::{Store, StoreError, partitions, requests, tenants};
@@ -26,6 +28,8 @@ pub enum Content {
     Reports,
     /// The ledger.
     Ledger,
+    /// Dead letters.
+    Letters,
 }
 
 /// What a record says.
@@ -35,6 +39,8 @@ pub enum Said {
     Report(Box<Enriched>),
     /// An answer to a request.
     Answer(Answered),
+    /// A dead letter.
+    Letter(Box<NewLetter>),
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -88,6 +94,7 @@ fn item(content: Content, record: &Record, limits: &ReadLimits, now: OffsetDateT
             Ok(None) => Said::Nothing,
             Err(error) => Said::Unreadable(error),
         },
+        Content::Letters => Said::Letter(Box::new(letters::read(record, now))),
     };
     Item { at: record.at.clone(), said }
 }
@@ -108,6 +115,7 @@ struct Tally {
     bytes: u64,
     unreadable: u64,
     answered: u64,
+    letters: Vec<String>,
 }
 
 impl Batches {
@@ -174,6 +182,9 @@ impl Batches {
         self.metrics.bytes.inc_by(tally.bytes);
         self.metrics.unreadable.inc_by(tally.unreadable);
         self.metrics.answered.inc_by(tally.answered);
+        for reason in &tally.letters {
+            self.metrics.letter(letters::label(reason));
+        }
     }
 
     async fn attempt(
@@ -202,6 +213,7 @@ impl Batches {
         let mut arrivals: BTreeMap<&TenantId, Vec<(&RecordRef, &Arrival)>> = BTreeMap::new();
         let mut answers: BTreeSet<&Answered> = BTreeSet::new();
         let mut unreadable: Vec<(&RecordRef, Unreadable)> = Vec::new();
+        let mut dead: Vec<NewLetter> = Vec::new();
         for item in items {
             match &item.said {
                 Said::Report(enriched) => {
@@ -209,6 +221,14 @@ impl Batches {
                 }
                 Said::Answer(answer) => {
                     answers.insert(answer);
+                }
+                Said::Letter(letter) => {
+                    let mut letter = NewLetter::clone(letter);
+                    if let Some(position) = positions.get(&item.at.partition) {
+                        letter.id.topic_id.clone_from(&position.topic_id);
+                    }
+                    tally.letters.push(letter.reason.clone());
+                    dead.push(letter);
                 }
                 Said::Nothing => {}
                 Said::Unreadable(why) => unreadable.push((&item.at, why.clone())),
@@ -246,6 +266,7 @@ impl Batches {
             .await?;
             tally.answered += u64::from(closed);
         }
+        dead_letters::note(&mut tx, &dead).await?;
         for (at, why) in unreadable {
             let row = positions::Unreadable {
                 topic: at.topic.to_string(),

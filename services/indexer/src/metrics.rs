@@ -42,6 +42,9 @@ pub struct Metrics {
     pub partitions: IntGaugeVec,
     /// 1 while upkeep fails.
     pub upkeep_failing: IntGauge,
+    letters: IntCounterVec,
+    /// Seconds since the oldest dead letter arrived that nobody has replayed; 0 without one.
+    pub oldest_letter: IntGauge,
 }
 
 impl Metrics {
@@ -72,6 +75,16 @@ impl Metrics {
         registry.register(Box::new(batch_seconds.clone()))?;
         let upkeep_failing = IntGauge::new("unslide_indexer_upkeep_failing", "1 while upkeep fails.")?;
         registry.register(Box::new(upkeep_failing.clone()))?;
+        let letters = IntCounterVec::new(
+            Opts::new("unslide_indexer_dead_letters_total", "Dead letters read, by why they are dead."),
+            &["reason"],
+        )?;
+        registry.register(Box::new(letters.clone()))?;
+        let oldest_letter = IntGauge::new(
+            "unslide_indexer_oldest_dead_letter_seconds",
+            "Age of the oldest dead letter that nobody has replayed.",
+        )?;
+        registry.register(Box::new(oldest_letter.clone()))?;
         Ok(Metrics {
             records,
             unreadable: counter(
@@ -103,7 +116,14 @@ impl Metrics {
             lag: by_topic("unslide_indexer_lag_records", "Offsets between the positions and the log's end.")?,
             partitions: by_topic("unslide_indexer_partitions", "Partitions that this indexer reads.")?,
             upkeep_failing,
+            letters,
+            oldest_letter,
         })
+    }
+
+    /// Counts a dead letter.
+    pub fn letter(&self, reason: &str) {
+        self.letters.with_label_values(&[reason]).inc();
     }
 
     /// Counts a report.

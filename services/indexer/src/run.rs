@@ -54,12 +54,15 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let outputs = Topics { shared: topics.output, tenants: config.kafka.tenant_topics };
     let reports = reader(outputs, Content::Reports);
     let ledger = reader(Topics { shared: topics.ledger, tenants: false }, Content::Ledger);
+    let letters = reader(Topics { shared: topics.dead_letter, tenants: false }, Content::Letters);
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
         async move { store.ping().await.map_err(|e| crate::batch::causes(&e)) }
     });
-    for (name, state) in [("reports", reports.state()), ("ledger", ledger.state())] {
+    for (name, state) in
+        [("reports", reports.state()), ("ledger", ledger.state()), ("dead letters", letters.state())]
+    {
         host.health.register(name, move || {
             let state = state.clone();
             async move { state.check() }
@@ -67,7 +70,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     }
     let state = reports.state();
     let upkeep = upkeep::run(store.clone(), config.indexer.clone(), metrics, state, host.shutdown.clone());
-    tokio::join!(reports.run(), ledger.run(), upkeep);
+    tokio::join!(reports.run(), ledger.run(), letters.run(), upkeep);
     store.close().await;
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::reader::State;
 use std::time::Duration;
 use time::UtcOffset;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, StoreError, jobs, partitions, requests};
+use unslide_store::{Store, StoreError, dead_letters, jobs, partitions, requests};
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
@@ -59,6 +59,9 @@ async fn once(
     }
     partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
     jobs::purge(store, now - JOBS_KEPT).await?;
+    dead_letters::purge(store, now - time::Duration::days(settings.dead_letter_days.into())).await?;
+    let oldest = dead_letters::oldest(store).await?;
+    metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
     if reports.caught_up() {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }

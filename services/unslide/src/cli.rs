@@ -1,7 +1,9 @@
 //! The command line.
 
 use crate::failure::{Outcome, exit_code};
-use crate::{audit, configuration, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload};
+use crate::{
+    audit, configuration, dead_letter, demo, dev, key, migrate, serve, symbolicate, symbols, tenant, upload,
+};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +49,9 @@ enum Command {
     Migrate(migrate::Arguments),
     /// Count what came in and what became of it, from the topics themselves
     Audit(audit::Arguments),
+    /// Look at records that could not be processed, and replay them
+    #[command(subcommand)]
+    DeadLetter(dead_letter::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -84,6 +89,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Indexer(configured) => serve::run(serve::Service::Indexer, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::DeadLetter(command) => dead_letter::run(command),
         Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
         Command::Tenant(command) => tenant::run(command),
         Command::Key(command) => key::run(command),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod database;
+mod dead_letters;
 mod erasure;
 mod isolation;
 mod late_symbols;

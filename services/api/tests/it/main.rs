@@ -2,13 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dead_letters;
 mod isolation;
 mod keys_and_tenants;
 mod openapi;
 mod quotas;
 mod reports;
-mod sending;
 mod round_trips;
+mod sending;
 mod service;
 mod symbolicating;
 mod symbols;
