@@ -36,13 +36,13 @@ CREATE INDEX dead_letters_newest_of_all ON dead_letters (arrived_at DESC, topic_
 -- NULL equals nothing, so the policy hides nobody's rows from every tenant.
 SELECT unslide_protect('dead_letters', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Notes a letter that is nobody's. True where it was not noted before.
+-- Notes a letter that is nobody's. True where it was not noted before. The transaction goes on without a tenant.
 CREATE FUNCTION unslide_dead_letter_of_nobody(letter jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     noted bigint;
 BEGIN
-    PERFORM set_config('unslide.definer', 'on', true);
+    PERFORM set_config('unslide.definer', 'on', true), set_config('unslide.tenant', '', true);
     INSERT INTO dead_letters (topic_id, partition, at_offset, arrived_at, reason, detail, attempt, origin_topic,
                               origin_partition, origin_offset, source_topic, source_partition, source_offset,
                               source_index, source_count, value_bytes)
