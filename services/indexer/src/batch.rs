@@ -224,7 +224,8 @@ impl Batches {
                 }
                 Said::Letter(letter) => {
                     let mut letter = NewLetter::clone(letter);
-                    if let Some(position) = positions.get(&item.at.partition) {
+                    let place = (item.at.topic.clone(), item.at.partition);
+                    if let Some(position) = positions.get(&place) {
                         letter.id.topic_id.clone_from(&position.topic_id);
                     }
                     tally.letters.push(letter.reason.clone());

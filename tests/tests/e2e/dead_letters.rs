@@ -55,7 +55,7 @@ async fn a_dead_letter_comes_back_as_it_was_however_often_it_is_replayed() {
             (json!({"base64": "/gA="}), Vec::new()),
             (json!({"text": "key"}), Vec::new()),
         ];
-        let mut all = all.repeat(times);
+        let mut all: Vec<(Value, Vec<u8>)> = std::iter::repeat_n(all, times).flatten().collect();
         all.sort_by_key(|(key, _)| key.to_string());
         all
     };

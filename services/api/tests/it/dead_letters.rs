@@ -15,7 +15,7 @@ const BYTES: &[u8] = b"\x00\xff<script>\r\n\x80";
 /// Writes a letter to the topic and notes it, as symbolizer and indexer do. Its id.
 pub async fn letter(
     world: &World,
-    of: Option<&str>,
+    of: Option<&'static str>,
     reason: &'static str,
     key: Option<&'static [u8]>,
     value: Option<&'static [u8]>,

@@ -13,7 +13,7 @@ use serde_json::json;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{Letter, LetterId};
+use unslide_store::dead_letters::{Letter, LetterId, Place};
 use unslide_stream::{Headers, OutRecord, Record};
 use utoipa::ToSchema;
 
@@ -156,17 +156,17 @@ fn renewed(api: &Api, letter: &Letter, record: Record, trace: TraceContext) -> O
     OutRecord { topic: target(api, letter).into(), key: record.key, value: record.value, headers: kept }
 }
 
-/// The topic that the letter's history began on; the shared input where that is none of ours.
+/// The topic that the letter's history began on: an input, or that of requests. The shared input where it
+/// is none of ours.
 fn target(api: &Api, letter: &Letter) -> String {
     let names = &api.topics;
-    let of_requests = |place: &unslide_store::dead_letters::Place| place.topic == names.resymbolicate;
-    if letter.found.source.as_ref().is_some_and(of_requests) {
+    let topic = |place: &Option<Place>| place.as_ref().map(|place| place.topic.clone());
+    let (origin, source) = (topic(&letter.found.origin), topic(&letter.found.source));
+    if [&origin, &source].into_iter().flatten().any(|topic| *topic == names.resymbolicate) {
         return names.resymbolicate.clone();
     }
-    match &letter.found.origin {
-        Some(origin) if api.kafka.tenant_topics && names.tenant_of_input(&origin.topic).is_some() => {
-            origin.topic.clone()
-        }
+    match origin {
+        Some(topic) if api.kafka.tenant_topics && names.tenant_of_input(&topic).is_some() => topic,
         _ => names.input.clone(),
     }
 }
