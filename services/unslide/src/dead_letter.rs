@@ -119,7 +119,7 @@ fn path(base: &str, pairs: &[(&str, String)]) -> Result<String, BoxError> {
     if !pairs.is_empty() {
         url.query_pairs_mut().extend_pairs(pairs);
     }
-    Ok(url[reqwest::Url::parse("http://api")?.as_str().len() - 1..].to_owned())
+    Ok(url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path())))
 }
 
 /// Runs a command on dead letters.
