@@ -202,8 +202,9 @@ pub async fn standing(tx: &mut OwnerTx) -> Result<Option<State>> {
         .execute(&mut *connection)
         .await?;
     // A statement of its own: it sees what was committed while the lock was waited for.
-    let state =
-        sqlx::query_scalar!("SELECT state FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?;
+    let state = sqlx::query_scalar!("SELECT state FROM tenants WHERE slug = $1", slug)
+        .fetch_optional(connection)
+        .await?;
     state.map(|state| State::read(&state)).transpose()
 }
 

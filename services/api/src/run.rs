@@ -130,7 +130,6 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         replicas: config.api.replicas,
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
-        kafka: config.kafka.clone(),
         letters: Semaphore::new(LETTERS),
         cpu: host.cpu.clone(),
         clock: host.clock.clone(),

@@ -32,8 +32,6 @@ pub struct Inner {
     pub symcaches: SymcacheCache,
     /// The way to Kafka.
     pub producer: Producer,
-    /// How Kafka is reached, to read single records.
-    pub kafka: unslide_stream::Settings,
     /// A permit for each request that reads dead letters from Kafka.
     pub letters: Semaphore,
     /// The topics' names.
@@ -58,7 +56,7 @@ pub struct Inner {
     pub rates: Rates,
     /// Processes that a tenant's reports are spread over.
     pub replicas: u32,
-    /// How to reach Kafka, for the topics of tenants.
+    /// How to reach Kafka, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.
     pub deleted_tenants: unslide_stream::TailReader,

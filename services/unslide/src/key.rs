@@ -125,11 +125,7 @@ pub fn run(command: Command) -> Outcome {
 ///
 /// # Errors
 /// Where the database or the source of randomness fails.
-pub async fn make(
-    store: &Store,
-    tenant: &TenantId,
-    new: &NewKey,
-) -> Result<Secret, BoxError> {
+pub async fn make(store: &Store, tenant: &TenantId, new: &NewKey) -> Result<Secret, BoxError> {
     let mut entropy = [0; 30];
     rand::rngs::SysRng.try_fill_bytes(&mut entropy)?;
     let mut tx = store.tenant(tenant).await?;

@@ -152,7 +152,9 @@ async fn nothing_is_written_into_a_deleted_tenant() {
     let key = NewKey { name: "x".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at: None };
     refused!(async |tx: &mut crate::TenantTx| uploads::create(tx, None, None).await.map(drop));
     refused!(async |tx: &mut crate::TenantTx| keys::create(tx, &key, &[1; 30]).await.map(drop));
-    refused!(async |tx: &mut crate::TenantTx| slots::publish(tx, &symbols(3, Quality::Dwarf)).await.map(drop));
+    refused!(async |tx: &mut crate::TenantTx| slots::publish(tx, &symbols(3, Quality::Dwarf))
+        .await
+        .map(drop));
     refused!(async |tx: &mut crate::TenantTx| {
         reports::store(tx, &[arrival(9)], reports::Effects::Now, None).await.map(drop)
     });
@@ -209,9 +211,7 @@ async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
     delete(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(tenants::create(&mut tx, "Again", &Limits::default()).await.unwrap().is_none());
-    assert!(
-        tenants::change(&mut tx, "Again", State::Active, &Limits::default()).await.unwrap().is_none()
-    );
+    assert!(tenants::change(&mut tx, "Again", State::Active, &Limits::default()).await.unwrap().is_none());
     let raised = sqlx::query("UPDATE tenants SET state = 'active' WHERE slug = 'acme'").execute(tx.parts().0);
     assert!(matches!(StoreError::from(raised.await.unwrap_err()), StoreError::TenantDeleted));
     // Again is no error, makes no second job and no second announcement.

@@ -128,7 +128,9 @@ async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
 async fn no_partition_is_a_way_in() {
     let database = Database::new().await;
     fill(&database).await;
-    let partitions = database.rows("SELECT oid::regclass::text FROM pg_class WHERE relispartition AND relkind = 'r'").await;
+    let partitions = database
+        .rows("SELECT oid::regclass::text FROM pg_class WHERE relispartition AND relkind = 'r'")
+        .await;
     assert!(partitions.len() > 16);
     for partition in partitions {
         let partition: String = partition.get(0);
@@ -162,7 +164,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_jobs_lease", "as unslide_jobs_take, for programs of the version before"),
     ("unslide_jobs_purge", "clears jobs that are over"),
     ("unslide_key_by_prefix", "as unslide_key_principal, for programs of the version before"),
-    ("unslide_key_principal", "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash"),
+    (
+        "unslide_key_principal",
+        "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",
+    ),
     ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_outbox_next", "as unslide_outbox_unsent, for programs of the version before"),
     ("unslide_outbox_purge", "clears messages that were sent"),
@@ -173,7 +178,10 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_system_waits_tenants", "the builder finds whose reports wait for system symbols: slugs only"),
-    ("unslide_tenant_erase", "removes rows that the service may not, of the transaction's own tenant, which must be deleted"),
+    (
+        "unslide_tenant_erase",
+        "removes rows that the service may not, of the transaction's own tenant, which must be deleted",
+    ),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
 ];
@@ -262,7 +270,10 @@ async fn from_a_login(database: &Database) {
 async fn try_to_leave(url: String) {
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let count = async |connection: &mut PgConnection| {
-        sqlx::query("SELECT count(*) FROM reports").fetch_one(connection).await.map(|row| row.get::<i64, _>(0))
+        sqlx::query("SELECT count(*) FROM reports")
+            .fetch_one(connection)
+            .await
+            .map(|row| row.get::<i64, _>(0))
     };
     for statement in [
         "SET ROLE postgres",

@@ -211,10 +211,7 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("delete_tenant", Case::new("/v1/tenants/wayne", Foreign::Operators)),
         ("list_tenant_keys", Case::new("/v1/tenants/acme/keys", Foreign::Operators)),
-        (
-            "revoke_tenant_key",
-            Case::new(format!("/v1/tenants/acme/keys/{revoked}"), Foreign::Operators),
-        ),
+        ("revoke_tenant_key", Case::new(format!("/v1/tenants/acme/keys/{revoked}"), Foreign::Operators)),
         (
             "create_tenant_key",
             Case::new("/v1/tenants/acme/keys", Foreign::Operators)
@@ -268,7 +265,8 @@ fn absent(template: &str, path: &str) -> String {
 fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
     let mut body = answer.json();
     body["request_id"] = Value::Null;
-    let headers = answer.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()));
+    let headers =
+        answer.headers.iter().filter(|(name, _)| !["date", "x-request-id"].contains(&name.as_str()));
     let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
     (answer.status.as_u16(), body, headers.filter(|(name, _)| name != "content-length").collect())
 }
@@ -310,7 +308,11 @@ async fn every_route_refuses_every_wrong_key() {
         match &case.foreign {
             Foreign::NotFound => {
                 // What is another's looks like what never was, to the other and to the owner.
-                let never = Case { path: absent(template, &case.path), body: case.body.clone(), foreign: Foreign::NotFound };
+                let never = Case {
+                    path: absent(template, &case.path),
+                    body: case.body.clone(),
+                    foreign: Foreign::NotFound,
+                };
                 assert_ne!(never.path, case.path, "{id} names something");
                 for key in [&umbrella, &acme] {
                     assert_eq!(told(&foreign), told(&attempt(&world, method, &never, key).await), "{id}");

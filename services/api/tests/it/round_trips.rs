@@ -89,8 +89,11 @@ async fn what_is_anothers_costs_what_nothing_costs() {
         let cost = async |id: &str, key: &str| {
             let before = statements.load(Ordering::SeqCst);
             let path = format!("{path}{id}");
-            let answer =
-                if path.contains("keys") { world.delete(&path, key).await } else { world.get(&path, key).await };
+            let answer = if path.contains("keys") {
+                world.delete(&path, key).await
+            } else {
+                world.get(&path, key).await
+            };
             answer.expect_problem(404, "not-found");
             statements.load(Ordering::SeqCst) - before
         };

@@ -13,7 +13,10 @@ async fn an_operator_looks_changes_suspends_and_resumes() {
     let writer = world.key("acme", &[Scope::ReportsWrite, Scope::ReportsRead, Scope::SymbolsWrite]).await;
     world.post("/v1/symbols", &writer, b"\xcf\xfa\xed\xfe some bytes".to_vec()).await.expect(202);
     let seen = world.get("/v1/tenants/acme", &operator).await.expect(200);
-    assert_eq!((&seen["state"], &seen["version"], &seen["usage"]["keys"]), (&"active".into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&seen["state"], &seen["version"], &seen["usage"]["keys"]),
+        (&"active".into(), &1.into(), &1.into())
+    );
     assert_eq!(seen["usage"]["pending_bytes"], 15);
     assert!(seen.get("erasure").is_none());
 
@@ -106,7 +109,10 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     let deleted = world.delete("/v1/tenants/acme", &operator).await.expect(202);
     assert_eq!((&deleted["state"], &deleted["name"]), (&"deleted".into(), &"acme".into()));
     world.get("/v1/symbols", &own).await.expect_problem(401, "unauthorized");
-    world.patch("/v1/tenants/acme", &operator, &json!({"state": "active"})).await.expect_problem(404, "not-found");
+    world
+        .patch("/v1/tenants/acme", &operator, &json!({"state": "active"}))
+        .await
+        .expect_problem(404, "not-found");
     world.post_json("/v1/tenants", &operator, &json!({"id": "acme"})).await.expect_problem(409, "conflict");
     let key = json!({"name": "x", "scopes": ["symbols:read"]});
     world.post_json("/v1/tenants/acme/keys", &operator, &key).await.expect_problem(404, "not-found");
@@ -114,7 +120,10 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     assert!(seen["erasure"]["requested_at"].is_string() && seen["erasure"].get("finished_at").is_none());
     world.delete("/v1/tenants/acme", &operator).await.expect(202);
     // What a builder does.
-    let job = jobs::lease(&world.store, &[jobs::Kind::Erase], "b", time::Duration::MINUTE, 9).await.unwrap().remove(0);
+    let job = jobs::lease(&world.store, &[jobs::Kind::Erase], "b", time::Duration::MINUTE, 9)
+        .await
+        .unwrap()
+        .remove(0);
     let objects = world.bucket().await;
     let prefix = unslide_artifacts::keys::tenant_prefix(&tenant("acme"));
     assert_eq!(objects.delete_prefix(&prefix).await.unwrap(), 1);

@@ -110,7 +110,8 @@ fn rate(api: &Api, access: &Access<ReportsWrite>, reports: usize) -> Result<(), 
     let rate = f64::from(limit) / f64::from(api.replicas);
     api.rates.take(access.tenant(), rate, reports, api.clock.now()).map_err(|seconds| {
         api.metrics.refused.with_label_values(&["reports_per_second"]).inc();
-        let detail = format!("reports_per_second: the limit is {limit}; the same request fits in {seconds} s");
+        let detail =
+            format!("reports_per_second: the limit is {limit}; the same request fits in {seconds} s");
         Problem::new(Kind::RateLimited, detail).retry_after(seconds)
     })
 }

@@ -46,7 +46,10 @@ pub async fn delete(
             return Err(none());
         }
         if apps.len() > 1 {
-            return Err(Problem::new(Kind::InsufficientScope, "these symbols were uploaded for other apps too"));
+            return Err(Problem::new(
+                Kind::InsufficientScope,
+                "these symbols were uploaded for other apps too",
+            ));
         }
     }
     let deleted = symbols::delete(&mut tx, &debug_id).await?.ok_or_else(none)?;

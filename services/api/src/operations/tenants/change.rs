@@ -87,7 +87,8 @@ pub async fn change_tenant(
     let (changed, announcement) =
         changed.ok_or_else(|| Problem::new(Kind::NotFound, "the tenant was deleted"))?;
     let actor = access.principal.key_id.to_string();
-    let detail = serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
+    let detail =
+        serde_json::json!({"version": changed.version, "state": changed.state, "limits": changed.limits});
     audit::append(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
     tx.commit().await?;
     let announced = announced(&api, &tenant, announcement).await?;

@@ -29,7 +29,10 @@ pub async fn delete_tenant(
 ) -> Result<(StatusCode, Json<ChangedTenant>), Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     if tenant == *access.tenant() {
-        return Err(Problem::new(Kind::InvalidParameter, "tenant: a key can't delete the tenant that it belongs to"));
+        return Err(Problem::new(
+            Kind::InvalidParameter,
+            "tenant: a key can't delete the tenant that it belongs to",
+        ));
     }
     let mut tx = api.store.tenant(&tenant).await?;
     let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(nobody)?;
