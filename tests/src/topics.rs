@@ -70,11 +70,32 @@ impl Topics {
     /// # Panics
     /// Where the broker refuses it.
     pub async fn produce(&self, topic: &str, partition: Option<i32>, headers: &[(&str, &str)], value: &[u8]) {
+        self.produce_raw(topic, partition, headers, None, Some(value)).await;
+    }
+
+    /// Produces one record with any key and value, or without, and waits until the broker has it.
+    ///
+    /// # Panics
+    /// Where the broker refuses it.
+    pub async fn produce_raw(
+        &self,
+        topic: &str,
+        partition: Option<i32>,
+        headers: &[(&str, &str)],
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
         let mut all = OwnedHeaders::new();
         for (key, value) in headers {
             all = all.insert(Header { key, value: Some(*value) });
         }
-        let mut record = FutureRecord::<(), [u8]>::to(topic).headers(all).payload(value);
+        let mut record = FutureRecord::<[u8], [u8]>::to(topic).headers(all);
+        if let Some(key) = key {
+            record = record.key(key);
+        }
+        if let Some(value) = value {
+            record = record.payload(value);
+        }
         if let Some(partition) = partition {
             record = record.partition(partition);
         }

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod cursor;
+pub mod dead_letters;
 pub mod erasure;
 mod error;
 pub mod jobs;

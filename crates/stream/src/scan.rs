@@ -161,24 +161,23 @@ impl Scanner {
         Ok(found)
     }
 
-    /// The committed offsets of a group. Waits for offsets that an open transaction is about to
-    /// commit. Partitions without one are left out.
+    /// The committed offsets of a group, by topic and partition. Waits for offsets that an open
+    /// transaction is about to commit. Partitions without one are left out.
     ///
     /// # Errors
     /// What Kafka said.
     pub fn committed(
         &self,
         group: &str,
-        topic: &str,
-        partitions: &[i32],
-    ) -> Result<BTreeMap<i32, i64>, StreamError> {
+        places: &[(String, i32)],
+    ) -> Result<BTreeMap<(String, i32), i64>, StreamError> {
         let failed = |e| StreamError::kafka(format!("asking for the offsets of the group {group}"), e);
         // A client asks for the offsets of its own group only. It does not join.
         let mut config = self.settings.consumer();
         config.set("group.id", group);
         let client: BaseConsumer<Logging> = config.create_with_context(Logging).map_err(failed)?;
-        let mut asked = TopicPartitionList::with_capacity(partitions.len());
-        for partition in partitions {
+        let mut asked = TopicPartitionList::with_capacity(places.len());
+        for (topic, partition) in places {
             asked.add_partition(topic, *partition);
         }
         let told = client.committed_offsets(asked, OFFSETS).map_err(failed)?;
@@ -186,7 +185,7 @@ impl Scanner {
         for element in told.elements() {
             element.error().map_err(failed)?;
             if let Offset::Offset(offset) = element.offset() {
-                found.insert(element.partition(), offset);
+                found.insert((element.topic().to_owned(), element.partition()), offset);
             }
         }
         Ok(found)

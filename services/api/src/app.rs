@@ -1,7 +1,7 @@
 //! The application: routes and layers, the same for production and tests.
 
 use crate::observe::{bound_load, bound_time, observe, panicked};
-use crate::operations::{apps, keys, reports, reprocess, symbols, system, tenants};
+use crate::operations::{apps, dead_letters, keys, reports, reprocess, symbols, system, tenants};
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use crate::{docs, openapi};
@@ -47,6 +47,7 @@ pub fn document() -> OpenApi {
         apps::routes(),
         tenants::routes(),
         keys::routes(),
+        dead_letters::routes(),
     ] {
         document.merge(routes.into_openapi());
     }
@@ -64,6 +65,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(keys::routes())
+        .merge(dead_letters::routes())
         .layer(within(seconds(limits.request_seconds)));
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())

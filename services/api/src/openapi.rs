@@ -45,6 +45,7 @@ pub fn base() -> OpenApi {
         ("apps", "Figures by app and version."),
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
+        ("dead letters", "Records that could not be processed: look at, replay."),
     ];
     OpenApiBuilder::new()
         .info(

@@ -79,6 +79,8 @@ kinds! {
     BodyTimeout = (REQUEST_TIMEOUT, "body-timeout", "The body came too slowly"),
     /// Something of that name exists already.
     Conflict = (CONFLICT, "conflict", "It exists already"),
+    /// A dead letter was replayed, and the request does not say to do it again.
+    AlreadyReplayed = (CONFLICT, "already-replayed", "It was replayed already"),
     /// The body, or one of its parts, is over a limit.
     TooLarge = (PAYLOAD_TOO_LARGE, "too-large", "The body is too large"),
     /// The body is in a format that the operation does not take.

@@ -24,6 +24,9 @@ use unslide_runtime::Host;
 use unslide_store::Store;
 use unslide_stream::Producer;
 
+/// Requests that read dead letters from Kafka at once: each may hold a record of the largest size.
+const LETTERS: usize = 4;
+
 /// Why the api can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -127,6 +130,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         replicas: config.api.replicas,
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
+        letters: Semaphore::new(LETTERS),
         cpu: host.cpu.clone(),
         clock: host.clock.clone(),
         metrics: Metrics::new(&host.metrics)?,

@@ -35,6 +35,8 @@ pub struct Inner {
     pub producer: Producer,
     /// Signs what goes there, where that is wanted.
     pub signer: Option<Signer>,
+    /// A permit for each request that reads dead letters from Kafka.
+    pub letters: Semaphore,
     /// The topics' names.
     pub topics: TopicNames,
     /// Threads for parsing and symbolication.
@@ -57,7 +59,7 @@ pub struct Inner {
     pub rates: Rates,
     /// Processes that a tenant's reports are spread over.
     pub replicas: u32,
-    /// How to reach Kafka, for the topics of tenants.
+    /// How to reach Kafka, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.
     pub deleted_tenants: unslide_stream::TailReader,

@@ -4,12 +4,14 @@ use crate::answers::{self, Answered};
 use crate::apart::Fetched;
 use crate::config::Settings;
 use crate::enriched::{self, Enriched, Unreadable};
+use crate::letters;
 use crate::metrics::Metrics;
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
+use unslide_store::dead_letters::{self, NewLetter};
 use unslide_store::positions::{self, Position};
 use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
 use unslide_store::{Store, StoreError, TenantTx, partitions, requests, retention, segments, tenants};
@@ -28,6 +30,8 @@ pub enum Content {
     Reports,
     /// The ledger.
     Ledger,
+    /// Dead letters.
+    Letters,
 }
 
 /// What a record says.
@@ -37,6 +41,8 @@ pub enum Said {
     Report(Box<Enriched>),
     /// An answer to a request.
     Answer(Answered),
+    /// A dead letter.
+    Letter(Box<NewLetter>),
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -93,6 +99,7 @@ fn item(content: Content, fetched: &Fetched, limits: &ReadLimits, now: OffsetDat
             Ok(None) => Said::Nothing,
             Err(error) => Said::Unreadable(error),
         },
+        Content::Letters => Said::Letter(Box::new(letters::read(record, now))),
     };
     Item { at: record.at.clone(), said }
 }
@@ -114,6 +121,7 @@ struct Tally {
     bytes: u64,
     unreadable: u64,
     answered: u64,
+    letters: Vec<String>,
 }
 
 impl Batches {
@@ -181,6 +189,9 @@ impl Batches {
         self.metrics.bytes.inc_by(tally.bytes);
         self.metrics.unreadable.inc_by(tally.unreadable);
         self.metrics.answered.inc_by(tally.answered);
+        for reason in &tally.letters {
+            self.metrics.letter(letters::label(reason));
+        }
     }
 
     async fn attempt(
@@ -208,6 +219,7 @@ impl Batches {
         let mut arrivals: BTreeMap<&TenantId, Vec<(&RecordRef, &Enriched)>> = BTreeMap::new();
         let mut answers: BTreeSet<&Answered> = BTreeSet::new();
         let mut unreadable: Vec<(&RecordRef, Unreadable)> = Vec::new();
+        let mut dead: Vec<NewLetter> = Vec::new();
         for item in items {
             match &item.said {
                 Said::Report(enriched) => {
@@ -215,6 +227,15 @@ impl Batches {
                 }
                 Said::Answer(answer) => {
                     answers.insert(answer);
+                }
+                Said::Letter(letter) => {
+                    let mut letter = NewLetter::clone(letter);
+                    let place = (item.at.topic.clone(), item.at.partition);
+                    if let Some(position) = positions.get(&place) {
+                        letter.id.topic_id.clone_from(&position.topic_id);
+                    }
+                    tally.letters.push(letter.reason.clone());
+                    dead.push(letter);
                 }
                 Said::Nothing => {}
                 Said::Unreadable(why) => unreadable.push((&item.at, why.clone())),
@@ -256,6 +277,7 @@ impl Batches {
             .await?;
             tally.answered += u64::from(closed);
         }
+        dead_letters::note(&mut tx, &dead).await?;
         for (at, why) in unreadable {
             let row = positions::Unreadable {
                 topic: at.topic.to_string(),

@@ -38,6 +38,8 @@ pub struct Settings {
     /// How many days the ids of reports are remembered: longer than reports are kept, and longer
     /// than any topic holds them.
     pub remember_days: u32,
+    /// How many days the index of dead letters goes back: as long as their topic keeps them.
+    pub dead_letter_days: u32,
     /// How many days ahead tables are made.
     pub days_ahead: u32,
     /// The pause between two rounds of upkeep, in seconds.
@@ -71,6 +73,7 @@ impl Default for Settings {
             lease_seconds: 15,
             keep_days: 90,
             remember_days: 400,
+            dead_letter_days: 30,
             days_ahead: 7,
             upkeep_seconds: 30,
             segments: true,
@@ -104,6 +107,7 @@ impl Config {
             ("lease_seconds", own.lease_seconds, 3..=600),
             ("keep_days", own.keep_days.into(), 1..=3_000),
             ("remember_days", own.remember_days.into(), 1..=3_650),
+            ("dead_letter_days", own.dead_letter_days.into(), 1..=3_650),
             ("days_ahead", own.days_ahead.into(), 1..=60),
             ("upkeep_seconds", own.upkeep_seconds, 1..=3_600),
             ("segment_after_seconds", own.segment_after_seconds, 1..=604_800),

@@ -12,6 +12,7 @@ mod batch;
 mod config;
 mod enriched;
 mod holding;
+mod letters;
 mod metrics;
 mod reader;
 mod run;

@@ -59,6 +59,9 @@ pub struct Metrics {
     pub apart: IntCounter,
     pending_bytes: IntGauge,
     pending_seconds: IntGauge,
+    letters: IntCounterVec,
+    /// Seconds since the oldest dead letter arrived that nobody has replayed; 0 without one.
+    pub oldest_letter: IntGauge,
 }
 
 impl Metrics {
@@ -99,6 +102,16 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, prometheus::Error>(gauge)
         };
+        let letters = IntCounterVec::new(
+            Opts::new("unslide_indexer_dead_letters_total", "Dead letters read, by why they are dead."),
+            &["reason"],
+        )?;
+        registry.register(Box::new(letters.clone()))?;
+        let oldest_letter = IntGauge::new(
+            "unslide_indexer_oldest_dead_letter_seconds",
+            "Age of the oldest dead letter that nobody has replayed.",
+        )?;
+        registry.register(Box::new(oldest_letter.clone()))?;
         Ok(Metrics {
             records,
             unreadable: counter(
@@ -167,7 +180,14 @@ impl Metrics {
                 "unslide_indexer_pending_body_seconds",
                 "How long the oldest body has been in the database.",
             )?,
+            letters,
+            oldest_letter,
         })
+    }
+
+    /// Counts a dead letter.
+    pub fn letter(&self, reason: &str) {
+        self.letters.with_label_values(&[reason]).inc();
     }
 
     /// Counts a report.

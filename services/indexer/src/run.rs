@@ -58,6 +58,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let outputs = Topics { shared: topics.output, tenants: config.kafka.tenant_topics };
     let reports = reader(outputs, Content::Reports);
     let ledger = reader(Topics { shared: topics.ledger, tenants: false }, Content::Ledger);
+    let letters = reader(Topics { shared: topics.dead_letter, tenants: false }, Content::Letters);
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
@@ -68,7 +69,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         let bucket = bucket.clone();
         async move { bucket.check().await.map_err(|e| crate::batch::causes(&e)) }
     });
-    for (name, state) in [("reports", reports.state()), ("ledger", ledger.state())] {
+    for (name, state) in
+        [("reports", reports.state()), ("ledger", ledger.state()), ("dead letters", letters.state())]
+    {
         host.health.register(name, move || {
             let state = state.clone();
             async move { state.check() }
@@ -78,7 +81,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let own = config.indexer.clone();
     let compactor = Compactor::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
     let upkeep = upkeep::run(store.clone(), own, metrics, state, compactor, host.shutdown.clone());
-    tokio::join!(reports.run(), ledger.run(), upkeep);
+    tokio::join!(reports.run(), ledger.run(), letters.run(), upkeep);
     store.close().await;
     Ok(())
 }

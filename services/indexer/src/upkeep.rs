@@ -10,7 +10,7 @@ use std::time::Duration;
 use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, jobs, partitions, requests};
+use unslide_store::{Store, dead_letters, jobs, partitions, requests};
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
@@ -70,12 +70,7 @@ pub async fn run(
     }
 }
 
-async fn once(
-    store: &Store,
-    settings: &Settings,
-    metrics: &Metrics,
-    reports: &State,
-) -> Result<(), Trouble> {
+async fn once(store: &Store, settings: &Settings, metrics: &Metrics, reports: &State) -> Result<(), Trouble> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let ahead = time::Duration::days(settings.days_ahead.into());
@@ -85,6 +80,9 @@ async fn once(
     }
     partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
     jobs::purge(store, now - JOBS_KEPT).await?;
+    dead_letters::purge(store, now - time::Duration::days(settings.dead_letter_days.into())).await?;
+    let oldest = dead_letters::oldest(store).await?;
+    metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
     if reports.caught_up() {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }

@@ -2,7 +2,8 @@
 
 use crate::failure::{Outcome, exit_code};
 use crate::{
-    audit, configuration, demo, dev, key, migrate, reprocess, serve, symbolicate, symbols, tenant, upload,
+    audit, configuration, dead_letter, demo, dev, key, migrate, reprocess, serve, symbolicate, symbols,
+    tenant, upload,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -51,6 +52,9 @@ enum Command {
     Migrate(migrate::Arguments),
     /// Count what came in and what became of it, from the topics themselves
     Audit(audit::Arguments),
+    /// Look at records that could not be processed, and replay them
+    #[command(subcommand)]
+    DeadLetter(dead_letter::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -89,6 +93,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Indexer(configured) => serve::run(serve::Service::Indexer, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::DeadLetter(command) => dead_letter::run(command),
         Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
         Command::Tenant(command) => tenant::run(command),
         Command::Key(command) => key::run(command),

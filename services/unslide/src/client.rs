@@ -188,6 +188,33 @@ impl Client {
         answer.text().await.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })
     }
 
+    /// GETs bytes, whatever they are; `None` where the answer has none by design.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, ClientError> {
+        let answer = tries(|| self.answer(self.request(Method::GET, path))).await?;
+        if answer.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        let bytes = answer.bytes().await;
+        let bytes = bytes.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })?;
+        Ok(Some(bytes.to_vec()))
+    }
+
+    /// POSTs JSON, once.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        let answer = self.answer(self.request(Method::POST, path).json(body)).await?;
+        self.read(answer).await
+    }
+
     /// Sends a file, once. `sha256` is that of the body.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub(super) async fn fill(database: &Database) {
         "INSERT INTO tenant_erasures (tenant, requested_at) VALUES ('acme', now())",
     )
     .await;
+    let mut batch = database.store.batch().await.unwrap();
+    crate::dead_letters::note(&mut batch, &[super::dead_letters::letter(1, Some("acme"))]).await.unwrap();
+    batch.commit().await.unwrap();
 }
 
 #[tokio::test]
@@ -164,6 +167,13 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),
     ("unslide_dead_frames_count", "adds up dead frames: gives a number"),
+    ("unslide_dead_letter", "operators read one dead letter, whoever's it is"),
+    ("unslide_dead_letter_of_nobody", "the indexer notes what is no tenant's"),
+    ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),
+    ("unslide_dead_letter_replayed", "operators replay dead letters of any tenant"),
+    ("unslide_dead_letters", "operators list the dead letters of all tenants and of nobody"),
+    ("unslide_dead_letters_count", "as unslide_dead_letters: how many"),
+    ("unslide_dead_letters_purge", "forgets dead letters that the topic does not hold any more"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_lease", "as unslide_jobs_take, for programs of the version before"),

@@ -3,6 +3,7 @@
 mod answers;
 mod database;
 mod duplicates;
+mod dead_letters;
 mod erasure;
 mod isolation;
 mod late_at_scale;

@@ -108,10 +108,15 @@ fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begu
             starts.insert((topic.name.clone(), *partition), (start, None));
         }
     }
-    for topic in &all {
-        let group = lanes::group(&settings.topic_prefix, topic.lane);
-        for (partition, offset) in scanner.committed(&group, &topic.name, partitions(topics, &topic.name)?)? {
-            if let Some(known) = starts.get_mut(&(topic.name.clone(), partition)) {
+    for lane in [lanes::LIVE, lanes::RETRY, lanes::RESYMBOLICATE] {
+        let of = |topic: &&Consumed| topic.lane == lane;
+        let mut places = Vec::new();
+        for topic in all.iter().filter(of) {
+            let numbers = partitions(topics, &topic.name)?;
+            places.extend(numbers.iter().map(|partition| (topic.name.clone(), *partition)));
+        }
+        for (place, offset) in scanner.committed(&lanes::group(&settings.topic_prefix, lane), &places)? {
+            if let Some(known) = starts.get_mut(&place) {
                 known.1 = Some(offset);
             }
         }

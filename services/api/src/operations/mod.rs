@@ -1,6 +1,7 @@
 //! The operations, one file each, by what they are about.
 
 pub mod apps;
+pub mod dead_letters;
 pub mod keys;
 pub mod reports;
 pub mod reprocess;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod dead_letters;
 mod isolation;
 mod keys_and_tenants;
 mod openapi;

@@ -152,6 +152,11 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let made = made["id"].as_str().unwrap();
     let revoked = revoked_key(world).await.0;
     world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
+    let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
+    let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
+    let one = |rest: &str| format!("/{letter}{rest}");
+    let no_match = |body: &Value| assert_eq!(body["matched"], 0);
     let all_missing = |body: &Value| {
         assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
@@ -186,6 +191,16 @@ async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
                 .body(json!({"app": "com.example.shop"})),
         ),
         ("get_reprocess", Case::new(format!("/v1/reprocess/{reprocess}"), Foreign::NotFound)),
+        ("list_dead_letters", letters("", Foreign::Empty)),
+        ("get_dead_letter", letters(&one(""), Foreign::NotFound)),
+        ("get_dead_letter_body", letters(&one("/body"), Foreign::NotFound)),
+        ("replay_dead_letter", letters(&one("/replay"), Foreign::NotFound).body(json!({"again": true}))),
+        ("replay_dead_letters", letters("/replay", Foreign::Own(no_match)).body(json!({"dry_run": true}))),
+        ("operator_list_dead_letters", any("")),
+        ("operator_get_dead_letter", any(&one(""))),
+        ("operator_get_dead_letter_body", any(&one("/body"))),
+        ("operator_replay_dead_letter", any(&one("/replay")).body(json!({"again": true}))),
+        ("operator_replay_dead_letters", any("/replay").body(json!({"dry_run": true}))),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),

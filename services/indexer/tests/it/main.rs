@@ -14,6 +14,40 @@ use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
 use world::{World, acme};
 
+/// Letters of nobody, of strangers and without any header hold nothing up, and a replay of the topic notes
+/// nothing twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_noted_once_whoever_they_are_of() {
+    let world = World::new().await;
+    world.send_letter("acme", "not_json", Some(b"\x00\xff")).await;
+    world.send_letter("acme", "unknown_tenant", Some(b"{}")).await;
+    world.send_letter("stranger", "not_json", Some(b"{}")).await;
+    world.send_letter("No Slug", "no_tenant", None).await;
+    world.send_letter("", "", None).await;
+    world.send_letter("acme", "kills_worker", Some(b"")).await;
+    let running = world.start();
+    world.until("SELECT count(*) FROM dead_letters", 6).await;
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant = 'acme'").await, 2);
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant IS NULL").await, 4);
+    assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE value_bytes IS NULL").await, 2);
+    assert_eq!(running.counter("unslide_indexer_dead_letters_total"), 6);
+    let topic = world.topics().dead_letter;
+    let id = positions::read(&world.store, &topic).await.unwrap().remove(0).topic_id;
+    let theirs = format!("SELECT count(*) FROM dead_letters WHERE topic_id = '{id}'");
+    assert_eq!(world.number(&theirs).await, 6);
+    running.stop().await;
+    let before = world.dump().await;
+    for mut position in positions::read(&world.store, &topic).await.unwrap() {
+        position.next_offset = 0;
+        positions::reset(&world.store, &position).await.unwrap();
+    }
+    let running = world.start();
+    world.until_caught_up().await;
+    running.stop().await;
+    assert_eq!(world.dump().await, before);
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     let world = World::new().await;

@@ -121,6 +121,23 @@ impl World {
         self.producer.send(&record).await.unwrap();
     }
 
+    /// A dead letter; without a reason one that the symbolizer did not write.
+    pub async fn send_letter(
+        &self,
+        tenant: &'static str,
+        reason: &'static str,
+        value: Option<&'static [u8]>,
+    ) {
+        let mut record = OutRecord { topic: self.topics().dead_letter.into(), ..OutRecord::default() };
+        record.value = value.map(Into::into);
+        for (name, text) in [(headers::TENANT, tenant), (headers::REASON, reason)] {
+            if !text.is_empty() {
+                record.headers.push(name, text);
+            }
+        }
+        self.producer.send(&record).await.unwrap();
+    }
+
     pub fn start(&self) -> Running {
         self.start_with(Settings::default())
     }
@@ -170,7 +187,7 @@ impl World {
 
     /// Waits until every record that is in the topics now was read.
     pub async fn until_caught_up(&self) {
-        for topic in [self.topics().output, self.topics().ledger] {
+        for topic in [self.topics().output, self.topics().ledger, self.topics().dead_letter] {
             let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
             for held in facts.partitions {
                 // What the idempotent producer wrote has no markers behind it.
@@ -199,6 +216,7 @@ impl World {
             "symbol_slots",
             "outbox",
             "unreadable_records",
+            "dead_letters",
         ] {
             let query = AssertSqlSafe(format!("SELECT t::text FROM {table} t ORDER BY 1"));
             for row in sqlx::query(query).fetch_all(&mut connection).await.unwrap() {

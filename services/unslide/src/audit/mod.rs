@@ -1,15 +1,14 @@
 //! `unslide audit`.
 
-mod moment;
 mod table;
 
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration;
 use crate::failure::{BoxError, Outcome, show};
+use crate::moment::{self, Moment};
 use clap::Args;
 use indicatif::ProgressBar;
-use moment::Moment;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;

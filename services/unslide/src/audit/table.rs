@@ -1,6 +1,6 @@
 //! The balance as a table.
 
-use super::moment;
+use crate::moment;
 use std::fmt::Write as _;
 use unslide_stream::audit::{Audit, Row};
 

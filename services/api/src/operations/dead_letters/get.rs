@@ -1,0 +1,108 @@
+//! `GET /v1/dead-letters/{id}`.
+
+use super::topic::Topic;
+use super::{DeadLetter, Desk};
+use crate::access::{Access, Operator, TenantAdmin};
+use crate::input::{Path, parameter};
+use crate::problem::{Problem, problems};
+use crate::state::Api;
+use axum::Json;
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Bytes: as text where they are UTF-8, else as base64.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BytesShown {
+    /// The text.
+    Text(String),
+    /// The bytes in base64.
+    Base64(String),
+}
+
+impl BytesShown {
+    fn of(bytes: &[u8]) -> BytesShown {
+        std::str::from_utf8(bytes).map_or_else(
+            |_| BytesShown::Base64(STANDARD.encode(bytes)),
+            |text| BytesShown::Text(text.to_owned()),
+        )
+    }
+}
+
+/// A header of a record.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RecordHeader {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: BytesShown,
+}
+
+/// A dead letter, and what of its record can be shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ShownDeadLetter {
+    /// The letter.
+    #[serde(flatten)]
+    pub letter: DeadLetter,
+    /// True where the topic still holds the record: then it can be replayed.
+    pub held: bool,
+    /// The record's key; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<BytesShown>,
+    /// The record's headers in order.
+    pub headers: Vec<RecordHeader>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Show a dead letter
+///
+/// What is known of it, with the record's key and headers. The body has an address of its own.
+#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
+    params(("id" = String, Path, description = "The letter's id.")),
+    responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn get_dead_letter(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Path(id): Path<String>,
+) -> Result<Json<ShownDeadLetter>, Problem> {
+    answer(&api, &Desk::own(&access)?, &id).await
+}
+
+/// Show any dead letter
+///
+/// As `GET /v1/dead-letters/{id}`, of any tenant or nobody's.
+#[utoipa::path(get, path = "/v1/operator/dead-letters/{id}", tag = "dead letters",
+    operation_id = "operator_get_dead_letter",
+    params(("id" = String, Path, description = "The letter's id.")),
+    responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_get_dead_letter(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Path(id): Path<String>,
+) -> Result<Json<ShownDeadLetter>, Problem> {
+    answer(&api, &Desk::any(&access), &id).await
+}
+
+async fn answer(api: &Api, desk: &Desk<'_>, id: &str) -> Result<Json<ShownDeadLetter>, Problem> {
+    let id = parameter("id", id)?;
+    let mut tx = desk.begin(api).await?;
+    let letter = desk.find(&mut tx, &id).await?;
+    tx.rollback().await?;
+    let record = Topic::open(api).await?.record(&id).await?;
+    let headers = record
+        .iter()
+        .flat_map(|record| record.headers.iter())
+        .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
+    Ok(Json(ShownDeadLetter {
+        letter: letter.into(),
+        held: record.is_some(),
+        headers: headers.collect(),
+        key: record.and_then(|record| record.key).map(|key| BytesShown::of(&key)),
+    }))
+}

@@ -1,0 +1,212 @@
+//! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own;
+//! an operator sees all, those among them that are nobody's.
+//!
+//! Each operation is there twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`. What
+//! tells them apart is the [`Desk`], which only the scope of the key decides.
+
+mod body;
+mod get;
+mod list;
+mod replay;
+mod replay_many;
+mod topic;
+
+use crate::access::{Access, Operator, TenantAdmin};
+use crate::problem::{Kind, Problem};
+use crate::state::Api;
+use serde::Serialize;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+use unslide_store::dead_letters::{self, Filter, Letter, LetterCursor, LetterId, Place};
+use unslide_store::keys::Principal;
+use unslide_store::{StoreError, TenantTx};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list::list_dead_letters))
+        .routes(routes!(get::get_dead_letter))
+        .routes(routes!(body::get_dead_letter_body))
+        .routes(routes!(replay::replay_dead_letter))
+        .routes(routes!(replay_many::replay_dead_letters))
+        .routes(routes!(list::operator_list_dead_letters))
+        .routes(routes!(get::operator_get_dead_letter))
+        .routes(routes!(body::operator_get_dead_letter_body))
+        .routes(routes!(replay::operator_replay_dead_letter))
+        .routes(routes!(replay_many::operator_replay_dead_letters))
+}
+
+/// Where a record lies or lay in Kafka.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct RecordPlace {
+    /// The topic.
+    #[schema(example = "crash.reports")]
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+impl From<Place> for RecordPlace {
+    fn from(place: Place) -> RecordPlace {
+        RecordPlace { topic: place.topic, partition: place.partition, offset: place.offset }
+    }
+}
+
+/// A record that could not be processed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct DeadLetter {
+    /// Its id: where it lies in the dead-letter topic.
+    #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
+    pub id: String,
+    /// Whose it is; absent where nobody's.
+    #[schema(value_type = Option<String>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    /// When it arrived in the dead-letter topic.
+    #[serde(with = "time::serde::rfc3339")]
+    pub arrived_at: OffsetDateTime,
+    /// Why it is dead: a word that does not change.
+    #[schema(example = "not_json")]
+    pub reason: String,
+    /// What exactly was wrong.
+    pub detail: String,
+    /// How often it was tried, where that was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// The first record of its history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<RecordPlace>,
+    /// The record that it was made from: another one after retries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<RecordPlace>,
+    /// Which report of the source it is, from 0, where that held an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_index: Option<u32>,
+    /// How many reports the source held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_count: Option<u32>,
+    /// Bytes of the value; absent for a record without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_bytes: Option<u64>,
+    /// How often it was replayed.
+    pub replays: u32,
+    /// When it was replayed last.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub replayed_at: Option<OffsetDateTime>,
+    /// The key that replayed it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_by: Option<String>,
+    /// The record that the last replay wrote: topic, partition and offset.
+    #[schema(example = "crash.reports/3/4711")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed_as: Option<String>,
+}
+
+impl From<Letter> for DeadLetter {
+    fn from(letter: Letter) -> DeadLetter {
+        let Letter { found, replays, replayed } = letter;
+        let (replayed_at, replayed_by, replayed_as) = match replayed {
+            Some(replay) => (Some(replay.at), Some(replay.by), Some(replay.placed_as)),
+            None => (None, None, None),
+        };
+        DeadLetter {
+            id: found.id.to_string(),
+            tenant: found.tenant,
+            arrived_at: found.arrived_at,
+            reason: found.reason,
+            detail: found.detail,
+            attempt: found.attempt,
+            origin: found.origin.map(RecordPlace::from),
+            source: found.source.map(RecordPlace::from),
+            source_index: found.index.map(|(index, _)| index),
+            source_count: found.index.map(|(_, count)| count),
+            value_bytes: found.value_bytes,
+            replays,
+            replayed_at,
+            replayed_by,
+            replayed_as,
+        }
+    }
+}
+
+/// Who asks, and so whose letters there are.
+pub struct Desk<'a> {
+    principal: &'a Principal,
+    any: bool,
+}
+
+impl<'a> Desk<'a> {
+    /// The desk of a tenant's administrator.
+    ///
+    /// # Errors
+    /// [`Kind::InsufficientScope`] for a key of one app: what a dead letter is of is not known.
+    pub fn own(access: &'a Access<TenantAdmin>) -> Result<Desk<'a>, Problem> {
+        if access.principal.app.is_some() {
+            let detail = "the key speaks for one app alone, and dead letters are of no app";
+            return Err(Problem::new(Kind::InsufficientScope, detail));
+        }
+        Ok(Desk { principal: &access.principal, any: false })
+    }
+
+    /// The desk of an operator.
+    #[must_use]
+    pub fn any(access: &'a Access<Operator>) -> Desk<'a> {
+        Desk { principal: &access.principal, any: true }
+    }
+
+    async fn begin(&self, api: &Api) -> Result<TenantTx, StoreError> {
+        api.store.tenant(&self.principal.tenant).await
+    }
+
+    async fn list(
+        &self,
+        tx: &mut TenantTx,
+        filter: &Filter,
+        tenant: Option<&str>,
+        after: Option<&LetterCursor>,
+        limit: u32,
+    ) -> Result<Vec<Letter>, StoreError> {
+        if self.any {
+            dead_letters::list_any(tx, filter, tenant, after, limit).await
+        } else {
+            dead_letters::list(tx, filter, after, limit).await
+        }
+    }
+
+    async fn count(
+        &self,
+        tx: &mut TenantTx,
+        filter: &Filter,
+        tenant: Option<&str>,
+    ) -> Result<u64, StoreError> {
+        if self.any {
+            dead_letters::count_any(tx, filter, tenant).await
+        } else {
+            dead_letters::count(tx, filter).await
+        }
+    }
+
+    async fn find(&self, tx: &mut TenantTx, id: &LetterId) -> Result<Letter, Problem> {
+        let found =
+            if self.any { dead_letters::get_any(tx, id).await? } else { dead_letters::get(tx, id).await? };
+        found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such dead letter"))
+    }
+
+    async fn replayed(&self, tx: &mut TenantTx, id: &LetterId, placed_as: &str) -> Result<(), StoreError> {
+        let by = self.principal.key_id.to_string();
+        if self.any {
+            dead_letters::replayed_any(tx, id, &by, placed_as).await
+        } else {
+            dead_letters::replayed(tx, id, &by, placed_as).await
+        }
+    }
+}
+
+fn gone() -> Problem {
+    Problem::new(Kind::NotFound, "the topic does not hold the record any more")
+}

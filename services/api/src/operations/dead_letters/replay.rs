@@ -1,0 +1,187 @@
+//! `POST /v1/dead-letters/{id}/replay`.
+
+use super::topic::Topic;
+use super::{Desk, gone};
+use crate::access::{Access, Operator, TenantAdmin};
+use crate::input::{Json, Path, parameter};
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::Extension;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use unslide_proto::headers;
+use unslide_proto::trace::TraceContext;
+use unslide_store::audit;
+use unslide_store::dead_letters::{Letter, LetterId, Place};
+use unslide_stream::{Headers, OutRecord, Record};
+use utoipa::ToSchema;
+
+/// Reasons for which a worker's process may end.
+pub const DANGEROUS: [&str; 2] = ["kills_worker", "panicked"];
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReplayWish {
+    /// True to replay what was replayed already.
+    pub again: bool,
+}
+
+/// A replay that was done.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Replayed {
+    /// The letter's id.
+    pub id: String,
+    /// The new record: topic, partition and offset.
+    #[schema(example = "crash.reports/3/4711")]
+    pub replayed_as: String,
+    /// What to watch out for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, NotFound, AlreadyReplayed, TenantSuspended, TooLarge);
+
+/// Replay a dead letter
+///
+/// Writes the record once more to the topic that it came from, its key and value untouched, as a new
+/// input with an outcome of its own. A report that is stored already is not stored twice.
+#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "dead letters",
+    operation_id = "replay_dead_letter",
+    params(("id" = String, Path, description = "The letter's id.")),
+    request_body = ReplayWish,
+    responses((status = 200, description = "The broker has the new record.", body = Replayed), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn replay_dead_letter(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Extension(trace): Extension<TraceContext>,
+    Path(id): Path<String>,
+    Json(wish): Json<ReplayWish>,
+) -> Result<axum::Json<Replayed>, Problem> {
+    let id = parameter("id", &id)?;
+    let desk = Desk::own(&access)?;
+    // Another tenant's letter must not be told apart from none, also not by what Kafka says.
+    known(&api, &desk, &id).await?;
+    let topic = Topic::open(&api).await?;
+    replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
+}
+
+/// Replay any dead letter
+///
+/// As `POST /v1/dead-letters/{id}/replay`, of any tenant or nobody's. What is nobody's keeps the
+/// tenant that it claims.
+#[utoipa::path(post, path = "/v1/operator/dead-letters/{id}/replay", tag = "dead letters",
+    operation_id = "operator_replay_dead_letter",
+    params(("id" = String, Path, description = "The letter's id.")),
+    request_body = ReplayWish,
+    responses((status = 200, description = "The broker has the new record.", body = Replayed), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_replay_dead_letter(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Extension(trace): Extension<TraceContext>,
+    Path(id): Path<String>,
+    Json(wish): Json<ReplayWish>,
+) -> Result<axum::Json<Replayed>, Problem> {
+    let id = parameter("id", &id)?;
+    let desk = Desk::any(&access);
+    known(&api, &desk, &id).await?;
+    let topic = Topic::open(&api).await?;
+    replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
+}
+
+async fn known(api: &Api, desk: &Desk<'_>, id: &LetterId) -> Result<(), Problem> {
+    let mut tx = desk.begin(api).await?;
+    desk.find(&mut tx, id).await?;
+    tx.rollback().await?;
+    Ok(())
+}
+
+/// Replays one letter and notes it. The row is locked meanwhile, so two at once are one. A process
+/// that ends between the broker's answer and the commit leaves a replay that is not noted: the
+/// second one is a second input, as from an SDK that sends twice.
+///
+/// # Errors
+/// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], [`Kind::TenantSuspended`], or a server fails.
+pub async fn replay(
+    api: &Api,
+    desk: &Desk<'_>,
+    topic: &Topic<'_>,
+    id: &LetterId,
+    again: bool,
+    trace: TraceContext,
+) -> Result<Replayed, Problem> {
+    if !desk.any && !desk.principal.active {
+        return Err(Problem::new(Kind::TenantSuspended, "a suspended tenant can look but not send"));
+    }
+    let mut tx = desk.begin(api).await?;
+    let letter = desk.find(&mut tx, id).await?;
+    if letter.replayed.is_some() && !again {
+        let detail = "to replay it once more, say so: {\"again\": true}";
+        return Err(Problem::new(Kind::AlreadyReplayed, detail));
+    }
+    let record = topic.record(id).await?.ok_or_else(gone)?;
+    let new = renewed(api, &letter, record, trace);
+    let place = api.producer.send(&new).await?;
+    let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
+    desk.replayed(&mut tx, id, &replayed_as).await?;
+    let detail = json!({
+        "reason": letter.found.reason, "as": replayed_as, "again": again, "of_tenant": letter.found.tenant,
+    });
+    let by = desk.principal.key_id.to_string();
+    audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.found.reason) })
+}
+
+/// The same bytes as a new input.
+fn renewed(api: &Api, letter: &Letter, record: Record, trace: TraceContext) -> OutRecord {
+    let mut kept = Headers::new();
+    match (&letter.found.tenant, record.headers.get(headers::TENANT)) {
+        (Some(tenant), _) => kept.push(headers::TENANT, tenant.to_string()),
+        (None, Some(claimed)) => kept.push(headers::TENANT, claimed.clone()),
+        (None, None) => {}
+    }
+    // What a gateway signed is signed still.
+    for name in [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
+        if let Some(value) = record.headers.get(name) {
+            kept.push(name, value.clone());
+        }
+    }
+    let at = &record.at;
+    kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));
+    kept.push(headers::TRACEPARENT, trace.header());
+    OutRecord { topic: target(api, letter).into(), key: record.key, value: record.value, headers: kept }
+}
+
+/// The topic that the letter's history began on: an input, or that of requests. The shared input where it
+/// is none of ours.
+fn target(api: &Api, letter: &Letter) -> String {
+    let names = &api.topics;
+    let topic = |place: &Option<Place>| place.as_ref().map(|place| place.topic.clone());
+    let (origin, source) = (topic(&letter.found.origin), topic(&letter.found.source));
+    if [&origin, &source].into_iter().flatten().any(|topic| *topic == names.resymbolicate) {
+        return names.resymbolicate.clone();
+    }
+    match origin {
+        Some(topic) if api.kafka.tenant_topics && names.tenant_of_input(&topic).is_some() => topic,
+        _ => names.input.clone(),
+    }
+}
+
+fn warning(reason: &str) -> Option<String> {
+    let text = match reason {
+        "kills_worker" => {
+            "the record ended the process of every worker that took it; if this version of the worker is no better, \
+             it will end some more before it is a dead letter again, and its partition waits meanwhile"
+        }
+        "panicked" => "the record makes this version of the worker fail: replay it after an update",
+        "unknown_tenant" | "no_tenant" | "tenant_suspended" => {
+            "the record ends here again unless its tenant is known and active now"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}

@@ -1,0 +1,149 @@
+//! `POST /v1/dead-letters/replay`.
+
+use super::Desk;
+use super::list::{filter, short};
+use super::replay::{DANGEROUS, replay};
+use super::topic::Topic;
+use crate::access::{Access, Operator, TenantAdmin};
+use crate::input::Json;
+use crate::problem::{Kind, Problem, problems};
+use crate::state::Api;
+use axum::Extension;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::Instant;
+use unslide_proto::trace::TraceContext;
+use unslide_store::dead_letters::LetterCursor;
+use utoipa::ToSchema;
+
+/// Letters that one call replays at most.
+const MOST: u32 = 100;
+
+/// Which letters to replay; never those that were replayed already.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReplayQuery {
+    /// Why they are dead. Letters that ended a worker are replayed only where this names the reason.
+    #[schema(example = "unknown_tenant")]
+    pub reason: Option<String>,
+    /// Arrived at this time or later (RFC 3339).
+    #[schema(format = DateTime)]
+    pub from: Option<String>,
+    /// Arrived before this time (RFC 3339).
+    #[schema(format = DateTime)]
+    pub to: Option<String>,
+    /// Of this tenant, nobody's where empty: for operators only.
+    pub tenant: Option<String>,
+    /// True to count and do nothing.
+    pub dry_run: bool,
+    /// At most so many, 1 to 100; 100 where absent.
+    #[schema(minimum = 1, maximum = 100)]
+    pub limit: Option<u32>,
+}
+
+/// What was replayed.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct ReplayedMany {
+    /// Letters that matched when the call began.
+    pub matched: u64,
+    /// Replayed by this call, newest first.
+    pub replayed: u64,
+    /// Not held by the topic any more.
+    pub gone: u64,
+    /// Left out because they could end a worker.
+    pub dangerous: u64,
+    /// True where it ended before it had seen all: call again.
+    pub more: bool,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
+
+/// Replay dead letters
+///
+/// Replays letters by filter, or counts them. Bounded: call again while `more` is true.
+#[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "dead letters",
+    operation_id = "replay_dead_letters", request_body = ReplayQuery,
+    responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn replay_dead_letters(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Extension(trace): Extension<TraceContext>,
+    Json(query): Json<ReplayQuery>,
+) -> Result<axum::Json<ReplayedMany>, Problem> {
+    if query.tenant.is_some() {
+        return Err(Problem::new(Kind::InvalidBody, "tenant: for operators only"));
+    }
+    answer(&api, &Desk::own(&access)?, query, trace).await
+}
+
+/// Replay any dead letters
+///
+/// As `POST /v1/dead-letters/replay`, of any tenant or nobody's.
+#[utoipa::path(post, path = "/v1/operator/dead-letters/replay", tag = "dead letters",
+    operation_id = "operator_replay_dead_letters", request_body = ReplayQuery,
+    responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_replay_dead_letters(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Extension(trace): Extension<TraceContext>,
+    Json(query): Json<ReplayQuery>,
+) -> Result<axum::Json<ReplayedMany>, Problem> {
+    answer(&api, &Desk::any(&access), query, trace).await
+}
+
+async fn answer(
+    api: &Api,
+    desk: &Desk<'_>,
+    query: ReplayQuery,
+    trace: TraceContext,
+) -> Result<axum::Json<ReplayedMany>, Problem> {
+    let limit = match query.limit.unwrap_or(MOST) {
+        limit @ 1..=MOST => limit,
+        _ => return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}"))),
+    };
+    short("tenant", query.tenant.as_deref())?;
+    let named = query.reason.clone();
+    let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), Some(false))?;
+    let tenant = query.tenant.as_deref();
+    let mut tx = desk.begin(api).await?;
+    let matched = desk.count(&mut tx, &filter, tenant).await?;
+    tx.rollback().await?;
+    let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
+    if query.dry_run || matched == 0 {
+        return Ok(axum::Json(done));
+    }
+    // What is begun is ended well before the request's time is over.
+    let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
+    let topic = Topic::open(api).await?;
+    let mut after: Option<LetterCursor> = None;
+    loop {
+        let mut tx = desk.begin(api).await?;
+        let letters = desk.list(&mut tx, &filter, tenant, after.as_ref(), MOST).await?;
+        tx.rollback().await?;
+        for letter in &letters {
+            if done.replayed == u64::from(limit) || Instant::now() >= until {
+                done.more = true;
+                return Ok(axum::Json(done));
+            }
+            let reason = letter.found.reason.as_str();
+            if DANGEROUS.contains(&reason) && named.as_deref() != Some(reason) {
+                done.dangerous += 1;
+                continue;
+            }
+            match replay(api, desk, &topic, &letter.found.id, false, trace).await {
+                Ok(_) => done.replayed += 1,
+                Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
+                // Somebody else was faster.
+                Err(problem) if problem.kind() == Kind::AlreadyReplayed => {}
+                Err(problem) => return Err(problem),
+            }
+        }
+        match letters.last() {
+            Some(last) => after = Some(LetterCursor::after(last)),
+            None => return Ok(axum::Json(done)),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Dead letters: seen by whom they concern, their bytes untouched, and replayed once unless asked twice.
+
+use crate::world::{World, tenant};
+use reqwest::Method;
+use serde_json::json;
+use unslide_model::Scope;
+use unslide_proto::headers;
+use unslide_store::audit;
+use unslide_store::dead_letters::{self, LetterId, NewLetter, Place};
+use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
+
+/// Neither text nor JSON.
+const BYTES: &[u8] = b"\x00\xff<script>\r\n\x80";
+
+/// Writes a letter to the topic and notes it, as symbolizer and indexer do. Its id.
+pub async fn letter(
+    world: &World,
+    of: Option<&'static str>,
+    reason: &'static str,
+    key: Option<&'static [u8]>,
+    value: Option<&'static [u8]>,
+) -> String {
+    let kafka = &world.config.kafka;
+    let topics = kafka.topics();
+    let mut record = OutRecord { topic: topics.dead_letter.as_str().into(), ..OutRecord::default() };
+    record.key = key.map(Into::into);
+    record.value = value.map(Into::into);
+    record.headers = Headers::new()
+        .with(headers::TENANT, of.unwrap_or("claimed"))
+        .with(headers::REASON, reason)
+        .with(headers::SIGNATURE, "c2lnbmVk")
+        .with(headers::ORIGIN_OFFSET, "7");
+    let place = Producer::new(kafka).unwrap().send(&record).await.unwrap();
+    let topic_id = topic_facts(kafka, &topics.dead_letter).await.unwrap().id.to_string();
+    let id = LetterId { topic_id, partition: place.partition, offset: place.offset };
+    note(world, id, of, reason, value).await
+}
+
+async fn note(
+    world: &World,
+    id: LetterId,
+    of: Option<&str>,
+    reason: &str,
+    value: Option<&'static [u8]>,
+) -> String {
+    let noted = NewLetter {
+        id: id.clone(),
+        tenant: of.map(tenant),
+        arrived_at: world.host.clock.now(),
+        reason: reason.to_owned(),
+        detail: "a detail".to_owned(),
+        attempt: Some(3),
+        origin: Some(Place { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
+        source: None,
+        index: None,
+        value_bytes: value.map(|value| value.len() as u64),
+    };
+    let mut tx = world.store.batch().await.unwrap();
+    assert_eq!(dead_letters::note(&mut tx, &[noted]).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    id.to_string()
+}
+
+#[tokio::test]
+async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let odd = letter(&world, Some("acme"), "not_json", Some(b"\xfe\x00k"), Some(BYTES)).await;
+    let empty = letter(&world, Some("acme"), "not_json", None, None).await;
+
+    let page = world.get("/v1/dead-letters?limit=1&reason=not_json&replayed=false", &admin).await.expect(200);
+    assert_eq!(page["items"][0]["id"], *empty);
+    let next = page["next_cursor"].as_str().unwrap();
+    let address = format!("/v1/dead-letters?limit=1&reason=not_json&replayed=false&cursor={next}");
+    let page = world.get(&address, &admin).await.expect(200);
+    let listed = &page["items"][0];
+    assert_eq!(
+        (&listed["id"], &listed["tenant"], &listed["attempt"]),
+        (&json!(odd), &json!("acme"), &json!(3))
+    );
+    assert_eq!((&listed["value_bytes"], &listed["replays"]), (&json!(BYTES.len()), &json!(0)));
+    assert_eq!((&listed["origin"]["offset"], &page["next_cursor"]), (&json!(7), &json!(null)));
+
+    let shown = world.get(&format!("/v1/dead-letters/{odd}"), &admin).await.expect(200);
+    assert_eq!((&shown["held"], &shown["key"]), (&json!(true), &json!({"base64": "/gBr"})));
+    assert_eq!(shown["headers"][1], json!({"name": "reason", "value": {"text": "not_json"}}));
+    let body =
+        world.request(Method::GET, &format!("/v1/dead-letters/{odd}/body"), &admin).send().await.unwrap();
+    assert_eq!(body.headers()["content-type"], "application/octet-stream");
+    assert_eq!(body.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(body.bytes().await.unwrap(), BYTES);
+    assert_eq!(world.get(&format!("/v1/dead-letters/{empty}/body"), &admin).await.status, 204);
+
+    for id in [&odd, &empty] {
+        let address = format!("/v1/dead-letters/{id}/replay");
+        let done = world.post_json(&address, &admin, &json!({})).await.expect(200);
+        assert!(
+            done["replayed_as"].as_str().unwrap().starts_with(&world.config.kafka.topics().input),
+            "{done}"
+        );
+        assert_eq!(done.get("warning"), None);
+        let again = world.post_json(&address, &admin, &json!({})).await;
+        assert!(again.expect_problem(409, "already-replayed").contains("again"));
+        world.post_json(&address, &admin, &json!({"again": true})).await.expect(200);
+        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+        assert_eq!(shown["replays"], 2);
+    }
+    let sent = world.sent(4).await;
+    assert_eq!(sent.len(), 4);
+    for record in &sent {
+        let (id, key, value) = match record.value {
+            Some(_) => (&odd, Some(&b"\xfe\x00k"[..]), Some(BYTES)),
+            None => (&empty, None, None),
+        };
+        assert_eq!((record.key.as_deref(), record.value.as_deref()), (key, value));
+        let (_, place) = id.split_once('-').unwrap();
+        let of = format!("{}/{}", world.config.kafka.topics().dead_letter, place.replace('-', "/"));
+        assert_eq!(record.headers.text(headers::REPLAY_OF), Some(of.as_str()));
+        assert_eq!(record.headers.text(headers::TENANT), Some("acme"));
+        assert_eq!(record.headers.text(headers::SIGNATURE), Some("c2lnbmVk"));
+        assert_eq!(
+            (record.headers.get(headers::REASON), record.headers.get(headers::ORIGIN_OFFSET)),
+            (None, None)
+        );
+    }
+    assert_eq!(sent.iter().filter(|r| r.value.is_none()).count(), 2);
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let log = audit::newest(&mut tx, 10).await.unwrap();
+    assert_eq!(log.iter().filter(|entry| entry.action == "dead_letter.replay").count(), 4);
+    tx.rollback().await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_nobodys_is_the_operators_alone() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let nobodys = letter(&world, None, "unknown_tenant", None, Some(BYTES)).await;
+    let acmes = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    let stranger = letter(&world, Some("stranger"), "not_json", None, Some(BYTES)).await;
+
+    let own = world.get("/v1/dead-letters", &admin).await.expect(200);
+    assert_eq!((own["items"].as_array().unwrap().len(), &own["items"][0]["id"]), (1, &json!(acmes)));
+    for id in [&nobodys, &stranger] {
+        for rest in ["", "/body"] {
+            let answer = world.get(&format!("/v1/dead-letters/{id}{rest}"), &admin).await;
+            answer.expect_problem(404, "not-found");
+        }
+        let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
+        answer.expect_problem(404, "not-found");
+    }
+    let all = |query: &'static str| {
+        let (world, operator) = (&world, &operator);
+        async move {
+            let page = world.get(&format!("/v1/operator/dead-letters{query}"), operator).await.expect(200);
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|l| l["id"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(all("").await, [stranger.clone(), acmes.clone(), nobodys.clone()]);
+    assert_eq!(all("?tenant=").await, [stranger.clone(), nobodys.clone()]);
+    assert_eq!(all("?tenant=acme").await, [acmes]);
+    let body = world.request(Method::GET, &format!("/v1/operator/dead-letters/{nobodys}/body"), &operator);
+    assert_eq!(body.send().await.unwrap().bytes().await.unwrap(), BYTES);
+    let address = format!("/v1/operator/dead-letters/{nobodys}/replay");
+    let done = world.post_json(&address, &operator, &json!({})).await.expect(200);
+    assert!(done["warning"].as_str().unwrap().contains("tenant is known"));
+    // It claims what it claimed before.
+    assert_eq!(world.sent(1).await[0].headers.text(headers::TENANT), Some("claimed"));
+    // A key of one app sees none: what app a letter is of is not known.
+    let of_app = world.key_for("acme", &[Scope::TenantAdmin], Some("com.example.shop")).await;
+    world.get("/v1/dead-letters", &of_app).await.expect_problem(403, "insufficient-scope");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    for _ in 0..3 {
+        letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    }
+    let deadly = letter(&world, Some("acme"), "kills_worker", None, Some(BYTES)).await;
+    letter(&world, Some("umbrella"), "not_json", None, Some(BYTES)).await;
+    // One that the topic does not hold, and one of a topic that was deleted.
+    let here: LetterId = deadly.parse().unwrap();
+    note(&world, LetterId { offset: 9_000, ..here.clone() }, Some("acme"), "not_json", None).await;
+    note(&world, LetterId { topic_id: "0".repeat(32), ..here }, Some("acme"), "not_json", None).await;
+
+    let replay = async |body: serde_json::Value| {
+        world.post_json("/v1/dead-letters/replay", &admin, &body).await.expect(200)
+    };
+    let counted = replay(json!({"dry_run": true})).await;
+    assert_eq!((&counted["matched"], &counted["replayed"]), (&json!(6), &json!(0)));
+    let first = replay(json!({"limit": 2})).await;
+    assert_eq!((&first["replayed"], &first["more"]), (&json!(2), &json!(true)), "{first}");
+    let rest = replay(json!({"from": "2026-01-01T00:00:00Z"})).await;
+    let expected = json!({"matched": 4, "replayed": 1, "gone": 2, "dangerous": 1, "more": false});
+    assert_eq!(rest, expected);
+    let named = replay(json!({"reason": "kills_worker"})).await;
+    assert_eq!((&named["replayed"], &named["gone"]), (&json!(1), &json!(0)));
+    assert_eq!(world.sent(4).await.len(), 4);
+    let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"tenant": "umbrella"})).await;
+    wrong.expect_problem(400, "invalid-body");
+    let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"limit": 101})).await;
+    wrong.expect_problem(400, "invalid-body");
+    world.stop().await;
+}

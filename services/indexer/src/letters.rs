@@ -1,0 +1,94 @@
+//! From a record of the dead-letter topic to what is noted of it.
+
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_store::dead_letters::{LetterId, NewLetter, Place};
+use unslide_stream::{Headers, Record};
+
+/// Reasons for which nobody knows for certain whose the record is, whatever it says.
+const NOBODYS: [&str; 5] =
+    ["no_tenant", "unknown_tenant", "no_signature", "bad_signature", "stale_signature"];
+
+/// Reads a record; every record can be noted. `now` stands in for a time that the topic does not
+/// keep. The topic's id is not known yet.
+pub fn read(record: &Record, now: OffsetDateTime) -> NewLetter {
+    let given = &record.headers;
+    let text = |name| given.get(name).map(|value| String::from_utf8_lossy(value).into_owned());
+    let reason = text(headers::REASON).filter(|reason| !reason.is_empty());
+    let reason = reason.unwrap_or_else(|| "unknown".to_owned());
+    let tenant = given.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok());
+    let arrived = record.time_millis.map(|millis| i128::from(millis) * 1_000_000);
+    let arrived = arrived.and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
+    NewLetter {
+        id: LetterId { topic_id: String::new(), partition: record.at.partition, offset: record.at.offset },
+        tenant: tenant.filter(|_| !NOBODYS.contains(&reason.as_str())),
+        arrived_at: arrived.unwrap_or(now),
+        detail: text(headers::DETAIL).unwrap_or_default(),
+        reason,
+        attempt: given.number(headers::ATTEMPT),
+        origin: place(given, headers::ORIGIN_TOPIC, headers::ORIGIN_PARTITION, headers::ORIGIN_OFFSET),
+        source: place(given, headers::SOURCE_TOPIC, headers::SOURCE_PARTITION, headers::SOURCE_OFFSET),
+        index: given.number(headers::SOURCE_INDEX).zip(given.number(headers::SOURCE_COUNT)),
+        value_bytes: record.value.as_ref().map(|value| value.len() as u64),
+    }
+}
+
+fn place(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<Place> {
+    Some(Place {
+        topic: given.text(topic)?.to_owned(),
+        partition: given.number(partition)?,
+        offset: given.number(offset)?,
+    })
+}
+
+/// The reason as a label: words of this program only, so that their number is bounded.
+pub fn label(reason: &str) -> &str {
+    let word = reason.len() <= 32 && reason.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    if word { reason } else { "other" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_stream::RecordRef;
+
+    fn record(headers: Headers) -> Record {
+        Record {
+            at: RecordRef { topic: "unslide.dead-letter".into(), partition: 2, offset: 40 },
+            time_millis: Some(1_700),
+            key: None,
+            value: None,
+            headers,
+        }
+    }
+
+    #[test]
+    fn any_record_can_be_noted() {
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let nothing = read(&record(Headers::new()), now);
+        assert_eq!((nothing.reason.as_str(), nothing.tenant, nothing.origin), ("unknown", None, None));
+        assert_eq!((nothing.value_bytes, nothing.id.offset), (None, 40));
+        let odd = Headers::new()
+            .with(headers::REASON, &b"\xff\0"[..])
+            .with(headers::TENANT, "No Slug")
+            .with(headers::ORIGIN_TOPIC, "a")
+            .with(headers::ORIGIN_PARTITION, "x")
+            .with(headers::SOURCE_INDEX, "-1");
+        let odd = read(&record(odd), now);
+        assert_eq!((odd.tenant, odd.origin, odd.index), (None, None, None));
+        assert_eq!(label(&odd.reason), "other");
+    }
+
+    #[test]
+    fn a_tenant_that_was_only_claimed_is_nobody() {
+        for (reason, tenant) in
+            [("not_json", Some("acme")), ("unknown_tenant", None), ("bad_signature", None)]
+        {
+            let given = Headers::new().with(headers::REASON, reason).with(headers::TENANT, "acme");
+            let letter = read(&record(given), OffsetDateTime::UNIX_EPOCH);
+            assert_eq!(letter.tenant.as_ref().map(TenantId::as_str), tenant, "{reason}");
+            assert_eq!(label(&letter.reason), reason);
+        }
+    }
+}
