@@ -14,7 +14,7 @@ const LANES: [(&str, &[&str]); 3] = [
     ("resymbolicate", &["unslide.resymbolicate"]),
 ];
 /// What the indexers read.
-const STORED: [&str; 2] = ["crash.symbolicated", "unslide.ledger"];
+const STORED: [&str; 3] = ["crash.symbolicated", "unslide.ledger", "unslide.dead-letter"];
 
 /// Questions whose answer is 0 when the database has nothing more to do.
 const QUESTIONS: [(&str, &str); 5] = [

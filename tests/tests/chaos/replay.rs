@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 14] = [
+const APART: [&str; 21] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -24,9 +24,16 @@ const APART: [&str; 14] = [
     "positions",
     "partition_leases",
     "_sqlx_migrations",
+    "reprocesses",
+    "system_wakes",
+    "tenant_erasures",
     // Bodies move to object storage when the installation finds the time.
     "report_bodies",
-    "report_segments",
+    "segments",
+    "report_frames",
+    "dead_frames",
+    "apart_bodies",
+    "condemned_objects",
 ];
 /// Columns that say when something was done here, or what was asked and not what is known.
 const PASSING: [&str; 12] = [
