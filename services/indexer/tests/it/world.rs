@@ -258,7 +258,7 @@ impl Running {
     }
 
     pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 4).await;
+        self.until(|answer| answer.ready && answer.probes.len() == 5).await;
     }
 
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {
