@@ -5,6 +5,7 @@ use crate::keys::{self, NewKey};
 use crate::{Settings, Store, StoreError, audit, jobs, segments, symbols, uploads};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use unslide_model::{Quality, Scope, SystemClock};
 
@@ -178,21 +179,23 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_jobs_counts", "figures of waiting jobs"),
     ("unslide_jobs_lease", "as unslide_jobs_take, for programs of the version before"),
     ("unslide_jobs_purge", "clears jobs that are over"),
+    ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_key_by_prefix", "as unslide_key_principal, for programs of the version before"),
     (
         "unslide_key_principal",
         "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",
     ),
-    ("unslide_jobs_take", "builders take work of any tenant"),
     ("unslide_outbox_next", "as unslide_outbox_unsent, for programs of the version before"),
     ("unslide_outbox_purge", "clears messages that were sent"),
     ("unslide_outbox_sent", "the relay notes what it sent"),
     ("unslide_outbox_unsent", "the relay sends the messages of all tenants"),
     ("unslide_partitions_drop", "days that are over go for all tenants"),
     ("unslide_partitions_ensure", "days are made for all tenants"),
+    ("unslide_report_duplicates_purge", "forgets second copies that no topic can bring again"),
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),
+    ("unslide_retries_due", "the builder asks again by the clock: ids only"),
     ("unslide_segments_abandon", "gives up what dead writers left: gives a number"),
     ("unslide_segments_due", "the indexer finds segments to write anew: tenants and days only"),
     ("unslide_system_waits_tenants", "the builder finds whose reports wait for system symbols: slugs only"),
@@ -202,6 +205,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
+    ("unslide_uploads_stuck", "the builder ends uploads whose receiver died: ids only"),
 ];
 
 #[tokio::test]
@@ -214,8 +218,8 @@ async fn the_functions_that_look_across_tenants_are_these_and_no_more() {
              FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef ORDER BY 1",
         )
         .await;
-    let names: Vec<String> = found.iter().map(|row| row.get(0)).collect();
-    let wanted: Vec<&str> = ACROSS_TENANTS.iter().map(|(name, _)| *name).collect();
+    let names: BTreeSet<String> = found.iter().map(|row| row.get(0)).collect();
+    let wanted: BTreeSet<String> = ACROSS_TENANTS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names, wanted);
     for row in found {
         let name: String = row.get(0);
