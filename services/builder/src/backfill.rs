@@ -47,7 +47,7 @@ async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'
         .prefix(&format!("job-{}-", std::process::id()))
         .tempdir_in(&builder.settings.work_dir)?;
     let path = folder.path().join("object");
-    let key = keys::object(&owner.own(hash));
+    let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
         tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
         return Ok("gone");

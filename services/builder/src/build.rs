@@ -57,7 +57,7 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
     complete(tx, job).await?;
     if usable {
         // Its objects are kept by content; what nothing could be made of stays for the operator.
-        let key = keys::upload(&owner.own(id));
+        let key = keys::upload(owner.own(id));
         if let Err(error) = builder.objects.delete(&key).await {
             tracing::warn!(upload.id = %id, error = %error, "a finished upload's file could not be removed");
         }
@@ -106,7 +106,7 @@ async fn download(
     folder: &TempDir,
 ) -> Result<std::path::PathBuf, Failure> {
     let path = folder.path().join("upload");
-    let key = keys::upload(&owner.own(upload.id));
+    let key = keys::upload(owner.own(upload.id));
     let limit = upload.size.unwrap_or(u64::MAX);
     // A try before this one may have left its file.
     tokio::fs::remove_file(&path).await.ok();
@@ -172,7 +172,7 @@ async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slic
 /// One new object: kept by content, built, published.
 async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Failure> {
     let object = &slice.new.content_hash;
-    keep(builder, slice, &keys::object(&owner.own(*object)), &Condition::Absent).await?;
+    keep(builder, slice, &keys::object(owner.own(*object)), &Condition::Absent).await?;
     builder.metrics.object_bytes.inc_by(slice.new.size);
     if let Some((status, reason)) = &slice.rejected {
         return reject(builder, owner, object, *status, reason).await;

@@ -150,5 +150,5 @@ fn read_name(path: &Path, version: u32, size: u64) -> Option<(unslide_model::Deb
     let sha256 = parts.next()?.parse().ok()?;
     let object = parts.next()?.parse().ok()?;
     let path = path.to_owned();
-    parts.next().is_none().then(|| (id, OnDisk { path, version, generation, sha256, object, size }))
+    parts.next().is_none().then_some((id, OnDisk { path, version, generation, sha256, object, size }))
 }

@@ -50,7 +50,7 @@ async fn server(answer: Answer) -> ObjectStore {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_and_cut_off_answers_are_failures_for_now() {
-    let key = keys::upload(&TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let key = keys::upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
     let folder = tempfile::tempdir().unwrap();
     for answer in [Answer::Silence, Answer::Stall, Answer::CutOff] {
         let store = server(answer).await;
@@ -71,7 +71,7 @@ async fn late_and_cut_off_answers_are_failures_for_now() {
 #[tokio::test]
 async fn requests_at_the_same_time_are_bounded() {
     let (store, memory) = ObjectStore::memory_with(&Settings { requests: 2, ..Settings::default() });
-    let key = keys::upload(&TenantId::new("acme").unwrap().scope(Uuid::nil()));
+    let key = keys::upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));
     let hold = memory.hold(Operation::Get, "");
     let getting: Vec<_> = (0..5)
         .map(|_| {

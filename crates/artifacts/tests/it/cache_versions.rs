@@ -15,7 +15,7 @@ async fn the_newest_version_that_is_there_answers() {
     let cache = reading(&world, &[2, 1]);
     let ours = |n| tenant("acme").scope(id(n));
     let publish = async |version: u32, n: u16, generation: u64| {
-        world.publish_as(version, &keys::symbols(&ours(n)), generation, symcache_of(id(n))).await;
+        world.publish_as(version, &keys::symbols(ours(n)), generation, symcache_of(id(n))).await;
     };
     // Built by both, by one that writes the old version only, and by one that writes the new only.
     publish(1, 1, 3).await;
@@ -29,7 +29,7 @@ async fn the_newest_version_that_is_there_answers() {
         assert_eq!(calls() - before, requests, "image {n}");
     }
     // What is under the newer key cannot be used: the older one still can.
-    world.publish_as(2, &keys::symbols(&ours(5)), 9, b"nonsense".to_vec()).await;
+    world.publish_as(2, &keys::symbols(ours(5)), 9, b"nonsense".to_vec()).await;
     publish(1, 5, 8).await;
     assert_eq!(generation(&cache, &ours(5)).await, Some(8));
     // The backfill comes by, and an event after a gap in the events has the older one compared with

@@ -18,7 +18,7 @@ fn tenant() -> TenantId {
 }
 
 fn key(n: u128) -> Key {
-    keys::upload(&tenant().scope(Uuid::from_u128(n)))
+    keys::upload(tenant().scope(Uuid::from_u128(n)))
 }
 
 fn sha256(bytes: &[u8]) -> ContentHash {
@@ -140,10 +140,10 @@ async fn files(store: &ObjectStore) {
 
 async fn listing_and_deleting(store: &ObjectStore) {
     let other = TenantId::new("acme-2").unwrap();
-    let theirs = keys::upload(&other.scope(Uuid::from_u128(1)));
+    let theirs = keys::upload(other.scope(Uuid::from_u128(1)));
     store.put(&theirs, Bytes::from_static(b"theirs"), &Put::default()).await.unwrap();
     let id = "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap();
-    let symbols = keys::symbols(&tenant().scope(id));
+    let symbols = keys::symbols(tenant().scope(id));
     let ours = [symbols.debuginfo(), symbols.alias(1), symbols.symcache(1, &ContentHash([7; 32]))];
     for key in &ours {
         store.put(key, Bytes::from_static(b"x"), &Put::default()).await.unwrap();

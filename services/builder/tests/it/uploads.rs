@@ -50,7 +50,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
         let keys = keys::symbols(&debug_id);
         let immutable = world.objects.head(&keys.symcache(VERSION, &symcache.sha256)).await.unwrap().unwrap();
         assert_eq!(immutable.size, symcache.size);
-        let kept = world.objects.head(&keys::object(&acme().scope(object.content_hash))).await.unwrap();
+        let kept = world.objects.head(&keys::object(acme().scope(object.content_hash))).await.unwrap();
         assert_eq!(kept.unwrap().size, object.size);
         assert_eq!(world.objects.head(&keys.debuginfo()).await.unwrap().unwrap().size, object.size);
         let slot = world.slot(&debug_id.id).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
         assert_eq!((event.tenant.as_str(), event.generation, event.deleted), ("acme", 1, false));
         assert!(objects.iter().any(|o| o.object.debug_id == Some(event.id().unwrap())));
     }
-    assert!(world.objects.head(&keys::upload(&acme().scope(id))).await.unwrap().is_none(), "kept by content");
+    assert!(world.objects.head(&keys::upload(acme().scope(id))).await.unwrap().is_none(), "kept by content");
     // The same file again, and a part of it again: nothing changes, and the record says so.
     let (_, again) = world.wait(world.upload("again.zip", &upload).await).await;
     assert!(again.len() == 3 && again.iter().all(|o| o.known && o.object.status == Status::Ready));
@@ -89,7 +89,7 @@ async fn the_object_that_offers_more_answers_and_deletion_takes_all() {
     assert_eq!(program.status, Status::Ready);
     assert_eq!(world.alias(&id).await.unwrap().object, full.content_hash);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 2);
-    let kept = world.objects.head(&keys::object(&acme().scope(program.content_hash))).await.unwrap();
+    let kept = world.objects.head(&keys::object(acme().scope(program.content_hash))).await.unwrap();
     assert_eq!(kept.unwrap().size, program.size);
 
     let mut tx = world.store.tenant(&acme()).await.unwrap();
@@ -138,7 +138,7 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
             "{name}: {record:?}"
         );
         assert!(record.detail.is_some_and(|detail| detail.len() > 10), "{name}");
-        let kept = world.objects.get(&keys::upload(&acme().scope(id)), u64::MAX).await.unwrap().unwrap();
+        let kept = world.objects.get(&keys::upload(acme().scope(id)), u64::MAX).await.unwrap().unwrap();
         assert!(kept.bytes == bytes, "{name} is kept as it came");
     }
     // One bad object does not cost the others.
