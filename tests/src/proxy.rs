@@ -173,7 +173,7 @@ async fn answers(mut from: OwnedReadHalf, to: Arc<Mutex<OwnedWriteHalf>>, state:
             Weather::Fair | Weather::Refused | Weather::Errors => {}
             Weather::Slow(time) => tokio::time::sleep(time).await,
             Weather::Truncated | Weather::Corrupt => {
-                let third = state.pieces.fetch_add(1, Ordering::Relaxed) % 3 == 0;
+                let third = state.pieces.fetch_add(1, Ordering::Relaxed).is_multiple_of(3);
                 if third && body < length {
                     let middle = body + (length - body) / 2;
                     if weather == Weather::Truncated {

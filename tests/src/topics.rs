@@ -189,7 +189,7 @@ impl Topics {
             .create()?;
         let metadata = asker.fetch_metadata(Some(topic), wait)?;
         let mut list = TopicPartitionList::new();
-        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+        for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
             list.add_partition(topic, partition.id());
         }
         let mut next = BTreeMap::new();
@@ -210,7 +210,7 @@ impl Topics {
         let wait = Duration::from_secs(10);
         let metadata = consumer.fetch_metadata(Some(topic), wait)?;
         let mut list = TopicPartitionList::new();
-        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+        for partition in metadata.topics().iter().flat_map(rdkafka::metadata::MetadataTopic::partitions) {
             let start = next.get(&partition.id()).map_or(Offset::Beginning, |next| Offset::Offset(*next));
             list.add_partition_offset(topic, partition.id(), start)?;
         }

@@ -139,18 +139,18 @@ impl Servers {
             Server::Kafka => {
                 let mut kafka = locked(&self.kafka);
                 if sudden {
-                    kafka.child.stop(&[])
+                    kafka.child.stop(&[]);
                 } else {
-                    kafka.stop()
+                    kafka.stop();
                 }
                 *kafka = kafka::start(&self.distribution.kafka, data, Some(kafka.listen), *kafka_advertised)?;
             }
             Server::Postgres => {
                 let mut postgres = locked(&self.postgres);
                 if sudden {
-                    postgres.child.stop(&[])
+                    postgres.child.stop(&[]);
                 } else {
-                    postgres.stop()
+                    postgres.stop();
                 }
                 *postgres = postgres::start(&self.distribution.postgres, data, Some(postgres.port), *fast)?;
             }

@@ -121,6 +121,7 @@ fn compare(table: &str, kept: &Rows, again: &Rows, differences: &mut Vec<String>
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 fn text(error: sqlx::Error) -> String {
     error.to_string()
 }

@@ -26,7 +26,8 @@ pub async fn judge(
         match tokio::task::block_in_place(|| process.end(Duration::from_secs(60))) {
             Some(status) if status.success() => {}
             ended => {
-                problems.push(format!("{name} was told to end, with nothing to do, and ended with {ended:?}"))
+                problems
+                    .push(format!("{name} was told to end, with nothing to do, and ended with {ended:?}"));
             }
         }
     }
@@ -80,7 +81,7 @@ async fn store(world: &Arc<World>, account: &Account) -> Result<Vec<String>, Str
         match stored.get(name) {
             Some(kept) if kept == revision => {}
             kept => {
-                problems.push(format!("{name:?} came out in revision {revision}, the store has {kept:?}"))
+                problems.push(format!("{name:?} came out in revision {revision}, the store has {kept:?}"));
             }
         }
     }

@@ -44,8 +44,8 @@ async fn a_dead_letter_comes_back_as_it_was_however_often_it_is_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
     let input = installation.topic("crash.reports");
     let odd: &[u8] = b"\x00\xff{\r\n\x80";
-    let records: [(Option<&[u8]>, Option<&[u8]>); 3] =
-        [(None, Some(odd)), (Some(b"\xfe\x00"), Some(b"")), (Some(b"key"), None)];
+    type Pair<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
+    let records: [Pair<'_>; 3] = [(None, Some(odd)), (Some(b"\xfe\x00"), Some(b"")), (Some(b"key"), None)];
     for (key, value) in records {
         installation.topics.produce_raw(&input, Some(0), &[("tenant", TENANT)], key, value).await;
     }
