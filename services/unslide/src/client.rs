@@ -202,19 +202,6 @@ impl Client {
         Ok(Some(bytes.to_vec()))
     }
 
-    /// POSTs JSON, once.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn post<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        body: &serde_json::Value,
-    ) -> Result<T, ClientError> {
-        let answer = self.answer(self.request(Method::POST, path).json(body)).await?;
-        self.read(answer).await
-    }
-
     /// Sends a file, once. `sha256` is that of the body.
     ///
     /// # Errors
