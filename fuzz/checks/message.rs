@@ -11,7 +11,8 @@ const LIMIT: usize = 1 << 20;
 pub fn check(data: &[u8]) {
     inline(data);
     if let Ok(request) = Resymbolicate::decode(data) {
-        let _ = (request.report(), request.needs.iter().map(|need| need.id()).collect::<Vec<_>>());
+        let _ =
+            (request.report(), request.needs.iter().map(unslide_proto::report::Need::id).collect::<Vec<_>>());
         if let Some(Body::InlineLz4(body)) = &request.body {
             inline(body);
         }

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn keys_lie_under_their_tenant_in_the_unified_layout() {
         let id: DebugId = "0f1e2d3c4b5a69788796a5b4c3d2e1f0".parse().unwrap();
-        let keys = symbols(&acme().scope(id));
+        let keys = symbols(acme().scope(id));
         assert_eq!(keys.prefix().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/");
         assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
         assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
@@ -214,7 +214,7 @@ mod tests {
             upload(Owner::System.own(Uuid::nil())).as_str(),
             format!("system/uploads/{}", Uuid::nil())
         );
-        assert_eq!(object(&acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
+        assert_eq!(object(acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
         let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
         assert!(segment(&acme(), day, Uuid::nil()).as_str().starts_with("t/acme/segments/2026-03-04/"));
     }

@@ -10,7 +10,8 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Headers as _, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a scan may get nothing at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -111,7 +112,8 @@ impl Scanner {
         let metadata =
             self.all.fetch_metadata(None, ASK).map_err(|e| StreamError::kafka("listing the topics", e))?;
         let topics = metadata.topics().iter().filter(|t| t.error().is_none()).map(|topic| {
-            let mut partitions: Vec<i32> = topic.partitions().iter().map(|p| p.id()).collect();
+            let mut partitions: Vec<i32> =
+                topic.partitions().iter().map(rdkafka::metadata::MetadataPartition::id).collect();
             partitions.sort_unstable();
             (topic.name().to_owned(), partitions)
         });

@@ -103,7 +103,7 @@ async fn store(
     id: Uuid,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<Received, Problem> {
-    let key = keys::upload(&file.owner.own(id));
+    let key = keys::upload(file.owner.own(id));
     let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
     let stored = api.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
     if file.announced.is_some_and(|announced| announced != stored.sha256) {
@@ -192,7 +192,7 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
 }
 
 async fn remove(api: &Api, owner: &Owner, id: Uuid) {
-    let key = keys::upload(&owner.own(id));
+    let key = keys::upload(owner.own(id));
     if let Err(error) = api.objects.delete(&key).await {
         tracing::warn!(object.key = %key, error = %error, "an object that nobody needs could not be removed");
     }

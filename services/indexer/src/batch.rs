@@ -92,8 +92,9 @@ fn item(content: Content, fetched: &Fetched, limits: &ReadLimits, now: OffsetDat
     let apart = || fetched.key.as_ref().map(ToString::to_string);
     let said = match content {
         _ if fetched.failed.is_some() => fetched.failed.clone().map_or(Said::Nothing, Said::Unreadable),
-        Content::Reports => enriched::read(record, limits, now)
-            .map_or_else(Said::Unreadable, |read| Said::Report(Box::new(Enriched { apart: apart(), ..read }))),
+        Content::Reports => enriched::read(record, limits, now).map_or_else(Said::Unreadable, |read| {
+            Said::Report(Box::new(Enriched { apart: apart(), ..read }))
+        }),
         Content::Ledger => match answers::read(record) {
             Ok(Some(answer)) => Said::Answer(answer),
             Ok(None) => Said::Nothing,

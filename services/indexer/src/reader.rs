@@ -125,7 +125,20 @@ impl Reader {
     ) -> Reader {
         let (names, leased) = (kafka.topics(), Mutex::default());
         let state = State::new();
-        Reader { topics, names, leased, content, owner, settings, kafka, store, objects, host, metrics, state }
+        Reader {
+            topics,
+            names,
+            leased,
+            content,
+            owner,
+            settings,
+            kafka,
+            store,
+            objects,
+            host,
+            metrics,
+            state,
+        }
     }
 
     /// How it does.
@@ -269,8 +282,10 @@ impl Reader {
             return Ok(());
         }
         let started = Instant::now();
-        let limits =
-            ReadLimits { max_bytes: self.kafka.max_output_bytes().max(MAX_BODY_BYTES), ..ReadLimits::default() };
+        let limits = ReadLimits {
+            max_bytes: self.kafka.max_output_bytes().max(MAX_BODY_BYTES),
+            ..ReadLimits::default()
+        };
         let effects = if behind { Effects::Deferred } else { Effects::Now };
         // Bodies that were kept apart are large: not more of them at once than a batch may have bytes.
         for records in apart::parts(records, self.settings.batch_bytes) {

@@ -23,8 +23,8 @@ mod run;
 mod sender;
 mod shares;
 mod signatures;
-mod symbol_events;
 mod stored_bodies;
+mod symbol_events;
 mod symbols;
 mod tenants;
 #[cfg(test)]

@@ -55,12 +55,7 @@ impl Again {
         Again { ledger: worker.ledger(lane), worker }
     }
 
-    fn answer(
-        &self,
-        record: &Record,
-        fetched: Option<&Fetched>,
-        bodies: &Bodies,
-    ) -> Result<Step, Unusable> {
+    fn answer(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Result<Step, Unusable> {
         let entry = Entry::of(record, &self.worker.topics);
         let wrong = |detail: String| Unusable { reason: "not_a_request", detail };
         let value = record.value.clone().ok_or_else(|| wrong("the record has no value".into()))?;

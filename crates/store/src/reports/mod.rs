@@ -1,8 +1,8 @@
 //! Enriched reports: stored once each, however often they come, with everything that is derived
 //! from them in the same transaction.
 
-mod duplicates;
 mod delete;
+mod duplicates;
 mod keys;
 mod rollups;
 mod rows;

@@ -5,8 +5,8 @@ use crate::jobs::{self, Kind, Lease, Work};
 use crate::reports::Outcome;
 use crate::{requests, wakes};
 use sqlx::Row;
-use std::time::Instant;
 use time::Duration;
+use tokio::time::Instant;
 use unslide_model::Quality;
 
 const REPORTS: i64 = 10_000;

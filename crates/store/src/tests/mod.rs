@@ -2,8 +2,8 @@
 
 mod answers;
 mod database;
-mod duplicates;
 mod dead_letters;
+mod duplicates;
 mod erasure;
 mod isolation;
 mod late_at_scale;

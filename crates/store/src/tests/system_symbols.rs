@@ -237,7 +237,12 @@ async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
             .bind(Uuid::nil())
             .execute(tx.parts().0)
             .await;
-    let code = inserted.unwrap_err().as_database_error().and_then(|e| e.code()).unwrap().into_owned();
+    let code = inserted
+        .unwrap_err()
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .unwrap()
+        .into_owned();
     assert_eq!(code, "42501");
     // An owner is a tenant that there is, or the system.
     let mut nobody = database.store.tenant(&tenant_id("nobody")).await.unwrap();

@@ -243,7 +243,7 @@ async fn a_lost_and_a_doubled_record_are_found_and_an_open_transaction_is_waited
     bench.begin(std::slice::from_ref(&again));
     match bench.audit_at(Window::default(), now()).await {
         Err(AuditError::Stream(StreamError::Unstable { topic, partition: 0, .. })) => {
-            assert_eq!(topic, output)
+            assert_eq!(topic, output);
         }
         other => panic!("{other:?}"),
     }

@@ -16,7 +16,7 @@ fn file(bytes: usize, seed: u8) -> Vec<u8> {
 }
 
 /// A body whose length nobody announces.
-fn chunked(bytes: Vec<u8>) -> reqwest::Body {
+fn chunked(bytes: &[u8]) -> reqwest::Body {
     let pieces: Vec<Result<Vec<u8>, std::io::Error>> = bytes.chunks(1_000).map(|c| Ok(c.to_vec())).collect();
     reqwest::Body::wrap_stream(futures::stream::iter(pieces))
 }
@@ -30,7 +30,7 @@ async fn an_upload_over_the_tenants_limit_is_refused_before_more_is_read() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Some((Ok::<_, std::io::Error>(file(1_000, 1)), ()))
     });
-    for body in [file(5_001, 1).into(), chunked(file(5_001, 2)), reqwest::Body::wrap_stream(endless)] {
+    for body in [file(5_001, 1).into(), chunked(&file(5_001, 2)), reqwest::Body::wrap_stream(endless)] {
         let detail = world.post("/v1/symbols", &key, body).await.expect_problem(413, "too-large");
         assert!(detail.contains("5000"), "{detail}");
     }
@@ -49,7 +49,7 @@ async fn symbols_over_the_tenants_limit_are_answered_with_what_is_used() {
     world.limit("acme", &Limits { symbol_bytes: 10_000, ..Limits::default() }).await;
     world.post("/v1/symbols", &key, file(6_000, 1)).await.expect(202);
     // Told at once where the length is announced, and else when the file is there.
-    for body in [reqwest::Body::from(file(4_001, 2)), chunked(file(4_001, 3))] {
+    for body in [reqwest::Body::from(file(4_001, 2)), chunked(&file(4_001, 3))] {
         let detail = world.post("/v1/symbols", &key, body).await.expect_problem(507, "symbol-quota");
         for number in ["6000", "10000", "symbol_bytes"] {
             assert!(detail.contains(number), "{detail}");
@@ -58,7 +58,7 @@ async fn symbols_over_the_tenants_limit_are_answered_with_what_is_used() {
     assert_eq!(world.objects("acme").await.len(), 1, "what was refused is not kept");
     world.post("/v1/symbols", &key, file(4_000, 4)).await.expect(202);
     // The same bytes again need no room.
-    let again = world.post("/v1/symbols", &key, chunked(file(4_000, 4))).await.expect(202);
+    let again = world.post("/v1/symbols", &key, chunked(&file(4_000, 4))).await.expect(202);
     assert_eq!(again["existing"], true);
     let page = world.host.process_metrics().page().unwrap();
     assert!(page.contains("unslide_api_refused_total{limit=\"symbol_bytes\"} 2"), "{page}");
@@ -70,7 +70,7 @@ async fn uploads_at_once_do_not_go_over_the_limit_together() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsWrite]).await;
     world.limit("acme", &Limits { symbol_bytes: 3_500, ..Limits::default() }).await;
-    let sends = (0..12).map(|n| world.post("/v1/symbols", &key, chunked(file(1_000, n))));
+    let sends = (0..12).map(|n| world.post("/v1/symbols", &key, chunked(&file(1_000, n))));
     let answers = futures::future::join_all(sends).await;
     let taken = answers.iter().filter(|answer| answer.status == 202).count();
     assert_eq!(taken, 3, "{answers:?}");
@@ -169,7 +169,7 @@ async fn a_service_that_is_full_says_when_to_come_again() {
         sender.send(Ok(b"[".to_vec())).await.unwrap();
         loop {
             let answer = world
-                .send(world.request(Method::POST, "/v1/reports", &key).body(chunked(vec![b' '; 9])))
+                .send(world.request(Method::POST, "/v1/reports", &key).body(chunked(&[b' '; 9])))
                 .await;
             if answer.status == 503 {
                 assert_eq!(answer.headers["retry-after"], "1");

@@ -31,7 +31,7 @@ async fn publish(world: &World, of: &str) -> Published {
     let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
     let object = ContentHash([3; 32]);
     let meta = AliasMeta { generation: 1, quality: built.quality, sha256, object };
-    let key = keys::symbols(&tenant(of).scope(built.debug_id)).alias(VERSION);
+    let key = keys::symbols(tenant(of).scope(built.debug_id)).alias(VERSION);
     let put = Put { metadata: meta.to_metadata(), ..Put::default() };
     world.bucket().await.put(&key, built.symcache.clone().into(), &put).await.unwrap();
     let mut tx = world.store.tenant(&tenant(of)).await.unwrap();

@@ -134,8 +134,8 @@ impl Compactor {
                 }
                 left -= 1;
                 let done = match kind {
-                    Kind::Move => self.move_day(&tenant, day).await,
-                    Kind::Rewrite => self.rewrite_day(&tenant, day).await,
+                    Kind::Move => Box::pin(self.move_day(&tenant, day)).await,
+                    Kind::Rewrite => Box::pin(self.rewrite_day(&tenant, day)).await,
                 };
                 match done {
                     Ok(true) => {}
@@ -189,7 +189,9 @@ impl Compactor {
         let put = Put { condition: Condition::Absent, ..Put::default() };
         // The last frame may be the largest there is.
         let limit = self.settings.segment_bytes + (2 << 30);
-        let stored = async { Ok(self.objects.put_stream(key, source, limit, &put).await?) };
+        // The object store's client makes large futures.
+        let stored = Box::pin(async { Ok(self.objects.put_stream(key, source, limit, &put).await?) });
+        let fill = Box::pin(fill);
         let both = tokio::time::timeout(PATIENCE, async { tokio::try_join!(fill, stored) });
         let (filled, stored) = both.await.map_err(|_| Trouble::Slow(key.clone()))??;
         self.reach(Step::Put)?;

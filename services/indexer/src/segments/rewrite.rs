@@ -88,7 +88,8 @@ impl Compactor {
                 let Some(first) = frames.first() else { continue };
                 let key = keys::segment(tenant, day, first.place.segment);
                 let length = range.end - range.start;
-                let bytes = fetch(&self.objects, &key, range.start, length).await?.unwrap_or_default();
+                let bytes = Box::pin(fetch(&self.objects, &key, range.start, length)).await?;
+                let bytes = bytes.unwrap_or_default();
                 let start = range.start;
                 let make = move |held: &Held| cut(&bytes, start, held);
                 for (held, entry) in sink.add(frames, make).await? {

@@ -24,7 +24,7 @@ impl Compactor {
             let last = due.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             for condemned in due {
                 match Key::of_tenant(&condemned.tenant, &condemned.key) {
-                    Ok(key) => self.objects.delete(&key).await?,
+                    Ok(key) => Box::pin(self.objects.delete(&key)).await?,
                     // Nothing of ours: what it names is not touched.
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }

@@ -100,9 +100,8 @@ async fn answer(
     query: ReplayQuery,
     trace: TraceContext,
 ) -> Result<axum::Json<ReplayedMany>, Problem> {
-    let limit = match query.limit.unwrap_or(MOST) {
-        limit @ 1..=MOST => limit,
-        _ => return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}"))),
+    let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
+        return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
     };
     short("tenant", query.tenant.as_deref())?;
     let named = query.reason.clone();
