@@ -109,7 +109,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT set_config('unslide.definer', 'on', true);
     WITH gone AS (DELETE FROM dead_frames RETURNING *),
     sums AS (
-        SELECT g.tenant, g.segment, count(*)::integer AS frames, sum(g.bytes)::bigint AS bytes,
+        -- Without bytes: a mark that a frame which was dead from the start has to go.
+        SELECT g.tenant, g.segment, count(*) FILTER (WHERE g.bytes > 0)::integer AS frames, sum(g.bytes)::bigint AS bytes,
                min(g.at) FILTER (WHERE g.erase) + make_interval(secs => erase_seconds) AS rewrite_by
         FROM gone g GROUP BY 1, 2),
     counted AS (
@@ -117,7 +118,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         SET dead_frames = s.dead_frames + n.frames, dead_bytes = s.dead_bytes + n.bytes,
             rewrite_by = least(s.rewrite_by, n.rewrite_by)
         FROM sums n WHERE s.tenant = n.tenant AND s.id = n.segment RETURNING 1)
-    SELECT (SELECT count(*) FROM gone) + 0 * (SELECT count(*) FROM counted)
+    SELECT (SELECT count(*) FROM gone WHERE bytes > 0) + 0 * (SELECT count(*) FROM counted)
 $$;
 
 -- Tenants and days with segments that are to be written anew: mostly dead, with a deleted report, or too many small ones.

@@ -103,3 +103,15 @@ fn dispatch(command: Command) -> Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// clap looks at a command's arguments only when that command is run.
+    #[test]
+    fn the_arguments_of_every_command_go_together() {
+        Cli::command().debug_assert();
+    }
+}

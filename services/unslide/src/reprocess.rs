@@ -23,7 +23,7 @@ pub struct Arguments {
     app: Option<String>,
     /// Version
     #[arg(long = "app-version", value_name = "VERSION")]
-    version: Option<String>,
+    app_version: Option<String>,
     /// Build
     #[arg(long)]
     build: Option<String>,
@@ -67,12 +67,12 @@ struct Reprocess {
 
 /// Asks for the reports, and says what came of it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let texts = [&arguments.app, &arguments.version, &arguments.build, &arguments.from, &arguments.to];
+    let texts = [&arguments.app, &arguments.app_version, &arguments.build, &arguments.from, &arguments.to];
     if !arguments.all && arguments.debug_id.is_none() && texts.iter().all(|text| text.is_none()) {
         return Err("say which reports, or --all".into());
     }
     let body = json!({
-        "app": arguments.app, "version": arguments.version, "build": arguments.build, "from": arguments.from,
+        "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": arguments.from,
         "to": arguments.to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run,
     });
     boot::block_on(async {

@@ -50,7 +50,7 @@ pub enum Command {
         /// Its slug
         tenant: TenantId,
     },
-    /// Stop serving a tenant: it can look but not send, and its reports on Kafka wait
+    /// Stop serving a tenant: it can look but not send; reports that still come on Kafka are dead letters, to be replayed
     Suspend(One),
     /// Serve a suspended tenant again
     Resume(One),

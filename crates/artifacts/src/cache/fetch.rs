@@ -334,7 +334,10 @@ fn parse(path: &Path) -> io::Result<Result<SymCache<memmap2::Mmap>, SymCacheErro
 
 fn store_error(error: StoreError) -> CacheError {
     match error {
-        StoreError::Transient { .. } => CacheError::Transient(error.to_string()),
+        // One that is too large is its own reports' trouble: it must not stop the others'.
+        StoreError::Transient { .. } | StoreError::TooLarge { .. } => {
+            CacheError::Transient(error.to_string())
+        }
         StoreError::File(error) => disk_error(&error),
         other => CacheError::Operator(other.to_string()),
     }

@@ -167,10 +167,11 @@ pub struct Stored {
     pub requested: Option<u32>,
 }
 
-/// A report that changes: its key, and the last arrival that was accepted.
+/// A report that changes: its key, and the first and the last arrival that were accepted.
 pub(crate) struct Change<'a> {
     key: KeyRow,
     arrival: &'a Arrival,
+    came: &'a Arrival,
     place: usize,
     previous: Option<rows::Previous>,
 }
@@ -181,7 +182,7 @@ impl<'a> Change<'a> {
     pub(crate) async fn first(tx: &mut TenantTx, arrival: &'a Arrival) -> Result<Change<'a>> {
         let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
         let key = keys::lock(tx, &wanted).await?[0];
-        Ok(Change { key, arrival, place: 0, previous: None })
+        Ok(Change { key, arrival, came: arrival, place: 0, previous: None })
     }
 }
 
@@ -223,7 +224,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     for (key, (_, places)) in keys.into_iter().zip(groups) {
         let expired = keep_from.is_some_and(|from| key.received_at < from);
         let mut latest = key.latest_revision;
-        let mut last: Option<usize> = None;
+        let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
         let first = places.iter().map(|place| arrivals[*place]).find(|arrival| arrival.revision == 1);
         if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
             firsts.insert(key.place(), origin);
@@ -240,6 +241,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
             };
             if newer && !key.deleted {
                 latest = arrivals[place].revision;
+                earliest.get_or_insert(place);
                 if let Some(earlier) = last.replace(place) {
                     stored[earlier].outcome = Outcome::Superseded;
                 }
@@ -249,7 +251,8 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
             if expired {
                 remembered.push((key, latest));
             } else {
-                changes.push(Change { key, arrival: arrivals[place], place, previous: None });
+                let came = arrivals[earliest.unwrap_or(place)];
+                changes.push(Change { key, arrival: arrivals[place], came, place, previous: None });
             }
         }
     }

@@ -159,12 +159,13 @@ struct Wanted {
     last: OffsetDateTime,
 }
 
-/// Notes the images that new reports came without symbols for.
+/// Notes the images that new reports came without symbols for, also where the batch brings the next
+/// revision with them: how the log is cut into batches must not show.
 async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     let mut wanted: BTreeMap<(String, String, Uuid), Wanted> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
-        let (facts, at) = (&change.arrival.facts, change.key.received_at);
-        for image in change.arrival.images.iter().filter(|image| !image.found) {
+        let (facts, at) = (&change.came.facts, change.key.received_at);
+        for image in change.came.images.iter().filter(|image| !image.found) {
             let entry = wanted
                 .entry((name(&facts.app), name(&facts.version), image.debug_id.uuid()))
                 .or_insert_with(|| Wanted {

@@ -261,3 +261,22 @@ async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
     assert_eq!(database.number("SELECT devices FROM app_days").await, 4);
     assert_eq!(database.number("SELECT reports FROM wanted_images WHERE NOT system").await, 200);
 }
+
+#[tokio::test]
+async fn how_the_log_is_cut_into_batches_does_not_show_in_the_counts() {
+    let revision = revised(&arrival(1), 2, image(1, false, Some(1)));
+    let log = [arrival(1), revision, arrival(2)];
+    let mut counts = Vec::new();
+    for batch in [1, 3] {
+        let database = Database::new().await;
+        for arrivals in log.chunks(batch) {
+            database.store(arrivals).await;
+        }
+        let wanted = database.number("SELECT sum(reports)::bigint FROM wanted_images").await;
+        let stored = database.number("SELECT sum(reports)::bigint FROM app_days").await;
+        let symbolicated = database.number("SELECT sum(frames_symbolicated)::bigint FROM app_days").await;
+        counts.push((wanted, stored, symbolicated));
+    }
+    assert_eq!(counts[0], counts[1], "one by one, and all at once");
+    assert_eq!((counts[0].0, counts[0].1), (2, 2));
+}

@@ -168,9 +168,8 @@ async fn a_service_that_is_full_says_when_to_come_again() {
     let asking = async {
         sender.send(Ok(b"[".to_vec())).await.unwrap();
         loop {
-            let answer = world
-                .send(world.request(Method::POST, "/v1/reports", &key).body(chunked(&[b' '; 9])))
-                .await;
+            let answer =
+                world.send(world.request(Method::POST, "/v1/reports", &key).body(chunked(&[b' '; 9]))).await;
             if answer.status == 503 {
                 assert_eq!(answer.headers["retry-after"], "1");
                 answer.expect_problem(503, "overloaded");
