@@ -99,7 +99,12 @@ async fn what_is_anothers_costs_what_nothing_costs() {
         };
         // Once to warm up: a new connection sets itself up.
         cost(never, &umbrella).await;
-        let (foreign, absent) = (cost(there, &umbrella).await, cost(never, &umbrella).await);
+        // The least of several: a rollback or a new connection of an earlier request may fall into one.
+        let (mut foreign, mut absent) = (usize::MAX, usize::MAX);
+        for _ in 0..5 {
+            foreign = foreign.min(cost(there, &umbrella).await);
+            absent = absent.min(cost(never, &umbrella).await);
+        }
         assert!(foreign > 1, "the proxy counts");
         assert_eq!(foreign, absent, "{path}");
     }
