@@ -64,7 +64,7 @@ def check_manifests(base):
         expect(trigger["type"] == "kafka", "scaling is by consumer lag")
         keys = {"bootstrapServers", "consumerGroup", "topic", "lagThreshold"}
         expect(keys <= set(trigger["metadata"]), f"the trigger lacks {sorted(keys - set(trigger['metadata']))}")
-        lanes = re.findall(r'pub const NAME: &str = "(\w+)"', text_of("services/symbolizer"))
+        lanes = re.findall(r'pub const [A-Z]+: &str = "(\w+)"', (TOP / "crates/proto/src/lanes.rs").read_text())
         groups = {f"unslide.{lane}" for lane in lanes}
         expect(trigger["metadata"]["consumerGroup"] in groups, f"the symbolizer's groups are {sorted(groups)}")
         expect(f'"{trigger["metadata"]["topic"]}"' in text_of("crates/proto"), "scales by a topic that is not there")
