@@ -3,4 +3,4 @@
 #[path = "../checks/enrich.rs"]
 mod check;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));
+libfuzzer_sys::fuzz_target!(init: unslide_fuzz::without_swift(), |data: &[u8]| check::check(data));

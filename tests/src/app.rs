@@ -5,7 +5,7 @@ use unslide_model::{DebugId, FileAddress, RelativeAddress};
 use unslide_symbolicate::object;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_testkit::fixtures;
-use unslide_testkit::reports::{ARM64, Error, Frame, Image, Report, Thread};
+use unslide_testkit::reports::{ARM64, Error, Frame, Image, Report, Style, Thread};
 
 /// One build of the fixtures' app.
 pub struct App {
@@ -20,6 +20,8 @@ pub struct App {
 
 /// Where the made-up processes load the app, above its preferred address by an odd number of pages.
 const SLIDE: u64 = 0x4e4_c000;
+/// Where the app's own code lies on a device.
+const IN_BUNDLE: &str = "/private/var/containers/Bundle/Application/Shop.app/Shop";
 
 impl App {
     /// The fixture `name`, such as `app` or `app-next`.
@@ -55,16 +57,30 @@ impl App {
     /// its id.
     #[must_use]
     pub fn report(&self, number: u32) -> Report {
-        self.report_at(number, "/private/var/containers/Bundle/Application/Shop.app/Shop")
+        self.report_at(number, IN_BUNDLE, self.debug_id)
+    }
+
+    /// The same with a second thread of so many frames that say nothing: the least that can be said of each
+    /// is many times as long.
+    #[must_use]
+    pub fn report_of_frames(&self, number: u32, frames: usize) -> Report {
+        let frames = std::iter::repeat_n(Frame::empty(), frames);
+        self.report(number).thread(Thread::new(1).frames(frames)).style(Style::Compact)
     }
 
     /// The same, where the code lay in a library of the operating system.
     #[must_use]
     pub fn system_report(&self, number: u32) -> Report {
-        self.report_at(number, "/usr/lib/libshop.dylib")
+        self.report_at(number, "/usr/lib/libshop.dylib", self.debug_id)
     }
 
-    fn report_at(&self, number: u32, path: &str) -> Report {
+    /// The same of another build, which has this debug id.
+    #[must_use]
+    pub fn report_of_build(&self, number: u32, debug_id: DebugId) -> Report {
+        self.report_at(number, IN_BUNDLE, debug_id)
+    }
+
+    fn report_at(&self, number: u32, path: &str, debug_id: DebugId) -> Report {
         let load = self.text.0 + SLIDE;
         let crash = load + self.crash.0;
         // A return address is the instruction after its call.
@@ -73,10 +89,7 @@ impl App {
             .id(&format!("00000000-0000-4000-8000-0000{number:08X}"))
             .error(Error::Mach)
             .image(
-                Image::new(path, &self.debug_id.to_string(), load)
-                    .vmaddr(self.text.0)
-                    .size(0x10_0000)
-                    .cpu(ARM64),
+                Image::new(path, &debug_id.to_string(), load).vmaddr(self.text.0).size(0x10_0000).cpu(ARM64),
             )
             .thread(
                 Thread::new(0)

@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{LazyLock, mpsc};
@@ -83,6 +84,21 @@ fn spawn(command: Command) -> Child {
     let (answer, child) = mpsc::channel();
     SPAWNER.send((command, answer)).expect("the spawner runs");
     child.recv().expect("the spawner answers").expect("starts")
+}
+
+/// True where `address` is the process's end of a TCP connection.
+#[must_use]
+pub fn connects_from(process: u32, address: SocketAddr) -> bool {
+    let SocketAddr::V4(address) = address else { return false };
+    let own = format!("{:08X}:{:04X}", u32::from_le_bytes(address.ip().octets()), address.port());
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let sockets = std::fs::read_to_string(folder.join("net/tcp")).unwrap_or_default();
+    // Behind a line's number is its local address; its inode is the tenth field.
+    let line = sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&own));
+    let Some(inode) = line.and_then(|line| line.split_whitespace().nth(9)) else { return false };
+    let socket = PathBuf::from(format!("socket:[{inode}]"));
+    let mut files = std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+    files.any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target == socket))
 }
 
 /// A running process of the binary; killed when dropped, so that a failed test leaves none behind.
@@ -168,11 +184,42 @@ impl Process {
         self.child.try_wait().expect("can be asked")
     }
 
+    /// True where `address` is this process's end of a TCP connection.
+    #[must_use]
+    pub fn connects_from(&self, address: SocketAddr) -> bool {
+        connects_from(self.child.id(), address)
+    }
+
+    /// The ids of its threads of this name, which the kernel cuts to fifteen bytes.
+    #[must_use]
+    pub fn threads(&self, name: &str) -> Vec<i32> {
+        let mut found = Vec::new();
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let called = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let id = task.file_name().to_str().and_then(|id| id.parse::<i32>().ok());
+            if called.trim_end() == name {
+                found.extend(id);
+            }
+        }
+        found
+    }
+
     /// The most bytes of memory that were resident at once.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// The bytes of memory that are resident.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
         line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 

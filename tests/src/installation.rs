@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::topics::Topics;
 use sqlx::{Connection, Executor, PgConnection};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -116,6 +116,7 @@ impl Installation {
                 ("UNSLIDE_KAFKA__PARTITIONS__RESYMBOLICATE", "2".into()),
                 ("UNSLIDE_KAFKA__PARTITIONS__ACCOUNT", "1".into()),
                 ("UNSLIDE_POSTGRES__URL", url),
+                ("UNSLIDE_POSTGRES__ANY_LOGIN", "true".into()),
                 ("UNSLIDE_OBJECTS__ENDPOINT", place.objects.clone()),
                 ("UNSLIDE_OBJECTS__BUCKET", BUCKET.into()),
                 ("UNSLIDE_OBJECTS__ACCESS_KEY", place.object_keys.0.clone()),
@@ -273,6 +274,12 @@ impl Installation {
         self.place.database(&self.database)
     }
 
+    /// The servers that it lives on.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.log"))
     }
@@ -339,6 +346,13 @@ impl Installation {
     /// Where none has that name.
     pub fn process(&mut self, name: &str) -> &mut Process {
         self.processes.get_mut(name).unwrap_or_else(|| panic!("no process {name}"))
+    }
+
+    /// The process whose end of a TCP connection has this address, and its name.
+    #[must_use]
+    pub fn connected_from(&self, address: SocketAddr) -> Option<(&str, &Process)> {
+        let found = self.processes.iter().find(|(_, process)| process.connects_from(address));
+        found.map(|(name, process)| (name.as_str(), process))
     }
 
     /// Takes a process out, to kill or to end it.

@@ -4,6 +4,9 @@
 pub mod app;
 pub mod binary;
 pub mod client;
+pub mod clock;
+pub mod deadly;
+pub mod debugger;
 pub mod dice;
 pub mod installation;
 pub mod plan;

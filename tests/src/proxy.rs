@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 
 /// What becomes of connections. The last four are for HTTP alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Weather {
     Errors,
     /// One of three answers ends in the middle.
     Truncated,
-    /// A byte of one of three bodies is another one.
+    /// A byte of one of three pieces of bodies is another one, and not the same one twice.
     Corrupt,
 }
 
@@ -32,6 +32,19 @@ struct State {
     /// Counts up with every cut.
     cuts: watch::Sender<u64>,
     pieces: AtomicU64,
+    traps: std::sync::Mutex<Vec<Trap>>,
+}
+
+/// What a request must name to be caught, and who wants to know.
+type Trap = (String, mpsc::UnboundedSender<SocketAddr>);
+
+impl State {
+    /// Who wants to know of a request with this piece.
+    fn caught(&self, piece: &[u8]) -> Option<mpsc::UnboundedSender<SocketAddr>> {
+        let traps = self.traps.lock().expect("not poisoned");
+        let names = |text: &str| piece.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        traps.iter().find(|(text, _)| names(text)).map(|(_, caught)| caught.clone())
+    }
 }
 
 /// A running proxy. Dropped with its runtime.
@@ -60,6 +73,7 @@ impl Proxy {
             weather: watch::Sender::new(Weather::Refused),
             cuts: watch::Sender::new(0),
             pieces: AtomicU64::new(0),
+            traps: std::sync::Mutex::default(),
         });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
@@ -94,6 +108,18 @@ impl Proxy {
         if weather == Weather::Refused {
             self.cut();
         }
+    }
+
+    /// From now on a request over HTTP that names `text` is never passed on and never answered. Each is
+    /// told of with its client's address.
+    ///
+    /// # Panics
+    /// Where a thread panicked while it held the traps.
+    #[must_use]
+    pub fn trap(&self, text: &str) -> mpsc::UnboundedReceiver<SocketAddr> {
+        let (caught, receiver) = mpsc::unbounded_channel();
+        self.state.traps.lock().expect("not poisoned").push((text.to_owned(), caught));
+        receiver
     }
 
     /// Ends every connection at once, with a reset.
@@ -140,6 +166,12 @@ async fn requests(
         if length == 0 {
             return to.shutdown().await.map_err(drop);
         }
+        if let Some(caught) = state.caught(&piece[..length]) {
+            // Whoever does not listen any more still gets no request through.
+            let _ = caught.send(from.peer_addr().map_err(drop)?);
+            while matches!(from.read(&mut piece).await, Ok(1..)) {}
+            return Err(());
+        }
         if *state.weather.borrow() == Weather::Errors {
             let head =
                 "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/xml\r\nconnection: close";
@@ -173,15 +205,17 @@ async fn answers(mut from: OwnedReadHalf, to: Arc<Mutex<OwnedWriteHalf>>, state:
             Weather::Fair | Weather::Refused | Weather::Errors => {}
             Weather::Slow(time) => tokio::time::sleep(time).await,
             Weather::Truncated | Weather::Corrupt => {
-                let third = state.pieces.fetch_add(1, Ordering::Relaxed).is_multiple_of(3);
-                if third && body < length {
+                let count = state.pieces.fetch_add(1, Ordering::Relaxed);
+                if count.is_multiple_of(3) && body < length {
                     let middle = body + (length - body) / 2;
                     if weather == Weather::Truncated {
                         let mut to = to.lock().await;
                         to.write_all(&piece[..middle]).await.map_err(drop)?;
                         return Err(());
                     }
-                    piece[middle] ^= 0x20;
+                    // A prime apart, so that what is read again is not damaged alike.
+                    let at = usize::try_from(count.wrapping_mul(7919)).unwrap_or_default();
+                    piece[body + at % (length - body)] ^= 0x20;
                 }
             }
         }
@@ -265,5 +299,22 @@ mod tests {
         assert_eq!(ask(&mut connect().await.unwrap()).await, "");
         proxy.set(Weather::Fair);
         assert_eq!(body(&ask(&mut connect().await.unwrap()).await), "abcdef");
+    }
+
+    #[tokio::test]
+    async fn a_trapped_request_is_told_of_and_never_answered() {
+        let proxy = world().await;
+        let mut caught = proxy.trap("/forbidden");
+        let mut other = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(body(&ask(&mut other).await), "abcdef");
+        let mut trapped = TcpStream::connect(proxy.address()).await.unwrap();
+        trapped.write_all(b"GET /forbidden/fruit\r\n").await.unwrap();
+        assert_eq!(caught.recv().await, Some(trapped.local_addr().unwrap()));
+        trapped.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        // The connection ends, orderly or not, without a byte.
+        let _ = trapped.read_to_end(&mut answer).await;
+        assert!(answer.is_empty(), "{answer:?}");
+        assert_eq!(body(&ask(&mut other).await), "abcdef");
     }
 }

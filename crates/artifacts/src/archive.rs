@@ -33,7 +33,7 @@ pub struct Limits {
     pub ratio: u64,
     /// Bytes that may be unpacked whatever the ratio.
     pub free_bytes: u64,
-    /// Bytes of an entry's path.
+    /// Bytes of an entry's path, those of the archives around it included.
     pub path_bytes: usize,
     /// Mach-O files that are kept.
     pub members: usize,

@@ -7,6 +7,7 @@ mod figures;
 mod full_disk;
 mod limits;
 mod missing;
+mod room;
 mod segments;
 mod state;
 
@@ -17,6 +18,7 @@ pub use limits::{CacheLimits, CacheSettings};
 use memmap2::Mmap;
 use missing::Negative;
 use parking_lot::Mutex;
+use room::Room;
 use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub enum CacheError {
     /// For now; another try may succeed.
     #[error("{0}")]
     Transient(String),
+    /// This machine does not take it for now, and object storage is not at fault: it is too large, or
+    /// other downloads take the room.
+    #[error("{0}")]
+    NoRoom(String),
     /// An operator has to act: access to the bucket, or the disk.
     #[error("{0}")]
     Operator(String),
@@ -50,7 +56,7 @@ impl CacheError {
     /// True where another try may succeed without anybody's doing.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, CacheError::Transient(_))
+        matches!(self, CacheError::Transient(_) | CacheError::NoRoom(_))
     }
 }
 
@@ -144,8 +150,8 @@ struct Inner {
     disk: Disk,
     /// Downloads that may begin.
     downloads: Semaphore,
-    /// KiB that downloads may still take on disk.
-    room: Arc<Semaphore>,
+    /// What downloads may take on disk.
+    room: Room,
     runtime: Handle,
     state: Mutex<State>,
 }
@@ -193,7 +199,7 @@ impl SymcacheCache {
             disk.remove(&gone);
         }
         let downloads = Semaphore::new(settings.limits.downloads.max(1));
-        let room = Arc::new(Semaphore::new(fetch::kib(settings.limits.download_bytes) as usize));
+        let room = Room::new(settings.limits.download_bytes);
         let runtime = Handle::current();
         let state = Mutex::new(state);
         let inner = Inner { settings, store, clock, disk, downloads, room, runtime, state };
@@ -259,10 +265,10 @@ impl SymcacheCache {
     pub fn stats(&self) -> CacheStats {
         let inner = &self.inner;
         let limits = &inner.settings.limits;
-        let free = (inner.downloads.available_permits() as u64, inner.room.available_permits() as u64);
+        let free = inner.downloads.available_permits() as u64;
         CacheStats {
-            downloads: (limits.downloads.max(1) as u64).saturating_sub(free.0),
-            download_bytes: u64::from(fetch::kib(limits.download_bytes)).saturating_sub(free.1) << 10,
+            downloads: (limits.downloads.max(1) as u64).saturating_sub(free),
+            download_bytes: inner.room.taken(),
             ..inner.state.lock().stats()
         }
     }

@@ -32,6 +32,13 @@ pub enum StoreError {
         /// What was seen.
         detail: String,
     },
+    /// A multipart upload, or a part of it as the caller has it, is not there (any more): all of it has
+    /// to be begun again.
+    #[error("the unfinished upload of {key} is not there")]
+    Unfinished {
+        /// The object that it was to become.
+        key: String,
+    },
     /// More bytes than the caller allows.
     #[error("{key} has more than {limit} bytes")]
     TooLarge {
@@ -59,10 +66,33 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// True where the same call may succeed later without anybody's doing.
+    /// True where what the caller wants may succeed later without anybody's doing.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, StoreError::Transient { .. })
+        matches!(self, StoreError::Transient { .. } | StoreError::Unfinished { .. })
+    }
+
+    /// What was tried and what came of it, without the object's key: for those who may not learn whose
+    /// objects there are.
+    #[must_use]
+    pub fn without_key(&self) -> String {
+        match self {
+            StoreError::Precondition { .. } => {
+                "an object is not what the condition of a write asked for".into()
+            }
+            StoreError::Refused { operation, detail, .. } => {
+                format!("object storage refused to {operation} an object: {detail}")
+            }
+            StoreError::Transient { operation, detail, .. } => {
+                format!("object storage could not {operation} an object for now: {detail}")
+            }
+            StoreError::Unfinished { .. } => "an unfinished upload is not there".into(),
+            StoreError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),
+            StoreError::Range { start, end, .. } => {
+                format!("the range {start}..{end} lies outside an object")
+            }
+            StoreError::Source(_) | StoreError::File(_) => self.to_string(),
+        }
     }
 
     /// True where an operator has to act: keys, bucket, region, policy.

@@ -130,6 +130,13 @@ pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> Key {
     Key(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
 
+/// The segment whose key a message names; `None` where it names none of this tenant's.
+#[must_use]
+pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
+    let below = text.strip_prefix(&tenant_prefix(tenant).0)?.strip_prefix("segments/")?;
+    below.split_once('/')?.1.parse().ok()
+}
+
 /// An enriched report that is too large for its topic, by the SHA-256 of its bytes: written again it
 /// is the same object.
 #[must_use]
@@ -216,7 +223,13 @@ mod tests {
         );
         assert_eq!(object(acme().scope(hash)).as_str(), format!("t/acme/objects/{hash}"));
         let day = Date::from_calendar_date(2026, time::Month::March, 4).unwrap();
-        assert!(segment(&acme(), day, Uuid::nil()).as_str().starts_with("t/acme/segments/2026-03-04/"));
+        let stored = segment(&acme(), day, Uuid::from_u128(7));
+        assert!(stored.as_str().starts_with("t/acme/segments/2026-03-04/"));
+        assert_eq!(segment_named(&acme(), stored.as_str()), Some(Uuid::from_u128(7)));
+        for odd in [&stored.as_str()[2..], "t/acme/segments/x", "t/acme/segments/a/b", "t/other/segments/a/b"]
+        {
+            assert_eq!(segment_named(&acme(), odd), None, "{odd}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod error;
 pub mod keys;
 mod mapped;
 mod object_store;
+mod readings;
 pub mod segment;
 mod settings;
 
@@ -23,7 +24,8 @@ pub use cache::{
 pub use error::StoreError;
 pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{
-    Condition, Download, ETag, Entry, Fetched, Head, MULTIPART_FROM, Object, ObjectStore, PART_BYTES, Page,
-    Put, StoreStats, Stored,
+    Condition, Download, ETag, Entry, Fetched, Head, MOST_PARTS, MULTIPART_FROM, Object, ObjectStore,
+    PART_BYTES, Page, Put, StoreStats, Stored, hashed_part,
 };
+pub use readings::{READINGS, Wrong, read_again};
 pub use settings::Settings;

@@ -1,4 +1,4 @@
-//! Files mapped into memory, the one place with `unsafe`.
+//! Files mapped into memory, the one place of this crate with `unsafe`.
 
 use memmap2::Mmap;
 use std::fs::File;

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use unslide_model::ContentHash;
+pub use upload::MOST_PARTS;
 
 /// Bytes of one part of a multipart upload, and so what one streaming put holds in memory (twice
 /// at most). A larger limit makes larger parts, since S3 takes 10,000 of them.
@@ -226,6 +227,59 @@ impl ObjectStore {
         on_backend!(self, put_file(key, path, put))
     }
 
+    /// Begins a multipart upload, which stays until it is completed or aborted by the id that this
+    /// gives, by whomever.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn begin_parts(&self, key: &Key) -> Result<String, StoreError> {
+        on_backend!(self, begin_parts(key, &Put::default()))
+    }
+
+    /// Stores a part of a multipart upload, in the place of an earlier one of its number (1 to
+    /// [`MOST_PARTS`]); gives the part's tag.
+    ///
+    /// # Errors
+    /// [`StoreError::Unfinished`] where there is no such upload; refused or transient.
+    pub async fn put_part(
+        &self,
+        key: &Key,
+        id: &str,
+        number: usize,
+        part: Bytes,
+    ) -> Result<String, StoreError> {
+        on_backend!(self, put_part(key, id, number, part))
+    }
+
+    /// Makes an object of `size` bytes of a multipart upload's parts, whose tags are given from the
+    /// first on. May be done again: the object that is there of an earlier time counts.
+    ///
+    /// # Errors
+    /// [`StoreError::Unfinished`] where there is neither; refused or transient.
+    pub async fn complete_parts(
+        &self,
+        key: &Key,
+        id: &str,
+        tags: &[String],
+        size: u64,
+    ) -> Result<(), StoreError> {
+        let done = on_backend!(self, complete_parts(key, id, tags, &Put::default()));
+        let Err(error) = done else { return Ok(()) };
+        // Its answer may have been lost, and stores say in many ways that there is no such upload.
+        match self.head(key).await {
+            Ok(Some(head)) if head.size == size => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// Takes away the parts of a multipart upload; one that is not there is gone already.
+    ///
+    /// # Errors
+    /// Refused or transient.
+    pub async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+        on_backend!(self, abort_parts(key, id))
+    }
+
     /// Size, state and metadata; `None` where no object has the key.
     ///
     /// # Errors
@@ -309,25 +363,6 @@ impl ObjectStore {
         on_backend!(self, delete(key))
     }
 
-    /// Removes every object whose key begins with `prefix`; says how many.
-    ///
-    /// # Errors
-    /// Refused or transient; some objects may be gone then, and the same call goes on.
-    pub async fn delete_prefix(&self, prefix: &Prefix) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        loop {
-            // Always the first page: what it names is gone when the next is asked for.
-            let page = self.list(prefix, None, 1000).await?;
-            for entry in &page.entries {
-                self.delete(&entry.key).await?;
-                deleted += 1;
-            }
-            if page.next.is_none() {
-                return Ok(deleted);
-            }
-        }
-    }
-
     async fn open_range(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<Download>, StoreError> {
         let turn = self.gate.turn().await;
         let answer: Result<Option<Opened>, StoreError> = match &*self.backend {
@@ -342,6 +377,19 @@ impl ObjectStore {
 
 /// Bytes that are hashed or written without giving the runtime a chance to do something else.
 const STEP: usize = 64 << 10;
+
+/// One part of a stream, up to `size` bytes and fewer only at its end, with its SHA-256.
+///
+/// # Errors
+/// [`StoreError::Source`] where the stream fails.
+pub async fn hashed_part(
+    mut source: impl AsyncRead + Unpin,
+    size: usize,
+) -> Result<(Bytes, ContentHash), StoreError> {
+    let mut hash = Sha256::new();
+    let part = read_part(&mut source, size, &mut hash).await?;
+    Ok((part, ContentHash(hash.finalize().into())))
+}
 
 /// Fills a buffer with up to `size` bytes, fewer only at the end of the stream.
 async fn read_part(

@@ -6,9 +6,12 @@ use crate::random::random_text;
 use crate::servers::free_port;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
+use s3s::access::S3Access;
 use s3s::auth::SimpleAuth;
+use s3s::dto::{AbortMultipartUploadInput, CompleteMultipartUploadInput, UploadPartInput};
 use s3s::service::{S3Service, S3ServiceBuilder};
-use std::path::Path;
+use s3s::{S3Request, S3Result, s3_error};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
@@ -61,6 +64,7 @@ impl S3Endpoint {
             .at("serve", &root)?;
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(access_key, secret_key));
+        service.set_access(Uploads { root });
         let address = free_port(None, &data.join("s3-port"))?;
         let listener = TcpListener::bind(address)
             .await
@@ -86,6 +90,45 @@ impl S3Endpoint {
     pub async fn stop(self) {
         let _ = self.stop.send(());
         let _ = self.running.await;
+    }
+}
+
+/// Multipart uploads as S3 answers for them: one that is not there is no matter of access, which is
+/// what the file system makes of it.
+struct Uploads {
+    root: PathBuf,
+}
+
+impl Uploads {
+    /// `s3s-fs` notes each upload in a file of its own, until it is completed or aborted.
+    fn check(&self, id: &str) -> S3Result<()> {
+        // An id is a part of a file's name here.
+        let plain = id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        if plain && self.root.join(format!(".upload-{id}.json")).exists() {
+            return Ok(());
+        }
+        Err(s3_error!(NoSuchUpload))
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Uploads {
+    async fn upload_part(&self, request: &mut S3Request<UploadPartInput>) -> S3Result<()> {
+        self.check(&request.input.upload_id)
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        request: &mut S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<()> {
+        self.check(&request.input.upload_id)
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        request: &mut S3Request<AbortMultipartUploadInput>,
+    ) -> S3Result<()> {
+        self.check(&request.input.upload_id)
     }
 }
 

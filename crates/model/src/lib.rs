@@ -4,6 +4,7 @@
 mod address;
 mod clock;
 mod cpu;
+mod figures;
 mod id;
 mod owner;
 mod quality;
@@ -13,6 +14,7 @@ mod secret;
 pub use address::{FileAddress, LoadAddress, RelativeAddress, Slide};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use cpu::{CpuFamily, CpuType};
+pub use figures::Figures;
 pub use id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
 pub use owner::{Owned, Owner};
 pub use quality::Quality;

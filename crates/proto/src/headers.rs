@@ -41,16 +41,22 @@ pub const SUPERSEDES: &str = "supersedes";
 pub const ORIGIN_TIME: &str = "origin-time";
 /// Which of the stored reports with this id is meant; absent for the first.
 pub const VARIANT: &str = "report-variant";
+/// Of a request and of its dead letter: when it was sent, microseconds since the Unix epoch.
+pub const REQUESTED_AT: &str = "requested-at";
 /// Of an input record that an operator sent again: the dead letter that it is a copy of, as
 /// `topic/partition/offset`.
 pub const REPLAY_OF: &str = "replay-of";
 /// Where the value was too large for the topic: the key of the object that holds it. The value is
 /// then a short JSON object that says the same.
 pub const BODY_KEY: &str = "body-key";
-/// Bytes of the object named by [`BODY_KEY`].
+/// Bytes of what was too large: the object named by [`BODY_KEY`], or of a dead letter the value that
+/// it came without.
 pub const BODY_BYTES: &str = "body-bytes";
-/// SHA-256 of the object named by [`BODY_KEY`], lower-case hexadecimal.
+/// SHA-256 of the same bytes, lower-case hexadecimal.
 pub const BODY_SHA256: &str = "body-sha256";
+/// Of a dead letter that came without its value: where in the value of the source record that
+/// begins, in bytes from 0.
+pub const BODY_OFFSET: &str = "body-offset";
 /// Ed25519 signature of a gateway, base64.
 pub const SIGNATURE: &str = "signature";
 /// The name of the public key that [`SIGNATURE`] is checked with.

@@ -105,13 +105,6 @@ impl TopicNames {
         tenant_pattern(&self.input)
     }
 
-    /// A POSIX extended regular expression that the output topics of all tenants match and no other
-    /// topic does.
-    #[must_use]
-    pub fn tenant_output_pattern(&self) -> String {
-        tenant_pattern(&self.output)
-    }
-
     /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
     pub fn all(&self) -> [&str; 11] {
@@ -201,6 +194,5 @@ mod tests {
     fn a_prefix_is_taken_literally_in_the_pattern() {
         let names = TopicNames::with_prefix("a.b-c_");
         assert_eq!(names.tenant_input_pattern(), r"^a\.b-c_crash\.reports\.[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$");
-        assert!(names.tenant_output_pattern().starts_with(r"^a\.b-c_crash\.symbolicated\."));
     }
 }

@@ -3,7 +3,11 @@
 
 use crate::scan::{Scanner, Stop};
 use crate::value::uuid;
-use crate::{Number, Text};
+use crate::{Number, ReadError, Text};
+
+/// The most elements of an array that are looked at: each takes many times the two bytes that it may
+/// have.
+const MOST_ITEMS: usize = 1 << 19;
 
 /// A value in bytes that have passed the scanner.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +69,14 @@ impl<'a> Value<'a> {
         });
     }
 
-    /// The elements of an array; nothing for another value.
+    /// The elements of an array, half a million at most; nothing for another value.
     pub(crate) fn items(self) -> Vec<Value<'a>> {
         let mut items = Vec::new();
         if self.first() == Some(b'[') {
             let _: Result<_, Stop> = self.scanner().elements(|s, _| {
+                if items.len() == MOST_ITEMS {
+                    return Err(ReadError::TooMany { limit: MOST_ITEMS }.into());
+                }
                 items.push(Value::at(self.input, s.pos()));
                 s.skip()
             });

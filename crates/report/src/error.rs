@@ -7,12 +7,15 @@ pub struct ReadLimits {
     pub max_bytes: usize,
     /// The most containers that may lie in each other. Values over 1024 count as 1024.
     pub max_depth: usize,
+    /// The most threads, frames and images together. Each takes some hundred bytes of memory, and may
+    /// take two of the record.
+    pub max_items: usize,
 }
 
 impl Default for ReadLimits {
-    /// 20 MiB and 256 levels.
+    /// 20 MiB, 256 levels and half a million threads, frames and images.
     fn default() -> ReadLimits {
-        ReadLimits { max_bytes: 20 << 20, max_depth: 256 }
+        ReadLimits { max_bytes: 20 << 20, max_depth: 256, max_items: 1 << 19 }
     }
 }
 
@@ -58,6 +61,14 @@ pub enum ReadError {
         /// How many it may hold.
         limit: usize,
     },
+    /// The report has more threads, frames and images than [`ReadLimits::max_items`].
+    #[error("at byte {offset}: the report has more than {limit} threads, frames and images")]
+    TooManyItems {
+        /// The offset of the one that is one too many.
+        offset: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// Valid JSON, but no object.
     #[error("at byte {offset}: a report is an object, this is {found}")]
     NotAReport {
@@ -78,7 +89,7 @@ impl ReadError {
             ReadError::TooDeep { .. } => "too_deep",
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
-            ReadError::TooMany { .. } => "too_many",
+            ReadError::TooMany { .. } | ReadError::TooManyItems { .. } => "too_many",
             ReadError::NotAReport { .. } => "not_a_report",
         }
     }

@@ -39,6 +39,7 @@ pub(crate) fn thread<'a>(
         Some(_) => ("crash.threads[]", "crash.threads[].backtrace", Origin::Thread),
         None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", Origin::CrashedThread),
     };
+    s.item()?;
     let mut facts = ThreadFacts { position: position.unwrap_or(0), ..ThreadFacts::default() };
     let mut contents = None;
     let mut own = Slots::new(place);
@@ -123,7 +124,7 @@ pub(crate) fn deallocated<'a>(s: &mut Scanner<'a>, slot: Slot, part: usize) -> R
     const PLACE: &str = "process.last_dealloced_nsexception";
     let mut contents = None;
     let mut own = Slots::new("process");
-    s.object(slot, |s, member| {
+    s.object_or_empty(slot, |s, member| {
         if &*member.key != b"last_dealloced_nsexception" {
             return s.skip();
         }
@@ -178,6 +179,7 @@ fn frame_list<'a>(
     let start = s.pos();
     let mut frames = Vec::new();
     let invalid = s.objects(slot, |s, index| {
+        s.item()?;
         frames.push(frame(s, index, place)?);
         Ok(())
     })?;

@@ -280,6 +280,7 @@ fn error_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Res
 fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'a>>, u64), Stop> {
     let mut images = Vec::new();
     let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
+        s.item()?;
         images.push(image(s)?);
         Ok(())
     })?;

@@ -53,6 +53,8 @@ pub(crate) struct Scanner<'a> {
     pos: usize,
     depth: usize,
     max_depth: usize,
+    max_items: usize,
+    items: usize,
     /// The part being read, for warnings.
     pub(crate) part: usize,
     pub(crate) warnings: Vec<Warning>,
@@ -67,13 +69,32 @@ impl<'a> Scanner<'a> {
         if input.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
         }
-        Ok(Scanner::at(input, 0, limits.max_depth))
+        Ok(Scanner { max_items: limits.max_items, ..Scanner::at(input, 0, limits.max_depth) })
     }
 
     /// A scanner in the middle of `input`.
     pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> Scanner<'a> {
         let max_depth = max_depth.min(MOST_LEVELS);
-        Scanner { input, pos, depth: 0, max_depth, part: 0, warnings: Vec::new() }
+        Scanner {
+            input,
+            pos,
+            depth: 0,
+            max_depth,
+            max_items: usize::MAX,
+            items: 0,
+            part: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Counts a thread, frame or image, of which something is kept.
+    #[inline(always)]
+    pub(crate) fn item(&mut self) -> Result<(), Stop> {
+        self.items += 1;
+        if self.items > self.max_items {
+            return Err(ReadError::TooManyItems { offset: self.pos, limit: self.max_items }.into());
+        }
+        Ok(())
     }
 
     pub(crate) fn pos(&self) -> usize {

@@ -156,7 +156,8 @@ impl Report<'_> {
                 top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
                 continue;
             }
-            top.extend(ours.calls.into_iter().map(|call| TopFrame {
+            let left = TOP_FRAMES.saturating_sub(top.len());
+            top.extend(ours.calls.into_iter().take(left).map(|call| TopFrame {
                 image: image.clone(),
                 debug_id,
                 function: Some(call.function),

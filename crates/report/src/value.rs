@@ -137,6 +137,29 @@ impl<'a> Scanner<'a> {
         self.members(each).map(Some)
     }
 
+    /// As [`Scanner::object`], of an object that re-encoded reports have as `[]` where it is empty.
+    pub(crate) fn object_or_empty(
+        &mut self,
+        slot: Slot,
+        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        if self.byte() != Some(b'[') {
+            return self.object(slot, each).map(drop);
+        }
+        if slot.duplicate {
+            self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
+        }
+        let (offset, mut empty) = (self.pos(), true);
+        self.elements(|s, _| {
+            empty = false;
+            s.skip()
+        })?;
+        if !empty {
+            self.wrong(slot, offset);
+        }
+        Ok(())
+    }
+
     /// Passes an object with `read`, which begins at its brace; `None` where the value is none.
     pub(crate) fn object_with<T>(
         &mut self,

@@ -4,7 +4,7 @@ use crate::Shutdown;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -21,6 +21,8 @@ type LastAnswer = Arc<tokio::sync::Mutex<Option<(Instant, Readiness)>>>;
 #[derive(Clone)]
 pub struct Health {
     probes: Arc<Mutex<BTreeMap<String, Probe>>>,
+    /// Services that have to register probes: their prefixes.
+    services: Arc<Mutex<BTreeSet<String>>>,
     last: LastAnswer,
     shutdown: Shutdown,
     prefix: String,
@@ -53,12 +55,15 @@ impl Health {
     /// No probes yet: ready until the shutdown begins.
     #[must_use]
     pub fn new(shutdown: Shutdown) -> Health {
-        Health { probes: Arc::default(), last: LastAnswer::default(), shutdown, prefix: String::new() }
+        let (probes, services, last) = (Arc::default(), Arc::default(), LastAnswer::default());
+        Health { probes, services, last, shutdown, prefix: String::new() }
     }
 
-    /// The same probes, with new ones named `prefix.…`.
+    /// The same probes, with new ones named `prefix.…`. Until there is one of them nothing is ready: who
+    /// has said nothing of what it needs is still starting.
     #[must_use]
     pub fn scoped(&self, prefix: &str) -> Health {
+        self.services.lock().insert(prefix.to_owned());
         Health { prefix: format!("{prefix}."), ..self.clone() }
     }
 
@@ -75,7 +80,17 @@ impl Health {
 
     /// Forgets all probes, and with them the clients that they hold: after the services have ended.
     pub fn clear(&self) {
+        self.services.lock().clear();
         self.probes.lock().clear();
+    }
+
+    /// Services that have no probe yet.
+    fn starting(&self) -> Vec<String> {
+        let (services, probes) = (self.services.lock(), self.probes.lock());
+        let has_one = |service: &String| {
+            probes.keys().any(|name| name.strip_prefix(service).is_some_and(|rest| rest.starts_with('.')))
+        };
+        services.iter().filter(|service| !has_one(service)).cloned().collect()
     }
 
     /// Asks all probes at the same time; an answer of the last half second is given again.
@@ -95,11 +110,16 @@ impl Health {
     /// Asks all probes at the same time, whatever they said just before.
     pub async fn ask_now(&self) -> Readiness {
         let stopping = self.shutdown.is_begun();
+        let starting = self.starting();
         let probes: Vec<(String, Probe)> =
             self.probes.lock().iter().map(|(name, probe)| (name.clone(), probe.clone())).collect();
         let asked = probes.into_iter().map(|(name, probe)| async move { (name, ask(&probe).await) });
-        let probes: BTreeMap<String, ProbeState> =
+        let mut probes: BTreeMap<String, ProbeState> =
             futures::future::join_all(asked).await.into_iter().collect();
+        for service in starting {
+            let reason = Some("it is still starting".to_owned());
+            probes.insert(service, ProbeState { ok: false, milliseconds: 0, reason });
+        }
         let ready = !stopping && probes.values().all(|probe| probe.ok);
         Readiness { ready, stopping, probes }
     }
@@ -142,6 +162,21 @@ mod tests {
                 ("indexer.kafka", Some("no answer within 2 s"))
             ]
         );
+    }
+
+    #[tokio::test]
+    async fn a_service_that_has_registered_no_probe_is_still_starting() {
+        let health = Health::new(Shutdown::new(Duration::from_secs(1)));
+        let (api, other) = (health.scoped("api"), health.scoped("api-of-old"));
+        other.register("database", || async { Ok(()) });
+        let answer = health.ask_now().await;
+        assert!(!answer.ready);
+        assert_eq!(answer.probes["api"].reason.as_deref(), Some("it is still starting"));
+        api.register("database", || async { Ok(()) });
+        let answer = health.ask_now().await;
+        assert!(answer.ready && !answer.probes.contains_key("api"));
+        health.scoped("indexer").clear();
+        assert!(health.ask_now().await.ready, "who has ended is not starting");
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,6 +25,12 @@ impl Metrics {
         Ok(registry)
     }
 
+    /// Forgets all registries, and with them the clients that their metrics read: after the services have
+    /// ended.
+    pub fn clear(&self) {
+        self.registries.lock().clear();
+    }
+
     /// All metrics in Prometheus' text format. Families of one name in several registries become
     /// one family, as the format demands.
     ///
@@ -65,5 +71,22 @@ mod tests {
         assert_eq!(page.matches("# TYPE seen_total counter").count(), 1, "{page}");
         assert!(page.contains("seen_total{service=\"api\"} 1"), "{page}");
         assert!(page.contains("seen_total{service=\"builder\"} 2"), "{page}");
+    }
+
+    #[test]
+    fn what_metrics_read_is_let_go_of_once_they_are_forgotten() {
+        let metrics = Metrics::default();
+        let registry = metrics.registry(Some("api")).unwrap();
+        let client = Arc::new(());
+        let figures = unslide_model::Figures::<Arc<()>> {
+            name: "open",
+            help: "Open.",
+            label: "state",
+            read: |client| vec![("on", Arc::strong_count(client) as u64)],
+        };
+        crate::sampled::watch(&registry, &client, &[figures]).unwrap();
+        drop(registry);
+        metrics.clear();
+        assert_eq!((Arc::strong_count(&client), metrics.page().unwrap()), (1, String::new()));
     }
 }

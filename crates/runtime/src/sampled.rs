@@ -3,21 +3,22 @@
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntCounterVec, IntGaugeVec, Opts, Registry};
+use unslide_model::Figures;
 
 /// Label values and what is read for them.
-type Read<const N: usize> = dyn Fn() -> [(&'static str, u64); N] + Send + Sync;
+type Read = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
 
-struct Gauges<const N: usize> {
+struct Gauges {
     family: IntGaugeVec,
-    read: Box<Read<N>>,
+    read: Box<Read>,
 }
 
-struct Counters<const N: usize> {
+struct Counters {
     family: IntCounterVec,
-    read: Box<Read<N>>,
+    read: Box<Read>,
 }
 
-impl<const N: usize> Collector for Gauges<N> {
+impl Collector for Gauges {
     fn desc(&self) -> Vec<&Desc> {
         self.family.desc()
     }
@@ -30,7 +31,7 @@ impl<const N: usize> Collector for Gauges<N> {
     }
 }
 
-impl<const N: usize> Collector for Counters<N> {
+impl Collector for Counters {
     fn desc(&self) -> Vec<&Desc> {
         self.family.desc()
     }
@@ -44,32 +45,28 @@ impl<const N: usize> Collector for Counters<N> {
     }
 }
 
-/// Registers gauges with one label, whose values `read` gives at each look.
+/// Registers families of figures of `of`, read at each look. Those whose name ends in `_total` are
+/// counters, others gauges.
 ///
 /// # Errors
-/// Where the registry has metrics of this name already.
-pub fn gauges<const N: usize>(
+/// Where the registry has metrics of these names already.
+pub fn watch<T: Clone + Send + Sync + 'static>(
     registry: &Registry,
-    (name, help): (&str, &str),
-    label: &str,
-    read: impl Fn() -> [(&'static str, u64); N] + Send + Sync + 'static,
+    of: &T,
+    families: &[Figures<T>],
 ) -> Result<(), Error> {
-    let family = IntGaugeVec::new(Opts::new(name, help), &[label])?;
-    registry.register(Box::new(Gauges { family, read: Box::new(read) }))
-}
-
-/// Registers counters with one label, whose values since the start `read` gives at each look.
-///
-/// # Errors
-/// Where the registry has metrics of this name already.
-pub fn counters<const N: usize>(
-    registry: &Registry,
-    (name, help): (&str, &str),
-    label: &str,
-    read: impl Fn() -> [(&'static str, u64); N] + Send + Sync + 'static,
-) -> Result<(), Error> {
-    let family = IntCounterVec::new(Opts::new(name, help), &[label])?;
-    registry.register(Box::new(Counters { family, read: Box::new(read) }))
+    for &Figures { name, help, label, read } in families {
+        let (of, options) = (of.clone(), Opts::new(name, help));
+        let read = Box::new(move || read(&of));
+        if name.ends_with("_total") {
+            let family = IntCounterVec::new(options, &[label])?;
+            registry.register(Box::new(Counters { family, read }))?;
+        } else {
+            let family = IntGaugeVec::new(options, &[label])?;
+            registry.register(Box::new(Gauges { family, read }))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -84,16 +81,25 @@ mod tests {
         let metrics = Metrics::default();
         let registry = metrics.registry(Some("builder")).unwrap();
         let kept = Arc::new(AtomicU64::new(3));
-        let (gauge, counter) = (kept.clone(), kept.clone());
-        gauges(&registry, ("open", "Open now."), "state", move || [("on", gauge.load(Ordering::Relaxed))])
-            .unwrap();
-        counters(&registry, ("seen_total", "Seen."), "of", move || {
-            [("all", counter.load(Ordering::Relaxed))]
-        })
-        .unwrap();
+        let open: Figures<Arc<AtomicU64>> = Figures {
+            name: "open",
+            help: "Open now.",
+            label: "state",
+            read: |kept| vec![("on", kept.load(Ordering::Relaxed))],
+        };
+        let seen: Figures<Arc<AtomicU64>> = Figures {
+            name: "seen_total",
+            help: "Seen.",
+            label: "of",
+            read: |kept| vec![("all", kept.load(Ordering::Relaxed))],
+        };
+        watch(&registry, &kept, &[open, seen]).unwrap();
         for figure in [3, 5] {
             kept.store(figure, Ordering::Relaxed);
             let page = metrics.page().unwrap();
+            for kind in ["# TYPE open gauge", "# TYPE seen_total counter"] {
+                assert!(page.contains(kind), "{page}");
+            }
             assert!(page.contains(&format!("open{{state=\"on\",service=\"builder\"}} {figure}")), "{page}");
             assert!(
                 page.contains(&format!("seen_total{{of=\"all\",service=\"builder\"}} {figure}")),

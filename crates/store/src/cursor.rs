@@ -119,7 +119,9 @@ mod tests {
         assert_eq!(text, "0172000643fc1f86a000abababababababababababababababab00000002");
         assert_eq!(ReportCursor::read(&text), Ok(cursor));
         let object = ObjectCursor { created_at: cursor.received_at, content_hash: ContentHash([1; 32]) };
-        assert_eq!(ObjectCursor::read(&object.write()), Ok(object));
+        let text = object.write();
+        assert_eq!(text, format!("016f000643fc1f86a000{}", "01".repeat(32)));
+        assert_eq!(ObjectCursor::read(&text), Ok(object));
     }
 
     #[test]

@@ -5,60 +5,18 @@
 //! it. What operators ask goes through functions of the database's owner and has names of its own
 //! here, which end in `_any`.
 
+mod id;
+
+pub use id::{LetterCursor, LetterId, NoLetterId};
+
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
 use serde_json::json;
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, Postgres, QueryBuilder, Row};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use time::macros::datetime;
 use unslide_model::TenantId;
-
-/// A letter's place in the dead-letter topic, which names it: `<topic id>-<partition>-<offset>`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterId {
-    /// The broker's id of the topic.
-    pub topic_id: String,
-    /// The partition.
-    pub partition: i32,
-    /// The offset.
-    pub offset: i64,
-}
-
-/// A text that names no letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the id of a dead letter")]
-pub struct NoLetterId;
-
-impl fmt::Display for LetterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.topic_id, self.partition, self.offset)
-    }
-}
-
-impl FromStr for LetterId {
-    type Err = NoLetterId;
-
-    fn from_str(text: &str) -> Result<LetterId, NoLetterId> {
-        let parts: Vec<&str> = text.split('-').collect();
-        let [topic_id, partition, offset] = parts[..] else { return Err(NoLetterId) };
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        let hex = topic_id.len() == 32 && topic_id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if !hex || !digits(partition) || !digits(offset) {
-            return Err(NoLetterId);
-        }
-        let id = LetterId {
-            topic_id: topic_id.to_owned(),
-            partition: partition.parse().map_err(|_| NoLetterId)?,
-            offset: offset.parse().map_err(|_| NoLetterId)?,
-        };
-        // Zeros in front would make another name for the same letter.
-        if id.to_string() == text { Ok(id) } else { Err(NoLetterId) }
-    }
-}
 
 /// Where a record lies or lay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,77 +89,83 @@ pub struct Filter {
     pub replayed: Option<bool>,
 }
 
-/// The last letter of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LetterCursor {
-    arrived_at: OffsetDateTime,
-    id: LetterId,
-}
+/// Before and after every letter.
+const EARLIEST: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
+const LATEST: OffsetDateTime = datetime!(9999-12-31 00:00 UTC);
 
-impl LetterCursor {
-    /// The cursor for what follows this letter.
-    #[must_use]
-    pub fn after(letter: &Letter) -> LetterCursor {
-        LetterCursor { arrived_at: letter.found.arrived_at, id: letter.found.id.clone() }
-    }
-
-    /// As text.
-    #[must_use]
-    pub fn write(&self) -> String {
-        format!("{}/{}", crate::outbox::micros(self.arrived_at), self.id)
-    }
-
-    /// From text; `None` for any other text.
-    #[must_use]
-    pub fn read(text: &str) -> Option<LetterCursor> {
-        let (micros, id) = text.split_once('/')?;
-        let nanos = i128::from(micros.parse::<i64>().ok()?) * 1_000;
-        Some(LetterCursor {
-            arrived_at: OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?,
-            id: id.parse().ok()?,
-        })
+impl Filter {
+    /// The times, where none is given those that let all through.
+    fn times(&self) -> (OffsetDateTime, OffsetDateTime) {
+        (self.from.unwrap_or(EARLIEST), self.to.unwrap_or(LATEST))
     }
 }
 
 /// The row as the table has it.
-struct Stored(Letter);
+struct Row {
+    topic_id: String,
+    partition: i32,
+    at_offset: i64,
+    tenant: Option<String>,
+    arrived_at: OffsetDateTime,
+    reason: String,
+    detail: String,
+    attempt: Option<i32>,
+    origin_topic: Option<String>,
+    origin_partition: Option<i32>,
+    origin_offset: Option<i64>,
+    source_topic: Option<String>,
+    source_partition: Option<i32>,
+    source_offset: Option<i64>,
+    source_index: Option<i32>,
+    source_count: Option<i32>,
+    value_bytes: Option<i64>,
+    replays: i32,
+    replayed_at: Option<OffsetDateTime>,
+    replayed_by: Option<String>,
+    replayed_as: Option<String>,
+}
 
-impl FromRow<'_, PgRow> for Stored {
-    fn from_row(row: &PgRow) -> Result<Stored, sqlx::Error> {
-        let place = |topic: &str, partition: &str, offset: &str| -> Result<Option<Place>, sqlx::Error> {
-            let parts: (Option<String>, Option<i32>, Option<i64>) =
-                (row.try_get(topic)?, row.try_get(partition)?, row.try_get(offset)?);
-            let (Some(topic), Some(partition), Some(offset)) = parts else { return Ok(None) };
-            Ok(Some(Place { topic, partition, offset }))
+/// A question for whole rows. What a function answers the database takes for nullable.
+macro_rules! rows {
+    ($from:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            r#"SELECT topic_id AS "topic_id!", partition AS "partition!", at_offset AS "at_offset!", tenant,
+                      arrived_at AS "arrived_at!", reason AS "reason!", detail AS "detail!", attempt, origin_topic,
+                      origin_partition, origin_offset, source_topic, source_partition, source_offset, source_index,
+                      source_count, value_bytes, replays AS "replays!", replayed_at, replayed_by, replayed_as "#
+                + $from,
+            $($argument),+
+        )
+    };
+}
+
+impl Row {
+    fn read(self) -> Result<Letter> {
+        let place = |topic: Option<String>, partition: Option<i32>, offset: Option<i64>| {
+            Some(Place { topic: topic?, partition: partition?, offset: offset? })
         };
-        let tenant: Option<String> = row.try_get("tenant")?;
-        let tenant = tenant.map(|slug| TenantId::new(&slug)).transpose();
-        let small = |name: &str| row.try_get::<Option<i32>, _>(name).map(|n| n.map(from_row32));
-        let replayed_at: Option<OffsetDateTime> = row.try_get("replayed_at")?;
-        let text = |name: &str| row.try_get::<Option<String>, _>(name).map(Option::unwrap_or_default);
-        Ok(Stored(Letter {
+        let tenant = self.tenant.map(|slug| TenantId::new(&slug)).transpose();
+        Ok(Letter {
             found: NewLetter {
-                id: LetterId {
-                    topic_id: row.try_get("topic_id")?,
-                    partition: row.try_get("partition")?,
-                    offset: row.try_get("at_offset")?,
-                },
-                tenant: tenant.map_err(|e| sqlx::Error::Decode(e.into()))?,
-                arrived_at: row.try_get("arrived_at")?,
-                reason: row.try_get("reason")?,
-                detail: row.try_get("detail")?,
-                attempt: small("attempt")?,
-                origin: place("origin_topic", "origin_partition", "origin_offset")?,
-                source: place("source_topic", "source_partition", "source_offset")?,
-                index: small("source_index")?.zip(small("source_count")?),
-                value_bytes: row.try_get::<Option<i64>, _>("value_bytes")?.map(from_row),
+                id: LetterId { topic_id: self.topic_id, partition: self.partition, offset: self.at_offset },
+                tenant: tenant.map_err(|e| StoreError::corrupt("dead_letters", e))?,
+                arrived_at: self.arrived_at,
+                reason: self.reason,
+                detail: self.detail,
+                attempt: self.attempt.map(from_row32),
+                origin: place(self.origin_topic, self.origin_partition, self.origin_offset),
+                source: place(self.source_topic, self.source_partition, self.source_offset),
+                index: self.source_index.map(from_row32).zip(self.source_count.map(from_row32)),
+                value_bytes: self.value_bytes.map(from_row),
             },
-            replays: from_row32(row.try_get("replays")?),
-            replayed: match replayed_at {
-                Some(at) => Some(Replay { at, by: text("replayed_by")?, placed_as: text("replayed_as")? }),
-                None => None,
-            },
-        }))
+            replays: from_row32(self.replays),
+            replayed: self.replayed_at.map(|at| Replay {
+                at,
+                by: self.replayed_by.unwrap_or_default(),
+                placed_as: self.replayed_as.unwrap_or_default(),
+            }),
+        })
     }
 }
 
@@ -256,7 +220,7 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
             Some(_) => {
                 let rows: Vec<serde_json::Value> = letters.into_iter().map(row).collect();
                 let (connection, tenant, _) = own.parts();
-                let done = sqlx::query(
+                let done = sqlx::query!(
                     "INSERT INTO dead_letters (topic_id, partition, at_offset, tenant, arrived_at, reason, detail, \
                          attempt, origin_topic, origin_partition, origin_offset, source_topic, source_partition, \
                          source_offset, source_index, source_count, value_bytes) \
@@ -264,9 +228,9 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
                             l.origin_topic, l.origin_partition, l.origin_offset, l.source_topic, \
                             l.source_partition, l.source_offset, l.source_index, l.source_count, l.value_bytes \
                      FROM jsonb_populate_recordset(NULL::dead_letters, $2) l ON CONFLICT DO NOTHING",
+                    tenant,
+                    serde_json::Value::Array(rows)
                 )
-                .bind(tenant.to_owned())
-                .bind(serde_json::Value::Array(rows))
                 .execute(connection)
                 .await?;
                 noted += done.rows_affected();
@@ -275,29 +239,12 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
     }
     for letter in nobodys {
         let (connection, _) = tx.parts();
-        let new: bool = sqlx::query_scalar("SELECT unslide_dead_letter_of_nobody($1)")
-            .bind(row(letter))
+        let new = sqlx::query_scalar!(r#"SELECT unslide_dead_letter_of_nobody($1) AS "new!""#, row(letter))
             .fetch_one(connection)
             .await?;
         noted += u64::from(new);
     }
     Ok(noted)
-}
-
-fn conditions(query: &mut QueryBuilder<Postgres>, tenant: &str, filter: &Filter) {
-    query.push(" FROM dead_letters WHERE tenant = ").push_bind(tenant.to_owned());
-    if let Some(reason) = &filter.reason {
-        query.push(" AND reason = ").push_bind(reason.clone());
-    }
-    if let Some(from) = filter.from {
-        query.push(" AND arrived_at >= ").push_bind(from);
-    }
-    if let Some(to) = filter.to {
-        query.push(" AND arrived_at < ").push_bind(to);
-    }
-    if let Some(replayed) = filter.replayed {
-        query.push(" AND (replayed_at IS NOT NULL) = ").push_bind(replayed);
-    }
 }
 
 /// The tenant's letters, newest first, from the one after `after` on.
@@ -311,18 +258,28 @@ pub async fn list(
     limit: u32,
 ) -> Result<Vec<Letter>> {
     let (connection, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::new("SELECT *");
-    conditions(&mut query, tenant, filter);
-    if let Some(LetterCursor { arrived_at, id }) = after {
-        query.push(" AND (arrived_at, topic_id, partition, at_offset) < (").push_bind(*arrived_at);
-        query.push(", ").push_bind(id.topic_id.clone());
-        query.push(", ").push_bind(id.partition);
-        query.push(", ").push_bind(id.offset).push(")");
-    }
-    query.push(" ORDER BY arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC LIMIT ");
-    query.push_bind(i64::from(limit));
-    let rows: Vec<Stored> = query.build_query_as().fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|Stored(letter)| letter).collect())
+    let (from, to) = filter.times();
+    // Row-level security lets only plain comparisons near the index: they say where a page begins.
+    let rows = rows!(
+        "FROM dead_letters
+         WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
+           AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5) AND arrived_at <= $6
+           AND (arrived_at, topic_id, partition, at_offset) < ($6, $7, $8, $9)
+         ORDER BY arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC LIMIT $10",
+        tenant,
+        filter.reason.as_deref(),
+        from,
+        to,
+        filter.replayed,
+        after.map_or(LATEST, |cursor| cursor.arrived_at),
+        after.map_or("", |cursor| cursor.id.topic_id.as_str()),
+        after.map_or(0, |cursor| cursor.id.partition),
+        after.map_or(0, |cursor| cursor.id.offset),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
 }
 
 /// How many letters of the tenant there are.
@@ -331,9 +288,20 @@ pub async fn list(
 /// Where the database fails.
 pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
     let (connection, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::new("SELECT count(*)");
-    conditions(&mut query, tenant, filter);
-    Ok(from_row(query.build_query_scalar().fetch_one(connection).await?))
+    let (from, to) = filter.times();
+    let count = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM dead_letters
+           WHERE tenant = $1 AND ($2::text IS NULL OR reason = $2) AND arrived_at >= $3 AND arrived_at < $4
+             AND ($5::boolean IS NULL OR (replayed_at IS NOT NULL) = $5)"#,
+        tenant,
+        filter.reason.as_deref(),
+        from,
+        to,
+        filter.replayed
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(count))
 }
 
 /// One letter of the tenant, locked until the transaction ends.
@@ -342,17 +310,16 @@ pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
 /// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
     let (connection, tenant, _) = tx.parts();
-    let found: Option<Stored> = sqlx::query_as(
-        "SELECT * FROM dead_letters \
-         WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
+    let found = rows!(
+        "FROM dead_letters WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4 FOR UPDATE",
+        tenant,
+        id.topic_id,
+        id.partition,
+        id.offset
     )
-    .bind(tenant.to_owned())
-    .bind(&id.topic_id)
-    .bind(id.partition)
-    .bind(id.offset)
     .fetch_optional(connection)
     .await?;
-    Ok(found.map(|Stored(letter)| letter))
+    found.map(Row::read).transpose()
 }
 
 /// Notes a replay of a letter of the tenant.
@@ -361,17 +328,17 @@ pub async fn get(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
 /// Where the database fails, or there is no such letter.
 pub async fn replayed(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as: &str) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query(
-        "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7 \
+    let done = sqlx::query!(
+        "UPDATE dead_letters SET replays = replays + 1, replayed_at = $5, replayed_by = $6, replayed_as = $7
          WHERE tenant = $1 AND topic_id = $2 AND partition = $3 AND at_offset = $4",
+        tenant,
+        id.topic_id,
+        id.partition,
+        id.offset,
+        now,
+        by,
+        placed_as
     )
-    .bind(tenant.to_owned())
-    .bind(&id.topic_id)
-    .bind(id.partition)
-    .bind(id.offset)
-    .bind(now)
-    .bind(by)
-    .bind(placed_as)
     .execute(connection)
     .await?;
     one(done.rows_affected() == 1, id)
@@ -397,21 +364,22 @@ pub async fn list_any(
     limit: u32,
 ) -> Result<Vec<Letter>> {
     let (connection, ..) = tx.parts();
-    let rows: Vec<Stored> =
-        sqlx::query_as("SELECT * FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
-            .bind(&filter.reason)
-            .bind(filter.from)
-            .bind(filter.to)
-            .bind(filter.replayed)
-            .bind(tenant)
-            .bind(after.map(|cursor| cursor.arrived_at))
-            .bind(after.map(|cursor| cursor.id.topic_id.clone()))
-            .bind(after.map(|cursor| cursor.id.partition))
-            .bind(after.map(|cursor| cursor.id.offset))
-            .bind(to_row32(limit))
-            .fetch_all(connection)
-            .await?;
-    Ok(rows.into_iter().map(|Stored(letter)| letter).collect())
+    let rows = rows!(
+        "FROM unslide_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        filter.reason.as_deref(),
+        filter.from,
+        filter.to,
+        filter.replayed,
+        tenant,
+        after.map(|cursor| cursor.arrived_at),
+        after.map(|cursor| cursor.id.topic_id.as_str()),
+        after.map(|cursor| cursor.id.partition),
+        after.map(|cursor| cursor.id.offset),
+        to_row32(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
 }
 
 /// How many letters of all tenants and of nobody there are, as [`list_any`] lists them. For
@@ -421,14 +389,16 @@ pub async fn list_any(
 /// Where the database fails.
 pub async fn count_any(tx: &mut TenantTx, filter: &Filter, tenant: Option<&str>) -> Result<u64> {
     let (connection, ..) = tx.parts();
-    let count: i64 = sqlx::query_scalar("SELECT unslide_dead_letters_count($1, $2, $3, $4, $5)")
-        .bind(&filter.reason)
-        .bind(filter.from)
-        .bind(filter.to)
-        .bind(filter.replayed)
-        .bind(tenant)
-        .fetch_one(connection)
-        .await?;
+    let count = sqlx::query_scalar!(
+        r#"SELECT unslide_dead_letters_count($1, $2, $3, $4, $5) AS "count!""#,
+        filter.reason.as_deref(),
+        filter.from,
+        filter.to,
+        filter.replayed,
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
     Ok(from_row(count))
 }
 
@@ -438,13 +408,10 @@ pub async fn count_any(tx: &mut TenantTx, filter: &Filter, tenant: Option<&str>)
 /// Where the database fails.
 pub async fn get_any(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>> {
     let (connection, ..) = tx.parts();
-    let found: Option<Stored> = sqlx::query_as("SELECT * FROM unslide_dead_letter($1, $2, $3)")
-        .bind(&id.topic_id)
-        .bind(id.partition)
-        .bind(id.offset)
+    let found = rows!("FROM unslide_dead_letter($1, $2, $3)", id.topic_id, id.partition, id.offset)
         .fetch_optional(connection)
         .await?;
-    Ok(found.map(|Stored(letter)| letter))
+    found.map(Row::read).transpose()
 }
 
 /// Notes a replay of a letter, whoever's it is. For operators.
@@ -453,15 +420,17 @@ pub async fn get_any(tx: &mut TenantTx, id: &LetterId) -> Result<Option<Letter>>
 /// Where the database fails, or there is no such letter.
 pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as: &str) -> Result<()> {
     let (connection, _, now) = tx.parts();
-    let done: bool = sqlx::query_scalar("SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6)")
-        .bind(&id.topic_id)
-        .bind(id.partition)
-        .bind(id.offset)
-        .bind(now)
-        .bind(by)
-        .bind(placed_as)
-        .fetch_one(connection)
-        .await?;
+    let done = sqlx::query_scalar!(
+        r#"SELECT unslide_dead_letter_replayed($1, $2, $3, $4, $5, $6) AS "done!""#,
+        id.topic_id,
+        id.partition,
+        id.offset,
+        now,
+        by,
+        placed_as
+    )
+    .fetch_one(connection)
+    .await?;
     one(done, id)
 }
 
@@ -470,8 +439,7 @@ pub async fn replayed_any(tx: &mut TenantTx, id: &LetterId, by: &str, placed_as:
 /// # Errors
 /// Where the database fails.
 pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
-    let gone: i64 = sqlx::query_scalar("SELECT unslide_dead_letters_purge($1)")
-        .bind(before)
+    let gone = sqlx::query_scalar!(r#"SELECT unslide_dead_letters_purge($1) AS "gone!""#, before)
         .fetch_one(store.pool())
         .await?;
     Ok(from_row(gone))
@@ -482,5 +450,5 @@ pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
 /// # Errors
 /// Where the database fails.
 pub async fn oldest(store: &Store) -> Result<Option<OffsetDateTime>> {
-    Ok(sqlx::query_scalar("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
+    Ok(sqlx::query_scalar!("SELECT unslide_dead_letter_oldest()").fetch_one(store.pool()).await?)
 }

@@ -22,6 +22,11 @@ pub enum StoreError {
         "the role {0} may bypass row-level security; connect as a member of unslide_service that is neither superuser nor BYPASSRLS"
     )]
     UnsafeRole(String),
+    /// The login could leave its role for one that sees every tenant's rows.
+    #[error(
+        "the login {0} could see past row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service and nothing more"
+    )]
+    UnsafeLogin(String),
     /// A row holds what no program of ours writes.
     #[error("a row of {table} holds what should not exist: {what}")]
     Corrupt {
@@ -96,12 +101,6 @@ impl StoreError {
     pub fn is_data(&self) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
         error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("54"))
-    }
-
-    /// True where a row with this identity is there already.
-    #[must_use]
-    pub fn is_duplicate(&self) -> bool {
-        matches!(self, StoreError::Database(sqlx::Error::Database(e)) if e.is_unique_violation())
     }
 
     pub(crate) fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {

@@ -4,6 +4,7 @@
 use crate::number::{from_row32, to_row32};
 use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgQueryResult;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, DebugId, Owner, TenantId};
 
@@ -190,7 +191,8 @@ pub async fn is_waiting(tx: &mut OwnerTx, kind: Kind) -> Result<bool> {
     .await?)
 }
 
-/// Leases up to `limit` jobs that are due, of any owner, each for `lease` long.
+/// Leases up to `limit` jobs that are due, of any owner, each for `lease` long: those of the owners
+/// that have the fewest of these kinds under way, the oldest first.
 ///
 /// # Errors
 /// Where the database fails.
@@ -230,6 +232,11 @@ pub async fn lease(
         .collect()
 }
 
+/// Fails where a statement about a job under its lease found no such row: someone else has it.
+fn still_held(job: &Lease, done: &PgQueryResult) -> Result<()> {
+    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+}
+
 /// Keeps a job for another `lease` from now on.
 ///
 /// # Errors
@@ -250,9 +257,30 @@ pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()
     )
     .execute(connection)
     .await?;
-    if done.rows_affected() == 0 {
-        return Err(StoreError::LeaseLost(job.id));
-    }
+    still_held(job, &done)?;
+    tx.commit().await
+}
+
+/// Counts this attempt of a job, or takes it back while the job waits to be begun: an attempt that a job
+/// has not begun says nothing about it.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn count_attempt(store: &Store, job: &Lease, counts: bool) -> Result<()> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET attempts = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        to_row32(if counts { job.attempt } else { job.attempt.saturating_sub(1) }),
+        now
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)?;
     tx.commit().await
 }
 
@@ -272,7 +300,7 @@ pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
     )
     .execute(connection)
     .await?;
-    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+    still_held(job, &done)
 }
 
 /// Gives a job back that could not begin yet, to be looked at again after `pause`. It counts as no
@@ -294,7 +322,7 @@ pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<
     )
     .execute(connection)
     .await?;
-    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+    still_held(job, &done)
 }
 
 /// What became of a job that failed.

@@ -56,7 +56,7 @@ pub struct Key {
 pub struct Principal {
     /// The key's tenant.
     pub tenant: TenantId,
-    /// False where the tenant is suspended: it may look, and send nothing.
+    /// False where the tenant is suspended: it may look and take away, and add or change nothing.
     pub active: bool,
     /// The key.
     pub key_id: Uuid,
@@ -64,6 +64,8 @@ pub struct Principal {
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for.
     pub app: Option<String>,
+    /// When the key ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
     /// What the key's tenant may use.
     pub limits: Limits,
     /// When the key was used last, as far as that is written (see [`used`]).
@@ -170,6 +172,7 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
         key_id: row.id,
         scopes: read_scopes(&row.scopes)?,
         app: row.app,
+        expires_at: row.expires_at,
         limits: serde_json::from_value(row.tenant_limits).map_err(|e| StoreError::corrupt("tenants", e))?,
         last_used_at: row.last_used_at,
     }))

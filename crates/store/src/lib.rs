@@ -17,6 +17,7 @@ mod migrations;
 mod number;
 pub mod objects;
 pub mod outbox;
+pub mod partial;
 pub mod partitions;
 pub mod positions;
 pub mod queries;

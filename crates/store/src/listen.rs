@@ -17,6 +17,8 @@ pub enum Channel {
 }
 
 impl Channel {
+    const ALL: [Channel; 3] = [Channel::Jobs, Channel::Outbox, Channel::Uploads];
+
     fn name(self) -> &'static str {
         match self {
             Channel::Jobs => "unslide_jobs",
@@ -26,7 +28,7 @@ impl Channel {
     }
 }
 
-/// Hears one channel on a connection of its own.
+/// Hears some channels on a connection of its own, which is one of the pool's.
 pub struct Listener(PgListener);
 
 impl Listener {
@@ -34,20 +36,24 @@ impl Listener {
     ///
     /// # Errors
     /// Where the database cannot be reached.
-    pub async fn new(store: &Store, channel: Channel) -> Result<Listener> {
+    pub async fn new(store: &Store, channels: &[Channel]) -> Result<Listener> {
         let mut listener = PgListener::connect_with(store.pool()).await?;
-        listener.listen(channel.name()).await?;
+        listener.listen_all(channels.iter().map(|channel| channel.name())).await?;
         Ok(Listener(listener))
     }
 
-    /// Waits for the next notification and gives its payload; `None` after `at_most`, or where the
-    /// connection was lost and made again, when a notification may have been missed.
+    /// Waits for the next notification and gives its channel and payload; `None` after `at_most`, or
+    /// where the connection was lost and made again, when notifications may have been missed.
     ///
     /// # Errors
     /// Where the database cannot be reached any more.
-    pub async fn wait(&mut self, at_most: Duration) -> Result<Option<String>> {
+    pub async fn wait(&mut self, at_most: Duration) -> Result<Option<(Channel, String)>> {
         match tokio::time::timeout(at_most, self.0.try_recv()).await {
-            Ok(Ok(notification)) => Ok(notification.map(|n| n.payload().to_owned())),
+            Ok(Ok(heard)) => Ok(heard.and_then(|notification| {
+                let channel =
+                    Channel::ALL.into_iter().find(|channel| channel.name() == notification.channel())?;
+                Some((channel, notification.payload().to_owned()))
+            })),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => Ok(None),
         }

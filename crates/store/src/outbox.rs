@@ -87,6 +87,12 @@ pub(crate) fn micros(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }
 
+/// The time that is so many microseconds after the Unix epoch.
+pub(crate) fn time(micros: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
 /// Puts a message into the outbox and gives its number. The row that the message tells of has to
 /// be locked by this transaction already.
 ///
@@ -194,7 +200,9 @@ impl Relay {
         Ok(locked.then_some(Relay { connection }))
     }
 
-    /// The next messages, in order. They come again until [`Relay::sent`] was told of them.
+    /// The next messages: what tenants are, then what symbols there are, then the tenants' requests in
+    /// turn; each of these in a tenant's own order. They come again until [`Relay::sent`] was told of
+    /// them.
     ///
     /// # Errors
     /// Where the database fails: the relay has to be acquired anew.

@@ -32,6 +32,19 @@ pub async fn read(store: &Store, topic: &str) -> Result<Vec<Position>> {
     .await?)
 }
 
+/// The positions of all topics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn all(store: &Store) -> Result<Vec<Position>> {
+    Ok(sqlx::query_as!(
+        Position,
+        "SELECT topic, partition, topic_id, next_offset FROM positions ORDER BY topic, partition"
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
 /// Gives a partition its first position, and returns the one that it has: another reader may have
 /// been first.
 ///
@@ -233,19 +246,4 @@ pub async fn unreadable(tx: &mut BatchTx, record: &Unreadable) -> Result<bool> {
     .execute(connection)
     .await?;
     Ok(done.rows_affected() > 0)
-}
-
-/// The records that could not be stored, newest first.
-///
-/// # Errors
-/// Where the database fails.
-pub async fn unreadable_newest(store: &Store, limit: u32) -> Result<Vec<Unreadable>> {
-    Ok(sqlx::query_as!(
-        Unreadable,
-        r#"SELECT topic, partition, at_offset AS "offset", reason, detail FROM unreadable_records
-           ORDER BY seen_at DESC, topic, partition, at_offset DESC LIMIT $1"#,
-        i64::from(limit)
-    )
-    .fetch_all(store.pool())
-    .await?)
 }

@@ -100,6 +100,30 @@ pub struct Reprocess {
     pub updated_at: OffsetDateTime,
 }
 
+/// Reprocesses of one tenant that may be open at the same time.
+pub const MOST_OPEN: u64 = 4;
+
+/// How many of the tenant's reprocesses are not over. Until the transaction ends nobody else begins one
+/// who asks here too.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('reprocesses of ' || $1, 0))")
+        .bind(tenant)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let open = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "open!" FROM reprocesses WHERE tenant = $1 AND status = 'running'"#,
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(open))
+}
+
 /// How many reports fit.
 ///
 /// # Errors

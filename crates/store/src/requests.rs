@@ -3,10 +3,10 @@
 
 use crate::number::{from_row, from_row32, to_row32};
 use crate::outbox::{self, Message, Need};
-use crate::reports::{KeyRow, Origin, lock_known, newer_of_system, newer_than_seen};
+use crate::reports::{KeyRow, Origin, lock_known, newer_of_system, newer_than_seen, system_since};
 use crate::reprocess::{self, Ends};
 use crate::segments::Body;
-use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use crate::{Result, Store, StoreError, TenantTx, Uuid, retries};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
@@ -66,7 +66,10 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
         "UPDATE report_keys k
-         SET requested_revision = a.revision, requested_at = $6, requested_needs = a.needs, ask_pending = false
+         SET requested_revision = a.revision, requested_at = $6, requested_needs = a.needs, ask_pending = false,
+             asked_at = CASE WHEN k.requested_revision = a.revision AND k.requested_at IS NOT NULL
+                                  AND k.requested_needs @> a.needs
+                             THEN coalesce(k.asked_at, k.requested_at) ELSE $6 END
          FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::jsonb[]) AS a (report_id, variant, revision, needs)
          WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
         tenant,
@@ -94,20 +97,71 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
 }
 
 /// How a request ended without a new revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     /// The symbols made nothing better.
     Unchanged,
+    /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
+    /// clock.
+    FetchingFailed,
     /// The body was not where the request said, or may not be touched. Where the report is still
     /// there, its body has moved: the request stays open, and is sent again with the new place.
     Gone,
+    /// The body is not in this segment, or is damaged there. Where it has moved from there the request
+    /// stays open; where it has not, it is lost.
+    Lost(Uuid),
+    /// The request is a dead letter.
+    Dead,
     /// It cannot be asked for at all.
     Unsendable,
 }
 
+impl Answer {
+    /// True where newer symbols may end otherwise, and the same ones not.
+    fn of_these_symbols(self) -> bool {
+        matches!(self, Answer::Unchanged | Answer::Lost(_) | Answer::Dead)
+    }
+}
+
+/// Which request an answer is to: several may have had the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// To the one that was sent at this time, as it said itself.
+    To(OffsetDateTime),
+    /// To one that was made before this time of the worker's clock: all that a program of before says.
+    At(OffsetDateTime),
+}
+
+impl From<OffsetDateTime> for Given {
+    fn from(at: OffsetDateTime) -> Given {
+        Given::At(at)
+    }
+}
+
+impl Given {
+    /// To the request that says this of when it was sent, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn to(sent_micros: i64) -> Given {
+        Given::To(outbox::time(sent_micros))
+    }
+
+    /// At this time of the worker's clock, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn at(given_micros: i64) -> Given {
+        Given::At(outbox::time(given_micros))
+    }
+
+    fn is_to(self, key: &KeyRow) -> bool {
+        let Some(last) = key.requested_at else { return false };
+        match self {
+            Given::To(sent) => key.asked_at.unwrap_or(last) <= sent && sent <= last,
+            Given::At(given) => last <= given,
+        }
+    }
+}
+
 /// Closes the request for `revision` of a report (its id and variant), and asks again where yet newer symbols have come
-/// since. An answer that was given before the request was made is of an earlier one, and is passed
-/// over. True where a request was closed.
+/// since. An answer to an earlier request is passed over. Gives how a request was closed, where one was.
 ///
 /// # Errors
 /// Where the database fails.
@@ -116,21 +170,29 @@ pub async fn answered(
     (report_id, variant): (ReportId, u32),
     revision: u32,
     answer: Answer,
-    given_at: OffsetDateTime,
-) -> Result<bool> {
+    given: impl Into<Given>,
+) -> Result<Option<Answer>> {
+    let given = given.into();
     let keys = lock_known(tx, &[report_id.uuid()]).await?;
     let open = |key: &&KeyRow| {
         key.variant == variant
             && key.requested_revision == revision
             && revision > key.latest_revision
-            && key.requested_at.is_some_and(|at| at <= given_at)
+            && given.is_to(key)
     };
-    let Some(key) = keys.iter().find(open).copied() else { return Ok(false) };
-    if answer == Answer::Gone && !key.deleted && is_there(tx, &key).await? {
-        return Ok(false);
-    }
+    let Some(key) = keys.iter().find(open).copied() else { return Ok(None) };
+    let answer = match answer {
+        Answer::Gone | Answer::Lost(_) if key.deleted => Answer::Gone,
+        Answer::Gone | Answer::Lost(_) => match place_of(tx, &key).await? {
+            None => Answer::Gone,
+            Some(Some(segment)) if answer == Answer::Lost(segment) => answer,
+            Some(_) => return Ok(None),
+        },
+        answer => answer,
+    };
+    let asked = asked_for(tx, &key).await?;
     let (connection, tenant, _) = tx.parts();
-    if answer == Answer::Unchanged {
+    if answer.of_these_symbols() {
         sqlx::query!(
             r#"UPDATE waits w SET seen_generation = greatest(w.seen_generation, (n.need ->> 'generation')::bigint)
                FROM report_keys k, jsonb_array_elements(k.requested_needs) AS n (need)
@@ -145,8 +207,8 @@ pub async fn answered(
         .await?;
     }
     sqlx::query!(
-        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, requested_needs = NULL,
-                                reprocess_id = NULL
+        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, asked_at = NULL,
+                                requested_needs = NULL, reprocess_id = NULL
          WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
         report_id.uuid(),
@@ -154,27 +216,78 @@ pub async fn answered(
     )
     .execute(connection)
     .await?;
-    if answer == Answer::Unchanged && !key.deleted {
-        let mut needs = newer_than_seen(tx, &[report_id.uuid()]).await?;
-        if let Some(needs) = needs.remove(&(report_id.uuid(), to_row32(key.variant))) {
+    if (answer.of_these_symbols() || answer == Answer::FetchingFailed) && !key.deleted {
+        let came = came_since(tx, &key, &asked).await?;
+        let again = !came.is_empty();
+        let mut needs = came;
+        for need in asked {
+            if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
+                needs.push(need);
+            }
+        }
+        if answer == Answer::FetchingFailed {
+            retries::begin(tx, &key, &needs).await?;
+        }
+        if again {
             place(tx, &[Ask::about(&KeyRow { requested_at: None, ..key }, needs)]).await?;
         }
     }
     if let Some(id) = key.reprocess {
         let ends = match answer {
-            Answer::Unchanged => Ends { unchanged: 1, ..Ends::default() },
+            Answer::Unchanged | Answer::FetchingFailed => Ends { unchanged: 1, ..Ends::default() },
             _ => Ends { gone: 1, ..Ends::default() },
         };
         reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
     }
-    Ok(true)
+    Ok(Some(answer))
 }
 
-/// True where the store has the report.
-async fn is_there(tx: &mut TenantTx, key: &KeyRow) -> Result<bool> {
+/// What the outstanding request of a report is about.
+async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<Need>> {
+    let (connection, tenant, _) = tx.parts();
+    let needs = sqlx::query_scalar!(
+        "SELECT requested_needs FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        tenant,
+        key.report_id.uuid(),
+        to_row32(key.variant)
+    )
+    .fetch_one(connection)
+    .await?;
+    read_needs(needs)
+}
+
+fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<Need>> {
+    let read = needs.map_or(Ok(Vec::new()), serde_json::from_value);
+    read.map_err(|e| StoreError::corrupt("report_keys", e))
+}
+
+/// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
+const SKEW: Duration = Duration::minutes(5);
+
+/// What came while a request was on its way, whose wake left the report out for it. Symbols of system
+/// images are told by their time, as their waits are not kept report by report: of what came shortly
+/// before some may be known, which an answer then says.
+async fn came_since(tx: &mut TenantTx, key: &KeyRow, asked: &[Need]) -> Result<Vec<Need>> {
+    let mut newer = newer_than_seen(tx, &[key.report_id.uuid()]).await?;
+    let mut came = newer.remove(&(key.report_id.uuid(), to_row32(key.variant))).unwrap_or_default();
+    if let Some(sent) = key.asked_at.or(key.requested_at) {
+        came.extend(system_since(tx, key, sent - SKEW).await?);
+    }
+    let of = |need: &Need| (need.debug_id, need.system);
+    came.retain(|need| !asked.iter().any(|a| of(a) == of(need) && a.generation >= need.generation));
+    Ok(came)
+}
+
+/// The segment of a report's body, which is none where the body is in the database; `None` where the
+/// store has no such report.
+async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>>> {
     let (connection, tenant, _) = tx.parts();
     let found = sqlx::query_scalar!(
-        "SELECT revision FROM reports WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4",
+        r#"SELECT CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?"
+           FROM reports r
+           LEFT JOIN report_bodies b USING (tenant, received_at, report_id, variant)
+           LEFT JOIN report_frames f USING (tenant, received_at, report_id, variant)
+           WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4"#,
         tenant,
         key.received_at,
         key.report_id.uuid(),
@@ -182,7 +295,7 @@ async fn is_there(tx: &mut TenantTx, key: &KeyRow) -> Result<bool> {
     )
     .fetch_optional(connection)
     .await?;
-    Ok(found.is_some())
+    Ok(found)
 }
 
 /// Sends requests again that nobody has answered for [`PATIENCE`], and drops those whose report is
@@ -215,9 +328,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
         .await?;
         let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
         for row in there {
-            let read = row.requested_needs.map_or(Ok(Vec::new()), serde_json::from_value);
-            let read = read.map_err(|e| StoreError::corrupt("report_keys", e))?;
-            needs.insert((row.report_id, row.variant), read);
+            needs.insert((row.report_id, row.variant), read_needs(row.requested_needs)?);
         }
         let overdue = |key: &&KeyRow| key.requested_at.is_some_and(|at| now - at >= PATIENCE);
         let (mut asks, mut gone) = (Vec::new(), Vec::new());
@@ -234,7 +345,7 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
             }
         }
         sqlx::query!(
-            "UPDATE report_keys SET requested_at = NULL, requested_needs = NULL, reprocess_id = NULL
+            "UPDATE report_keys SET requested_at = NULL, asked_at = NULL, requested_needs = NULL, reprocess_id = NULL
              WHERE tenant = $1 AND report_id = ANY ($2) AND requested_at <= $3",
             slug,
             &gone,
@@ -249,7 +360,8 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     Ok(u64::try_from(sent).unwrap_or(u64::MAX))
 }
 
-/// Asks what a replay has put off, as far as newer revisions have not answered it. Gives how many
+/// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
+/// begin for what could not be fetched. Gives how many
 /// reports were looked at; call again while that is not 0.
 ///
 /// # Errors
@@ -277,11 +389,14 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
                 Some(Ask::about(key, needs))
             })
             .collect();
-        let (connection, slug, _) = tx.parts();
+        let (connection, slug, now) = tx.parts();
         let done = sqlx::query!(
-            "UPDATE report_keys SET ask_pending = false WHERE tenant = $1 AND report_id = ANY ($2) AND ask_pending",
+            "UPDATE report_keys
+             SET ask_pending = false, retry_at = CASE WHEN retry_needs IS NOT NULL THEN coalesce(retry_at, $3) END
+             WHERE tenant = $1 AND report_id = ANY ($2) AND ask_pending",
             slug,
-            &ids
+            &ids,
+            now + retries::PAUSES[0]
         )
         .execute(connection)
         .await?;

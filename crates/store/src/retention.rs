@@ -55,44 +55,32 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     // In the order of everybody who writes reports.
     lock_known(tx, &sorted).await?;
     let (connection, tenant, _) = tx.parts();
-    let gone = sqlx::query!(
-        "DELETE FROM reports r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-         WHERE r.tenant = $1 AND r.received_at < $5 AND r.received_at = k.received_at AND r.report_id = k.report_id
-           AND r.variant = k.variant",
-        tenant,
-        &times,
-        &ids,
-        &variants,
-        end
-    )
-    .execute(&mut *connection)
-    .await?;
+    // The time once more: by it the days that are kept are left out.
+    macro_rules! delete_of {
+        ($table:tt) => {
+            sqlx::query!(
+                "DELETE FROM "
+                    + $table
+                    + " r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+                        WHERE r.tenant = $1 AND r.received_at < $5 AND r.received_at = k.received_at
+                          AND r.report_id = k.report_id AND r.variant = k.variant",
+                tenant,
+                &times,
+                &ids,
+                &variants,
+                end
+            )
+            .execute(&mut *connection)
+            .await?
+            .rows_affected()
+        };
+    }
+    let gone = delete_of!("reports");
+    delete_of!("report_bodies");
+    delete_of!("waits");
     sqlx::query!(
-        "DELETE FROM report_bodies r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-         WHERE r.tenant = $1 AND r.received_at < $5 AND r.received_at = k.received_at AND r.report_id = k.report_id
-           AND r.variant = k.variant",
-        tenant,
-        &times,
-        &ids,
-        &variants,
-        end
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "DELETE FROM waits r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
-         WHERE r.tenant = $1 AND r.received_at < $5 AND r.received_at = k.received_at AND r.report_id = k.report_id
-           AND r.variant = k.variant",
-        tenant,
-        &times,
-        &ids,
-        &variants,
-        end
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "UPDATE report_keys r SET requested_at = NULL, requested_needs = NULL, ask_pending = false
+        "UPDATE report_keys r SET requested_at = NULL, asked_at = NULL, requested_needs = NULL,
+                ask_pending = false
          FROM unnest($2::uuid[], $3::integer[]) AS k (report_id, variant)
          WHERE r.tenant = $1 AND r.report_id = k.report_id AND r.variant = k.variant
            AND (r.requested_at IS NOT NULL OR r.ask_pending)",
@@ -103,6 +91,30 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     .execute(connection)
     .await?;
     drop_frames_at(tx, &times, &ids, &variants, false).await?;
+    Ok(gone)
+}
+
+/// Forgets images that no report wants that arrived on the day `before` or later, at most `limit` of
+/// them; gives how many. What was counted of reports, their devices and frames stays: a version's
+/// history is not over with its reports.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = bounds(before);
+    let (connection, tenant, _) = tx.parts();
+    // In the order of everybody who writes them; one that was wanted meanwhile is looked at anew.
+    let gone = sqlx::query!(
+        r#"DELETE FROM wanted_images w
+           USING (SELECT app, version, debug_id FROM wanted_images WHERE tenant = $1 AND last_seen < $2
+                  ORDER BY app COLLATE "C", version COLLATE "C", debug_id LIMIT $3 FOR UPDATE) o
+           WHERE w.tenant = $1 AND w.app = o.app AND w.version = o.version AND w.debug_id = o.debug_id"#,
+        tenant,
+        end,
+        i64::from(limit)
+    )
+    .execute(connection)
+    .await?;
     Ok(gone.rows_affected())
 }
 

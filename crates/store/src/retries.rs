@@ -4,7 +4,7 @@
 
 use crate::number::{from_row, to_row32};
 use crate::outbox::Need;
-use crate::reports::lock_known;
+use crate::reports::{KeyRow, lock_known};
 use crate::requests::{self, Ask, by_tenant, read_tenant};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,6 +110,28 @@ async fn due(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<(Uuid, i32), Du
         (need.generation, need.system) = answers.unwrap_or((0, false));
     }
     Ok(due)
+}
+
+/// Has what could not be fetched asked for by the clock. Where the clock has asked for the same before,
+/// it goes on, and where it is through with its pauses it asks no more.
+pub(crate) async fn begin(tx: &mut TenantTx, key: &KeyRow, needs: &[Need]) -> Result<()> {
+    let needs = serde_json::to_value(needs).map_err(|e| StoreError::corrupt("report_keys", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys
+         SET retry_needs = $4,
+             retries = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retries ELSE 0 END,
+             retry_at = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retry_at ELSE $5 END
+         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        tenant,
+        key.report_id.uuid(),
+        to_row32(key.variant),
+        needs,
+        now + PAUSES[0]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 async fn schedule(tx: &mut TenantTx, asks: &[Ask], next: &[(usize, Option<OffsetDateTime>)]) -> Result<()> {

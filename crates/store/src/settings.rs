@@ -3,13 +3,16 @@
 use serde::Deserialize;
 use unslide_model::Secret;
 
+/// A builder keeps one connection for listening and one for the relay's lock, and works on the rest.
+const LEAST_CONNECTIONS: u32 = 3;
+
 /// Where PostgreSQL is and how much of it one process takes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The connection's URL with its password: `postgres://user:password@host:5432/database`.
     pub url: Secret,
-    /// The most connections that this process opens.
+    /// The most connections that this process opens, at least 3.
     pub max_connections: u32,
     /// How long a caller waits for a connection, in seconds.
     pub acquire_timeout_seconds: u64,
@@ -17,6 +20,9 @@ pub struct Settings {
     pub statement_timeout_seconds: u64,
     /// The role that every connection acts as. The login must be a member of it.
     pub role: String,
+    /// Takes a login too that could leave that role: a superuser, or the owner of the tables. For a
+    /// server that nobody else uses, such as `unslide dev`'s.
+    pub any_login: bool,
 }
 
 impl Default for Settings {
@@ -27,15 +33,16 @@ impl Default for Settings {
             acquire_timeout_seconds: 10,
             statement_timeout_seconds: 60,
             role: "unslide_service".into(),
+            any_login: false,
         }
     }
 }
 
 impl Settings {
-    /// Settings with a URL and everything else as usual.
+    /// Settings for a server of one's own, whoever logs in there.
     #[must_use]
     pub fn with_url(url: impl Into<String>) -> Settings {
-        Settings { url: Secret::new(url), ..Settings::default() }
+        Settings { url: Secret::new(url), any_login: true, ..Settings::default() }
     }
 
     /// Everything that is wrong with these settings: field and reason.
@@ -46,8 +53,9 @@ impl Settings {
         if !(url.starts_with("postgres://") || url.starts_with("postgresql://")) {
             problems.push(("url", "must begin with postgres://".into()));
         }
-        if !(1..=10_000).contains(&self.max_connections) {
-            problems.push(("max_connections", "must be between 1 and 10000".into()));
+        if !(LEAST_CONNECTIONS..=10_000).contains(&self.max_connections) {
+            let reason = format!("must be between {LEAST_CONNECTIONS} and 10000");
+            problems.push(("max_connections", reason));
         }
         if self.acquire_timeout_seconds == 0 {
             problems.push(("acquire_timeout_seconds", "must be at least 1".into()));
@@ -71,10 +79,11 @@ mod tests {
     fn every_problem_is_named_at_once_and_the_password_is_not_shown() {
         let bad = Settings {
             url: Secret::new("mysql://root:hush@db"),
-            max_connections: 0,
+            max_connections: LEAST_CONNECTIONS - 1,
             acquire_timeout_seconds: 0,
             statement_timeout_seconds: 0,
             role: "a; DROP".into(),
+            any_login: false,
         };
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
         assert_eq!(

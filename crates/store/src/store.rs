@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{Clock, Owner, TenantId};
+use unslide_model::{Clock, Figures, Owner, TenantId};
 
 /// A pool of connections to a migrated database. Cheap to clone.
 #[derive(Clone)]
@@ -18,11 +18,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects, and makes sure of two things: the schema is as this program knows it, and the
-    /// role that the connections act as cannot see past row-level security.
+    /// Connects, and makes sure of three things: the schema is as this program knows it, the role that
+    /// the connections act as cannot see past row-level security, and the login cannot leave that role
+    /// for one that can (see [`Settings::any_login`]).
     ///
     /// # Errors
-    /// Where the database cannot be reached, is not migrated, or the role is too powerful.
+    /// Where the database cannot be reached, is not migrated, or the role or the login is too powerful.
     pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
         let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
         let role = settings.role.clone();
@@ -57,6 +58,9 @@ impl Store {
             return Err(StoreError::UnsafeRole(row.get(0)));
         }
         migrations::verify(&mut connection).await?;
+        if !settings.any_login {
+            bound(&mut connection).await?;
+        }
         drop(connection);
         Ok(store)
     }
@@ -102,11 +106,13 @@ impl Store {
         self.pool.close().await;
     }
 
-    /// Connections of the pool: all that are open, and those that nobody uses.
-    #[must_use]
-    pub fn connections(&self) -> [(&'static str, u64); 2] {
-        [("open", u64::from(self.pool.size())), ("idle", self.pool.num_idle() as u64)]
-    }
+    /// What the pool says of its bound.
+    pub const FIGURES: [Figures<Store>; 1] = [Figures {
+        name: "unslide_postgres_connections",
+        help: "Connections to the database, all and those not in use.",
+        label: "state",
+        read: |store| vec![("open", u64::from(store.pool.size())), ("idle", store.pool.num_idle() as u64)],
+    }];
 
     /// The clock that gives every row its time.
     #[must_use]
@@ -121,6 +127,21 @@ impl Store {
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.clock.now()
     }
+}
+
+/// Makes sure that whoever gets a statement of his own into a connection gains nothing by `RESET ROLE`.
+async fn bound(connection: &mut PgConnection) -> Result<()> {
+    // A superuser is a member of every role.
+    let row = sqlx::query(
+        "SELECT session_user::text,
+                EXISTS (SELECT FROM pg_roles r
+                        WHERE (r.rolsuper OR r.rolbypassrls) AND pg_has_role(session_user, r.oid, 'MEMBER'))
+                OR EXISTS (SELECT FROM pg_class c
+                           WHERE c.relrowsecurity AND pg_has_role(session_user, c.relowner, 'MEMBER'))",
+    )
+    .fetch_one(connection)
+    .await?;
+    if row.get::<bool, _>(1) { Err(StoreError::UnsafeLogin(row.get(0))) } else { Ok(()) }
 }
 
 /// A transaction of one owner of symbols: a tenant or the system. What concerns symbols takes such

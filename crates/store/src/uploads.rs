@@ -320,8 +320,8 @@ pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> 
     .await?)
 }
 
-/// Uploads, of any owner, whose bytes were to come and that began before `before`: their receivers
-/// must have died.
+/// Uploads, of any owner, whose bytes were to come and none of which came since `before`; and those
+/// that have failed while their parts are still in object storage.
 ///
 /// # Errors
 /// Where the database fails.
@@ -338,19 +338,41 @@ pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<
     owned.map(|owned| owned.map_err(|e| StoreError::corrupt("uploads", e))).collect()
 }
 
-/// Ends an upload that still waits for its bytes; false where it does not any more.
+/// Ends an upload that still waits for its bytes, none of which came since `before`; false where that
+/// is not so (any more).
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn abandoned(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+pub async fn abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
+    let detail = "its bytes did not come to their end";
+    unreceived(tx, id, "abandoned", detail, Some(before)).await
+}
+
+/// Ends an upload that still waits for its bytes, for a reason; false where it does not any more.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
+    unreceived(tx, id, reason, detail, None).await
+}
+
+async fn unreceived(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    reason: &str,
+    detail: &str,
+    before: Option<OffsetDateTime>,
+) -> Result<bool> {
     let (connection, owner, now) = tx.parts();
     let done = sqlx::query!(
-        "UPDATE uploads SET status = 'failed', reason = 'abandoned', detail = $3, updated_at = $4
-         WHERE tenant = $1 AND id = $2 AND status = 'receiving'",
+        "UPDATE uploads SET status = 'failed', reason = $3, detail = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND status = 'receiving' AND (updated_at < $6 OR $6 IS NULL)",
         owner,
         id,
-        "the service ended while it received the file",
-        now
+        reason,
+        detail,
+        now,
+        before
     )
     .execute(connection)
     .await?;
@@ -399,13 +421,13 @@ pub async fn wait(
         }
         // Listening begins before the next look, so that no change falls between the two.
         match &mut listener {
-            None => listener = Some(Listener::new(store, Channel::Uploads).await?),
+            None => listener = Some(Listener::new(store, &[Channel::Uploads]).await?),
             Some(heard) => {
                 let until = tokio::time::Instant::now() + left.min(Duration::from_secs(2));
                 loop {
                     let left = until.saturating_duration_since(tokio::time::Instant::now());
-                    let payload = heard.wait(left).await?;
-                    if payload.is_none() || payload.is_some_and(|text| text == id.to_string()) {
+                    let heard = heard.wait(left).await?;
+                    if heard.is_none_or(|(_, payload)| payload == id.to_string()) {
                         break;
                     }
                 }

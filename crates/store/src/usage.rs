@@ -1,8 +1,9 @@
 //! What a tenant uses, and the one place that says whether more symbols fit.
 //!
 //! The limit on stored symbols holds for the bytes of the slices that are kept, each counted once.
-//! Uploads that wait to be taken apart count with the size of their file. Whoever adds to either
-//! holds the tenant's lock from the look until the commit, so that no two of them together go over.
+//! Uploads that wait to be taken apart count with the size of their file, and so do those that come in
+//! parts, from their beginning on. Whoever adds to any of them holds the tenant's lock from the look
+//! until the commit, so that no two of them together go over.
 
 use crate::number::{from_row, to_row};
 use crate::{OwnerTx, Result};
@@ -13,7 +14,7 @@ use unslide_model::ContentHash;
 pub struct Usage {
     /// Bytes of stored slices: what the limit on symbols is about.
     pub symbol_bytes: u64,
-    /// Bytes of uploads that wait to be taken apart.
+    /// Bytes of uploads that come in parts or wait to be taken apart.
     pub pending_bytes: u64,
     /// Stored slices.
     pub objects: u64,
@@ -54,7 +55,7 @@ pub async fn get(tx: &mut OwnerTx) -> Result<Usage> {
 pub struct Symbols {
     /// Of stored slices.
     pub stored: u64,
-    /// Of uploads that wait to be taken apart.
+    /// Of uploads that come in parts or wait to be taken apart.
     pub pending: u64,
 }
 
@@ -74,8 +75,9 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<Symbols> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query!(
         r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM objects WHERE tenant = $1) AS "stored!",
-                  (SELECT coalesce(sum(size), 0)::bigint FROM uploads
-                   WHERE tenant = $1 AND status IN ('queued', 'building')) AS "pending!""#,
+                  (SELECT coalesce(sum(size), 0)::bigint
+                   FROM (SELECT size FROM uploads WHERE tenant = $1 AND status IN ('queued', 'building')
+                         UNION ALL SELECT size FROM partial_uploads WHERE tenant = $1) p) AS "pending!""#,
         tenant
     )
     .fetch_one(connection)

@@ -23,12 +23,10 @@ struct Spec {
     max_bytes: usize,
     compacted: bool,
     retention_days: u64,
-    /// True where waiting is measured from the time of arrival, so that the broker's time counts.
-    append_time: bool,
 }
 
 fn log(name: String, partitions: i32, max_bytes: usize, retention_days: u64) -> Spec {
-    Spec { name, partitions, max_bytes, compacted: false, retention_days, append_time: true }
+    Spec { name, partitions, max_bytes, compacted: false, retention_days }
 }
 
 /// The output comes first: nothing can be read from an input whose output is not there.
@@ -50,7 +48,6 @@ fn specs(settings: &Settings) -> Vec<Spec> {
         max_bytes: 1 << 20,
         compacted: true,
         retention_days: 0,
-        append_time: true,
     };
     let (input, copy, output) =
         (settings.max_record_bytes, settings.max_copy_bytes(), settings.max_output_bytes());
@@ -141,7 +138,8 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
                 .set("min.insync.replicas", &insync)
                 .set("unclean.leader.election.enable", "false")
                 .set("max.message.bytes", max_bytes)
-                .set("message.timestamp.type", if spec.append_time { "LogAppendTime" } else { "CreateTime" });
+                // Waiting, ages and days are counted from the arrival at the broker.
+                .set("message.timestamp.type", "LogAppendTime");
             if spec.compacted {
                 // Rolled and cleaned often: workers read these from the start before they are ready.
                 topic
@@ -255,7 +253,7 @@ pub(crate) async fn delete_all(settings: &Settings, topics: &[&str]) -> Result<(
 }
 
 /// Checks every topic; with [`Settings::tenant_topics`] those of tenants as well, as many as there
-/// are. All problems are reported at once.
+/// are: one that a tenant lacks is nobody else's trouble. All problems are reported at once.
 ///
 /// Relaxed settings leave out what a single broker can't offer: replicas and in-sync replicas.
 ///
@@ -269,7 +267,8 @@ pub async fn verify(settings: &Settings) -> Result<(), StreamError> {
         let tenant_of = |topic: &str| names.tenant_of_input(topic).or_else(|| names.tenant_of_output(topic));
         let topics = matching(&client, |topic| tenant_of(topic).is_some()).await?;
         let tenants: BTreeSet<TenantId> = topics.iter().filter_map(|topic| tenant_of(topic)).collect();
-        specs.extend(tenants.iter().flat_map(|tenant| tenant_specs(settings, tenant)));
+        let of_tenants = tenants.iter().flat_map(|tenant| tenant_specs(settings, tenant));
+        specs.extend(of_tenants.filter(|spec| topics.contains(&spec.name)));
     }
     let problems = missing(&client, &specs).await?;
     if !problems.is_empty() {
@@ -358,13 +357,18 @@ fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &m
     if values.get("unclean.leader.election.enable") == Some(&"true") {
         problem("unclean.leader.election.enable is true, acknowledged records could be lost".to_owned());
     }
+    let stamped = values.get("message.timestamp.type").copied().unwrap_or_default();
+    if stamped != "LogAppendTime" {
+        problem(format!(
+            "message.timestamp.type is {stamped}, it must be LogAppendTime: a device's clock says nothing of arrival"
+        ));
+    }
     if !settings.relaxed && number("min.insync.replicas") < 2 {
         problem(format!("min.insync.replicas is {}, at least 2 is needed", number("min.insync.replicas")));
     }
 }
 
-/// One sentence for each topic that is not there, has partitions without a leader, or too few
-/// replicas.
+/// One sentence for each topic that is not there, or has partitions without a leader.
 async fn missing(client: &Arc<AdminClient<Logging>>, specs: &[Spec]) -> Result<Vec<String>, StreamError> {
     let metadata = metadata(client).await?;
     let known: HashMap<&str, _> = metadata.topics().iter().map(|t| (t.name(), t)).collect();

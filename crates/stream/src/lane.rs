@@ -17,6 +17,7 @@ mod prepare;
 mod rewind;
 mod shares;
 mod slots;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -29,6 +30,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+pub use suspects::Suspects;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use unslide_proto::report::Outcome;
@@ -75,8 +77,9 @@ pub enum Refusal {
 
 /// What a lane does with records.
 pub trait Processor: Send + Sync + 'static {
-    /// Makes the outputs of a batch: one [`Done`] for each record, in the same order. Runs on the
-    /// async runtime; while it runs, no transaction is open.
+    /// Makes the outputs of a batch: one [`Done`] for each record, in the same order. Where these would
+    /// be too much at once, of the first records only, and at least one: the others come again. Runs on
+    /// the async runtime; while it runs, no transaction is open.
     ///
     /// # Errors
     /// [`Pause`] where it can't be done now. The same records come again.
@@ -85,8 +88,9 @@ pub trait Processor: Send + Sync + 'static {
     /// When a polled record may be prepared; `None`, or a moment that is past: now. Called on the
     /// lane's thread, so it has to answer at once. The records behind it wait with it, other
     /// partitions don't. Such a wait is neither lag nor an attempt, and the record is asked for again
-    /// when it is over.
-    fn not_before(&self, _record: &Record) -> Option<Instant> {
+    /// when it is over. `behind` is how many offsets there are behind it, markers of transactions among
+    /// them, as the client said some seconds ago; 0 where it has not said so yet.
+    fn not_before(&self, _record: &Record, _behind: i64) -> Option<Instant> {
         None
     }
 
@@ -138,6 +142,8 @@ pub trait Observer: Send + Sync + 'static {
     fn lag(&self, _records: i64, _open: i64) {}
     /// So many bytes lie fetched in the client's queue.
     fn fetched(&self, _bytes: u64) {}
+    /// So many bytes of outputs lie in the client's queue and are not acknowledged.
+    fn produced(&self, _bytes: usize) {}
     /// Partitions were given to this lane or taken from it.
     fn assigned(&self, _partitions: usize) {}
 }
@@ -164,6 +170,8 @@ pub struct LaneConfig {
     pub batch: BatchLimits,
     /// Times; see [`Timings`].
     pub timings: Timings,
+    /// The same for all lanes of a process.
+    pub suspects: Suspects,
 }
 
 /// The times that a lane keeps. The defaults make the stall after a kill less than thirty seconds.

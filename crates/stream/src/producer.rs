@@ -1,17 +1,76 @@
 //! The idempotent producer: what was sent is on the log once, in order.
 
-use crate::client::Logging;
+use crate::client;
 use crate::error::StreamError;
 use crate::record::OutRecord;
 use crate::settings::Settings;
-use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use rdkafka::statistics::Statistics;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+use unslide_model::Figures;
+
+/// How long a record waits for room in the client's queue.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often the queue is asked for room.
+const LOOK: Duration = Duration::from_millis(10);
+/// How often the client says what its queue holds, in milliseconds.
+const FIGURES: &str = "1000";
 
 /// Writes records outside of transactions. Cheap to clone; clones share one client.
 #[derive(Clone)]
 pub struct Producer {
-    inner: FutureProducer<Logging>,
+    inner: FutureProducer<Queue>,
     max_bytes: usize,
+    queued: Arc<AtomicU64>,
+    waiting: Arc<AtomicU64>,
+    /// Held by the one record that asks for room.
+    turn: Arc<Mutex<()>>,
+}
+
+/// Takes down what the client's queue holds.
+struct Queue {
+    bytes: Arc<AtomicU64>,
+}
+
+impl ClientContext for Queue {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        client::log_error(&error, reason);
+    }
+
+    fn stats(&self, statistics: Statistics) {
+        self.bytes.store(statistics.msg_size, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of a record that waits for room.
+struct Waiting<'a> {
+    all: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn of(all: &'a AtomicU64, bytes: usize) -> Waiting<'a> {
+        let bytes = bytes as u64;
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Waiting { all, bytes }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// Where the broker put a record.
@@ -24,21 +83,36 @@ pub struct Delivered {
 }
 
 impl Producer {
+    /// What the producer says of its bound. What the queue holds is a second old.
+    pub const FIGURES: [Figures<Producer>; 1] = [Figures {
+        name: "unslide_producer_bytes",
+        help: "Bytes of records in the Kafka client's queue, and of those that wait for room in it.",
+        label: "state",
+        read: |producer| {
+            let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            vec![("queued", bytes(&producer.queued)), ("waiting", bytes(&producer.waiting))]
+        },
+    }];
+
     /// Makes a client. Nothing is asked of a broker until the first record.
     ///
     /// # Errors
     /// [`StreamError::Settings`] for settings that librdkafka refuses.
     pub fn new(settings: &Settings) -> Result<Producer, StreamError> {
         let mut config = settings.checked()?.producer();
-        config.set("message.timeout.ms", "30000");
-        let inner =
-            config.create_with_context(Logging).map_err(|e| StreamError::kafka("making the producer", e))?;
-        Ok(Producer { inner, max_bytes: settings.max_output_bytes() })
+        config.set("message.timeout.ms", "30000").set("statistics.interval.ms", FIGURES);
+        let queued = Arc::new(AtomicU64::new(0));
+        let inner = config
+            .create_with_context(Queue { bytes: queued.clone() })
+            .map_err(|e| StreamError::kafka("making the producer", e))?;
+        let max_bytes = settings.max_output_bytes();
+        Ok(Producer { inner, max_bytes, queued, waiting: Arc::default(), turn: Arc::default() })
     }
 
     /// Writes a record; returns when all in-sync replicas have it. Records of one key that are sent
-    /// one after the other keep their order. Gives up after thirty seconds: the record may then be
-    /// on the log or not.
+    /// one after the other keep their order. Where the client's queue is full the record waits, after
+    /// thirty seconds it was not sent. What is in the queue is given up after thirty seconds: it may
+    /// then be on the log or not.
     ///
     /// # Errors
     /// [`StreamError::TooLarge`], or what the broker said.
@@ -55,12 +129,42 @@ impl Producer {
         if let Some(key) = record.key.as_deref() {
             future = future.key(key);
         }
-        match self.inner.send(future, Duration::from_secs(30)).await {
+        let written = match self.enqueue(future, size).await {
+            Ok(delivery) => match delivery.await {
+                Ok(written) => written.map_err(|(e, _)| e),
+                Err(_) => return Err(StreamError::Ended(record.topic.to_string())),
+            },
+            Err(e) => Err(e),
+        };
+        match written {
             Ok(delivery) => Ok(Delivered { partition: delivery.partition, offset: delivery.offset }),
-            Err((e, _)) if too_large(&e) => {
+            Err(e) if too_large(&e) => {
                 Err(StreamError::TooLarge { topic: record.topic.to_string(), bytes: size })
             }
-            Err((e, _)) => Err(StreamError::kafka(format!("writing to {}", record.topic), e)),
+            Err(e) => Err(StreamError::kafka(format!("writing to {}", record.topic), e)),
+        }
+    }
+
+    /// Gives a record to the client as soon as its queue has room.
+    async fn enqueue(
+        &self,
+        mut record: FutureRecord<'_, [u8], [u8]>,
+        bytes: usize,
+    ) -> Result<DeliveryFuture, KafkaError> {
+        let full = |e: &KafkaError| e.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+        let _waiting = Waiting::of(&self.waiting, bytes);
+        let deadline = Instant::now() + PATIENCE;
+        // One asks for room at a time: those behind it stay behind it.
+        let Ok(_turn) = timeout_at(deadline, self.turn.lock()).await else {
+            return Err(KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
+        };
+        loop {
+            match self.inner.send_result(record) {
+                Ok(delivery) => return Ok(delivery),
+                Err((e, back)) if full(&e) && Instant::now() < deadline => record = back,
+                Err((e, _)) => return Err(e),
+            }
+            sleep(LOOK).await;
         }
     }
 

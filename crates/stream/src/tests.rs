@@ -6,6 +6,9 @@ use crate::{
     TailReader, topic_facts, topics_facts,
 };
 use parking_lot::Mutex;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +62,25 @@ async fn topics_are_created_once_and_checked() {
             other => panic!("{other:?}"),
         }
     }
+    // What somebody else made of a topic.
+    let input = settings.topics().input;
+    let kafka: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
+    for (name, value) in [
+        ("message.timestamp.type", "CreateTime"),
+        ("unclean.leader.election.enable", "true"),
+        ("cleanup.policy", "compact"),
+    ] {
+        let change = AlterConfig::new(ResourceSpecifier::Topic(&input)).set(name, value);
+        let changed = kafka.alter_configs([&change], &AdminOptions::new()).await.unwrap();
+        assert_eq!(changed.len(), 1);
+        match admin::verify(&settings).await {
+            Err(StreamError::Topics(problems)) => {
+                assert!(problems.iter().any(|p| p.starts_with(&input) && p.contains(name)), "{problems:?}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
     admin::delete(&settings).await.unwrap();
 }
 
@@ -87,7 +109,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     assert_eq!(problems(larger.clone()).await, 10);
     assert_eq!(problems(Settings { tenant_topics: false, ..larger }).await, 8);
-    // An input without its output is a problem of its own.
+    // An input without its output is its tenant's problem, and no reason not to start.
     admin::delete_all(&settings, &[&names.tenant_output(&tenant)]).await.unwrap();
     for _ in 0..100 {
         if tenants().await.len() == 1 {
@@ -95,7 +117,7 @@ async fn a_tenants_topics_are_made_checked_and_deleted() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(problems(settings.clone()).await, 1);
+    admin::verify(&settings).await.unwrap();
     admin::delete_tenant_topics(&settings, &tenant).await.unwrap();
     for _ in 0..100 {
         if tenants().await.is_empty() {
@@ -254,6 +276,48 @@ async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
     let over = producer.send(&OutRecord::to(topic.as_str(), vec![0; settings.max_output_bytes() + 1])).await;
     assert!(matches!(over, Err(StreamError::TooLarge { .. })), "{over:?}");
     admin::delete(&settings).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_producer_whose_broker_takes_nothing_holds_its_budget_and_lets_the_rest_wait() {
+    const RECORD: usize = 60_000;
+    // Somebody listens there who never answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settings = Settings::single_broker(mute.local_addr().unwrap().to_string());
+    settings.max_record_bytes = 64 << 10;
+    settings.budget.produced = 4 * settings.max_record_bytes;
+    let producer = Producer::new(&settings).unwrap();
+    let figure = |state| {
+        let [bytes] = &Producer::FIGURES;
+        let found = (bytes.read)(&producer).into_iter().find(|(name, _)| *name == state);
+        found.map(|(_, figure)| figure as usize).unwrap()
+    };
+    let (told, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let senders: Vec<_> = (0..12)
+        .map(|n| {
+            let (producer, told) = (producer.clone(), told.clone());
+            tokio::spawn(async move {
+                let end = producer.send(&OutRecord::to("nowhere", vec![n; RECORD])).await;
+                let _ = told.send((n, end.unwrap_err().to_string()));
+            })
+        })
+        .collect();
+    while figure("queued") == 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (queued, waiting) = (figure("queued"), figure("waiting"));
+    assert!((RECORD..=settings.budget.produced + RECORD).contains(&queued), "{queued} bytes are queued");
+    // The client counts values alone.
+    assert_eq!(queued / RECORD + waiting / RECORD, 12, "{queued} bytes are queued, {waiting} wait");
+    // Those that wait are told so when their patience is over, and take no memory any more.
+    tokio::time::pause();
+    for _ in 0..waiting / RECORD {
+        let (n, end) = ends.recv().await.unwrap();
+        assert!(usize::from(n) >= queued / RECORD, "{n} is in the queue: {end}");
+        assert!(end.contains("QueueFull"), "{end}");
+    }
+    assert_eq!(figure("waiting"), 0);
+    senders.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! One pass over a report: every frame is answered, and what is said of it is spliced in.
 
-use crate::answer::{Judged, answer, judge};
+use crate::answer::{FrameAnswer, Judged, answer, judge};
 use crate::output::{self, DeviceNames, Extent, ReportFacts};
 use crate::plan::{Need, Plan, PlannedImage};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
@@ -24,6 +24,20 @@ pub struct Context<'c> {
     pub processed_at: Option<OffsetDateTime>,
     /// How much is written.
     pub detail: Detail,
+    /// The most bytes that the output may have; `None` leaves it at [`most_bytes`], which always holds.
+    /// From the first frame on whose answer would make it larger, a frame gets its status alone. The
+    /// report itself, the statuses and the list of images are always written.
+    pub most_bytes: Option<usize>,
+}
+
+/// The most bytes that a report of so many bytes, without what was added to it before, may become. A
+/// real one becomes a few times as large; a symcache that was made for it, with the longest
+/// names in the longest chains of inlined calls, would make megabytes of a frame.
+#[must_use]
+pub fn most_bytes(report_bytes: usize) -> usize {
+    const FLOOR: usize = 512 << 10;
+    const FACTOR: usize = 16;
+    report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR)
 }
 
 /// How much is written of the answers, for outputs that would be too large otherwise. Each is smaller
@@ -54,6 +68,8 @@ pub struct Enriched {
     pub missing: Vec<DebugId>,
     /// What was tolerated.
     pub warnings: Vec<String>,
+    /// True where frames got less than the context's detail, for the size of the output.
+    pub cut: bool,
 }
 
 /// An image that a frame refers to.
@@ -107,10 +123,10 @@ impl Plan<'_, '_> {
         context: &Context<'_>,
     ) -> Enriched {
         let judged: Vec<Judged<'s>> = self.images.iter().map(|image| judge(image, symbols)).collect();
-        let mut splicer = Splicer::new(self, &judged);
+        let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
+        let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
         let (tally, referred) = self.frames(&judged, context, &mut splicer);
         let (images, missing) = self.outcomes(&judged, &referred);
-        let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
         let status = tally.status();
         let facts = ReportFacts {
             status,
@@ -118,11 +134,42 @@ impl Plan<'_, '_> {
             images: &images,
             missing: &missing,
             warnings: &warnings,
+            truncated: splicer.cut || context.detail != Detail::Full,
         };
         let report = self.report;
         splicer.insert(report.insert_at, report.own_member.clone(), report.has_members);
         output::report(&mut splicer.out, &facts, context);
-        Enriched { bytes: splicer.finish(), status, frames: tally.counts, images, missing, warnings }
+        let cut = splicer.cut;
+        Enriched { bytes: splicer.finish(), status, frames: tally.counts, images, missing, warnings, cut }
+    }
+
+    /// As [`Plan::enrich`], with the most detail that the bound on the output leaves room for; with none
+    /// of it, as far as it goes with the least.
+    #[must_use]
+    pub fn enrich_within<'s>(
+        &self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+        context: &Context<'_>,
+    ) -> Enriched {
+        self.enrich_fitting(symbols, context, |_| true)
+    }
+
+    /// As [`Plan::enrich_within`]; an answer of so many bytes also has to be one that `fits`, unless it has
+    /// the least detail.
+    #[must_use]
+    pub fn enrich_fitting<'s>(
+        &self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+        context: &Context<'_>,
+        fits: impl Fn(usize) -> bool,
+    ) -> Enriched {
+        for detail in [Detail::Full, Detail::CrashedThreadOnly] {
+            let enriched = self.enrich(symbols, &Context { detail, ..*context });
+            if !enriched.cut && fits(enriched.bytes.len()) {
+                return enriched;
+            }
+        }
+        self.enrich(symbols, &Context { detail: Detail::FunctionsOnly, ..*context })
     }
 
     /// Answers and writes every frame; says which images were referred to.
@@ -135,17 +182,21 @@ impl Plan<'_, '_> {
         let mut tally = Tally::default();
         tally.counts.invalid = self.report.invalid.frames;
         let mut referred = vec![false; self.images.len()];
-        let mut names = DeviceNames::default();
+        let mut names = DeviceNames::new(self, judged);
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter();
         for backtrace in &self.report.backtraces {
-            let extent = Extent::of(context.detail, is_of_the_crash(backtrace));
+            let wanted = Extent::of(context.detail, is_of_the_crash(backtrace));
             let mut sigtramp_at = None;
             for (frame, planned) in backtrace.frames.iter().zip(planned.by_ref()) {
                 let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
                 splicer.insert(frame.insert_at, frame.own_member.clone(), frame.has_members);
+                let extent = splicer.affordable(wanted);
                 let key = memo.key(planned, after_sigtramp, extent);
-                if let Some((range, image)) = memo.get(&key) {
+                if let Some((range, image)) = memo
+                    .get(&key)
+                    .filter(|(range, _)| extent == Extent::StatusOnly || splicer.pay(range.len()))
+                {
                     splicer.out.extend_from_within(range);
                     referred[image as usize] = true;
                     tally.add(FrameStatus::Symbolicated, false);
@@ -161,7 +212,9 @@ impl Plan<'_, '_> {
                 }
                 tally.add(answered.status, system);
                 let start = splicer.out.len();
-                output::frame(&mut splicer.out, &answered, judged, extent, &mut names);
+                if !splicer.frame(&answered, judged, extent, &mut names) {
+                    continue;
+                }
                 if let Some(place) = answered.place
                     && answered.status == FrameStatus::Symbolicated
                     && !is_sigtramp
@@ -227,10 +280,19 @@ struct Splicer<'i> {
     input: &'i [u8],
     copied: usize,
     out: Vec<u8>,
+    /// Bytes that may still be said of frames on top of their statuses.
+    room: usize,
+    /// True once there was no room.
+    cut: bool,
 }
 
 impl<'i> Splicer<'i> {
-    fn new(plan: &Plan<'_, 'i>, judged: &[Judged<'_>]) -> Splicer<'i> {
+    fn new(
+        plan: &Plan<'_, 'i>,
+        judged: &[Judged<'_>],
+        warnings: usize,
+        context: &Context<'_>,
+    ) -> Splicer<'i> {
         // What frames with and without symbols take on average, so that the output is allocated once
         // for all but unusual reports.
         const WITH_SYMBOLS: usize = 640;
@@ -241,9 +303,50 @@ impl<'i> Splicer<'i> {
             .map(|frame| frame.place.and_then(|place| judged.get(place.image as usize)))
             .map(|image| if image.is_some_and(|i| i.symbols.is_some()) { WITH_SYMBOLS } else { WITHOUT })
             .sum();
-        let input = plan.report.input;
+        let report = plan.report;
+        let input = report.input;
         let capacity = input.len() + frames + plan.images.len() * 256 + 1024;
-        Splicer { input, copied: 0, out: Vec::with_capacity(capacity) }
+        let own = input.len() - own_bytes(report);
+        let most = most_bytes(own).min(context.most_bytes.unwrap_or(usize::MAX));
+        let room = most.saturating_sub(own + least_bytes(plan, warnings));
+        let out = Vec::with_capacity(capacity.min(most.max(own)));
+        Splicer { input, copied: 0, out, room, cut: false }
+    }
+
+    /// How much there is room to say of a frame.
+    fn affordable(&mut self, wanted: Extent) -> Extent {
+        if self.room > 0 || wanted == Extent::StatusOnly {
+            return wanted;
+        }
+        self.cut = true;
+        Extent::StatusOnly
+    }
+
+    /// Takes room for an answer, where there is enough.
+    fn pay(&mut self, bytes: usize) -> bool {
+        let left = self.room.checked_sub(bytes);
+        self.room = left.unwrap_or(self.room);
+        left.is_some()
+    }
+
+    /// Writes an answer; false where only its status had room.
+    fn frame<'a>(
+        &mut self,
+        answer: &FrameAnswer<'_, 'a>,
+        judged: &[Judged<'_>],
+        extent: Extent,
+        names: &mut DeviceNames<'a>,
+    ) -> bool {
+        let start = self.out.len();
+        output::frame(&mut self.out, answer, judged, (extent, start.saturating_add(self.room)), names);
+        if extent == Extent::StatusOnly || self.pay(self.out.len() - start) {
+            return true;
+        }
+        // What follows is left out too: to try each frame would take as long as to write it.
+        (self.room, self.cut) = (0, true);
+        self.out.truncate(start);
+        output::frame(&mut self.out, answer, judged, (Extent::StatusOnly, start), names);
+        false
     }
 
     /// Copies the input up to `at` without the bytes in `own`, and writes our key there.
@@ -265,6 +368,26 @@ impl<'i> Splicer<'i> {
         self.copy(self.input.len());
         self.out
     }
+}
+
+/// Bytes of what was added to the report before.
+fn own_bytes(report: &Report<'_>) -> usize {
+    let Some(own) = &report.own_member else { return 0 };
+    let frames = report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
+    let of_frames: usize = frames.filter_map(|frame| frame.own_member.as_ref()).map(Range::len).sum();
+    (own.len() + of_frames).min(report.input.len())
+}
+
+/// At most so many bytes are written of a report whatever there is room for: the status of each frame,
+/// and the report's own member.
+fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
+    const FRAME: usize = 64;
+    const IMAGE: usize = 512;
+    const WARNING: usize = 256;
+    const MEMBER: usize = 1024;
+    // A byte that is no UTF-8 becomes three.
+    let names: usize = plan.images.iter().map(|image| 3 * image.file.len()).sum();
+    MEMBER + plan.frames.len() * FRAME + plan.images.len() * IMAGE + names + warnings * WARNING
 }
 
 /// Where in the output the answer for an address lies, for the addresses that many threads share. A

@@ -23,6 +23,38 @@ pub struct Explanation {
     pub images: Vec<ExplainedImage>,
     /// Every backtrace, in the order of the report.
     pub backtraces: Vec<ExplainedBacktrace>,
+    /// True where frames or calls were left out, because there are too many.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// Frames of one report that are explained, and bytes of the calls that are named.
+const MOST_FRAMES: usize = 20_000;
+const MOST_CALL_BYTES: usize = 4 << 20;
+
+/// How much may still be said.
+struct Room {
+    frames: usize,
+    call_bytes: usize,
+    cut: bool,
+}
+
+impl Room {
+    /// Takes room for one more frame, where there is some.
+    fn frame(&mut self) -> bool {
+        let left = self.frames.checked_sub(1);
+        self.cut |= left.is_none();
+        self.frames = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Takes room for texts of so many bytes, where there is enough; once there is not, for none.
+    fn calls(&mut self, bytes: usize) -> bool {
+        let left = self.call_bytes.checked_sub(bytes);
+        self.cut |= left.is_none();
+        self.call_bytes = left.unwrap_or(0);
+        left.is_some()
+    }
 }
 
 /// An image and its symbols. Addresses are hexadecimal texts, so that no reader loses bits of them.
@@ -147,29 +179,37 @@ pub fn explain<'s>(
 ) -> Explanation {
     let plan = Plan::new(report);
     let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
-    let mut names = DeviceNames::default();
+    let mut names = DeviceNames::new(&plan, &judged);
+    let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let mut planned = plan.frames.iter();
-    let backtraces = report
-        .backtraces
-        .iter()
-        .map(|backtrace| {
-            let mut sigtramp_at = None;
-            let frames = backtrace.frames.iter().zip(planned.by_ref()).map(|(frame, planned)| {
-                let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
-                let answered = answer(&plan, &judged, frame, planned, after_sigtramp);
-                sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
-                explain_frame(&plan, &judged, frame, planned, &answered, &mut names)
-            });
-            ExplainedBacktrace {
-                part: backtrace.part,
-                origin: origin(backtrace.origin),
-                thread: backtrace.thread.and_then(|thread| thread.index),
-                crashed: backtrace.thread.is_some_and(|thread| thread.crashed),
-                frames: frames.collect(),
+    let mut backtraces = Vec::new();
+    for backtrace in &report.backtraces {
+        let mut frames = Vec::new();
+        let mut sigtramp_at = None;
+        for (frame, planned) in backtrace.frames.iter().zip(planned.by_ref()) {
+            if !room.frame() {
+                break;
             }
-        })
-        .collect();
-    Explanation { report_id: report.id, engine: ENGINE, images: images(&plan, &judged, symbols), backtraces }
+            let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
+            let answered = answer(&plan, &judged, frame, planned, after_sigtramp);
+            sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
+            let names = (&mut names, &mut room);
+            frames.push(explain_frame(&plan, &judged, frame, planned, &answered, names));
+        }
+        backtraces.push(ExplainedBacktrace {
+            part: backtrace.part,
+            origin: origin(backtrace.origin),
+            thread: backtrace.thread.and_then(|thread| thread.index),
+            crashed: backtrace.thread.is_some_and(|thread| thread.crashed),
+            frames,
+        });
+        // A list without frames takes room too.
+        if !room.frame() {
+            break;
+        }
+    }
+    let images = images(&plan, &judged, symbols);
+    Explanation { report_id: report.id, engine: ENGINE, images, backtraces, truncated: room.cut }
 }
 
 fn images<'s>(
@@ -177,7 +217,8 @@ fn images<'s>(
     judged: &[Judged<'s>],
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
 ) -> Vec<ExplainedImage> {
-    let explained = plan.images.iter().zip(judged).map(|(image, judged)| {
+    // In the order in which frames refer to them, so that those of the frames above are among them.
+    let explained = plan.images.iter().zip(judged).take(MOST_FRAMES).map(|(image, judged)| {
         let object = match image.debug_id.and_then(|id| symbols(&id)) {
             Some(ImageSymbols::Found { object, .. }) => *object,
             _ => None,
@@ -208,7 +249,7 @@ fn explain_frame<'a>(
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     answered: &FrameAnswer<'_, 'a>,
-    names: &mut DeviceNames<'a>,
+    (names, room): (&mut DeviceNames<'a>, &mut Room),
 ) -> ExplainedFrame {
     let choice = answered.choice;
     let decrement = u64::from(choice.adjusted);
@@ -216,7 +257,10 @@ fn explain_frame<'a>(
     let judged = answered.place.and_then(|place| judged.get(place.image as usize));
     let text = judged.and_then(|judged| judged.symbols).map(Symbols::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
-    let (source, calls) = name(answered, names);
+    let (source, mut calls) = name(answered, names, room);
+    if !room.calls(calls.iter().map(String::len).sum()) {
+        calls.clear();
+    }
     ExplainedFrame {
         index: frame.index,
         instruction_addr: frame.instruction_addr.map(spelled),
@@ -247,6 +291,7 @@ fn explain_frame<'a>(
 fn name<'a>(
     answered: &FrameAnswer<'_, 'a>,
     names: &mut DeviceNames<'a>,
+    room: &Room,
 ) -> (Option<&'static str>, Vec<String>) {
     match &answered.name {
         Name::Nobody => (None, Vec::new()),
@@ -260,7 +305,8 @@ fn name<'a>(
                 Source::Symtab => "symtab",
                 Source::Exports => "exports",
             };
-            let calls = found.calls().map(|call| {
+            let (mut calls, mut bytes) = (Vec::new(), 0);
+            for call in found.calls() {
                 let mut text = call.function.decode();
                 if let Some(file) = call.file {
                     text = format!("{text} in {}", file.decode());
@@ -268,9 +314,17 @@ fn name<'a>(
                 if let Some(line) = call.line {
                     text = format!("{text}:{line}");
                 }
-                if call.inlined { format!("{text} (inlined)") } else { text }
-            });
-            (Some(source), calls.collect())
+                if call.inlined {
+                    text.push_str(" (inlined)");
+                }
+                bytes += text.len();
+                calls.push(text);
+                // There is no room for this answer any more, however it goes on.
+                if bytes > room.call_bytes {
+                    break;
+                }
+            }
+            (Some(source), calls)
         }
     }
 }

@@ -7,6 +7,7 @@ mod engine;
 mod explain;
 mod index;
 mod json;
+mod memory;
 pub mod object;
 mod output;
 mod plan;
@@ -18,7 +19,7 @@ pub mod symcache;
 mod system;
 
 pub use attribute::Join;
-pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, needs};
+pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, most_bytes, needs};
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedImage, ExplainedSymcache, Explanation, explain,
 };

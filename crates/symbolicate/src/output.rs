@@ -1,14 +1,16 @@
 //! What is added to a report, as JSON: a member in each frame and one in the report itself.
 
 use crate::answer::{DeviceName, FrameAnswer, Judged, Name};
-use crate::demangle::demangle;
+use crate::demangle::{SwiftNames, demangle, is_swift};
 use crate::engine::{Context, Detail, ImageOutcome};
 use crate::json::{Key, Object, dashed, key, report_text, string};
+use crate::plan::{Plan, PlannedFrame};
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{Answer, Source};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use time::OffsetDateTime;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Quality};
 use unslide_report::FrameCounts;
 
 /// The version of what is added to a report. It changes when a reader would have to.
@@ -47,20 +49,42 @@ impl Extent {
 }
 
 /// Demangled names of one report, so that a name that the device gives in many frames is demangled
-/// once.
-#[derive(Default)]
+/// once, and Swift's are asked for together.
 pub(crate) struct DeviceNames<'a>(HashMap<&'a [u8], Option<String>>);
 
 impl<'a> DeviceNames<'a> {
+    /// Of the frames of a plan whose images have no symbols.
+    pub(crate) fn new(plan: &Plan<'_, 'a>, images: &[Judged<'_>]) -> DeviceNames<'a> {
+        let unnamed = |planned: &PlannedFrame| {
+            let image = planned.place.and_then(|place| images.get(place.image as usize));
+            image.is_some_and(|i| i.symbols.is_none_or(|symbols| symbols.quality() == Quality::None))
+        };
+        let frames = plan.report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
+        let mut known = HashMap::new();
+        let mut swift = Vec::new();
+        for (frame, planned) in frames.zip(&plan.frames) {
+            let Some(name) = frame.symbol_name.filter(|name| is_swift(name.raw())) else { continue };
+            if unnamed(planned) && known.insert(name.raw(), None).is_none() {
+                swift.push((name.raw(), name.decode()));
+            }
+        }
+        let texts: Vec<&str> = swift.iter().map(|(_, text)| &**text).collect();
+        // Where nobody can be asked, names stay as the device gave them.
+        let answers = SwiftNames::of_a_report().demangle(&texts).unwrap_or_default();
+        known.extend(swift.into_iter().map(|(raw, _)| raw).zip(answers));
+        DeviceNames(known)
+    }
+
     /// The readable form of a device's name; `None` where there is no other.
     pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
         let raw = device.name.raw();
-        let mangled: [&[u8]; 9] = [b"_Z", b"__Z", b"___Z", b"$s", b"_$s", b"$S", b"_$S", b"_T", b"_R"];
-        if !matches!(raw.first(), Some(b'_' | b'$')) || !mangled.iter().any(|prefix| raw.starts_with(prefix))
-        {
-            return None;
+        let mangled: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
+        let others =
+            || mangled.iter().any(|prefix| raw.starts_with(prefix)).then(|| demangle(&device.name.decode()));
+        match self.0.entry(raw) {
+            Entry::Occupied(known) => known.into_mut().as_deref(),
+            Entry::Vacant(new) => new.insert(others()?).as_deref(),
         }
-        self.0.entry(raw).or_insert_with(|| demangle(&device.name.decode())).as_deref()
     }
 }
 
@@ -69,7 +93,7 @@ pub(crate) fn frame<'a>(
     out: &mut Vec<u8>,
     answer: &FrameAnswer<'_, 'a>,
     judged: &[Judged<'_>],
-    extent: Extent,
+    (extent, end): (Extent, usize),
     names: &mut DeviceNames<'a>,
 ) {
     let device = match &answer.name {
@@ -84,7 +108,7 @@ pub(crate) fn frame<'a>(
     if extent.calls() {
         match &answer.name {
             Name::Nobody => {}
-            Name::Symbols(found) => calls(object.key(key!("calls")), found, extent),
+            Name::Symbols(found) => calls(object.key(key!("calls")), found, extent, end),
             Name::Device(named) => {
                 let own = device.as_deref().unwrap_or_default();
                 let out = object.key(key!("calls"));
@@ -158,9 +182,13 @@ fn origin(
     }
 }
 
-fn calls(out: &mut Vec<u8>, answer: &Answer<'_>, extent: Extent) {
+/// The chain of calls, which stops where it is past `end` for sure.
+fn calls(out: &mut Vec<u8>, answer: &Answer<'_>, extent: Extent, end: usize) {
     out.push(b'[');
     for (i, call) in answer.calls().enumerate() {
+        if out.len() > end {
+            break;
+        }
         if i > 0 {
             out.push(b',');
         }
@@ -195,6 +223,8 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) images: &'f [ImageOutcome],
     pub(crate) missing: &'f [DebugId],
     pub(crate) warnings: &'f [String],
+    /// Less is said of frames than could be.
+    pub(crate) truncated: bool,
 }
 
 /// Writes the value of the report's member.
@@ -212,7 +242,7 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
     if facts.counts.total == 0 {
         object.escaped(key!("reason"), b"no_frames");
     }
-    object.flag(key!("truncated"), context.detail != Detail::Full);
+    object.flag(key!("truncated"), facts.truncated);
     if let Some(tenant) = context.tenant {
         object.text(key!("tenant"), tenant.as_str());
     }

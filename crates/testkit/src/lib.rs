@@ -2,5 +2,7 @@
 
 pub mod corpus;
 pub mod fixtures;
+pub mod macho;
+pub mod memory;
 pub mod reports;
 pub mod servers;

@@ -20,6 +20,7 @@ pub fn postgres() -> String {
 
 /// A name that no other test of this run uses: `prefix`, the process, a counter and random digits.
 #[must_use]
+#[expect(clippy::disallowed_methods, reason = "names of what several test programs make on one server")]
 pub fn unique(prefix: &str) -> String {
     use std::hash::{BuildHasher, Hasher};
     use std::sync::atomic::{AtomicU32, Ordering};

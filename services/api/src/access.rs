@@ -3,12 +3,13 @@
 //! An operation names the scope that it needs in the type of its argument: [`Access<ReportsRead>`].
 //! There is no way to a tenant's rows that does not lead through such a value.
 
+use crate::permits::Slot;
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use std::marker::PhantomData;
 use unslide_model::{Scope, TenantId};
 use unslide_store::keys::Principal;
@@ -17,8 +18,6 @@ use unslide_store::keys::Principal;
 pub trait Permission: Send + Sync + 'static {
     /// The scope.
     const SCOPE: Scope;
-    /// True where it lets something in, which a suspended tenant may not do.
-    const SENDS: bool = matches!(Self::SCOPE, Scope::SymbolsWrite | Scope::ReportsWrite);
 }
 
 macro_rules! permissions {
@@ -78,6 +77,9 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Access<P>, Problem> {
         let principal = authenticate(&parts.headers, api).await?;
+        let slot = parts.extensions.get::<Slot>();
+        slot.ok_or_else(|| Problem::internal("a request has no slot"))?
+            .assign(&api.permits, &principal.tenant)?;
         if !principal.may(P::SCOPE) {
             let detail = format!("the operation needs the scope {}", P::SCOPE);
             return Err(Problem::new(Kind::InsufficientScope, detail));
@@ -86,10 +88,25 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
             // There is nothing of all tenants that is of one app.
             return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
         }
-        if !principal.active && P::SENDS {
-            return Err(Problem::new(Kind::TenantSuspended, "a suspended tenant can look but not send"));
+        if !principal.active && changes(P::SCOPE, &parts.method) {
+            let detail = "a suspended tenant can look and take away, but add and change nothing";
+            return Err(Problem::new(Kind::TenantSuspended, detail));
         }
         Ok(Access { principal, scope: PhantomData })
+    }
+}
+
+/// True for what a suspended tenant may not do: everything but looking, and taking away what is its
+/// own. A wish to have a report erased or a key revoked is not to wait for the end of a suspension.
+fn changes(scope: Scope, method: &Method) -> bool {
+    match scope {
+        // Questions that come in a body.
+        Scope::SymbolsRead | Scope::ReportsRead => false,
+        Scope::SymbolsWrite | Scope::ReportsWrite | Scope::TenantAdmin => {
+            !method.is_safe() && *method != Method::DELETE
+        }
+        // What operators take away is not their own.
+        Scope::Operator => !method.is_safe(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Request bodies: read piece by piece, bounded in bytes, and never waited for without end.
 
+use crate::memory::Room;
+use crate::pace::Pace;
 use crate::problem::{Kind, Problem};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -8,41 +10,45 @@ use futures::{Stream, stream};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use std::io::Read;
-use std::time::Duration;
+use tokio::time::Instant;
 
 /// A request body under a limit.
 #[derive(Debug)]
 pub struct Chunks {
     body: Body,
     limit: u64,
+    /// What the headers say of its length; 0 where they say nothing.
+    announced: u64,
     seen: u64,
-    stall: Duration,
+    pace: Pace,
 }
 
 impl Chunks {
-    /// Wraps a body of at most `limit` bytes of which a piece must come every `stall`.
+    /// Wraps a body of at most `limit` bytes that have to come at a pace.
     ///
     /// # Errors
     /// [`Kind::TooLarge`] where the announced length is over the limit already.
-    pub fn new(headers: &HeaderMap, body: Body, limit: u64, stall: Duration) -> Result<Chunks, Problem> {
+    pub fn new(headers: &HeaderMap, body: Body, limit: u64, pace: Pace) -> Result<Chunks, Problem> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
+        let announced = announced.unwrap_or(0);
+        if announced > limit {
             return Err(too_large(limit));
         }
-        Ok(Chunks { body, limit, seen: 0, stall })
+        Ok(Chunks { body, limit, announced, seen: 0, pace })
     }
 
     /// The next piece; `None` once the body is complete.
     ///
     /// # Errors
-    /// [`Kind::TooLarge`] past the limit, [`Kind::BodyTimeout`] when it stalls,
+    /// [`Kind::TooLarge`] past the limit, [`Kind::BodyTimeout`] when it comes too slowly,
     /// [`Kind::IncompleteBody`] where the connection ends before the body.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         loop {
-            let frame = tokio::time::timeout(self.stall, self.body.frame()).await.map_err(|_| {
-                Problem::new(Kind::BodyTimeout, format!("nothing came for {} s", self.stall.as_secs()))
-            })?;
+            let asked = Instant::now();
+            let frame = tokio::time::timeout(self.pace.left(), self.body.frame())
+                .await
+                .map_err(|_| Problem::new(Kind::BodyTimeout, format!("{} came", self.pace.complaint())))?;
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|_| {
                 Problem::new(
@@ -51,6 +57,7 @@ impl Chunks {
                 )
             })?;
             let Ok(data) = frame.into_data() else { continue };
+            self.pace.moved(asked.elapsed(), data.len() as u64);
             if data.is_empty() {
                 continue;
             }
@@ -74,19 +81,27 @@ impl Chunks {
         })
     }
 
-    /// The whole body, for operations whose limit is small enough to hold it.
+    /// The whole body, for operations whose limit is small enough to hold it. `room`, which has nothing in
+    /// it yet, has to grow to the length that was announced, and where more comes than that, with it.
     ///
     /// # Errors
-    /// As [`Chunks::next`].
-    pub async fn collect(mut self) -> Result<Bytes, Problem> {
-        let Some(first) = self.next().await? else { return Ok(Bytes::new()) };
-        let Some(second) = self.next().await? else { return Ok(first) };
+    /// As [`Chunks::next`], and where there is no room.
+    pub async fn collect(mut self, room: &mut Room) -> Result<Bytes, Problem> {
+        room.grow(self.announced)?;
+        let Some(first) = self.next_within(room).await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_within(room).await? else { return Ok(first) };
         let mut whole = BytesMut::from(first);
         whole.extend_from_slice(&second);
-        while let Some(data) = self.next().await? {
+        while let Some(data) = self.next_within(room).await? {
             whole.extend_from_slice(&data);
         }
         Ok(whole.freeze())
+    }
+
+    async fn next_within(&mut self, room: &mut Room) -> Result<Option<Bytes>, Problem> {
+        let data = self.next().await?;
+        room.grow(self.seen.saturating_sub(room.bytes()))?;
+        Ok(data)
     }
 }
 
@@ -100,19 +115,39 @@ pub fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Unpacks gzip to at most `limit` bytes. Takes CPU time: call it on the CPU pool.
+/// How much is unpacked before there is room for more.
+const FIRST_PIECE: usize = 64 << 10;
+
+/// Unpacks gzip to at most `limit` bytes; takes room for them before it holds them, whatever the data
+/// says of its size. Takes CPU time: call it on the CPU pool.
 ///
 /// # Errors
-/// [`Kind::TooLarge`] where there is more, [`Kind::InvalidBody`] where the data is damaged.
-pub fn gunzip(bytes: &[u8], limit: u64) -> Result<Vec<u8>, Problem> {
-    let mut out = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut out)
-        .map_err(|error| Problem::new(Kind::InvalidBody, format!("damaged gzip data: {error}")))?;
-    if out.len() as u64 > limit {
-        return Err(Problem::new(Kind::TooLarge, format!("unpacked, the limit is {limit} bytes")));
+/// [`Kind::TooLarge`] where there is more, [`Kind::InvalidBody`] where the data is damaged, and where
+/// there is no room.
+pub fn gunzip(bytes: &[u8], limit: u64, room: &mut Room) -> Result<Vec<u8>, Problem> {
+    // One more byte than may come shows that there is more.
+    let most = usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX);
+    let mut unpacking = MultiGzDecoder::new(bytes);
+    let (mut out, mut filled) = (Vec::new(), 0);
+    loop {
+        if filled == most {
+            return Err(Problem::new(Kind::TooLarge, format!("unpacked, the limit is {limit} bytes")));
+        }
+        if filled == out.len() {
+            let more = out.len().max(FIRST_PIECE).min(most - out.len());
+            room.grow(more as u64)?;
+            out.reserve_exact(more);
+            out.resize(filled + more, 0);
+        }
+        match unpacking.read(&mut out[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) => {
+                return Err(Problem::new(Kind::InvalidBody, format!("damaged gzip data: {error}")));
+            }
+        }
     }
+    out.truncate(filled);
     Ok(out)
 }
 
@@ -121,8 +156,11 @@ mod tests {
     use super::*;
     use flate2::{Compression, write::GzEncoder};
     use std::io::Write;
+    use std::time::Duration;
 
-    const STALL: Duration = Duration::from_millis(50);
+    fn pace() -> Pace {
+        Pace::new(Duration::from_secs(30), 100)
+    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -131,8 +169,9 @@ mod tests {
     }
 
     async fn collect(body: Body, limit: u64) -> Result<Bytes, Kind> {
-        let chunks = Chunks::new(&HeaderMap::new(), body, limit, STALL).map_err(|p| p.kind())?;
-        chunks.collect().await.map_err(|p| p.kind())
+        let chunks = Chunks::new(&HeaderMap::new(), body, limit, pace()).map_err(|p| p.kind())?;
+        let (mut room, _other) = crate::memory::tests::room(1 << 20);
+        chunks.collect(&mut room).await.map_err(|p| p.kind())
     }
 
     #[tokio::test]
@@ -140,6 +179,27 @@ mod tests {
         let parts = || Body::from_stream(stream::iter(["ab", "", "cd", "e"].map(Ok::<_, std::io::Error>)));
         assert_eq!(collect(parts(), 5).await, Ok(Bytes::from_static(b"abcde")));
         assert_eq!(collect(parts(), 4).await, Err(Kind::TooLarge));
+    }
+
+    /// At once where its length is announced, and else as it comes.
+    #[tokio::test]
+    async fn a_body_has_room_before_it_is_held() {
+        let body = |pieces: usize| {
+            Body::from_stream(stream::iter((0..pieces).map(|_| Ok::<_, std::io::Error>(vec![0; 1_024]))))
+        };
+        let taken = async |headers: &HeaderMap, pieces| {
+            let (mut room, _other) = crate::memory::tests::room(4 << 10);
+            let chunks = Chunks::new(headers, body(pieces), 1 << 20, pace()).unwrap();
+            let collected = chunks.collect(&mut room).await.map(|body| body.len());
+            (collected.map_err(|problem| problem.kind()), room.bytes())
+        };
+        let (none, mut length) = (HeaderMap::new(), HeaderMap::new());
+        assert_eq!(taken(&none, 4).await, (Ok(4 << 10), 4 << 10));
+        assert_eq!(taken(&none, 5).await, (Err(Kind::TenantBusy), 4 << 10));
+        length.insert(header::CONTENT_LENGTH, (4 << 10).into());
+        assert_eq!(taken(&length, 4).await, (Ok(4 << 10), 4 << 10));
+        length.insert(header::CONTENT_LENGTH, (5 << 10).into());
+        assert_eq!(taken(&length, 0).await, (Err(Kind::TenantBusy), 0));
     }
 
     #[tokio::test]
@@ -150,7 +210,7 @@ mod tests {
             &headers,
             Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()),
             5,
-            STALL,
+            pace(),
         );
         assert_eq!(refused.unwrap_err().kind(), Kind::TooLarge);
     }
@@ -164,12 +224,37 @@ mod tests {
         assert_eq!(collect(Body::from_stream(broken), 9).await, Err(Kind::IncompleteBody));
     }
 
+    /// The pause between two pieces is shorter than a stall, and still they are too few.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_ends_and_one_that_is_slow_does_not() {
+        let dripping = |each: usize| {
+            Body::from_stream(stream::unfold(0, move |piece| async move {
+                tokio::time::sleep(Duration::from_secs(14)).await;
+                let more = (piece < 20).then(|| Ok::<_, std::io::Error>(Bytes::from(vec![0; each])));
+                more.map(|data| (data, piece + 1))
+            }))
+        };
+        assert_eq!(collect(dripping(49), 2_000).await, Err(Kind::BodyTimeout));
+        assert_eq!(collect(dripping(50), 2_000).await.map(|body| body.len()), Ok(1_000));
+    }
+
     #[test]
     fn gzip_is_bounded_before_it_is_held() {
         let bomb = gzip(&vec![0; 5_000_000]);
         assert!(is_gzip(&bomb) && bomb.len() < 10_000);
-        assert_eq!(gunzip(&bomb, 1_000).unwrap_err().kind(), Kind::TooLarge);
-        assert_eq!(gunzip(&bomb, 5_000_000).unwrap().len(), 5_000_000);
-        assert_eq!(gunzip(&bomb[..bomb.len() - 9], 5_000_000).unwrap_err().kind(), Kind::InvalidBody);
+        let unpacked = |bytes: &[u8], limit, room| {
+            let (mut room, _other) = crate::memory::tests::room(room);
+            gunzip(bytes, limit, &mut room).map(|bytes| bytes.len()).map_err(|problem| problem.kind())
+        };
+        assert_eq!(unpacked(&bomb, 1_000, 1 << 30), Err(Kind::TooLarge));
+        assert_eq!(unpacked(&bomb, 4_999_999, 1 << 30), Err(Kind::TooLarge));
+        assert_eq!(unpacked(&bomb, 5_000_000, 1 << 30), Ok(5_000_000));
+        assert_eq!(unpacked(&bomb[..bomb.len() - 9], 5_000_000, 1 << 30), Err(Kind::InvalidBody));
+        // Room is taken for what comes out, not for what the last member says of itself.
+        let two = [bomb.clone(), gzip(b"")].concat();
+        for packed in [&bomb, &two] {
+            assert_eq!(unpacked(packed, 5_000_000, 1_000_000), Err(Kind::TenantBusy));
+            assert_eq!(unpacked(packed, 5_000_000, 6 << 20), Ok(5_000_000));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Where the randomness of secrets comes from, passed in so that nothing takes another source.
 
+#![expect(clippy::disallowed_types, reason = "the one place where the operating system is asked for secrets")]
+
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 

@@ -3,9 +3,10 @@
 //! Which generation is the newest is asked of the database, so that this machine's cache never
 //! answers with an older one, and images that nobody has symbols for cost no request to storage.
 
+use crate::permits::Resource;
 use crate::problem::Problem;
 use crate::state::Api;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use unslide_artifacts::Hint;
 use unslide_model::{DebugId, Quality, TenantId};
@@ -36,7 +37,7 @@ impl Fetched {
 pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fetched, Problem> {
     let mut fetched = HashMap::new();
     let mut wanted: Vec<(Need, Hint)> = Vec::new();
-    let mut tx = api.store.tenant(tenant).await?;
+    let mut tx = api.tenant(tenant).await?;
     let of_system: Vec<DebugId> =
         needs.iter().take(MOST_IMAGES).filter(|need| need.system).map(|need| need.debug_id).collect();
     let of_system = slots::system_generations(&mut tx, &of_system).await?;
@@ -54,6 +55,8 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fet
     tx.rollback().await?;
     let found = stream::iter(wanted).map(|(need, hint)| async move {
         let id = tenant.scope(need.debug_id);
+        // Among the cache's downloads the tenant's are few, whatever its reports want at once.
+        let _turn = api.permits.turn(tenant, Resource::Downloads).await?;
         let symbols = match api.symcaches.get(&id, need.system, hint).await {
             Ok(cached) => cached.symbols(),
             Err(error) => {
@@ -61,8 +64,9 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fet
                 ImageSymbols::FetchingFailed
             }
         };
-        (need.debug_id, symbols)
+        Ok::<_, Problem>((need.debug_id, symbols))
     });
-    fetched.extend(found.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+    let found: Vec<_> = found.buffer_unordered(AT_ONCE).try_collect().await?;
+    fetched.extend(found);
     Ok(Fetched(fetched))
 }

@@ -6,6 +6,7 @@
 //! a good one is for the symbolizer to find out.
 
 use crate::body::{gunzip, is_gzip};
+use crate::memory::Room;
 use crate::multipart;
 use crate::problem::{Kind, Problem};
 use bytes::Bytes;
@@ -44,16 +45,27 @@ pub enum Form {
     Any,
 }
 
-/// Reads all reports of a body. Where `app` is given, all must be of that app. Takes CPU time: call it on the CPU pool.
+/// Reads all reports of a body, and takes room for what it unpacks. Where `app` is given, all must be of
+/// that app. Takes CPU time: call it on the CPU pool.
 ///
 /// # Errors
 /// [`Kind::InvalidReport`] naming the report and the place in it, [`Kind::InvalidBody`] for broken
-/// packaging, [`Kind::TooLarge`] past a bound, [`Kind::InsufficientScope`] for another app's report.
-pub fn read(body: &Bytes, form: &Form, bounds: &Bounds, app: Option<&str>) -> Result<Vec<Incoming>, Problem> {
-    let mut reading = Reading { reports: Vec::new(), left: bounds.unpacked, bounds, app };
+/// packaging, [`Kind::TooLarge`] past a bound, [`Kind::InsufficientScope`] for another app's report, and
+/// where there is no room.
+pub fn read(
+    body: &Bytes,
+    form: &Form,
+    bounds: &Bounds,
+    app: Option<&str>,
+    room: &mut Room,
+) -> Result<Vec<Incoming>, Problem> {
+    let mut reading = Reading { reports: Vec::new(), left: bounds.unpacked, bounds, app, room };
     match form {
         Form::Parts(boundary) => {
-            for (name, part) in parts(reading.unpacked(body)?, boundary)? {
+            let body = reading.unpacked(body)?;
+            // The parts are copies.
+            reading.room.grow(body.len() as u64)?;
+            for (name, part) in parts(body, boundary)? {
                 reading.document(&part, false, &format!("part {name}: "))?;
             }
         }
@@ -72,11 +84,12 @@ struct Reading<'b> {
     left: u64,
     bounds: &'b Bounds,
     app: Option<&'b str>,
+    room: &'b mut Room,
 }
 
 impl Reading<'_> {
     fn unpacked(&mut self, bytes: &Bytes) -> Result<Bytes, Problem> {
-        let bytes = if is_gzip(bytes) { gunzip(bytes, self.left)?.into() } else { bytes.clone() };
+        let bytes = if is_gzip(bytes) { gunzip(bytes, self.left, self.room)?.into() } else { bytes.clone() };
         self.left = self.left.saturating_sub(bytes.len() as u64);
         Ok(bytes)
     }
@@ -222,8 +235,11 @@ mod tests {
     use flate2::{Compression, write::GzEncoder};
     use std::io::Write;
 
-    const BOUNDS: Bounds =
-        Bounds { unpacked: 10_000, reports: 3, report: ReadLimits { max_bytes: 2_000, max_depth: 16 } };
+    const BOUNDS: Bounds = Bounds {
+        unpacked: 10_000,
+        reports: 3,
+        report: ReadLimits { max_bytes: 2_000, max_depth: 16, max_items: 1_000 },
+    };
     const A: &str = r#"{"report":{"id":"11111111-1111-1111-1111-111111111111"}}"#;
     const B: &str = r#"{"report":{"id":"22222222-2222-2222-2222-222222222222"},"crash":{}}"#;
 
@@ -233,13 +249,18 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn all(body: impl Into<Bytes>, form: &Form) -> Result<Vec<Incoming>, Problem> {
+        let (mut room, _other) = crate::memory::tests::room(1 << 20);
+        read(&body.into(), form, &BOUNDS, None, &mut room)
+    }
+
     fn reports(body: impl Into<Bytes>, form: &Form) -> Vec<String> {
-        let read = read(&body.into(), form, &BOUNDS, None).unwrap();
+        let read = all(body, form).unwrap();
         read.into_iter().map(|r| String::from_utf8(r.bytes.to_vec()).unwrap()).collect()
     }
 
     fn refusal(body: impl Into<Bytes>, form: &Form) -> (Kind, String) {
-        let problem = read(&body.into(), form, &BOUNDS, None).unwrap_err();
+        let problem = all(body, form).unwrap_err();
         (problem.kind(), problem.detail().unwrap_or_default().to_owned())
     }
 
@@ -251,7 +272,7 @@ mod tests {
         assert_eq!(reports(format!("{A}\n{B}\n"), &Form::Any), [A, B]);
         assert_eq!(reports(format!("[{A}]\n{B}\n"), &Form::Any), [A, B]);
         assert_eq!(reports(gzip(&format!("[{A},{B}]")), &Form::Any), [A, B]);
-        let id = read(&A.into(), &Form::Any, &BOUNDS, None).unwrap()[0].id.unwrap();
+        let id = all(A, &Form::Any).unwrap()[0].id.unwrap();
         assert_eq!(id.to_string(), "11111111-1111-1111-1111-111111111111");
     }
 
@@ -287,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_rendered_log_is_taken_and_has_no_id() {
-        let read = read(&format!("[\"Incident\\n\", {A}]").into(), &Form::Any, &BOUNDS, None).unwrap();
+        let read = all(format!("[\"Incident\\n\", {A}]"), &Form::Any).unwrap();
         assert_eq!((read[0].id, &read[0].bytes[..]), (None, &b"\"Incident\\n\""[..]));
         assert!(read[1].id.is_some());
     }
@@ -318,11 +339,25 @@ mod tests {
         assert_eq!(refusal(format!("[{large}]"), &Form::Any).0, Kind::TooLarge);
     }
 
+    /// A part's gzip is unpacked within the same room as a body's.
+    #[test]
+    fn what_is_unpacked_has_room_wherever_it_is_packed() {
+        let bounds = Bounds { unpacked: 1 << 20, ..BOUNDS };
+        let packed = gzip(&" ".repeat(900_000));
+        let head = "--b\r\nContent-Disposition: form-data; name=\"x\"; filename=\"r.gz\"\r\n\r\n";
+        let form = [head.as_bytes(), &packed, b"\r\n--b--\r\n"].concat();
+        for (body, form) in [(packed, Form::Any), (form, Form::Parts("b".to_owned()))] {
+            let (mut room, _other) = crate::memory::tests::room(500_000);
+            let refused = read(&body.into(), &form, &bounds, None, &mut room).unwrap_err();
+            assert_eq!(refused.kind(), Kind::TenantBusy, "{form:?}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_bytes_are_answered(bytes: Vec<u8>) {
             for form in [Form::Any, Form::Lines, Form::Parts("b".to_owned())] {
-                let _ = read(&bytes.clone().into(), &form, &BOUNDS, None);
+                let _ = all(bytes.clone(), &form);
             }
         }
     }

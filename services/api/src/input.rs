@@ -1,6 +1,8 @@
 //! Path, query and JSON inputs whose errors are problems.
 
 use crate::body::Chunks;
+use crate::memory::reserve;
+use crate::permits::Slot;
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -55,11 +57,21 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     async fn from_request(request: Request, api: &Api) -> Result<Json<T>, Problem> {
         let (parts, body) = request.into_parts();
         let limits = &api.limits;
-        let body = Chunks::new(&parts.headers, body, limits.json_bytes, limits.stall())?.collect().await?;
+        let tenant = parts.extensions.get::<Slot>().and_then(Slot::tenant);
+        let tenant = tenant.ok_or_else(|| Problem::internal("a body is read before its key"))?;
+        let mut room = reserve(&api.permits, &tenant, 0)?;
+        let chunks = Chunks::new(&parts.headers, body, limits.json_bytes, limits.pace())?;
+        let body = chunks.collect(&mut room).await?;
         serde_json::from_slice(&body)
             .map(Json)
             .map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
     }
+}
+
+/// True for a text of 1 to `longest` bytes that the database takes: it takes no NUL.
+#[must_use]
+pub fn is_text(text: &str, longest: usize) -> bool {
+    !text.is_empty() && text.len() <= longest && !text.contains('\0')
 }
 
 /// Reads a parameter's text as the value that it stands for.

@@ -1,61 +1,79 @@
 //! The service's metrics. Labels are route templates, methods and status classes; never ids, never
 //! tenants.
 
+use crate::permits::Resource;
 use crate::state::Api;
 use http::{Method, StatusCode};
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use std::time::Duration;
+use unslide_artifacts::{ObjectStore, SymcacheCache};
+use unslide_model::Figures;
 use unslide_runtime::sampled;
+use unslide_store::Store;
+use unslide_stream::Producer;
 
-/// Registers the gauge of open connections.
+/// Registers the gauge of open connections, and the counter of those that were closed because their
+/// client took nothing.
 ///
 /// # Errors
-/// Where the registry has a metric of this name already.
-pub fn connections(registry: &Registry) -> Result<IntGauge, prometheus::Error> {
+/// Where the registry has metrics of these names already.
+pub fn connections(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Error> {
     let open = IntGauge::new("unslide_api_connections", "Open connections of clients.")?;
+    let stalled = IntCounter::new(
+        "unslide_api_stalled_connections_total",
+        "Connections that were closed because the client did not take its answer.",
+    )?;
     registry.register(Box::new(open.clone()))?;
-    Ok(open)
+    registry.register(Box::new(stalled.clone()))?;
+    Ok((open, stalled))
 }
+
+/// What the api says of its own bounds.
+const FIGURES: [Figures<Api>; 3] = [
+    Figures {
+        name: "unslide_api_in_work",
+        help: "Requests, symbol uploads and readers of dead letters in work, and requests that wait.",
+        label: "kind",
+        read: |api| {
+            let letters = api.limits.letters.saturating_sub(api.letters.available_permits());
+            vec![
+                ("requests", api.permits.held(Resource::Requests)),
+                ("waits", api.permits.held(Resource::Waits)),
+                ("uploads", api.permits.held(Resource::Uploads)),
+                ("letters", letters as u64),
+            ]
+        },
+    },
+    Figures {
+        name: "unslide_api_turns",
+        help: "Requests that wait until others of their tenant are done with what they want.",
+        label: "kind",
+        read: |api| {
+            let waiting = |of: Resource| (of.name(), api.permits.waiting(of));
+            vec![waiting(Resource::Downloads), waiting(Resource::Connections), waiting(Resource::Letters)]
+        },
+    },
+    Figures {
+        name: "unslide_api_body_bytes",
+        help: "Bytes of bodies in memory, announced, received or unpacked, and of answers.",
+        label: "kind",
+        read: |api| {
+            let held = |of: Resource| crate::memory::held(&api.permits, of);
+            vec![("reports", held(Resource::Bodies)), ("answers", held(Resource::Answers))]
+        },
+    },
+];
 
 /// Registers what the bounds of the api, its cache, object storage and the database hold.
 ///
 /// # Errors
 /// Where the registry has metrics of these names already.
 pub fn watch(registry: &Registry, api: &Api) -> Result<(), prometheus::Error> {
-    let of = api.clone();
-    let family = ("unslide_api_in_work", "Requests and symbol uploads in work.");
-    sampled::gauges(registry, family, "kind", move || {
-        let (requests, uploads) = (of.load.available_permits(), of.receiving.available_permits());
-        [
-            ("requests", of.limits.requests.saturating_sub(requests) as u64),
-            ("uploads", of.limits.uploads.saturating_sub(uploads) as u64),
-        ]
-    })?;
-    let of = api.clone();
-    let family = ("unslide_api_body_bytes", "Bytes of report bodies in memory, announced or received.");
-    sampled::gauges(registry, family, "kind", move || {
-        let held = crate::memory::room(&of.limits).saturating_sub(of.memory.available_permits());
-        [("reports", (held as u64) << 10)]
-    })?;
-    let (cache, objects, store) = (&api.symcaches, &api.objects, &api.store);
-    let of = cache.clone();
-    let family = ("unslide_symcaches", "Symcaches on disk and in memory, and answers that there is none.");
-    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
-    let of = cache.clone();
-    let family = ("unslide_symcaches_bytes", "Bytes of symcaches on disk, kept and being downloaded.");
-    sampled::gauges(registry, family, "state", move || of.stats().bytes_by_state())?;
-    let of = cache.clone();
-    let family = ("unslide_symcaches_evicted_total", "What made room for others, by why it did.");
-    sampled::counters(registry, family, "reason", move || of.stats().evicted_by_reason())?;
-    let of = objects.clone();
-    let family = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
-    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
-    let of = objects.clone();
-    let family = ("unslide_objects_requests_total", "Requests to object storage, by their end.");
-    sampled::counters(registry, family, "end", move || of.stats().by_end())?;
-    let of = store.clone();
-    let family = ("unslide_postgres_connections", "Connections to the database, all and those not in use.");
-    sampled::gauges(registry, family, "state", move || of.connections())
+    sampled::watch(registry, api, &FIGURES)?;
+    sampled::watch(registry, &api.symcaches, &SymcacheCache::FIGURES)?;
+    sampled::watch(registry, &api.objects, &ObjectStore::FIGURES)?;
+    sampled::watch(registry, &api.store, &Store::FIGURES)?;
+    sampled::watch(registry, &api.producer, &Producer::FIGURES)
 }
 
 /// What the api counts.

@@ -2,7 +2,7 @@
 //! problem details whatever happens.
 
 use crate::linger;
-use crate::problem::{self, Kind, Problem};
+use crate::problem::{self, Problem};
 use crate::state::Api;
 use crate::trace::{TraceContext, request_id};
 use axum::extract::{MatchedPath, Request, State};
@@ -55,12 +55,17 @@ fn header<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
     request.headers().get(name)?.to_str().ok()
 }
 
-/// Refuses a request at once when too many are in work; they would only make each other slower.
-pub async fn bound_load(State(api): State<Api>, request: Request, next: Next) -> Response {
-    match api.load.try_acquire() {
-        Ok(_slot) => next.run(request).await,
-        Err(_) => Problem::bare(Kind::Overloaded).retry_after(1).into_response(),
-    }
+/// Refuses a request at once when too many are in work; they would only make each other slower. Its slot
+/// goes with the request, which becomes its tenant's once the key is known.
+pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let slot = match api.permits.slot() {
+        Ok(slot) => slot,
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    slot.release();
+    response
 }
 
 /// Ends a request that takes longer than it may.

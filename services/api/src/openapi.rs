@@ -1,8 +1,8 @@
 //! The frame of the OpenAPI document; the operations bring their own parts.
 
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::header;
-use std::sync::Arc;
 use unslide_model::Scope;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::tag::TagBuilder;
@@ -62,7 +62,7 @@ pub fn base() -> OpenApi {
 
 /// The document as it is served, written once.
 #[derive(Clone, Debug)]
-pub struct Document(Arc<str>);
+pub struct Document(Bytes);
 
 impl Document {
     /// Writes the document.
@@ -73,9 +73,23 @@ impl Document {
         document.to_pretty_json().map(|text| Document(text.into()))
     }
 
-    /// Answers the document.
+    /// Answers the document; every answer has the same bytes, not a copy.
     #[must_use]
     pub fn response(&self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.0.to_string()).into_response()
+        ([(header::CONTENT_TYPE, "application/json")], self.0.clone()).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    /// Anyone may ask for it, and need not read the answer.
+    #[tokio::test]
+    async fn the_document_is_not_copied_for_each_answer() {
+        let document = Document::new(&base()).unwrap();
+        let frame = document.response().into_body().frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap().as_ptr(), document.0.as_ptr());
     }
 }

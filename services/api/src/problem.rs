@@ -79,14 +79,20 @@ kinds! {
     BodyTimeout = (REQUEST_TIMEOUT, "body-timeout", "The body came too slowly"),
     /// Something of that name exists already.
     Conflict = (CONFLICT, "conflict", "It exists already"),
+    /// An upload is to be completed, and parts of it have not come.
+    IncompleteUpload = (CONFLICT, "incomplete-upload", "Parts of the upload are missing"),
+    /// An upload takes no parts any more. What has not come whole has to be begun again.
+    UploadEnded = (CONFLICT, "upload-ended", "The upload takes no parts any more"),
     /// A dead letter was replayed, and the request does not say to do it again.
     AlreadyReplayed = (CONFLICT, "already-replayed", "It was replayed already"),
     /// The body, or one of its parts, is over a limit.
     TooLarge = (PAYLOAD_TOO_LARGE, "too-large", "The body is too large"),
     /// The body is in a format that the operation does not take.
     UnsupportedFormat = (UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported"),
-    /// The tenant has sent more reports than it may in this time. The request may be sent again.
-    RateLimited = (TOO_MANY_REQUESTS, "rate-limited", "Too many reports at once"),
+    /// The tenant has asked for more of something than it may in this time. The request may be sent again.
+    RateLimited = (TOO_MANY_REQUESTS, "rate-limited", "The tenant asks for more than it may now"),
+    /// The tenant has as much in work as it may have at once. The request may be sent again.
+    TenantBusy = (TOO_MANY_REQUESTS, "tenant-busy", "The tenant has too much in work at once"),
     /// The tenant stores as many symbols as it may.
     SymbolQuota = (INSUFFICIENT_STORAGE, "symbol-quota", "The tenant's room for symbols is used up"),
     /// Something failed inside the service.
@@ -351,6 +357,7 @@ const EVERY: &[Kind] = &[
     Kind::Unauthorized,
     Kind::InsufficientScope,
     Kind::TenantSuspended,
+    Kind::TenantBusy,
     Kind::Internal,
     Kind::Unavailable,
     Kind::Overloaded,

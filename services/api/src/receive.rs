@@ -13,6 +13,7 @@ use time::Duration;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner};
+use unslide_store::keys::Principal;
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
 
 /// What the sender of a file may do.
@@ -24,6 +25,25 @@ pub struct May {
     pub symbol_bytes: Option<u64>,
     /// The key speaks for one app alone: uploads for other apps are none of its business.
     pub one_app: bool,
+}
+
+impl May {
+    /// What a tenant's key may send.
+    #[must_use]
+    pub fn of(api: &Api, principal: &Principal) -> May {
+        let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
+        May {
+            bytes: own_or(principal.limits.upload_bytes, api.limits.upload_bytes),
+            symbol_bytes: Some(own_or(principal.limits.symbol_bytes, api.limits.symbol_bytes)),
+            one_app: principal.app.is_some(),
+        }
+    }
+
+    /// What operators may send, who know what they store for all.
+    #[must_use]
+    pub fn of_operators(api: &Api) -> May {
+        May { bytes: api.limits.upload_bytes, symbol_bytes: None, one_app: false }
+    }
 }
 
 /// What is known of a file before its bytes come.
@@ -63,15 +83,12 @@ pub async fn receive(
     file: File,
     pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
 ) -> Result<Received, Problem> {
-    let Ok(_place) = api.receiving.try_acquire() else {
-        return Err(Problem::new(Kind::Overloaded, "too many uploads are being received").retry_after(5));
-    };
     // A short file ends while its head is read, and is asked again afterwards.
     let mut pieces = Box::pin(pieces.fuse());
     let head = head(&mut pieces).await?;
     // A wrong file is refused before anything is written anywhere.
     Format::of(&head)?;
-    let mut tx = api.store.owner(&file.owner).await?;
+    let mut tx = api.owner(&file.owner).await?;
     let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
     tx.commit().await?;
     let whole = stream::once(async { Ok(head) }).chain(pieces);
@@ -110,7 +127,7 @@ async fn store(
         let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
         return Err(Problem::new(Kind::ChecksumMismatch, detail));
     }
-    let mut tx = api.store.owner(&file.owner).await?;
+    let mut tx = api.owner(&file.owner).await?;
     let earlier = same_bytes(&mut tx, &stored.sha256).await?;
     if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
         let detail = format!("the same bytes are the upload {}", earlier.id);
@@ -149,7 +166,10 @@ pub fn fits(api: &Api, used: usage::Symbols, bytes: u64, limit: u64) -> Result<(
 
 /// An earlier upload of these bytes that still stands for them. Where its objects were deleted
 /// since, the bytes are new again.
-async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
+///
+/// # Errors
+/// Where the database fails.
+pub async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
     let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
     if earlier.status != uploads::Status::Done {
         return Ok(Some(earlier));
@@ -158,23 +178,26 @@ async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<upl
     Ok(objects.is_some_and(|(_, objects)| !objects.is_empty()).then_some(earlier))
 }
 
-/// Ends an upload whose receiver must have died: it said nothing for longer than any upload may
-/// take. True where it was still open.
+/// Ends an upload whose receiver must have died, or whose client comes no more: nothing of it came for
+/// longer than any upload may take. True where it was still open.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::Upload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
-    let over = api.clock.now() - upload.created_at > longest.saturating_add(Duration::MINUTE);
-    if upload.status != uploads::Status::Receiving || !over {
+    let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
+    let Some(before) = before.filter(|before| upload.updated_at < *before) else { return Ok(false) };
+    if upload.status != uploads::Status::Receiving {
         return Ok(false);
     }
-    let mut tx = api.store.owner(owner).await?;
-    uploads::failed(&mut tx, upload.id, "abandoned", "the service ended while it received the file", &[])
-        .await?;
+    let mut tx = api.owner(owner).await?;
+    let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
     tx.commit().await?;
-    remove(api, owner, upload.id).await;
-    Ok(true)
+    if ended {
+        // Parts, where it has some, are taken away by the builder's upkeep.
+        remove(api, owner, upload.id).await;
+    }
+    Ok(ended)
 }
 
 /// Notes the failure and clears the storage. What fails here is made good by [`abandon`].
@@ -182,16 +205,17 @@ async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
     remove(api, owner, id).await;
     let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
     let noted = async {
-        let mut tx = api.store.owner(owner).await?;
+        let mut tx = api.owner(owner).await?;
         uploads::failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
-        tx.commit().await
+        Ok::<_, Problem>(tx.commit().await?)
     };
     if let Err(error) = noted.await {
         tracing::warn!(upload.id = %id, error = %error, "a failed upload could not be noted");
     }
 }
 
-async fn remove(api: &Api, owner: &Owner, id: Uuid) {
+/// Removes the file of an upload that nobody will build.
+pub async fn remove(api: &Api, owner: &Owner, id: Uuid) {
     let key = keys::upload(owner.own(id));
     if let Err(error) = api.objects.delete(&key).await {
         tracing::warn!(object.key = %key, error = %error, "an object that nobody needs could not be removed");

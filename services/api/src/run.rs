@@ -7,9 +7,11 @@ use crate::entropy::Entropy;
 use crate::key_uses::KeyUses;
 use crate::metrics::Metrics;
 use crate::openapi::Document;
+use crate::permits::Permits;
 use crate::rates::Rates;
 use crate::serve::{Connections, serve};
 use crate::state::{Api, Inner};
+use crate::topics_check::TopicsCheck;
 use crate::trace::Ids;
 use crate::upload_news::UploadNews;
 use std::net::SocketAddr;
@@ -23,9 +25,6 @@ use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
 use unslide_runtime::Host;
 use unslide_store::Store;
 use unslide_stream::Producer;
-
-/// Requests that read dead letters from Kafka at once: each may hold a record of the largest size.
-const LETTERS: usize = 4;
 
 /// Why the api can't start.
 #[derive(Debug, thiserror::Error)]
@@ -81,10 +80,13 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 /// [`Error`] where the service can't start.
 pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
     let limits = &config.api.limits;
+    let (open, stalled) = crate::metrics::connections(&host.metrics)?;
     let connections = Connections {
         limit: limits.connections,
         head: Duration::from_secs(limits.head_seconds),
-        open: crate::metrics::connections(&host.metrics)?,
+        pace: limits.pace(),
+        open,
+        stalled,
     };
     // Until everything is set up, nobody should take silence for readiness.
     let serving = Arc::new(AtomicBool::new(false));
@@ -122,24 +124,26 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         .limited(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
+    let metrics = Metrics::new(&host.metrics)?;
+    let (downloads, connections) = (config.symcaches.downloads, config.postgres.max_connections);
+    let permits = Permits::new(&limits, downloads, connections, metrics.refused.clone());
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
         symcaches,
         key_uses,
         rates: Rates::default(),
+        symbolications: Rates::default(),
         replicas: config.api.replicas,
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
-        letters: Semaphore::new(LETTERS),
+        letters: Semaphore::new(limits.letters),
         cpu: host.cpu.clone(),
         clock: host.clock.clone(),
-        metrics: Metrics::new(&host.metrics)?,
+        metrics,
         ids: Ids::default(),
         entropy: Entropy::default(),
         uploads: UploadNews::listen(store.clone(), host.shutdown.token().clone()),
-        load: Semaphore::new(limits.requests),
-        receiving: Semaphore::new(limits.uploads),
-        memory: Arc::new(Semaphore::new(crate::memory::room(&limits))),
+        permits,
         document: Document::new(&document())?,
         store,
         objects,
@@ -153,7 +157,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     Ok((api, noting))
 }
 
-/// Readiness asks the three servers themselves.
+/// Readiness asks the three servers themselves, and says what is wrong with the topics.
 fn probes(api: &Api, host: &Host) {
     let asked = api.clone();
     host.health.register("postgres", move || {
@@ -173,4 +177,6 @@ fn probes(api: &Api, host: &Host) {
             probe.map(drop).map_err(|error| error.to_string())
         }
     });
+    let topics = TopicsCheck::start(&api.kafka, host.shutdown.token().clone());
+    host.health.register("topics", move || std::future::ready(topics.outcome()));
 }

@@ -1,9 +1,10 @@
 //! Accepting connections, and draining them.
 
+use crate::pace::{Pace, Paced};
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use prometheus::IntGauge;
+use prometheus::{IntCounter, IntGauge};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,12 @@ pub struct Connections {
     pub limit: usize,
     /// How long a request's head may take to arrive, the first and each next one.
     pub head: Duration,
+    /// How fast a client has to take its answers.
+    pub pace: Pace,
     /// How many are open.
     pub open: IntGauge,
+    /// How many were closed because their client took nothing.
+    pub stalled: IntCounter,
 }
 
 /// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
@@ -47,7 +52,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection = connection(stream, app.clone(), connections.head, finish.clone());
+                let connection = connection(stream, app.clone(), &connections, finish.clone());
                 let (abort, open) = (abort.clone(), connections.open.clone());
                 tasks.spawn(async move {
                     open.inc();
@@ -76,20 +81,28 @@ pub async fn serve(
     }
 }
 
-async fn connection(stream: TcpStream, app: Router, head: Duration, finish: CancellationToken) {
+fn connection(
+    stream: TcpStream,
+    app: Router,
+    connections: &Connections,
+    finish: CancellationToken,
+) -> impl Future<Output = ()> + use<> {
     // Answers are written whole: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
+    let stream = Paced::new(TokioIo::new(stream), connections.pace, connections.stalled.clone());
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
-    tokio::pin!(connection);
-    tokio::select! {
-        // How a connection ends is the client's affair; requests are logged one by one.
-        _ = connection.as_mut() => {}
-        () = finish.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+        .header_read_timeout(connections.head)
+        .serve_connection(stream, TowerToHyperService::new(app));
+    async move {
+        tokio::pin!(connection);
+        tokio::select! {
+            // How a connection ends is the client's affair; requests are logged one by one.
+            _ = connection.as_mut() => {}
+            () = finish.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
         }
     }
 }
@@ -102,7 +115,9 @@ mod tests {
 
     fn limits(limit: usize) -> Connections {
         let open = IntGauge::new("open", "Open connections.").unwrap();
-        Connections { limit, head: Duration::from_secs(5), open }
+        let stalled = IntCounter::new("stalled", "Stalled connections.").unwrap();
+        let pace = Pace::new(Duration::from_secs(60), 1);
+        Connections { limit, head: Duration::from_secs(60), pace, open, stalled }
     }
 
     async fn server(
@@ -170,6 +185,25 @@ mod tests {
         stop.cancel();
         task.await.unwrap();
         assert_eq!(open.get(), 0);
+    }
+
+    /// Whoever asks and does not read keeps its place for a while only.
+    #[tokio::test]
+    async fn a_client_that_takes_no_answer_makes_room_for_another() {
+        let endless = || async { "x".repeat(64 << 20) };
+        let app = Router::new().route("/", get(endless)).route("/short", get(|| async { "done" }));
+        let mut limits = limits(1);
+        limits.pace = Pace::new(Duration::from_millis(200), 16 << 10);
+        let stalled = limits.stalled.clone();
+        let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
+        let _never_reads = send(address, "/").await;
+        let mut second = send(address, "/short").await;
+        let answered = async { second.read(&mut [0; 1024]).await.unwrap() };
+        assert!(tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap() > 0);
+        assert_eq!(stalled.get(), 1);
+        drop(second);
+        stop.cancel();
+        task.await.unwrap();
     }
 
     #[tokio::test]

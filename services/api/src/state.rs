@@ -5,6 +5,8 @@ use crate::entropy::Entropy;
 use crate::key_uses::KeyUses;
 use crate::metrics::Metrics;
 use crate::openapi::Document;
+use crate::permits::Permits;
+use crate::problem::{Kind, Problem};
 use crate::rates::Rates;
 use crate::trace::Ids;
 use crate::upload_news::UploadNews;
@@ -57,18 +59,16 @@ pub struct Inner {
     pub key_uses: KeyUses,
     /// Reports a second of each tenant.
     pub rates: Rates,
+    /// Symbolications a second of each tenant.
+    pub symbolications: Rates,
     /// Processes that a tenant's reports are spread over.
     pub replicas: u32,
     /// How to reach Kafka, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.
     pub deleted_tenants: unslide_stream::TailReader,
-    /// A permit for each request in work.
-    pub load: Semaphore,
-    /// A permit for each symbol upload that is being received.
-    pub receiving: Semaphore,
-    /// A permit for each KiB of report bodies in memory.
-    pub memory: Arc<Semaphore>,
+    /// What requests hold while they are in work.
+    pub permits: Permits,
     /// The OpenAPI document, written once.
     pub document: Document,
 }
@@ -78,6 +78,13 @@ impl Api {
     #[must_use]
     pub fn new(inner: Inner) -> Api {
         Api(Arc::new(inner))
+    }
+
+    /// What a tenant is told that is over a rate, and has to wait for so many seconds. Counts it.
+    pub fn over_rate(&self, name: &str, limit: u32, seconds: u32) -> Problem {
+        self.metrics.refused.with_label_values(&[name]).inc();
+        let detail = format!("{name}: the limit is {limit}; the same request fits in {seconds} s");
+        Problem::new(Kind::RateLimited, detail).retry_after(seconds)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The JSON of a stored report, from the database or from its segment.
 
+use crate::memory::{self, Room};
 use crate::problem::Problem;
 use crate::state::Api;
 use unslide_artifacts::keys;
@@ -26,15 +27,29 @@ pub enum Lost {
     },
 }
 
+/// A stored report's JSON and the room that it takes.
+#[derive(Debug)]
+pub struct StoredBody {
+    /// The JSON.
+    pub json: Vec<u8>,
+    /// Its room, which may grow for what is made of it.
+    pub room: Room,
+}
+
 /// A stored report's JSON; the inner error where it is not what the row says.
 ///
 /// # Errors
-/// Where a server does not answer, or the database's own copy is damaged.
+/// Where there is no room for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read(
     api: &Api,
     tenant: &TenantId,
     stored: &StoredReport,
-) -> Result<Result<Vec<u8>, Lost>, Problem> {
+) -> Result<Result<StoredBody, Lost>, Problem> {
+    let room = memory::answer(&api.permits, tenant, stored.size)?;
+    Ok(json(api, tenant, stored).await?.map(|json| StoredBody { json, room }))
+}
+
+async fn json(api: &Api, tenant: &TenantId, stored: &StoredReport) -> Result<Result<Vec<u8>, Lost>, Problem> {
     let (report_id, variant) = (stored.listed.report_id, stored.listed.variant);
     let place = match &stored.stored {
         Body::Segment(place) => *place,

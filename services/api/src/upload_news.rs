@@ -47,10 +47,10 @@ impl UploadNews {
     }
 
     async fn hear(&self, store: &Store) -> Result<(), unslide_store::StoreError> {
-        let mut listener = Listener::new(store, Channel::Uploads).await?;
+        let mut listener = Listener::new(store, &[Channel::Uploads]).await?;
         loop {
             let heard = listener.wait(Duration::from_secs(60)).await?;
-            if let Some(id) = heard.and_then(|text| text.parse().ok()) {
+            if let Some(id) = heard.and_then(|(_, payload)| payload.parse().ok()) {
                 // Nobody may be waiting.
                 let _ = self.0.send(id);
             }

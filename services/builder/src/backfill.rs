@@ -43,10 +43,8 @@ pub(crate) async fn backfill(
 /// can't keeps the symcache that it has.
 async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'static str, Failure> {
     let hash = object.content_hash;
-    let folder = tempfile::Builder::new()
-        .prefix(&format!("job-{}-", std::process::id()))
-        .tempdir_in(&builder.settings.work_dir)?;
-    let path = folder.path().join("object");
+    let room = builder.work.room(object.size).await?;
+    let path = room.path().join("object");
     let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
         tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
@@ -55,7 +53,7 @@ async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'
     if fetched.sha256 != hash {
         return Err(Failure::Server(format!("object storage gave other bytes for {key}")));
     }
-    let slices = unpack(builder, &path, folder.path(), &object.name).await?.slices;
+    let slices = unpack(builder, &path, &room, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
         tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
         return Ok("rejected");

@@ -3,15 +3,16 @@
 use crate::failure::Failure;
 use crate::publish::{Built, Form, Published, publish};
 use crate::slices::{Slice, debug_id, rejection, unpack};
+use crate::work_folder::Room;
 use crate::worker::Builder;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use std::path::Path;
-use tempfile::TempDir;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::time::Instant;
 use unslide_artifacts::keys::{self, Key};
-use unslide_artifacts::{Condition, Put, StoreError};
+use unslide_artifacts::{Condition, Put, StoreError, Wrong, read_again};
 use unslide_model::{ContentHash, Owner};
 use unslide_runtime::CpuError;
 use unslide_store::jobs::{self, Lease};
@@ -19,6 +20,9 @@ use unslide_store::objects::{self, Status};
 use unslide_store::uploads::{self, Upload};
 use unslide_store::{OwnerTx, Uuid, tenants, usage};
 use unslide_symbolicate::object::{self, Limits};
+
+/// What the pause grows by after which a file is fetched again that comes other than it was received.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Takes an upload apart and builds what is new in it. Every step may be done again.
 pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
@@ -34,13 +38,12 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
     uploads::building(&mut tx, id).await?;
     tx.commit().await?;
 
-    let folder = tempfile::Builder::new()
-        .prefix(&format!("job-{}-", std::process::id()))
-        .tempdir_in(&builder.settings.work_dir)?;
-    let file = download(builder, owner, &upload, &folder).await?;
+    // Every upload that was received has a size.
+    let room = builder.work.room(upload.size.unwrap_or_default()).await?;
+    let file = download(builder, owner, &upload, &room).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
-    let unpacked = unpack(builder, &file, folder.path(), name).await?;
+    let unpacked = unpack(builder, &file, &room, name).await?;
     if unpacked.slices.is_empty() {
         let skipped = shown(&unpacked.skipped, unpacked.skipped_count);
         let mut tx = builder.store.owner(owner).await?;
@@ -98,31 +101,40 @@ fn shown(skipped: &[unslide_artifacts::archive::Skipped], count: u64) -> Vec<upl
     shown
 }
 
-/// Fetches the uploaded file, and holds it against what the api received.
+/// Fetches the uploaded file, and holds it against what the api received, or what was announced of a
+/// file that came in parts.
 async fn download(
     builder: &Builder,
     owner: &Owner,
     upload: &Upload,
-    folder: &TempDir,
-) -> Result<std::path::PathBuf, Failure> {
-    let path = folder.path().join("upload");
+    room: &Room,
+) -> Result<PathBuf, Failure> {
+    let path = room.path().join("upload");
     let key = keys::upload(owner.own(upload.id));
-    let limit = upload.size.unwrap_or(u64::MAX);
-    // A try before this one may have left its file.
-    tokio::fs::remove_file(&path).await.ok();
-    let fetched = match builder.objects.get_to_file(&key, &path, limit).await {
-        Err(StoreError::TooLarge { .. }) => {
-            return Err(Failure::job("upload_changed", "the stored file is longer than the one received"));
+    let limit = upload.size.unwrap_or_default();
+    let read = read_again(&key, PAUSE, || async {
+        // A try before this one may have left its file.
+        tokio::fs::remove_file(&path).await.ok();
+        match builder.objects.get_to_file(&key, &path, limit).await {
+            Ok(Some(fetched)) if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) => {
+                Ok(Err(Wrong::Other(fetched.sha256)))
+            }
+            Ok(Some(_)) => Ok(Ok(())),
+            Ok(None) => Ok(Err(Wrong::Absent)),
+            Err(StoreError::TooLarge { .. }) => Ok(Err(Wrong::Longer)),
+            Err(error) => Err(Failure::from(error)),
         }
-        other => other?,
+    });
+    let wrong = match read.await? {
+        Ok(()) => return Ok(path),
+        Err(wrong) => wrong,
     };
-    let Some(fetched) = fetched else {
-        return Err(Failure::job("upload_lost", "the stored file is gone"));
+    let reason = if wrong == Wrong::Absent { "upload_lost" } else { "upload_changed" };
+    let wanted = match (&wrong, upload.content_hash) {
+        (Wrong::Other(_), Some(hash)) => format!(", and {hash} was received or announced"),
+        _ => String::new(),
     };
-    if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) {
-        return Err(Failure::job("upload_changed", "the stored file is not the one received"));
-    }
-    Ok(path)
+    Err(Failure::job(reason, format!("the stored file {wrong}{wanted}")))
 }
 
 /// Notes every slice, so that the client sees them all at once; gives those that have to be built.
@@ -196,13 +208,15 @@ pub(crate) async fn make(
 ) -> Result<Result<Built, (Status, String)>, Failure> {
     let begun = Instant::now();
     let source = slice.clone();
+    let limits = Limits { max_memory_bytes: builder.settings.build_bytes, ..Limits::default() };
     let outcome = builder.host.cpu.run(move || {
-        let built = object::build(source.bytes(), &Limits::default())?;
+        let built = object::build(source.bytes(), &limits)?;
         let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
         Ok::<_, object::ObjectError>((built, sha256))
     });
     let (built, sha256) = match outcome.await {
         Ok(Ok(built)) => built,
+        Ok(Err(object::ObjectError::Unavailable(error))) => return Err(Failure::Server(error.to_string())),
         Ok(Err(error)) => return Ok(Err(rejection(&error))),
         Err(CpuError::Panicked(text)) => {
             let reason = format!("the builder failed on it: {text}");

@@ -25,22 +25,27 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Where uploads are unpacked. Needs room for `uploads` times the largest upload, unpacked.
+    /// Where uploads are unpacked.
     pub work_dir: PathBuf,
-    /// Uploads in work at once. Each builds one symcache at a time, which takes memory of the order
-    /// of the object.
+    /// Bytes that all jobs of this process together may have in `work_dir`; others wait. A job gets what
+    /// its upload may be unpacked to, and gives back what it was not.
+    pub work_bytes: u64,
+    /// Uploads in work at once. Each builds one symcache at a time.
     pub uploads: usize,
+    /// Bytes of memory that building one symcache may take, the object itself not counted. `uploads`
+    /// and one more, for what is built anew, may do so at the same time.
+    pub build_bytes: u64,
     /// Seconds that a job belongs to a builder that does not answer any more.
     pub lease_seconds: u64,
     /// Seconds that one job may take.
     pub job_seconds: u64,
-    /// Seconds for which a job waits for object storage or the database to come back, before the
-    /// attempt counts as failed.
+    /// Seconds for which a job waits for object storage or the database to come back, or for room in
+    /// the work folder, before the attempt counts as failed.
     pub patience_seconds: u64,
     /// Stored reports that are asked for a second when somebody wants them symbolicated again.
     pub reprocess_per_second: u32,
-    /// Seconds after which an upload whose bytes have not all come is given up. More than the api
-    /// lets an upload take.
+    /// Seconds after which an upload whose bytes have not all come is given up, from its last part on
+    /// where it comes in parts. More than the api lets an upload take.
     pub receiving_seconds: u64,
     /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that
     /// had begun before the deletion may have left. More than an upload and its building may take.
@@ -71,7 +76,9 @@ impl Default for Settings {
         let limits = archive::Limits::default();
         Settings {
             work_dir: std::env::temp_dir().join("unslide-builder"),
+            work_bytes: 80 << 30,
             uploads: 2,
+            build_bytes: unslide_symbolicate::object::Limits::default().max_memory_bytes,
             lease_seconds: 30,
             job_seconds: 3_600,
             patience_seconds: 900,
@@ -119,6 +126,7 @@ impl Config {
         let own = &self.builder;
         let numbers = [
             ("uploads", own.uploads as u64),
+            ("build_bytes", own.build_bytes),
             ("job_seconds", own.job_seconds),
             ("reprocess_per_second", own.reprocess_per_second.into()),
             ("receiving_seconds", own.receiving_seconds),
@@ -133,6 +141,9 @@ impl Config {
         ];
         let zero = numbers.iter().filter(|(_, value)| *value == 0);
         problems.extend(zero.map(|(name, _)| Problem::new(format!("builder.{name}"), "must be more than 0")));
+        if own.work_bytes < own.archive_bytes {
+            problems.push(Problem::new("builder.work_bytes", "must be at least builder.archive_bytes"));
+        }
         if own.lease_seconds < 3 {
             problems.push(Problem::new("builder.lease_seconds", "must be at least 3"));
         }
@@ -161,9 +172,11 @@ mod tests {
         let mut config = Config::default();
         config.builder.uploads = 0;
         config.builder.lease_seconds = 1;
+        config.builder.work_bytes = config.builder.archive_bytes - 1;
         config.builder.symcache_versions = vec![WRITES[0] + 1];
         let keys: Vec<_> = config.validate().into_iter().map(|problem| problem.key).collect();
-        let own = ["builder.uploads", "builder.lease_seconds", "builder.symcache_versions"];
+        let own =
+            ["builder.uploads", "builder.work_bytes", "builder.lease_seconds", "builder.symcache_versions"];
         for key in own.into_iter().chain(["postgres.url", "objects.bucket"]) {
             assert!(keys.iter().any(|k| k == key), "{key} is not in {keys:?}");
         }

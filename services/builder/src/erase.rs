@@ -6,15 +6,16 @@
 //! that had begun before the deletion is found when the job looks a second time, much later.
 
 use crate::failure::{Failure, chain};
+use crate::parts;
 use crate::worker::Builder;
 use futures::future::try_join_all;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_artifacts::keys;
-use unslide_model::TenantId;
+use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Lease};
 use unslide_store::tenants::{self, State};
-use unslide_store::{OwnerTx, erasure};
+use unslide_store::{OwnerTx, erasure, partial};
 use unslide_stream::admin;
 
 /// Rows of one transaction.
@@ -30,6 +31,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// goes on where it was.
 pub(crate) async fn erase(builder: &Builder, job: &Lease) -> Result<(), Failure> {
     let tenant = job.tenant()?;
+    // First of all: once their rows are gone nobody knows of them.
+    unfinished(builder, tenant).await?;
     loop {
         while rows(builder, tenant).await? {}
         objects(builder, tenant).await?;
@@ -46,6 +49,21 @@ pub(crate) async fn erase(builder: &Builder, job: &Lease) -> Result<(), Failure>
         }
         tx.rollback().await?;
         sleep(LOOK).await;
+    }
+}
+
+/// The parts of every upload that was not complete.
+async fn unfinished(builder: &Builder, tenant: &TenantId) -> Result<(), Failure> {
+    loop {
+        let mut tx = builder.store.tenant(tenant).await?;
+        let page = partial::list(&mut tx, ROWS).await?;
+        tx.rollback().await?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for partial in page {
+            parts::clear(builder, &Owner::Tenant(tenant.clone()), &partial).await?;
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! Every job is a leased row, and every step of a job may be done again: a builder that dies leaves
 //! nothing that the next one does not put right.
 
+mod alone;
 mod backfill;
 mod build;
 mod config;
@@ -12,6 +13,8 @@ mod erase;
 mod failure;
 mod message;
 mod metrics;
+mod news;
+mod parts;
 mod publish;
 mod purge;
 mod relay;
@@ -20,6 +23,7 @@ mod run;
 mod slices;
 mod upkeep;
 mod wake;
+mod work_folder;
 mod worker;
 
 pub use config::{Config, Settings};

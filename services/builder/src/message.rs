@@ -125,7 +125,11 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
     let mut record = OutRecord::to(topics.resymbolicate.as_str(), request.encode_to_vec())
         .key(key)
         .header(headers::REPORT_ID, report_id.to_string())
-        .header(headers::REVISION, revision.to_string());
+        .header(headers::REVISION, revision.to_string())
+        .header(headers::REQUESTED_AT, requested_at_micros.to_string());
+    if *variant != 0 {
+        record = record.header(headers::VARIANT, variant.to_string());
+    }
     if !traceparent.is_empty() {
         record = record.header(headers::TRACEPARENT, traceparent);
     }

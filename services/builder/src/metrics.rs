@@ -1,26 +1,25 @@
 //! The builder's metrics.
 
+use crate::work_folder::WorkFolder;
+use crate::worker::Builder;
 use prometheus::{
-    Error, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Error, Gauge, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::sampled;
 use unslide_store::Store;
+use unslide_stream::Producer;
 
-/// Registers what object storage and the database say of their bounds.
+/// Registers what the work folder and the clients of the servers say of their bounds.
 ///
 /// # Errors
 /// Where the registry has metrics of these names already.
-pub(crate) fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), Error> {
-    let of = objects.clone();
-    let family = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
-    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
-    let of = objects.clone();
-    let family = ("unslide_objects_requests_total", "Requests to object storage, by their end.");
-    sampled::counters(registry, family, "end", move || of.stats().by_end())?;
-    let of = store.clone();
-    let family = ("unslide_postgres_connections", "Connections to the database, all and those not in use.");
-    sampled::gauges(registry, family, "state", move || of.connections())
+pub(crate) fn watch(registry: &Registry, builder: &Builder) -> Result<(), Error> {
+    sampled::watch(registry, &builder.objects, &ObjectStore::FIGURES)?;
+    sampled::watch(registry, &builder.store, &Store::FIGURES)?;
+    sampled::watch(registry, &builder.producer, &Producer::FIGURES)?;
+    sampled::watch(registry, &builder.work, &WorkFolder::FIGURES)
 }
 
 #[derive(Clone)]
@@ -55,8 +54,8 @@ pub(crate) struct Metrics {
     pub(crate) relayed: IntCounterVec,
     /// Outbox messages that could not be sent at a try.
     pub(crate) relay_failures: IntCounter,
-    /// Age of the oldest unsent outbox message at the last look, in milliseconds.
-    pub(crate) relay_lag: IntGauge,
+    /// Age of the oldest unsent outbox message at the last look, in seconds.
+    pub(crate) relay_lag: Gauge,
     /// 1 where this process is the relay.
     pub(crate) relaying: IntGauge,
     /// Requests that nobody answered in time and that were sent again.
@@ -100,7 +99,10 @@ impl Metrics {
             abandoned: counter("abandoned_uploads_total", "Uploads whose bytes never came to their end.")?,
             relayed: counters("relayed_total", "Outbox messages sent to Kafka.", &["kind"])?,
             relay_failures: counter("relay_failures_total", "Outbox batches that could not be sent.")?,
-            relay_lag: gauge("relay_lag_milliseconds", "Age of the oldest unsent outbox message.")?,
+            relay_lag: Gauge::new(
+                "unslide_builder_relay_lag_seconds",
+                "Age of the oldest unsent outbox message.",
+            )?,
             relaying: gauge("relaying", "1 where this process sends the outbox.")?,
             resent: counter("resent_requests_total", "Unanswered requests that were sent again.")?,
         };

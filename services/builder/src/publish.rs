@@ -20,7 +20,8 @@ use crate::worker::Builder;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use unslide_artifacts::{AliasMeta, Condition, ETag, Put, StoreError, keys};
+use unslide_artifacts::keys::Key;
+use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StoreError, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::objects::Symcache;
 use unslide_store::symbols::{self, Symbols};
@@ -222,16 +223,28 @@ async fn write(
             keep(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
             kept = true;
         }
-        let condition =
-            current.map_or(Condition::Absent, |current| Condition::Unchanged(current.etag.clone()));
-        let put = Put { condition, metadata: meta.to_metadata() };
-        match builder.objects.put(&keys.alias(form.version), form.symcache.clone(), &put).await {
-            Ok(_) => {}
-            Err(StoreError::Precondition { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
+        if !point(&builder.objects, &keys.alias(form.version), form, &meta, current).await? {
+            return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Writes an alias over what was seen of it; false where it is not that any more.
+async fn point(
+    objects: &ObjectStore,
+    alias: &Key,
+    form: &Form,
+    meta: &AliasMeta,
+    seen: Option<&Current>,
+) -> Result<bool, Failure> {
+    let condition = seen.map_or(Condition::Absent, |seen| Condition::Unchanged(seen.etag.clone()));
+    let put = Put { condition, metadata: meta.to_metadata() };
+    match objects.put(alias, form.symcache.clone(), &put).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Precondition { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn created(known: &Symbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
@@ -249,4 +262,88 @@ fn is_better(known: &Symbols, ours: &ContentHash, quality: Quality, theirs: &Ali
     // Of one upload the smaller hash, so that every builder says the same.
     let our_rank = (quality, created(known, ours).unwrap_or(their_time), Reverse(ours.0));
     our_rank >= (theirs.quality, their_time, Reverse(theirs.object.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::{Duration, OffsetDateTime};
+    use unslide_store::objects::{Object, Status};
+    use unslide_store::symbols::Listed;
+
+    const ID: DebugId = DebugId([7; 16]);
+
+    fn meta(generation: u64, object: u8, quality: Quality) -> AliasMeta {
+        AliasMeta {
+            generation,
+            quality,
+            sha256: ContentHash([object; 32]),
+            object: ContentHash([object; 32]),
+        }
+    }
+
+    /// Two builders have seen the same, and one of them is late: with nothing there, and with something.
+    #[tokio::test]
+    async fn an_alias_is_written_over_nothing_but_what_was_seen_of_it() {
+        let (objects, _memory) = ObjectStore::memory();
+        let owner = Owner::Tenant(unslide_model::TenantId::new("acme").unwrap());
+        let key = keys::symbols(owner.own(ID)).alias(1);
+        let put = async |meta: AliasMeta, seen: Option<&Current>| {
+            let form = Form { version: 1, symcache: vec![meta.object.0[0]].into(), sha256: meta.sha256 };
+            point(&objects, &key, &form, &meta, seen).await.unwrap()
+        };
+        let now = async || {
+            let head = objects.head(&key).await.unwrap().unwrap();
+            let meta = AliasMeta::from_metadata(&head.metadata).unwrap();
+            Current { version: 1, meta, etag: head.etag }
+        };
+        let (better, worse) = (meta(1, 2, Quality::DwarfSymtab), meta(1, 1, Quality::Symtab));
+        assert!(put(better, None).await);
+        assert!(!put(worse, None).await, "somebody was first");
+        let seen = now().await;
+        assert_eq!(seen.meta, better);
+        let best = meta(2, 3, Quality::DwarfSymtab);
+        assert!(put(best, Some(&seen)).await);
+        assert!(!put(worse, Some(&seen)).await, "it is another one by now");
+        assert_eq!(now().await.meta, best);
+    }
+
+    #[test]
+    fn what_offers_more_answers_then_what_is_newer_and_whom_nobody_knows_any_more_never() {
+        let object = |n: u8, age: i64| Listed {
+            object: Object {
+                content_hash: ContentHash([n; 32]),
+                debug_id: Some(ID),
+                name: "app".into(),
+                arch: "arm64".into(),
+                kind: "dsym".into(),
+                has_dwarf: false,
+                has_symtab: false,
+                has_exports: false,
+                has_sources: false,
+                quality: Quality::None,
+                size: 1,
+                status: Status::Ready,
+                reason: None,
+                symcache: None,
+                created_at: OffsetDateTime::UNIX_EPOCH - Duration::minutes(age),
+                updated_at: OffsetDateTime::UNIX_EPOCH,
+            },
+            active: false,
+        };
+        let slot = slots::Slot { debug_id: ID, generation: 0, quality: Quality::None, content_hash: None };
+        // Of one upload are 3 and 4.
+        let known = Symbols { slot, objects: vec![object(1, 9), object(2, 5), object(3, 1), object(4, 1)] };
+        let better = |ours: u8, quality, theirs: u8, their_quality| {
+            is_better(&known, &ContentHash([ours; 32]), quality, &meta(1, theirs, their_quality))
+        };
+        use Quality::{Dwarf, DwarfSymtab, Exports, Symtab};
+        for (more, less) in [(DwarfSymtab, Dwarf), (Dwarf, Symtab), (Symtab, Exports)] {
+            assert!(better(1, more, 2, less), "{more:?} that is older");
+            assert!(!better(2, less, 1, more), "{less:?} that is newer and late");
+        }
+        assert!(better(2, Dwarf, 1, Dwarf) && !better(1, Dwarf, 2, Dwarf));
+        assert!(better(3, Dwarf, 4, Dwarf) && !better(4, Dwarf, 3, Dwarf), "each builder says the same");
+        assert!(better(1, Exports, 9, DwarfSymtab), "its object was deleted");
+    }
 }

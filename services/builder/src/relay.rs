@@ -1,4 +1,4 @@
-//! The relay: sends the outbox to Kafka, in order. One process at a time does it.
+//! The relay: sends the outbox to Kafka, each tenant's in its order. One process at a time does it.
 
 use crate::failure::{Failure, chain};
 use crate::message::{kind, record};
@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_store::outbox::{Message, Relay, Unsent};
-use unslide_store::requests::{self, Answer};
-use unslide_store::{Channel, Listener};
+use unslide_store::requests::{self, Answer, Given};
 use unslide_stream::{OutRecord, StreamError};
 
 /// Messages that are read at once.
@@ -54,20 +53,22 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
 /// has it next begins with what was not noted as sent.
 async fn serve(builder: &Builder, mut relay: Relay) -> Result<(), Failure> {
     let stopping = builder.host.shutdown.token().clone();
-    let mut news = Listener::new(&builder.store, Channel::Outbox).await?;
+    let mut news = builder.news.of_outbox();
     let mut upkeep = Upkeep::default();
     builder.metrics.relaying.set(1);
     tracing::info!("this process sends the outbox");
     while !stopping.is_cancelled() {
+        news.looked();
         let unsent = relay.next(BATCH).await?;
         let now = builder.host.clock.now();
-        let lag = unsent.first().map_or(0, |first| (now - first.created_at).whole_milliseconds());
-        builder.metrics.relay_lag.set(i64::try_from(lag).unwrap_or(i64::MAX));
+        let oldest = unsent.iter().map(|message| message.created_at).min();
+        let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
+        builder.metrics.relay_lag.set(lag);
         if unsent.is_empty() {
             upkeep.due(builder, &mut relay).await?;
             tokio::select! {
                 () = stopping.cancelled() => {}
-                heard = news.wait(LOOK) => drop(heard?),
+                () = news.wait(LOOK) => {}
             }
         }
         send(builder, &mut relay, &unsent).await?;
@@ -75,7 +76,7 @@ async fn serve(builder: &Builder, mut relay: Relay) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends messages in their order. Records of one key wait for each other, so that a failed one is
+/// Sends messages in the order in which they are given. Records of one key wait for each other, so that a failed one is
 /// never overtaken; others are sent together.
 async fn send(builder: &Builder, relay: &mut Relay, unsent: &[Unsent]) -> Result<(), Failure> {
     let mut group: Vec<(&Unsent, Option<OutRecord>)> = Vec::new();
@@ -138,9 +139,13 @@ async fn flush(
 
 /// A request that can't be sent is over: the report keeps the revision that it has.
 async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), Failure> {
-    let Message::Resymbolicate { report_id, variant, revision, .. } = &unsent.message else { return Ok(()) };
+    let Message::Resymbolicate { report_id, variant, revision, requested_at_micros, .. } = &unsent.message
+    else {
+        return Ok(());
+    };
+    let given = Given::to(*requested_at_micros);
     let mut tx = builder.store.tenant(unsent.tenant()?).await?;
     let report = (*report_id, *variant);
-    requests::answered(&mut tx, report, *revision, Answer::Unsendable, builder.host.clock.now()).await?;
+    requests::answered(&mut tx, report, *revision, Answer::Unsendable, given).await?;
     Ok(tx.commit().await?)
 }

@@ -12,7 +12,8 @@ use unslide_store::reprocess;
 const PAGE: u32 = 100;
 
 /// A job that takes longer is given back and goes on in its turn, with a lease and a limit of its own.
-const TURN: Duration = Duration::from_secs(300);
+/// Another tenant's waits for one turn of each that a tenant may have open.
+const TURN: Duration = Duration::from_secs(60);
 
 /// Pages over the reports, no faster than is set: what is asked for shares the workers with nobody's
 /// live reports, and still not all of them with one demand.

@@ -1,7 +1,10 @@
 //! The service: from a configuration to jobs done, and to their end.
 
+use crate::alone::Gate;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::news::News;
+use crate::work_folder::WorkFolder;
 use crate::worker::{self, Builder};
 use crate::{relay, upkeep};
 use std::path::Path;
@@ -14,7 +17,7 @@ use unslide_store::jobs::Kind;
 use unslide_stream::Producer;
 
 /// Wake and purge jobs at once: they wait for servers most of the time, and no build may hold them up.
-const SMALL_JOBS: usize = 2;
+const SMALL_JOBS: usize = 4;
 
 /// Why the builder can't start.
 #[derive(Debug, thiserror::Error)]
@@ -47,16 +50,20 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         topics: config.kafka.topics(),
         kafka: config.kafka,
         metrics: Metrics::new(&host.metrics)?,
+        news: News::new(),
+        work: WorkFolder::new(&config.builder),
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
+        gate: Gate::default(),
         store,
         host,
     });
-    crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store)?;
+    crate::metrics::watch(&builder.host.metrics, &builder)?;
     probes(&builder);
     tracing::info!("the builder is at work");
     let [builds, small, again, reprocess, erasing, relay] = [(); 6].map(|()| builder.clone());
     tokio::join!(
+        builder.host.shutdown.token().run_until_cancelled(builder.news.listen(&builder.store)),
         worker::work(builds, &[Kind::Build], builder.settings.uploads),
         worker::work(small, &[Kind::Wake, Kind::WakeSystem, Kind::Purge], SMALL_JOBS),
         worker::work(again, &[Kind::Backfill], 1),

@@ -1,6 +1,7 @@
 //! From an upload's files to its slices: what each one is, by its load commands alone.
 
 use crate::failure::Failure;
+use crate::work_folder::Room;
 use crate::worker::Builder;
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -8,7 +9,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, Member, Skipped, ToFolder};
+use unslide_artifacts::archive::{self, ArchiveError, Member, Skipped, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::objects::{NewObject, Status};
 use unslide_symbolicate::object::{Limits, ObjectError, ObjectFacts, objects};
@@ -17,6 +18,8 @@ use unslide_symbolicate::object::{Limits, ObjectError, ObjectFacts, objects};
 pub(crate) struct MappedFile {
     pub(crate) member: Member,
     pub(crate) bytes: Mmap,
+    /// Where it lies.
+    _room: Arc<Room>,
 }
 
 /// One architecture of a file.
@@ -50,20 +53,26 @@ pub(crate) struct Unpacked {
 pub(crate) async fn unpack(
     builder: &Builder,
     upload: &Path,
-    folder: &Path,
+    room: &Arc<Room>,
     name: &str,
 ) -> Result<Unpacked, Failure> {
-    let (limits, folder, name) = (builder.settings.archive(), folder.to_owned(), name.to_owned());
+    // The work goes on where the job is given up, and has its room till then.
+    let (room, name) = (Arc::clone(room), name.to_owned());
     let upload = upload.to_owned();
     let unpack = move || {
-        let mut sink = ToFolder::new(folder);
-        let contents = archive::unpack(File::open(&upload)?, &name, &limits, &mut sink)?;
+        let mut sink = ToFolder::new(room.path());
+        let contents = archive::unpack(File::open(&upload)?, &name, room.limits(), &mut sink)?;
         // What was unpacked is all that is needed from here on.
         std::fs::remove_file(&upload)?;
-        let mut slices = Vec::new();
-        for member in sink.into_members() {
+        let members = sink.into_members();
+        room.keep(members.iter().map(|member| member.size).sum());
+        let (mut slices, most) = (Vec::new(), room.limits().members);
+        for member in members {
             let bytes = member.map()?;
-            slices.extend(slices_of(Arc::new(MappedFile { member, bytes })));
+            slices.extend(slices_of(Arc::new(MappedFile { member, bytes, _room: Arc::clone(&room) })));
+            if slices.len() > most {
+                return Err(ArchiveError::TooManyMembers(most).into());
+            }
         }
         let contents = Unpacked { slices, skipped: contents.skipped, skipped_count: contents.skipped_count };
         Ok::<_, Failure>(contents)
@@ -105,7 +114,7 @@ fn slice(file: Arc<MappedFile>, range: Range<usize>, object: Result<ObjectFacts,
         has_dwarf: facts.is_some_and(|facts| facts.has_dwarf),
         has_symtab: facts.is_some_and(|facts| facts.has_symtab),
         has_exports: facts.is_some_and(|facts| facts.has_exports),
-        has_sources: false,
+        has_sources: facts.is_some_and(|facts| facts.has_sources),
         size,
     };
     Slice { file, range, new, rejected }

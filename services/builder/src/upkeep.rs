@@ -1,13 +1,14 @@
 //! What has to be done now and then: unanswered requests, old rows, figures.
 
 use crate::failure::Failure;
+use crate::parts;
 use crate::worker::Builder;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use unslide_artifacts::keys;
 use unslide_store::outbox::Relay;
-use unslide_store::{erasure, jobs, requests, retries, uploads};
+use unslide_store::{erasure, jobs, partial, requests, retries, uploads};
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -72,10 +73,20 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Fai
         now.checked_sub(time::Duration::seconds(patience)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     for upload in uploads::stuck(&builder.store, before, PAGE).await? {
         let mut tx = builder.store.owner(&upload.owner).await?;
-        if uploads::abandoned(&mut tx, upload.id).await? {
-            tx.commit().await?;
-            builder.metrics.abandoned.inc();
-            builder.objects.delete(&keys::upload(&upload)).await?;
+        let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
+        let over =
+            uploads::get(&mut tx, upload.id).await?.is_some_and(|(upload, _)| upload.status.is_final());
+        let partial = partial::get(&mut tx, upload.id).await?.filter(|_| over);
+        tx.commit().await?;
+        builder.metrics.abandoned.inc_by(u64::from(ended));
+        let cleared = match partial {
+            Some(partial) => parts::clear_or_leave(builder, &upload.owner, &partial).await,
+            None if ended => builder.objects.delete(&keys::upload(&upload)).await.map_err(Failure::from),
+            None => Ok(()),
+        };
+        if let Err(failure) = cleared {
+            // Parts are looked for again, and others are not to wait for them.
+            tracing::warn!(upload.id = %upload.id, ?failure, "what came of an upload could not be removed");
         }
     }
     Ok(())

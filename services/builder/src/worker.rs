@@ -1,8 +1,11 @@
 //! Taking jobs by lease, keeping them alive, and saying how they ended.
 
+use crate::alone::{self, Gate};
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
+use crate::news::News;
+use crate::work_folder::WorkFolder;
 use crate::{backfill, build, erase, purge, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_store::jobs::{self, Failed, Kind, Lease, Work};
-use unslide_store::{Channel, Listener, Store, uploads};
+use unslide_store::{Store, uploads};
 use unslide_stream::Producer;
 
 /// How often jobs are looked for without a notification: those whose pause is over give none.
@@ -33,9 +36,13 @@ pub(crate) struct Builder {
     pub(crate) topics: TopicNames,
     pub(crate) kafka: unslide_stream::Settings,
     pub(crate) metrics: Metrics,
+    pub(crate) news: News,
     pub(crate) settings: Settings,
+    pub(crate) work: WorkFolder,
     /// Names this process in the jobs that it has.
     pub(crate) name: String,
+    /// Where jobs of all kinds pass.
+    pub(crate) gate: Gate,
     pub(crate) host: Host,
 }
 
@@ -43,7 +50,7 @@ pub(crate) struct Builder {
 /// that run.
 pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
     let places = Arc::new(Semaphore::new(places));
-    let mut news = None;
+    let mut news = builder.news.of_jobs();
     let mut running = JoinSet::new();
     let stopping = builder.host.shutdown.token().clone();
     loop {
@@ -53,22 +60,33 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
             place = places.clone().acquire_owned() => place,
         };
         let Ok(place) = place else { break };
-        listen(&builder, &mut news).await;
+        let beside = tokio::select! {
+            () = stopping.cancelled() => break,
+            beside = builder.gate.beside() => beside,
+        };
+        news.looked();
         match jobs::lease(&builder.store, kinds, &builder.name, lease_time(&builder), 1).await {
             Ok(mut leased) => match leased.pop() {
                 Some(job) => {
                     let builder = builder.clone();
                     running.spawn(async move {
-                        perform(&builder, &job).await;
+                        if let Some(pass) = alone::pass(&builder, &job, beside).await {
+                            perform(&builder, &job).await;
+                            drop(pass);
+                        }
                         drop(place);
                     });
                 }
-                None => tokio::select! {
-                    () = stopping.cancelled() => break,
-                    () = wait(&mut news) => {}
-                },
+                None => {
+                    drop(beside);
+                    tokio::select! {
+                        () = stopping.cancelled() => break,
+                        () = news.wait(LOOK) => {}
+                    }
+                }
             },
             Err(error) => {
+                drop(beside);
                 tracing::warn!(error = %error, "the database gave no jobs");
                 sleep(PAUSE).await;
             }
@@ -85,27 +103,6 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
 
 fn lease_time(builder: &Builder) -> time::Duration {
     time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
-}
-
-/// Listens for new jobs, if that is not done already.
-async fn listen(builder: &Builder, news: &mut Option<Listener>) {
-    if news.is_none() {
-        // Without it jobs are found by looking.
-        *news = Listener::new(&builder.store, Channel::Jobs).await.ok();
-    }
-}
-
-/// Waits for news of a job, for a while.
-async fn wait(news: &mut Option<Listener>) {
-    match news {
-        None => sleep(LOOK).await,
-        Some(listener) => {
-            if listener.wait(LOOK).await.is_err() {
-                *news = None;
-                sleep(PAUSE).await;
-            }
-        }
-    }
 }
 
 /// Does one job and says how it ended.
@@ -192,7 +189,7 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
 }
 
 /// Keeps a job alive; returns when it is lost.
-async fn keep(builder: &Builder, job: &Lease) {
+pub(crate) async fn keep(builder: &Builder, job: &Lease) {
     let beat = builder.settings.lease() / 3;
     loop {
         sleep(beat).await;

@@ -2,20 +2,17 @@
 //! checked, so that what follows sees the record as it would have been.
 
 use crate::enriched::Unreadable;
+use crate::reader::Trouble;
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::time::Duration;
 use unslide_artifacts::keys::Key;
 use unslide_artifacts::segment::MAX_BODY_BYTES;
-use unslide_artifacts::{ObjectStore, StoreError};
-use unslide_model::TenantId;
+use unslide_artifacts::{ObjectStore, StoreError, Wrong, read_again};
+use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
 use unslide_runtime::Host;
 use unslide_stream::Record;
-
-/// How often an object that is not there is asked for: it was put before the record was written, so
-/// that only a store that is behind lacks it.
-const TRIES: u32 = 4;
 
 /// A record with its body, or with why it has none.
 #[derive(Clone, Debug)]
@@ -32,7 +29,7 @@ pub struct Fetched {
 struct Place {
     key: Key,
     bytes: usize,
-    sha256: String,
+    sha256: ContentHash,
 }
 
 fn is_apart(record: &Record) -> bool {
@@ -56,7 +53,9 @@ fn place(record: &Record) -> Result<Place, Unreadable> {
     if bytes > MAX_BODY_BYTES {
         return Err(wrong("too_large", format!("the body has {bytes} bytes")));
     }
-    Ok(Place { key, bytes, sha256: text(headers::BODY_SHA256)?.to_owned() })
+    let sha256 = text(headers::BODY_SHA256)?;
+    let sha256 = sha256.parse().map_err(|e| wrong("no_body", format!("{sha256} is no SHA-256: {e}")))?;
+    Ok(Place { key, bytes, sha256 })
 }
 
 /// Records in their order, in parts whose bodies kept apart have at most `bytes` together; one alone
@@ -83,13 +82,14 @@ pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
 /// Fetches the bodies that were kept apart. `pause` lies between two tries to find one.
 ///
 /// # Errors
-/// Where object storage does not answer or refuses: the records are to be read again then.
+/// Where object storage does not answer or refuses, or what it answers changes from one reading to
+/// the next: the records are to be read again then.
 pub async fn read(
     objects: &ObjectStore,
     host: &Host,
     records: Vec<Record>,
     pause: Duration,
-) -> Result<Vec<Fetched>, StoreError> {
+) -> Result<Vec<Fetched>, Trouble> {
     let mut all = Vec::with_capacity(records.len());
     for mut record in records {
         if !is_apart(&record) {
@@ -110,51 +110,35 @@ pub async fn read(
     Ok(all)
 }
 
+/// The body, or why there is none.
 async fn body(
     objects: &ObjectStore,
     host: &Host,
     place: &Place,
     pause: Duration,
-) -> Result<Result<bytes::Bytes, Unreadable>, StoreError> {
+) -> Result<Result<Bytes, Unreadable>, Trouble> {
     let limit = u64::try_from(place.bytes).unwrap_or(u64::MAX);
-    let damaged = |detail: String| Unreadable { reason: "damaged_body", detail };
-    for attempt in 1..=TRIES {
-        let found = match objects.get(&place.key, limit).await {
-            Ok(found) => found,
-            Err(StoreError::TooLarge { .. }) => {
-                return Ok(Err(damaged(format!("{} has more than {limit} bytes", place.key))));
-            }
-            Err(error) => return Err(error),
+    let read = read_again(&place.key, pause, || async {
+        let bytes = match objects.get(&place.key, limit).await {
+            Ok(Some(object)) => object.bytes,
+            Ok(None) => return Ok(Err(Wrong::Absent)),
+            Err(StoreError::TooLarge { .. }) => return Ok(Err(Wrong::Longer)),
+            Err(error) => return Err(Trouble::from(error)),
         };
-        let Some(object) = found else {
-            if attempt < TRIES {
-                tokio::time::sleep(pause * attempt).await;
-            }
-            continue;
-        };
-        let (bytes, again) = (object.bytes.clone(), object.bytes);
-        // A pool that is gone is a service that stops: the record is read again by the next one.
-        let Ok(sum) = host.cpu.run(move || hex(&Sha256::digest(&again))).await else { break };
-        return Ok(if bytes.len() == place.bytes && sum == place.sha256 {
-            Ok(bytes)
-        } else {
-            Err(damaged(format!("{} is not what was written", place.key)))
-        });
-    }
-    Ok(Err(Unreadable { reason: "body_gone", detail: format!("{} is not there", place.key) }))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+        let hashed = bytes.clone();
+        let sha256 = host.cpu.run(move || ContentHash(Sha256::digest(&hashed).into())).await?;
+        Ok(if sha256 == place.sha256 { Ok(bytes) } else { Err(Wrong::Other(sha256)) })
+    });
+    Ok(read.await?.map_err(|wrong| {
+        let reason = if wrong == Wrong::Absent { "body_gone" } else { "damaged_body" };
+        Unreadable { reason, detail: format!("{} {wrong}", place.key) }
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unslide_artifacts::{Fault, Operation, Put};
+    use unslide_artifacts::{Fault, Operation, Put, READINGS};
     use unslide_stream::{Headers, RecordRef};
 
     const KEY: &str = "t/acme/outputs/one";
@@ -169,11 +153,11 @@ mod tests {
                 .with(headers::TENANT, "acme")
                 .with(headers::BODY_KEY, key.to_owned())
                 .with(headers::BODY_BYTES, body.len().to_string())
-                .with(headers::BODY_SHA256, hex(&Sha256::digest(body))),
+                .with(headers::BODY_SHA256, ContentHash(Sha256::digest(body).into()).to_string()),
         }
     }
 
-    async fn one(objects: &ObjectStore, record: Record) -> Result<Fetched, StoreError> {
+    async fn one(objects: &ObjectStore, record: Record) -> Result<Fetched, Trouble> {
         let host = Host::local().unwrap();
         let read = read(objects, &host, vec![record], Duration::from_millis(1)).await?;
         Ok(read.into_iter().next().unwrap())
@@ -187,14 +171,12 @@ mod tests {
         let body = vec![b'x'; 100];
         let gone = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!(gone.failed.unwrap().reason, "body_gone");
-        assert_eq!(memory.calls(Operation::Get), TRIES as usize);
-        for (stored, reason) in [(99, "damaged_body"), (101, "damaged_body")] {
-            objects.put(&key, vec![b'x'; stored].into(), &Put::default()).await.unwrap();
-            assert_eq!(one(&objects, record(KEY, &body)).await.unwrap().failed.unwrap().reason, reason);
+        assert_eq!(memory.calls(Operation::Get), READINGS as usize);
+        for stored in [vec![b'x'; 99], vec![b'x'; 101], vec![b'y'; 100]] {
+            objects.put(&key, stored.into(), &Put::default()).await.unwrap();
+            let other = one(&objects, record(KEY, &body)).await.unwrap();
+            assert_eq!(other.failed.unwrap().reason, "damaged_body");
         }
-        objects.put(&key, vec![b'y'; 100].into(), &Put::default()).await.unwrap();
-        let other = one(&objects, record(KEY, &body)).await.unwrap();
-        assert_eq!(other.failed.unwrap().reason, "damaged_body");
         objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
         let right = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!((right.failed, right.key), (None, Some(key)));
@@ -204,6 +186,20 @@ mod tests {
             memory.fail(Operation::Get, "", fault, Some(1));
             one(&objects, record(KEY, &body)).await.unwrap_err();
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_changed_on_its_way_is_read_again_and_never_given_up() {
+        let (objects, memory) = ObjectStore::memory();
+        let key = Key::of_tenant(&TenantId::new("acme").unwrap(), KEY).unwrap();
+        let body = vec![b'x'; 100];
+        objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
+        memory.fail(Operation::Get, "", Fault::Corrupted, Some(READINGS as usize - 1));
+        let right = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!((right.failed, right.record.value.unwrap()), (None, body.clone().into()));
+        memory.fail(Operation::Get, "", Fault::Corrupted, None);
+        let error = one(&objects, record(KEY, &body)).await.unwrap_err();
+        assert!(matches!(error, Trouble::Objects(StoreError::Transient { .. })), "{error:?}");
     }
 
     #[tokio::test]

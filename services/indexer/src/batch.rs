@@ -7,6 +7,7 @@ use crate::enriched::{self, Enriched, Unreadable};
 use crate::letters;
 use crate::metrics::Metrics;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_report::ReadLimits;
@@ -14,6 +15,7 @@ use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::{self, NewLetter};
 use unslide_store::positions::{self, Position};
 use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
+use unslide_store::requests::Answer;
 use unslide_store::{Store, StoreError, TenantTx, partitions, requests, retention, segments, tenants};
 use unslide_stream::{Place, RecordRef};
 
@@ -41,8 +43,8 @@ pub enum Said {
     Report(Box<Enriched>),
     /// An answer to a request.
     Answer(Answered),
-    /// A dead letter.
-    Letter(Box<NewLetter>),
+    /// A dead letter, and the request that ends with it.
+    Letter(Box<NewLetter>, Option<Answered>),
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -58,7 +60,7 @@ pub struct Item {
     pub said: Said,
 }
 
-/// Reads records on the CPU pool, in their order.
+/// Reads records on the CPU pool, in their order. `requests` is the topic of requests.
 ///
 /// # Errors
 /// Where the pool is gone or reading panicked.
@@ -67,6 +69,7 @@ pub async fn read(
     content: Content,
     records: Vec<Fetched>,
     limits: ReadLimits,
+    requests: &Arc<str>,
 ) -> Result<Vec<Item>, CpuError> {
     let now = host.clock.now();
     let mut records = records.into_iter();
@@ -76,8 +79,9 @@ pub async fn read(
         if some.is_empty() {
             break;
         }
+        let requests = Arc::clone(requests);
         jobs.push(host.cpu.submit(move || {
-            some.iter().map(|record| item(content, record, &limits, now)).collect::<Vec<_>>()
+            some.iter().map(|record| item(content, record, &limits, now, &requests)).collect::<Vec<_>>()
         }));
     }
     let mut items = Vec::new();
@@ -87,7 +91,13 @@ pub async fn read(
     Ok(items)
 }
 
-fn item(content: Content, fetched: &Fetched, limits: &ReadLimits, now: OffsetDateTime) -> Item {
+fn item(
+    content: Content,
+    fetched: &Fetched,
+    limits: &ReadLimits,
+    now: OffsetDateTime,
+    requests: &str,
+) -> Item {
     let record = &fetched.record;
     let apart = || fetched.key.as_ref().map(ToString::to_string);
     let said = match content {
@@ -100,7 +110,9 @@ fn item(content: Content, fetched: &Fetched, limits: &ReadLimits, now: OffsetDat
             Ok(None) => Said::Nothing,
             Err(error) => Said::Unreadable(error),
         },
-        Content::Letters => Said::Letter(Box::new(letters::read(record, now))),
+        Content::Letters => {
+            Said::Letter(Box::new(letters::read(record, now)), answers::of_letter(record, requests))
+        }
     };
     Item { at: record.at.clone(), said }
 }
@@ -122,6 +134,7 @@ struct Tally {
     bytes: u64,
     unreadable: u64,
     answered: u64,
+    lost: u64,
     letters: Vec<String>,
 }
 
@@ -180,6 +193,39 @@ impl Batches {
         Ok(())
     }
 
+    /// Moves positions over what is no record, as the ends of transactions: other indexers see by them
+    /// that nothing is left to read.
+    ///
+    /// # Errors
+    /// Where the database fails, or a position was moved by someone else.
+    pub async fn pass(
+        &self,
+        positions: &mut Positions,
+        passed: impl Fn(&Place) -> Option<i64>,
+    ) -> Result<(), StoreError> {
+        let further = positions.iter().filter_map(|(place, position)| {
+            let next = passed(place).filter(|next| *next > position.next_offset)?;
+            Some((place.clone(), next))
+        });
+        let further: Vec<(Place, i64)> = further.collect();
+        if further.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.store.batch().await?;
+        for (place, next) in &further {
+            if let Some(position) = positions.get(place) {
+                positions::advance(&mut tx, position, *next).await?;
+            }
+        }
+        tx.commit().await?;
+        for (place, next) in further {
+            if let Some(position) = positions.get_mut(&place) {
+                position.next_offset = next;
+            }
+        }
+        Ok(())
+    }
+
     fn count(&self, tally: &Tally) {
         for stored in &tally.stored {
             self.metrics.stored(stored.outcome);
@@ -190,6 +236,7 @@ impl Batches {
         self.metrics.bytes.inc_by(tally.bytes);
         self.metrics.unreadable.inc_by(tally.unreadable);
         self.metrics.answered.inc_by(tally.answered);
+        self.metrics.damaged_frames.inc_by(tally.lost);
         for reason in &tally.letters {
             self.metrics.letter(letters::label(reason));
         }
@@ -229,7 +276,8 @@ impl Batches {
                 Said::Answer(answer) => {
                     answers.insert(answer);
                 }
-                Said::Letter(letter) => {
+                Said::Letter(letter, ended) => {
+                    answers.extend(ended);
                     let mut letter = NewLetter::clone(letter);
                     let place = (item.at.topic.clone(), item.at.partition);
                     if let Some(position) = positions.get(&place) {
@@ -272,11 +320,15 @@ impl Batches {
                 tenant_tx,
                 (answer.report_id, answer.variant),
                 answer.revision,
-                answer.answer(),
-                answer.given_at(),
+                answer.answer,
+                answer.given(),
             )
             .await?;
-            tally.answered += u64::from(closed);
+            tally.answered += u64::from(closed.is_some());
+            if let Some(how @ (Answer::Lost(_) | Answer::Dead)) = closed {
+                tally.lost += u64::from(how != Answer::Dead);
+                tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report can't be symbolicated again");
+            }
         }
         dead_letters::note(&mut tx, &dead).await?;
         for (at, why) in unreadable {

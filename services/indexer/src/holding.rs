@@ -2,6 +2,7 @@
 //! where it goes on.
 
 use crate::batch::Positions;
+use crate::goals::Goal;
 use crate::reader::Trouble;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,6 +142,23 @@ impl Holding {
             *known = now;
         }
         Ok(true)
+    }
+
+    /// What others have to read of these topics, up to where their logs end now. What lies wrong with one
+    /// tenant's topic is nobody else's hindrance, `shared` is everybody's.
+    pub fn of_others(&self, shared: &str) -> Vec<Goal> {
+        let mut goals = Vec::new();
+        for (topic, facts) in &self.facts {
+            let mine = self.mine.get(topic).map_or(&[][..], Vec::as_slice);
+            let others = facts.partitions.iter().filter(|p| !mine.contains(&p.partition) && p.end > p.start);
+            goals.extend(others.map(|held| Goal {
+                topic: topic.to_string(),
+                topic_id: facts.id.to_string(),
+                held: *held,
+                alone: **topic != *shared,
+            }));
+        }
+        goals
     }
 
     /// The end of each of these partitions' logs when it was last looked at.

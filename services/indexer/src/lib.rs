@@ -11,6 +11,7 @@ mod apart;
 mod batch;
 mod config;
 mod enriched;
+mod goals;
 mod holding;
 mod letters;
 mod metrics;

@@ -4,19 +4,19 @@ use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 use time::OffsetDateTime;
+use unslide_artifacts::ObjectStore;
 use unslide_runtime::sampled;
 use unslide_store::Store;
 use unslide_store::reports::Outcome;
 use unslide_store::segments::Pending;
 
-/// Registers what the database says of its bound.
+/// Registers what object storage and the database say of their bounds.
 ///
 /// # Errors
-/// Where the registry has metrics of this name already.
-pub fn watch(registry: &Registry, store: &Store) -> Result<(), prometheus::Error> {
-    let of = store.clone();
-    let family = ("unslide_postgres_connections", "Connections to the database, all and those not in use.");
-    sampled::gauges(registry, family, "state", move || of.connections())
+/// Where the registry has metrics of these names already.
+pub fn watch(registry: &Registry, objects: &ObjectStore, store: &Store) -> Result<(), prometheus::Error> {
+    sampled::watch(registry, objects, &ObjectStore::FIGURES)?;
+    sampled::watch(registry, store, &Store::FIGURES)
 }
 
 /// What the indexer counts.
@@ -39,6 +39,7 @@ pub struct Metrics {
     pub batch_seconds: Histogram,
     /// Bytes of reports before compression.
     pub bytes: IntCounter,
+    in_work: IntGaugeVec,
     lag: IntGaugeVec,
     /// Partitions that this indexer reads.
     pub partitions: IntGaugeVec,
@@ -140,6 +141,10 @@ impl Metrics {
             )?,
             batch_seconds,
             bytes: counter("unslide_indexer_report_bytes_total", "Bytes of reports read, uncompressed.")?,
+            in_work: by_topic(
+                "unslide_indexer_in_work_bytes",
+                "Bytes of the records that are being read and stored, bodies kept apart included.",
+            )?,
             lag: by_topic("unslide_indexer_lag_records", "Offsets between the positions and the log's end.")?,
             partitions: by_topic("unslide_indexer_partitions", "Partitions that this indexer reads.")?,
             upkeep_failing,
@@ -216,6 +221,11 @@ impl Metrics {
         self.pending_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         let oldest = pending.iter().map(|p| p.oldest).min();
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
+    }
+
+    /// Says how many bytes of a topic's records are in work.
+    pub fn in_work(&self, topic: &str, bytes: usize) {
+        self.in_work.with_label_values(&[topic]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Says how far behind the log's end a topic's positions are.

@@ -5,6 +5,7 @@ use crate::apart;
 use crate::batch::{self, Batches, Content, Item, Positions, Said, causes};
 use crate::config::Settings;
 use crate::enriched::Unreadable;
+use crate::goals::Goal;
 use crate::holding::{Holding, Lease, Topics};
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
@@ -71,6 +72,7 @@ impl Trouble {
 pub struct State {
     trouble: Arc<Mutex<Option<String>>>,
     caught_up: Arc<AtomicBool>,
+    others: Arc<Mutex<Vec<Goal>>>,
 }
 
 impl State {
@@ -78,6 +80,7 @@ impl State {
         State {
             trouble: Arc::new(Mutex::new(Some("has not begun to read".to_owned()))),
             caught_up: Arc::new(AtomicBool::new(false)),
+            others: Arc::default(),
         }
     }
 
@@ -86,9 +89,39 @@ impl State {
         self.trouble.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// True where everything that the log held at the start was stored.
-    pub fn caught_up(&self) -> bool {
-        self.caught_up.load(Ordering::SeqCst)
+    /// True where everything that the logs held at the start was stored, whoever reads it.
+    ///
+    /// # Errors
+    /// Where the database does not tell how far the others are.
+    pub async fn caught_up(&self, store: &Store) -> Result<bool, StoreError> {
+        if !self.caught_up.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        if self.others.lock().is_empty() {
+            return Ok(true);
+        }
+        let positions = positions::all(store).await?;
+        let mut others = self.others.lock();
+        others.retain(|goal| !goal.is_reached(&positions));
+        Ok(others.is_empty())
+    }
+}
+
+/// What is in work, until it is dropped.
+struct InWork<'a> {
+    metrics: &'a Metrics,
+    topic: &'a str,
+}
+
+impl InWork<'_> {
+    fn is(&self, bytes: usize) {
+        self.metrics.in_work(self.topic, bytes);
+    }
+}
+
+impl Drop for InWork<'_> {
+    fn drop(&mut self) {
+        self.is(0);
     }
 }
 
@@ -139,6 +172,20 @@ impl Reader {
             metrics,
             state,
         }
+    }
+
+    /// What readiness says of topics that are not read. It names no tenant's: the log does.
+    fn told(&self, troubles: &[(Arc<str>, Trouble)]) -> Vec<String> {
+        let (shared, own): (Vec<_>, Vec<_>) =
+            troubles.iter().partition(|(topic, _)| **topic == *self.topics.shared);
+        let mut told: Vec<String> = shared.iter().map(|(_, trouble)| causes(trouble)).collect();
+        if !own.is_empty() {
+            told.push(format!(
+                "{} topics of single tenants are not read, the log says which and why",
+                own.len()
+            ));
+        }
+        told
     }
 
     /// How it does.
@@ -193,7 +240,7 @@ impl Reader {
         }
         // One tenant's topic must not keep the others' requests back.
         let whole = holding.troubles.iter().all(|(topic, _)| **topic != *self.topics.shared);
-        let troubles: Vec<String> = holding.troubles.iter().map(|(_, trouble)| causes(trouble)).collect();
+        let troubles = self.told(&holding.troubles);
         self.metrics.reading(&self.topics.shared, positions.len());
         let ends: BTreeMap<Place, i64> = holding.ends(&positions).collect();
         let mut behind: BTreeSet<Place> = positions
@@ -201,6 +248,7 @@ impl Reader {
             .filter(|(place, at)| ends.get(*place) > Some(&at.next_offset))
             .map(|(place, _)| place.clone())
             .collect();
+        *self.state.others.lock() = holding.of_others(&self.topics.shared);
         self.state.caught_up.store(behind.is_empty() && whole, Ordering::SeqCst);
         *self.state.trouble.lock() = (!troubles.is_empty()).then(|| troubles.join("; "));
         tracing::info!(kafka.topics = topics.len(), kafka.partitions = positions.len(), "reading");
@@ -239,6 +287,9 @@ impl Reader {
                     return Ok(());
                 }
                 self.report_lag(&holding, &positions, consumer.as_ref());
+                if let Some(consumer) = &consumer {
+                    batches.pass(&mut positions, |place| consumer.passed(place)).await?;
+                }
             }
             let Some(consumer) = &mut consumer else {
                 tokio::select! {
@@ -265,6 +316,7 @@ impl Reader {
                         "caught up with the log's end at the start"
                     );
                     self.state.caught_up.store(true, Ordering::SeqCst);
+                    batches.pass(&mut positions, |place| consumer.passed(place)).await?;
                 }
             }
         }
@@ -287,13 +339,19 @@ impl Reader {
             ..ReadLimits::default()
         };
         let effects = if behind { Effects::Deferred } else { Effects::Now };
+        let requests = Arc::from(self.names.resymbolicate.as_str());
+        let polled: usize = records.iter().map(Record::size).sum();
+        let work = InWork { metrics: &self.metrics, topic: &self.topics.shared };
+        work.is(polled);
         // Bodies that were kept apart are large: not more of them at once than a batch may have bytes.
         for records in apart::parts(records, self.settings.batch_bytes) {
             let read = apart::read(&self.objects, &self.host, records, self.settings.batch_wait());
             let records = read.await?;
-            let fetched = records.iter().filter(|fetched| fetched.key.is_some()).count();
-            self.metrics.apart.inc_by(u64::try_from(fetched).unwrap_or_default());
-            let mut items = batch::read(&self.host, self.content, records, limits).await?;
+            let fetched = || records.iter().filter(|fetched| fetched.key.is_some());
+            self.metrics.apart.inc_by(u64::try_from(fetched().count()).unwrap_or_default());
+            let bodies = fetched().filter_map(|fetched| fetched.record.value.as_ref());
+            work.is(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
+            let mut items = batch::read(&self.host, self.content, records, limits, &requests).await?;
             self.refuse_foreign(&mut items);
             batches.store(items, positions, effects).await?;
         }

@@ -7,8 +7,8 @@ use crate::metrics::Metrics;
 use crate::reader::Reader;
 use crate::segments::Compactor;
 use crate::upkeep;
-use std::hash::{BuildHasher, Hasher};
 use unslide_artifacts::ObjectStore;
+use unslide_proto::trace::Ids;
 use unslide_runtime::Host;
 use unslide_store::{Store, StoreError};
 use unslide_stream::StreamError;
@@ -35,8 +35,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let metrics = Metrics::new(&host.metrics)?;
     unslide_stream::admin::verify(&config.kafka).await?;
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
-    crate::metrics::watch(&host.metrics, &store)?;
     let objects = ObjectStore::s3(&config.objects).await;
+    crate::metrics::watch(&host.metrics, &objects, &store)?;
     let owner = match config.indexer.name.as_str() {
         "" => unique_name(),
         name => name.to_owned(),
@@ -88,6 +88,6 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
 
 /// A name that no other indexer has: hosts may share a name, processes of containers a number.
 fn unique_name() -> String {
-    let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let random = Ids::default().next();
     format!("indexer-{}-{random:016x}", std::process::id())
 }

@@ -30,16 +30,14 @@ pub async fn run(
 ) {
     let mut pause = Duration::ZERO;
     let mut expired: Option<Instant> = None;
+    let mut waits = true;
     loop {
         tokio::select! {
             () = shutdown.begun() => return,
             () = tokio::time::sleep(pause) => {}
         }
-        // Right after the log's end is reached, what was put off is due.
-        let waits = !reports.caught_up();
-        pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
         let done = async {
-            once(&store, &settings, &metrics, &reports).await?;
+            waits = !once(&store, &settings, &metrics, &reports).await?;
             let mut over = Ok(());
             if expired.is_none_or(|at| at.elapsed() >= EXPIRE) {
                 over = compactor.expire().await;
@@ -55,6 +53,8 @@ pub async fn run(
             // Like dying in the middle, which each part bears.
             () = shutdown.begun() => return,
         };
+        // Right after the logs' ends are reached, what was put off is due.
+        pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
         match done {
             Ok(more) => {
                 metrics.upkeep_failing.set(0);
@@ -70,7 +70,13 @@ pub async fn run(
     }
 }
 
-async fn once(store: &Store, settings: &Settings, metrics: &Metrics, reports: &State) -> Result<(), Trouble> {
+/// True where every log was read up to the end that it had at the start.
+async fn once(
+    store: &Store,
+    settings: &Settings,
+    metrics: &Metrics,
+    reports: &State,
+) -> Result<bool, Trouble> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let ahead = time::Duration::days(settings.days_ahead.into());
@@ -83,14 +89,15 @@ async fn once(store: &Store, settings: &Settings, metrics: &Metrics, reports: &S
     dead_letters::purge(store, now - time::Duration::days(settings.dead_letter_days.into())).await?;
     let oldest = dead_letters::oldest(store).await?;
     metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
-    if reports.caught_up() {
+    let caught_up = reports.caught_up(store).await?;
+    if caught_up {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }
     loop {
         let sent = requests::resend_overdue(store, PAGE).await?;
         metrics.resent.inc_by(sent);
         if sent < u64::from(PAGE) {
-            return Ok(());
+            return Ok(caught_up);
         }
     }
 }

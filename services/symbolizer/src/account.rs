@@ -91,6 +91,7 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Unchanged => "unchanged",
         Outcome::SourceGone => "source_gone",
         Outcome::DroppedDeleted => "dropped_deleted",
+        Outcome::FetchingFailed => "fetching_failed",
     }
 }
 

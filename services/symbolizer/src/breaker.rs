@@ -1,10 +1,11 @@
 //! A circuit breaker for object storage. One object that can't be fetched is that report's matter;
-//! when many can't, the store is at fault, and trying on would use up every report's tries.
+//! when many can't, the store is at fault, and trying on would use up every report's tries. Where they
+//! are one tenant's for the most part, it may be that tenant's own trouble: the store is asked first.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, Scoped, TenantId};
 
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +52,10 @@ enum State {
 #[derive(Debug)]
 struct Inner {
     state: State,
-    /// The last failure of each debug id.
-    failed: HashMap<DebugId, i64>,
+    /// The last failure of each debug id, and whose that was.
+    failed: HashMap<DebugId, (i64, TenantId)>,
+    /// Somebody asks the store.
+    asking: bool,
     succeeded: VecDeque<i64>,
     opened: u64,
 }
@@ -67,8 +70,13 @@ pub struct Breaker {
 impl Breaker {
     /// A closed breaker.
     pub fn new(limits: Limits) -> Breaker {
-        let inner =
-            Inner { state: State::Closed, failed: HashMap::new(), succeeded: VecDeque::new(), opened: 0 };
+        let inner = Inner {
+            state: State::Closed,
+            failed: HashMap::new(),
+            asking: false,
+            succeeded: VecDeque::new(),
+            opened: 0,
+        };
         Breaker { limits, inner: Mutex::new(inner) }
     }
 
@@ -90,23 +98,51 @@ impl Breaker {
         Verdict::Probe
     }
 
-    /// A fetch failed for now.
-    pub fn failed(&self, id: DebugId, now: i64, why: &str) {
+    /// A fetch failed for now. True where so many have failed that the store may be at fault, and they
+    /// are one tenant's for the most part: ask the store, and then say [`Breaker::asked`].
+    #[must_use]
+    pub fn failed(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
         let mut inner = self.inner.lock();
         match inner.state {
             // Who probes says how that went.
-            State::Open { .. } | State::Probing { .. } => return,
+            State::Open { .. } | State::Probing { .. } => return false,
             State::Closed => {}
         }
         self.forget_old(&mut inner, now);
         // Bounded: at this many it opens, or as many have succeeded.
-        inner.failed.insert(id, now);
+        inner.failed.insert(id.id, (now, id.tenant.clone()));
         let failed = inner.failed.len();
-        if failed >= self.limits.debug_ids && failed > inner.succeeded.len() {
-            let seconds = self.limits.window.as_secs();
-            let reason = format!("symbols of {failed} debug ids could not be fetched in {seconds} s: {why}");
-            self.open(&mut inner, now, reason);
+        if failed < self.limits.debug_ids || failed <= inner.succeeded.len() {
+            return false;
         }
+        let mut tenants: HashMap<&TenantId, usize> = HashMap::new();
+        inner.failed.values().for_each(|(_, tenant)| *tenants.entry(tenant).or_default() += 1);
+        let others = failed - tenants.values().max().copied().unwrap_or(0);
+        if others < self.limits.debug_ids.div_ceil(2) {
+            return !std::mem::replace(&mut inner.asking, true);
+        }
+        let reason = self.reason(failed, why);
+        self.open(&mut inner, now, reason);
+        false
+    }
+
+    /// What the store said when it was asked: with `Err` it is at fault. Otherwise these failures count
+    /// no more.
+    pub fn asked(&self, now: i64, answer: Result<(), &str>) {
+        let mut inner = self.inner.lock();
+        inner.asking = false;
+        match (answer, &inner.state) {
+            (Err(why), State::Closed) => {
+                let reason = self.reason(inner.failed.len(), why);
+                self.open(&mut inner, now, reason);
+            }
+            _ => inner.failed.clear(),
+        }
+    }
+
+    fn reason(&self, failed: usize, why: &str) -> String {
+        let seconds = self.limits.window.as_secs();
+        format!("symbols of {failed} debug ids could not be fetched in {seconds} s: {why}")
     }
 
     /// A probe failed.
@@ -154,7 +190,7 @@ impl Breaker {
 
     fn forget_old(&self, inner: &mut Inner, now: i64) {
         let since = now.saturating_sub(micros(self.limits.window));
-        inner.failed.retain(|_, at| *at > since);
+        inner.failed.retain(|_, (at, _)| *at > since);
         while inner.succeeded.front().is_some_and(|at| *at <= since) {
             inner.succeeded.pop_front();
         }
@@ -179,22 +215,27 @@ mod tests {
         Breaker::new(limits)
     }
 
-    fn id(n: u8) -> DebugId {
-        DebugId([n; 16])
+    /// A debug id; those that follow one another are of different tenants.
+    fn id(n: u8) -> Scoped<DebugId> {
+        TenantId::new(&format!("t-{}", n % 5)).unwrap().scope(DebugId([n; 16]))
+    }
+
+    fn fail(breaker: &Breaker, n: u8, now: i64) {
+        assert!(!breaker.failed(&id(n), now, "503"));
     }
 
     fn open(breaker: &Breaker, now: i64) {
-        (0..3).for_each(|n| breaker.failed(id(n), now, "503"));
+        (0..3).for_each(|n| fail(breaker, n, now));
         assert!(breaker.is_open());
     }
 
     #[test]
     fn one_object_however_often_it_fails_opens_nothing_and_many_do() {
         let breaker = breaker();
-        (0..100).for_each(|n| breaker.failed(id(1), n, "503"));
-        breaker.failed(id(2), 101, "503");
+        (0..100).for_each(|n| fail(&breaker, 1, n));
+        fail(&breaker, 2, 101);
         assert_eq!(breaker.ask(102), Verdict::Closed);
-        breaker.failed(id(3), 102, "503");
+        fail(&breaker, 3, 102);
         let Verdict::Open { wait_micros, reason } = breaker.ask(102) else { panic!("not open") };
         assert_eq!(wait_micros, 10 * SECOND);
         assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
@@ -204,13 +245,13 @@ mod tests {
     #[test]
     fn failures_count_within_the_window_and_against_what_succeeds() {
         let breaker = breaker();
-        (0..10).for_each(|n| breaker.failed(id(n), i64::from(n) * 20 * SECOND, "503"));
+        (0..10).for_each(|n| fail(&breaker, n, i64::from(n) * 20 * SECOND));
         assert!(!breaker.is_open());
         let now = 1_000 * SECOND;
         (0..5).for_each(|_| breaker.succeeded(now));
-        (0..5).for_each(|n| breaker.failed(id(n), now, "503"));
+        (0..5).for_each(|n| fail(&breaker, n, now));
         assert!(!breaker.is_open(), "as many succeed");
-        breaker.failed(id(9), now, "503");
+        fail(&breaker, 9, now);
         assert!(breaker.is_open());
     }
 
@@ -221,7 +262,7 @@ mod tests {
         assert!(matches!(breaker.ask(10 * SECOND - 1), Verdict::Open { wait_micros: 1, .. }));
         assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
         assert!(matches!(breaker.ask(10 * SECOND), Verdict::Open { .. }), "one at a time");
-        breaker.failed(id(1), 11 * SECOND, "503");
+        fail(&breaker, 1, 11 * SECOND);
         assert_eq!(breaker.opened(), 1, "a fetch that began before says nothing");
         breaker.reopen(11 * SECOND, "still 503");
         assert!(
@@ -239,5 +280,23 @@ mod tests {
         assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
         assert!(matches!(breaker.ask(20 * SECOND - 1), Verdict::Open { .. }));
         assert_eq!(breaker.ask(20 * SECOND), Verdict::Probe);
+    }
+
+    #[test]
+    fn failures_of_one_tenant_open_it_only_where_the_store_fails_when_asked() {
+        let breaker = breaker();
+        let noisy = |n: u8| TenantId::new("noisy").unwrap().scope(DebugId([n; 16]));
+        assert!(!breaker.failed(&noisy(1), 0, "503"));
+        assert!(!breaker.failed(&noisy(2), 0, "503"));
+        assert!(breaker.failed(&noisy(3), 0, "503"), "ask the store");
+        assert!(!breaker.failed(&noisy(4), 0, "503"), "once");
+        assert!(!breaker.failed(&id(9), 0, "503"), "another tenant's one is not enough");
+        assert!(!breaker.is_open());
+        breaker.asked(1, Ok(()));
+        assert!(!breaker.failed(&noisy(5), 1, "503") && !breaker.failed(&noisy(6), 1, "503"));
+        assert!(breaker.failed(&noisy(7), 1, "503"));
+        breaker.asked(2, Err("503"));
+        let Verdict::Open { reason, .. } = breaker.ask(2) else { panic!("not open") };
+        assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
     }
 }

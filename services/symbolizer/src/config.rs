@@ -41,7 +41,7 @@ pub struct Settings {
     /// How long a record waits for company, in milliseconds.
     pub batch_wait_milliseconds: u64,
     /// How long a batch waits for symcaches that are not here yet, in milliseconds. Reports whose
-    /// symcaches take longer go on by way of the overflow topic, while the downloads go on.
+    /// symcaches take longer go on by way of the shortest retry tier, while the downloads go on.
     pub fetch_milliseconds: u64,
     /// The same on the retry and resymbolicate lanes, where a report that still has to wait has used
     /// up a try.
@@ -49,8 +49,11 @@ pub struct Settings {
     /// When failures to fetch are taken for a failure of object storage as a whole.
     pub breaker: BreakerSettings,
     /// Reports a second, over all workers, of a tenant that has no limit of its own; what comes
-    /// faster waits in the overflow topic. 0: no limit.
+    /// faster waits in the overflow topic. As `api.limits.reports_per_second`. 0: no limit.
     pub tenant_reports_per_second: u32,
+    /// Records a second, of each partition of the overflow topic, that are not due and are copied behind
+    /// the others there, where those would wait for longer than ten seconds. 0: none, the others wait.
+    pub overflow_copies_per_second: u32,
     /// How much of its rate a tenant that was quiet may use at once, in seconds.
     pub tenant_burst_seconds: u64,
     /// The gateways' keys.
@@ -100,7 +103,8 @@ impl Default for Settings {
             fetch_milliseconds: 200,
             cycle_milliseconds: 5_000,
             breaker: BreakerSettings::default(),
-            tenant_reports_per_second: 0,
+            tenant_reports_per_second: 1_000,
+            overflow_copies_per_second: 500,
             tenant_burst_seconds: 2,
             signatures: signatures::Settings::default(),
             report_depth: 256,

@@ -47,6 +47,8 @@ pub struct Entry<'r> {
     pub arrived_millis: Option<i64>,
     /// True for records of topics that workers alone write to, whose headers are true.
     pub internal: bool,
+    /// True for requests of the store, and copies of them.
+    pub request: bool,
 }
 
 impl<'r> Entry<'r> {
@@ -56,12 +58,10 @@ impl<'r> Entry<'r> {
         let internal = *record.at.topic == *names.overflow || Tier::of(names, &record.at.topic).is_some();
         let told = if internal { origin(record) } else { None };
         let arrived = if internal { record.headers.number(headers::ORIGIN_TIME) } else { None };
-        Entry {
-            record,
-            origin: told.unwrap_or_else(|| reference(&record.at)),
-            arrived_millis: arrived.or(record.time_millis),
-            internal,
-        }
+        let origin = told.unwrap_or_else(|| reference(&record.at));
+        let request = origin.topic == names.resymbolicate;
+        let arrived_millis = arrived.or(record.time_millis);
+        Entry { record, origin, arrived_millis, internal, request }
     }
 
     /// How often the record was tried in vain for this reason before now. Tries for another reason

@@ -16,7 +16,7 @@ use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
 use unslide_stream::lane::{Done, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, Plan};
+use unslide_symbolicate::{Context, Enriched, Plan, most_bytes};
 
 /// What becomes of reports.
 pub struct Intake {
@@ -39,7 +39,7 @@ struct Reading<'r> {
 
 /// What became of one report of a record.
 enum Part {
-    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<Body> },
+    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<Body>, bytes: usize },
     Dead(OutRecord),
     Wants(Vec<Wanted>),
     Held(Held),
@@ -98,11 +98,14 @@ impl Intake {
             outcomes: Vec::with_capacity(count),
         };
         let (mut bodies, mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), Vec::new(), None);
+        // The reports of an array have together what one of their size would have.
+        let mut room = most_bytes(value.len());
         for (index, element) in elements.iter().enumerate() {
             let mut history = History::of(&reading.entry, Some(tenant), traceparent.clone());
             history.position = (!single).then_some(Position { index, count });
-            match self.element(element, &reading, &history) {
-                Part::Answered { output, enriched, body } => {
+            match self.element(element, &reading, &history, room) {
+                Part::Answered { output, enriched, body, bytes } => {
+                    room = room.saturating_sub(bytes);
                     done.outputs.push(output);
                     done.outcomes.push((tenant.to_string(), Outcome::Symbolicated));
                     bodies.extend(body);
@@ -129,8 +132,14 @@ impl Intake {
         Step::Done(done, bodies)
     }
 
-    /// One report's output, or what it wants first.
-    fn element(&self, element: &Element<'_>, reading: &Reading<'_>, history: &History<'_>) -> Part {
+    /// One report's output of at most so many bytes, or what it wants first.
+    fn element(
+        &self,
+        element: &Element<'_>,
+        reading: &Reading<'_>,
+        history: &History<'_>,
+        room: usize,
+    ) -> Part {
         let worker = &self.worker;
         let dead = |bytes: &[u8], reason: &str, detail: &str| {
             let value = Some(reading.value.slice_ref(bytes));
@@ -167,24 +176,31 @@ impl Intake {
             tenant: Some(reading.tenant),
             revision: Some(1),
             processed_at: Some(worker.clock.now()),
+            most_bytes: Some(room),
             ..Context::default()
         };
         let id = reading.tenant.scope(report.id);
         let output = worker.output(&plan, &id, &answers, history, context);
         tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
-        Part::Answered { output: output.record, enriched: Box::new(output.enriched), body: output.body }
+        let bytes = output.bytes().len();
+        Part::Answered {
+            output: output.record,
+            enriched: Box::new(output.enriched),
+            body: output.body,
+            bytes,
+        }
     }
 
-    /// The outcome of a record that waits for symbols. On its way from the input what is only late
-    /// waits beside the others; after that, being late is a failure like another.
+    /// The outcome of a record that waits for symbols. On its way from the input being late is no try
+    /// yet; after that it is a failure like another. Nothing is paced in the tiers, so nobody waits
+    /// there for another tenant's rate.
     fn hold(&self, reading: &Reading<'_>, held: &Held) -> Done {
         let (entry, tenant) = (&reading.entry, reading.tenant);
         let late = "a symcache did not arrive in time";
-        if held.failure.is_none() && !entry.internal {
-            return self.worker.overflow(entry, tenant, Reason::Cold, late);
-        }
+        let cold = held.failure.is_none() && !entry.internal;
+        let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
         let why = held.failure.as_deref().unwrap_or(late);
-        let retried = self.worker.retry(entry, tenant, Some(&held.id), Reason::FetchFailed, why);
+        let retried = self.worker.retry(entry, tenant, Some(&held.id), reason, why);
         // Copies have room for every record that the input takes.
         retried.unwrap_or_else(|| self.worker.dead_letter(entry, Some(tenant), "too_large", why))
     }
@@ -210,8 +226,9 @@ impl Look for Intake {
         match self.worker.sender(&entry, first) {
             Sender::Known { tenant, limits } => {
                 if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
-                    let detail = "the tenant is over its reports a second";
-                    return self.worker.overflow(&entry, &tenant, Reason::OverShare, detail).into();
+                    let detail = "no topic takes a copy of the record";
+                    let dead = || self.worker.dead_letter(&entry, Some(&tenant), "too_large", detail);
+                    return self.worker.overflow(&entry, &tenant).unwrap_or_else(dead).into();
                 }
                 self.read(entry, &tenant, limits, fetched)
             }

@@ -3,7 +3,8 @@
 
 use crate::entry::Entry;
 use bytes::Bytes;
-use unslide_model::{ReportId, Scoped, TenantId};
+use sha2::{Digest, Sha256};
+use unslide_model::{ContentHash, ReportId, Scoped, TenantId};
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::{headers, keys};
 use unslide_stream::{Headers, OutRecord, Record};
@@ -40,12 +41,19 @@ pub struct History<'r> {
     pub origin_millis: Option<i64>,
     /// The trace that it continues.
     pub traceparent: String,
+    /// It is a request of the store.
+    pub request: bool,
 }
 
 /// What goes with a record's untouched bytes wherever they are copied: a replay is checked as the
 /// first record was.
 const CARRIED: [&str; 4] =
     [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT, headers::REPLAY_OF];
+
+/// What says which request of the store it was, whatever becomes of it: the store learns of its end by a
+/// dead letter too, whose value may be left out.
+const OF_REQUESTS: [&str; 4] =
+    [headers::REPORT_ID, headers::REVISION, headers::VARIANT, headers::REQUESTED_AT];
 
 /// The longest header, in bytes, that is copied from a record: nobody fills the topics of copies,
 /// which have room for their own headers only, by way of these.
@@ -61,6 +69,7 @@ impl<'r> History<'r> {
             origin: entry.origin.clone(),
             origin_millis: entry.arrived_millis,
             traceparent,
+            request: entry.request,
         }
     }
 
@@ -111,8 +120,9 @@ impl<'r> History<'r> {
     }
 
     /// A record, or one report of it, that can't be processed: its bytes as they came, and why. A
-    /// compressed record may hold more than any copy of it may, in which case the letter says how
-    /// much was left out; a letter that Kafka refuses would stop the partition for good.
+    /// compressed record may hold more than any copy of it may, in which case the letter says what was
+    /// left out and where in the source it is; a letter that Kafka refuses would stop the partition for
+    /// good.
     pub fn dead_letter(&self, to: &Letters, value: Option<Bytes>, reason: &str, detail: &str) -> OutRecord {
         let headers = self.with_reason(reason, detail);
         let key = self.source.key.clone();
@@ -121,6 +131,10 @@ impl<'r> History<'r> {
             && let Some(value) = letter.value.take()
         {
             letter.headers.set(headers::BODY_BYTES, value.len().to_string());
+            letter.headers.set(headers::BODY_SHA256, ContentHash(Sha256::digest(&value).into()).to_string());
+            if let Some(offset) = self.offset_of(&value) {
+                letter.headers.set(headers::BODY_OFFSET, offset.to_string());
+            }
         }
         if letter.size() > to.most_bytes {
             letter.key = None;
@@ -128,12 +142,19 @@ impl<'r> History<'r> {
         letter
     }
 
+    /// Where in the source's value a part of it begins.
+    fn offset_of(&self, part: &Bytes) -> Option<usize> {
+        let whole = self.source.value.as_ref()?;
+        let offset = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+        (offset + part.len() <= whole.len()).then_some(offset)
+    }
+
     /// The record, its bytes as they came, for another topic of this installation; `attempt` is how
     /// often it was tried.
-    pub fn copy(&self, topic: &str, key: String, reason: &str, attempt: u32, detail: &str) -> OutRecord {
+    pub fn copy(&self, topic: &str, key: Bytes, reason: &str, attempt: u32, detail: &str) -> OutRecord {
         let mut headers = self.with_reason(reason, detail);
         headers.set(headers::ATTEMPT, attempt.to_string());
-        OutRecord { topic: topic.into(), key: Some(key.into()), value: self.source.value.clone(), headers }
+        OutRecord { topic: topic.into(), key: Some(key), value: self.source.value.clone(), headers }
     }
 
     fn with_reason(&self, reason: &str, detail: &str) -> Headers {
@@ -141,6 +162,9 @@ impl<'r> History<'r> {
         // One report of an array is not what was signed.
         if self.position.is_none() {
             CARRIED.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
+        }
+        if self.request {
+            OF_REQUESTS.into_iter().for_each(|name| carry(&self.source.headers, name, &mut headers));
         }
         headers.set(headers::REASON, reason.to_owned());
         // A detail may quote the input; a header is no place for much of it.
@@ -189,6 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn a_letter_without_its_value_says_where_in_the_source_that_is() {
+        let names = TopicNames::default();
+        let mut array = record(Headers::new());
+        array.value = Some([b"[1,".as_slice(), &[b' '; 300_000], b"]"].concat().into());
+        let history = History::of(&Entry::of(&array, &names), None, "t".into());
+        let element = array.value.as_ref().map(|value| value.slice(3..200_003));
+        for (value, offset, bytes) in [(element, "3", "200000"), (array.value.clone(), "0", "300004")] {
+            let hash = ContentHash(Sha256::digest(value.as_ref().unwrap()).into()).to_string();
+            let letter = history.dead_letter(&letters(), value, "too_large", "d");
+            let text = |name| letter.headers.text(name).unwrap_or("-");
+            assert_eq!((text(headers::BODY_OFFSET), text(headers::BODY_BYTES)), (offset, bytes));
+            assert_eq!((text(headers::BODY_SHA256), letter.value.is_none()), (&*hash, true));
+        }
+    }
+
+    #[test]
     fn a_record_of_the_input_is_its_own_origin_whatever_it_says_and_a_copy_is_that_of_the_decided_tenant() {
         let names = TopicNames::default();
         let forged = Headers::new().with(headers::TENANT, "forged").with(headers::ORIGIN_OFFSET, "999");
@@ -212,6 +252,38 @@ mod tests {
         assert_eq!((text(headers::ORIGIN_TOPIC), text(headers::ORIGIN_OFFSET)), ("crash.reports", "40"));
         assert_eq!((text(headers::SOURCE_TOPIC), text(headers::SOURCE_OFFSET)), ("unslide.retry.10s", "3"));
         assert_eq!((text(headers::ATTEMPT), text(headers::ORIGIN_TIME)), ("2", "1700"));
+    }
+
+    #[test]
+    fn a_letter_of_a_request_says_which_one_it_was_also_without_its_value() {
+        let names = TopicNames::default();
+        let told = || {
+            Headers::new()
+                .with(headers::REPORT_ID, "r")
+                .with(headers::REVISION, "2")
+                .with(headers::VARIANT, "1")
+                .with(headers::REQUESTED_AT, "5")
+        };
+        let acme = TenantId::new("acme").unwrap();
+        let mut request = record(told());
+        request.at.topic = names.resymbolicate.as_str().into();
+        let entry = Entry::of(&request, &names);
+        let copy = History::of(&entry, Some(&acme), "t".into()).copy("retry", "k".into(), "r", 1, "d");
+        let mut again = record(copy.headers);
+        again.at.topic = names.retry_10s.as_str().into();
+        let entry = Entry::of(&again, &names);
+        let large = Some(vec![b' '; 300_000].into());
+        let letter = History::of(&entry, None, "t".into()).dead_letter(&letters(), large, "panicked", "d");
+        let text = |name| letter.headers.text(name).unwrap_or("-");
+        assert_eq!((letter.value.is_none(), text(headers::TENANT)), (true, "acme"));
+        for (name, value) in told().iter() {
+            assert_eq!(letter.headers.get(name), Some(value), "{name}");
+        }
+        // What is no request may say so.
+        let input = record(told());
+        let history = History::of(&Entry::of(&input, &names), None, "t".into());
+        let letter = history.dead_letter(&letters(), None, "not_json", "d");
+        assert_eq!(letter.headers.text(headers::REPORT_ID), None);
     }
 
     #[test]

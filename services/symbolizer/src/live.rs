@@ -6,6 +6,7 @@ use crate::shares::Shares;
 use crate::worker::{Means, Worker};
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use tokio::time::Instant;
 use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
 use unslide_stream::{OutRecord, Record};
 
@@ -15,7 +16,8 @@ pub const NAME: &str = unslide_proto::lanes::LIVE;
 /// Symbolicates what comes in.
 pub struct Live {
     worker: Arc<Worker>,
-    means: Means,
+    /// What it has of the machine.
+    pub means: Means,
     shares: Arc<Shares>,
     intake: Arc<Intake>,
     ledger: Ledger,
@@ -35,6 +37,10 @@ impl Processor for Live {
             self.worker.meet(&batch).await;
             self.worker.run(&self.means, &self.intake, batch).await
         })
+    }
+
+    fn not_before(&self, record: &Record, _behind: i64) -> Option<Instant> {
+        if self.worker.tenant_topics { self.worker.outputs.not_before(&record.at.topic) } else { None }
     }
 
     fn assigned(&self, shares: &[TopicShare]) {

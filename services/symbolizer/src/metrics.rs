@@ -28,12 +28,14 @@ pub struct Metrics {
     breaker_openings: IntCounter,
     buckets: IntGaugeVec,
     tenant_config_age: prometheus::IntGauge,
+    lacking_outputs: prometheus::IntGauge,
     frames: IntCounterVec,
     latency: Histogram,
     transactions: IntCounterVec,
     transaction_seconds: HistogramVec,
     in_flight: IntGaugeVec,
     fetched: IntGaugeVec,
+    produced: IntGaugeVec,
     lag: IntGaugeVec,
     open: IntGaugeVec,
     partitions: IntGaugeVec,
@@ -54,21 +56,8 @@ pub fn watch(
     cache: &SymcacheCache,
     objects: &ObjectStore,
 ) -> Result<(), prometheus::Error> {
-    let of = cache.clone();
-    let family = ("unslide_symcaches", "Symcaches on disk and in memory, and answers that there is none.");
-    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
-    let of = cache.clone();
-    let family = ("unslide_symcaches_bytes", "Bytes of symcaches on disk, kept and being downloaded.");
-    sampled::gauges(registry, family, "state", move || of.stats().bytes_by_state())?;
-    let of = cache.clone();
-    let family = ("unslide_symcaches_evicted_total", "What made room for others, by why it did.");
-    sampled::counters(registry, family, "reason", move || of.stats().evicted_by_reason())?;
-    let of = objects.clone();
-    let family = ("unslide_objects_requests", "Requests to object storage that run, or wait for their turn.");
-    sampled::gauges(registry, family, "state", move || of.stats().by_state())?;
-    let of = objects.clone();
-    let family = ("unslide_objects_requests_total", "Requests to object storage, by their end.");
-    sampled::counters(registry, family, "end", move || of.stats().by_end())
+    sampled::watch(registry, cache, &SymcacheCache::FIGURES)?;
+    sampled::watch(registry, objects, &ObjectStore::FIGURES)
 }
 
 fn registered<C: Collector + Clone + 'static>(
@@ -120,6 +109,10 @@ impl Metrics {
                 "tenant_config_age_seconds",
                 "Age of what is known of the tenants: since the table was last read to its end.",
             )?,
+            lacking_outputs: gauge(
+                "topics_without_output",
+                "Inputs of single tenants that are not read because they have no output.",
+            )?,
             frames: counters("frames_total", "Frames answered, by status.", &["status"])?,
             latency: registered(registry, Histogram::with_opts(latency.buckets(seconds.clone())))?,
             transactions: counters("transactions_total", "Transactions by their end.", &["lane", "end"])?,
@@ -129,6 +122,7 @@ impl Metrics {
             )?,
             in_flight: gauges("in_flight_bytes", "Input held between poll and commit.", "lane")?,
             fetched: gauges("fetched_bytes", "Input fetched from the brokers and not yet polled.", "lane")?,
+            produced: gauges("produced_bytes", "Outputs sent to the brokers and not acknowledged.", "lane")?,
             lag: gauges("lag_records", "Records of assigned partitions that wait.", "lane")?,
             open: gauges("open_offsets", "Offsets that open transactions hold back.", "lane")?,
             partitions: gauges("partitions", "Partitions assigned to this worker.", "lane")?,
@@ -204,6 +198,11 @@ impl Metrics {
         self.buckets.with_label_values(&[lane]).set(i64::try_from(buckets).unwrap_or(i64::MAX));
     }
 
+    /// So many inputs of tenants have no output.
+    pub fn lacking_outputs(&self, inputs: usize) {
+        self.lacking_outputs.set(i64::try_from(inputs).unwrap_or(i64::MAX));
+    }
+
     /// Takes the figures of the cache over.
     pub fn refresh(&self, cache: &SymcacheCache) {
         let gauge = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -251,6 +250,11 @@ impl Observer for LaneMetrics {
     fn fetched(&self, bytes: u64) {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.metrics.fetched.with_label_values(&[self.lane]).set(bytes);
+    }
+
+    fn produced(&self, bytes: usize) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.metrics.produced.with_label_values(&[self.lane]).set(bytes);
     }
 
     fn lag(&self, records: i64, open: i64) {

@@ -43,22 +43,26 @@ impl Worker {
             None if reason == Reason::UnknownTenant => Tier::TenMinutes,
             tier => tier?,
         };
-        let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}"));
+        let key = id.map_or_else(|| tenant.to_string(), |id| format!("{tenant}/{id}")).into();
         let history = History::of(entry, Some(tenant), self.traceparent(entry.record));
         let copy = history.copy(tier.topic(&self.topics), key, reason.word(), tries, detail);
         (copy.size() <= self.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Retry))
     }
 
-    /// The record waits in the overflow topic.
-    pub fn overflow(&self, entry: &Entry<'_>, tenant: &TenantId, reason: Reason, detail: &str) -> Done {
-        let key = format!("{tenant}/{}", entry.record.at.offset.rem_euclid(i64::from(SPREAD)));
+    /// The record waits in the overflow topic, behind the others where it came from there; `None` where
+    /// it is too large for it.
+    pub fn overflow(&self, entry: &Entry<'_>, tenant: &TenantId) -> Option<Done> {
+        let at = &entry.record.at;
+        let key = match &entry.record.key {
+            // A record keeps its half, and so its partition.
+            Some(key) if *at.topic == *self.topics.overflow => key.clone(),
+            _ => format!("{tenant}/{}", at.offset.rem_euclid(i64::from(SPREAD))).into(),
+        };
         let history = History::of(entry, Some(tenant), self.traceparent(entry.record));
-        let tries = entry.tries(reason).saturating_add(1);
-        let copy = history.copy(&self.topics.overflow, key, reason.word(), tries, detail);
-        if copy.size() > self.letters.most_bytes {
-            return self.dead_letter(entry, Some(tenant), "too_large", "no topic takes a copy of the record");
-        }
-        done(entry, Some(tenant), copy, Outcome::Overflow)
+        let copies = entry.tries(Reason::OverShare).saturating_add(1);
+        let detail = "the tenant is over its reports a second";
+        let copy = history.copy(&self.topics.overflow, key, Reason::OverShare.word(), copies, detail);
+        (copy.size() <= self.letters.most_bytes).then(|| done(entry, Some(tenant), copy, Outcome::Overflow))
     }
 
     /// The record's tenant was deleted: nothing of it goes anywhere.

@@ -11,7 +11,7 @@ use crate::worker::{Look, Means, Step, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
-use unslide_artifacts::segment::{Frame, MAX_BODY_BYTES, SegmentError};
+use unslide_artifacts::segment::{Frame, MAX_BODY_BYTES};
 use unslide_model::{DebugId, ReportId, Scoped};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
@@ -19,7 +19,7 @@ use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, Need, Plan};
+use unslide_symbolicate::{Context, Enriched, ImageSymbols, Need, Plan};
 
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
@@ -32,7 +32,8 @@ pub struct Again {
 
 /// The lane of the store's requests.
 pub struct Requests {
-    means: Means,
+    /// What it has of the machine.
+    pub means: Means,
     again: Arc<Again>,
 }
 
@@ -69,8 +70,8 @@ impl Again {
         }
         let stored = match &request.body {
             Some(Body::InlineLz4(compressed)) => {
-                let limit = self.worker.output_bytes;
-                body::decompress(compressed, limit).map_err(|e| wrong(e.to_string()))?
+                // Stored reports may be larger than what the topic takes: see `Worker::output`.
+                body::decompress(compressed, MAX_BODY_BYTES).map_err(|e| wrong(e.to_string()))?
             }
             Some(Body::Segment(segment)) => {
                 key(&id.tenant, segment).map_err(|detail| Unusable { reason: "foreign_body", detail })?;
@@ -83,13 +84,25 @@ impl Again {
                         let over = || self.terminal(record, &request, &id, Outcome::SourceGone);
                         return Ok(retried.unwrap_or_else(over));
                     }
-                    Some(Fetch::Gone) | None => {
-                        return Ok(self.terminal(record, &request, &id, Outcome::SourceGone));
+                    Some(Fetch::Gone) => {
+                        let end = Self::end(record, &request, &id, Outcome::SourceGone);
+                        let end = TerminalOutcome { segment: segment.key.clone(), ..end };
+                        return Ok(self.ended(record, &request, end));
                     }
+                    None => return Ok(self.terminal(record, &request, &id, Outcome::SourceGone)),
                 };
-                let damaged = |e: SegmentError| Unusable { reason: "damaged_body", detail: e.to_string() };
-                let frame = Frame::read_of(frame, id.id, request.variant).map_err(damaged)?;
-                frame.body(MAX_BODY_BYTES).map_err(damaged)?
+                let read = Frame::read_of(frame, id.id, request.variant)
+                    .and_then(|frame| frame.body(MAX_BODY_BYTES));
+                match read {
+                    Ok(body) => body,
+                    Err(error) => {
+                        // It may have been damaged on its way; what is stored so stays so.
+                        let why = error.to_string();
+                        let retried = self.worker.retry(&entry, &id.tenant, None, Reason::FetchFailed, &why);
+                        let damaged = || Unusable { reason: "damaged_body", detail: why.clone() };
+                        return retried.map(Step::from).ok_or_else(damaged);
+                    }
+                }
             }
             None => return Ok(self.terminal(record, &request, &id, Outcome::SourceGone)),
         };
@@ -101,8 +114,8 @@ impl Again {
         let at_least = |need: &Need| newest.get(&need.debug_id).copied().unwrap_or_default();
         let plan = Plan::new(&report);
         let wanted = Wanted::of(&id.tenant, &plan.needs(), at_least);
-        // A request that no retry tier takes has its last try at once: what can't be fetched then makes
-        // nothing better, and the store asks again some time later.
+        // A request that no retry tier takes has its last try at once: where what can't be fetched then
+        // would have made it better, the store is told so and asks again some time later.
         let last = Tier::after(entry.tries(Reason::FetchFailed) + 1).is_none()
             || record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
         let answers = match self.worker.symbols.look(wanted, fetched, last) {
@@ -133,7 +146,9 @@ impl Again {
         };
         let output = self.worker.output(&plan, &id, &answers, &history, context);
         if !is_better(&report, &output.enriched, output.bytes(), &limits) {
-            return Ok(self.terminal(record, &request, &id, Outcome::Unchanged));
+            let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
+            let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
+            return Ok(self.terminal(record, &request, &id, end));
         }
         self.worker.metrics.symbolicated(&output.enriched);
         let done = Done {
@@ -151,19 +166,31 @@ impl Again {
         id: &Scoped<ReportId>,
         outcome: Outcome,
     ) -> Step {
-        let end = TerminalOutcome {
+        self.ended(record, request, Self::end(record, request, id, outcome))
+    }
+
+    fn end(
+        record: &Record,
+        request: &Resymbolicate,
+        id: &Scoped<ReportId>,
+        outcome: Outcome,
+    ) -> TerminalOutcome {
+        TerminalOutcome {
             tenant: id.tenant.to_string(),
             report_id: request.report_id.clone(),
             revision: request.revision,
             outcome: outcome.into(),
             origin: request.origin.clone(),
             source: Some(reference(&record.at)),
-        };
-        Step::from(Done {
-            source: record.at.clone(),
-            outputs: vec![of_variant(request, self.ledger.terminal(end, self.worker.clock.now_micros()))],
-            outcomes: vec![(id.tenant.to_string(), outcome)],
-        })
+            segment: String::new(),
+            requested_at_micros: request.requested_at_micros,
+        }
+    }
+
+    fn ended(&self, record: &Record, request: &Resymbolicate, end: TerminalOutcome) -> Step {
+        let outcomes = vec![(end.tenant.clone(), end.outcome())];
+        let told = self.ledger.terminal(end, self.worker.clock.now_micros());
+        Step::from(Done { source: record.at.clone(), outputs: vec![of_variant(request, told)], outcomes })
     }
 }
 
@@ -243,7 +270,13 @@ impl Processor for Requests {
             for records in groups(batch, |_| true) {
                 let bodies = stored_bodies::fetch(&worker.objects, records.iter()).await?;
                 let group = Arc::new(Group { again: self.again.clone(), bodies });
-                done.extend(worker.run(&self.means, &group, records).await?);
+                let asked = records.len();
+                let some = worker.run(&self.means, &group, records).await?;
+                let cut = some.len() < asked;
+                done.extend(some);
+                if cut || worker.has_enough(&done) {
+                    break;
+                }
             }
             Ok(done)
         })

@@ -2,20 +2,23 @@
 //! come in, each when it is due.
 
 use crate::account::Ledger;
-use crate::entry::Entry;
+use crate::entry::{Entry, Reason};
 use crate::intake::Intake;
 use crate::outcomes::SPREAD;
 use crate::resymbolicate::Again;
+use crate::rotation::{Rotation, Seen};
 use crate::shares::Shares;
 use crate::stored_bodies::{self, Bodies, groups};
 use crate::symbols::Fetched;
+use crate::tenants::Standing;
 use crate::tiers::Tier;
 use crate::worker::{Look, Means, Step, Worker};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use unslide_stream::lane::{Done, Pause, Processor, Refusal};
+use unslide_proto::headers;
+use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
 use unslide_stream::{OutRecord, Record};
 
 /// The lane's name, also in its group and transactional id.
@@ -30,7 +33,8 @@ pub fn topics(worker: &Worker) -> Vec<String> {
 /// Tries again.
 pub struct Retry {
     worker: Arc<Worker>,
-    means: Means,
+    /// What it has of the machine.
+    pub means: Means,
     shares: Arc<Shares>,
     ways: Arc<Ways>,
     ledger: Ledger,
@@ -41,6 +45,8 @@ struct Ways {
     worker: Arc<Worker>,
     intake: Intake,
     again: Again,
+    /// Of the partitions of overflow.
+    rotation: Rotation,
 }
 
 impl Retry {
@@ -48,12 +54,13 @@ impl Retry {
     pub fn new(worker: Arc<Worker>, means: Means, shares: Arc<Shares>) -> Retry {
         let again = Again::new(worker.clone(), NAME);
         let intake = Intake::new(worker.clone(), NAME, shares.clone());
-        let ways = Arc::new(Ways { worker: worker.clone(), intake, again });
+        let rotation = Rotation::new(worker.overflow_copies_per_second);
+        let ways = Arc::new(Ways { worker: worker.clone(), intake, again, rotation });
         Retry { ledger: worker.ledger(NAME), means, shares, ways, worker }
     }
 
-    /// Microseconds until a record is due.
-    fn wait(&self, record: &Record) -> Option<i64> {
+    /// Microseconds until a record is due, or is looked at again.
+    fn wait(&self, record: &Record, behind: i64) -> Option<i64> {
         let now = self.worker.clock.now_micros();
         if let Some(tier) = Tier::of(&self.worker.topics, &record.at.topic) {
             let delay = i64::try_from(tier.delay().as_micros()).unwrap_or(i64::MAX);
@@ -61,16 +68,47 @@ impl Retry {
             return Some(due - now);
         }
         // Overflow: at the tenant's rate, half of it for each half of its records.
-        let tenant = self.worker.tenant_named(&Entry::of(record, &self.worker.topics))?;
-        let rate = self.worker.rate(self.worker.tenants.limits(&tenant))?;
+        let entry = Entry::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry)?;
+        // Who is over no rate, or not served any more, is not paced.
+        let copies = entry.tries(Reason::OverShare);
+        let paced = copies > 0 && self.worker.tenants.standing(&tenant) == Standing::Active;
+        let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced);
         let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
-        self.shares.pace(&tenant, (&record.at.topic, half, SPREAD), rate, now).err()
+        let part = (&record.at.topic, half, SPREAD);
+        let wait = rate.and_then(|rate| self.shares.pace(&tenant, part, rate, now).err());
+        let copied_from = copied_from(record);
+        let seen = Seen { at: &record.at, copied_from, copies, tenant: &tenant, behind };
+        match wait {
+            Some(wait) => self.ways.rotation.undue(seen, wait, now),
+            None => {
+                self.ways.rotation.due(seen, now);
+                None
+            }
+        }
     }
 }
 
+/// The offset from which a record was copied within its partition.
+fn copied_from(record: &Record) -> Option<i64> {
+    let (at, given) = (&record.at, &record.headers);
+    let same = given.text(headers::SOURCE_TOPIC) == Some(&*at.topic)
+        && given.number(headers::SOURCE_PARTITION) == Some(at.partition);
+    given.number(headers::SOURCE_OFFSET).filter(|_| same)
+}
+
 impl Ways {
+    /// A copy of the record behind the others of its partition, where it was told to step there.
+    fn step_behind(&self, record: &Record) -> Option<Done> {
+        if !self.rotation.is_stepping(&record.at) {
+            return None;
+        }
+        let entry = Entry::of(record, &self.worker.topics);
+        self.worker.overflow(&entry, &self.worker.tenant_named(&entry)?)
+    }
+
     fn is_request(&self, record: &Record) -> bool {
-        Entry::of(record, &self.worker.topics).origin.topic == self.worker.topics.resymbolicate
+        Entry::of(record, &self.worker.topics).request
     }
 }
 
@@ -82,7 +120,9 @@ struct Group {
 
 impl Look for Group {
     fn look(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
-        if self.ways.is_request(record) {
+        if let Some(done) = self.ways.step_behind(record) {
+            done.into()
+        } else if self.ways.is_request(record) {
             self.ways.again.look(record, fetched, &self.bodies)
         } else {
             self.ways.intake.look(record, fetched)
@@ -107,15 +147,25 @@ impl Processor for Retry {
                 let requests = records.iter().filter(|record| self.ways.is_request(record));
                 let bodies = stored_bodies::fetch(&self.worker.objects, requests).await?;
                 let group = Arc::new(Group { ways: self.ways.clone(), bodies });
-                done.extend(self.worker.run(&self.means, &group, records).await?);
+                let asked = records.len();
+                let some = self.worker.run(&self.means, &group, records).await?;
+                let cut = some.len() < asked;
+                done.extend(some);
+                if cut || self.worker.has_enough(&done) {
+                    break;
+                }
             }
             Ok(done)
         })
     }
 
-    fn not_before(&self, record: &Record) -> Option<Instant> {
-        let wait = u64::try_from(self.wait(record)?).ok().filter(|wait| *wait > 0)?;
+    fn not_before(&self, record: &Record, behind: i64) -> Option<Instant> {
+        let wait = u64::try_from(self.wait(record, behind)?).ok().filter(|wait| *wait > 0)?;
         Some(Instant::now() + Duration::from_micros(wait))
+    }
+
+    fn assigned(&self, _: &[TopicShare]) {
+        self.ways.rotation.assigned();
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
@@ -127,6 +177,7 @@ impl Processor for Retry {
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
+        self.ways.rotation.committed(records.iter().map(|record| &record.at));
         self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
     }
 }

@@ -1,10 +1,11 @@
 //! The service from start to drain.
 
 use crate::breaker::Breaker;
-use crate::config::Config;
+use crate::config::{Config, Settings};
 use crate::letters::Letters;
 use crate::live::{self, Live};
 use crate::metrics::Metrics;
+use crate::outputs::Outputs;
 use crate::resymbolicate::{self, Requests};
 use crate::retry::{self, Retry};
 use crate::shares::Shares;
@@ -18,8 +19,8 @@ use tokio::sync::watch;
 use unslide_artifacts::{CacheError, CacheSettings, ObjectStore, SymcacheCache};
 use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
-use unslide_runtime::Host;
-use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Refusal, Timings};
+use unslide_runtime::{CpuPool, Host};
+use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Refusal, Suspects, Timings};
 use unslide_stream::{StreamError, TailProgress};
 
 /// How often figures that nobody reports are taken over.
@@ -63,6 +64,9 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;
     let tenants = Arc::new(tenants);
     probes(&host, &objects, [("symbol-events", events.progress()), ("tenant-config", tenants.progress())]);
+    for lane in [live::NAME, retry::NAME, resymbolicate::NAME] {
+        probe_lane(&host, lane, watch::channel(LaneStatus::default()).1);
+    }
     // Nothing is judged by a table that is read in part.
     tokio::select! {
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
@@ -77,18 +81,26 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         objects,
         topics: config.kafka.topics(),
         tenant_topics: config.kafka.tenant_topics,
-        limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, max_depth: own.report_depth },
+        outputs: Outputs::new(&config.kafka),
+        limits: ReadLimits {
+            max_bytes: config.kafka.max_record_bytes,
+            max_depth: own.report_depth,
+            ..ReadLimits::default()
+        },
         output_bytes: config.kafka.max_output_bytes(),
+        most_outputs: config.kafka.budget.produced,
         letters: Letters {
             topic: config.kafka.topics().dead_letter,
             most_bytes: config.kafka.max_copy_bytes(),
         },
         tenant_reports_per_second: own.tenant_reports_per_second,
+        overflow_copies_per_second: own.overflow_copies_per_second,
         ids: Ids::default(),
         metrics: metrics.clone(),
     });
     let burst = Duration::from_secs(own.tenant_burst_seconds);
     let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(Shares::new(burst))));
+    probe_outputs(&host, &worker);
     let mut lanes = start(&config, &host, &worker, &shares)?;
     for (name, lane) in &lanes {
         probe_lane(&host, name, lane.status());
@@ -96,6 +108,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let figures = async {
         loop {
             metrics.refresh(&cache);
+            metrics.lacking_outputs(worker.outputs.lacking());
             metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.now_micros());
             shares.iter().for_each(|(lane, shares)| metrics.buckets(lane, shares.len()));
             tokio::time::sleep(REFRESH).await;
@@ -106,6 +119,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         (ended, _, _) = any => ended,
         () = host.shutdown.begun() => Ok(()),
         () = figures => Ok(()),
+        () = worker.outputs.watch() => Ok(()),
     };
     // A little less than the host allows, so that the group is left in order.
     let drain = host.shutdown.drain().mul_f32(0.8);
@@ -131,6 +145,7 @@ fn start(
 ) -> Result<Vec<(&'static str, Lane)>, Error> {
     let own = &config.symbolizer;
     let topics = &worker.topics;
+    let suspects = Suspects::default();
     let lane = |name: &str, topics: Vec<String>, pattern: Option<String>| LaneConfig {
         name: name.to_owned(),
         worker: worker.slot.clone(),
@@ -138,11 +153,10 @@ fn start(
         pattern,
         batch: own.batch(),
         timings: Timings::default(),
+        suspects: suspects.clone(),
     };
-    let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| host.cpu.class(weight));
-    let [(_, live_shares), (_, retry_shares)] = shares;
+    let (live, retry, again) = processors(own, &host.cpu, worker, shares);
     let observer = |name| worker.metrics.lane(name);
-    let means = |cpu, patience| Means { cpu, patience };
     let pattern = worker.tenant_topics.then(|| topics.tenant_input_pattern());
     Ok(vec![
         (
@@ -150,7 +164,7 @@ fn start(
             Lane::start(
                 &config.kafka,
                 lane(live::NAME, vec![topics.input.clone()], pattern),
-                Arc::new(Live::new(worker.clone(), means(live_cpu, own.fetch()), live_shares.clone())),
+                Arc::new(live),
                 observer(live::NAME),
             )?,
         ),
@@ -159,7 +173,7 @@ fn start(
             Lane::start(
                 &config.kafka,
                 lane(retry::NAME, retry::topics(worker), None),
-                Arc::new(Retry::new(worker.clone(), means(retry_cpu, own.cycle()), retry_shares.clone())),
+                Arc::new(retry),
                 observer(retry::NAME),
             )?,
         ),
@@ -168,11 +182,27 @@ fn start(
             Lane::start(
                 &config.kafka,
                 lane(resymbolicate::NAME, vec![topics.resymbolicate.clone()], None),
-                Arc::new(Requests::new(worker.clone(), means(again_cpu, own.cycle()))),
+                Arc::new(again),
                 observer(resymbolicate::NAME),
             )?,
         ),
     ])
+}
+
+/// What the lanes do, each with its class of the CPU pool.
+pub fn processors(
+    own: &Settings,
+    cpu: &CpuPool,
+    worker: &Arc<Worker>,
+    [(_, live), (_, retry)]: &[(&'static str, Arc<Shares>); 2],
+) -> (Live, Retry, Requests) {
+    let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| cpu.class(weight));
+    let means = |cpu, patience| Means { cpu, patience };
+    (
+        Live::new(worker.clone(), means(live_cpu, own.fetch()), live.clone()),
+        Retry::new(worker.clone(), means(retry_cpu, own.cycle()), retry.clone()),
+        Requests::new(worker.clone(), means(again_cpu, own.cycle())),
+    )
 }
 
 /// Why the lane ended a record's way: a stable word, and the story.
@@ -187,7 +217,12 @@ pub fn refusal(why: &Refusal) -> (&'static str, String) {
     }
 }
 
-fn probes(host: &Host, objects: &ObjectStore, tables: [(&'static str, watch::Receiver<TailProgress>); 2]) {
+/// Readiness asks object storage, and whether the tables were read to their ends.
+pub fn probes(
+    host: &Host,
+    objects: &ObjectStore,
+    tables: impl IntoIterator<Item = (&'static str, watch::Receiver<TailProgress>)>,
+) {
     let objects = objects.clone();
     host.health.register("objects", move || {
         let objects = objects.clone();
@@ -207,7 +242,16 @@ fn probes(host: &Host, objects: &ObjectStore, tables: [(&'static str, watch::Rec
     }
 }
 
-fn probe_lane(host: &Host, name: &str, status: watch::Receiver<LaneStatus>) {
+fn probe_outputs(host: &Host, worker: &Arc<Worker>) {
+    let worker = Arc::downgrade(worker);
+    host.health.register("tenant-topics", move || {
+        let checked = worker.upgrade().map_or(Ok(()), |worker| worker.outputs.check());
+        async move { checked }
+    });
+}
+
+/// Readiness of a lane; the last call for a name counts.
+pub fn probe_lane(host: &Host, name: &str, status: watch::Receiver<LaneStatus>) {
     host.health.register(&format!("lane {name}"), move || {
         let status = status.borrow().clone();
         async move {

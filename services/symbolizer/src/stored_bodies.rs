@@ -98,6 +98,7 @@ pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record
 }
 
 fn refused(key: &Key, error: &StoreError) -> Pause {
-    let reason = format!("the stored report in {key} can't be fetched: {error}");
+    tracing::error!(object.key = %key, "a stored report can't be fetched: {error}");
+    let reason = format!("a stored report can't be fetched: {}", error.without_key());
     Pause { reason, wait: PAUSE }
 }

@@ -219,16 +219,25 @@ impl Symbols {
         let mut fetched = Fetched::with_capacity(wanted.len());
         let mut under_way: FuturesUnordered<_> =
             wanted.iter().map(|one| async move { (one.clone(), self.one(one.clone()).await) }).collect();
-        let mut operators = None;
+        let mut operators: Option<(usize, CacheError)> = None;
         while let Ok(Some((one, got))) = tokio::time::timeout_at(until, under_way.next()).await {
             match got {
                 Ok(got) => drop(fetched.insert(one, got)),
-                Err(pause) => operators = Some(pause),
+                Err(error) => {
+                    let (many, _) = operators.get_or_insert_with(|| {
+                        let (tenant, id) = (&one.id.tenant, &one.id.id);
+                        tracing::error!(tenant.id = %tenant, debug.id = %id, "symbols can't be fetched: {error}");
+                        (0, error)
+                    });
+                    *many += 1;
+                }
             }
         }
         drop(under_way);
-        if let Some(pause) = operators {
-            return Err(pause);
+        if let Some((many, error)) = operators {
+            // The log says of one whose it is: readiness tells nobody.
+            let reason = format!("symbols of {many} debug ids can't be fetched: {error}");
+            return Err(Pause { reason, wait: LONG_PAUSE });
         }
         for one in wanted {
             fetched.entry(one).or_insert(Got::Cold);
@@ -244,7 +253,7 @@ impl Symbols {
     }
 
     /// One fetch, in a task of its own: it goes on, and its end counts, when nobody waits any more.
-    async fn one(&self, wanted: Wanted) -> Result<Got, Pause> {
+    async fn one(&self, wanted: Wanted) -> Result<Got, CacheError> {
         let tenant = self.of_tenant(&wanted.id.tenant);
         let (Ok(theirs), Ok(all)) =
             (tenant.acquire_owned().await, Arc::clone(&self.at_once).acquire_owned().await)
@@ -253,14 +262,20 @@ impl Symbols {
         };
         let (cache, breaker, clock) =
             (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
+        let store = self.store.clone();
         let asked = wanted.clone();
         let task = tokio::spawn(async move {
             let answer = cache.get(&asked.id, asked.system, asked.at_least.hint()).await;
             match &answer {
                 Ok(_) => breaker.succeeded(clock.now_micros()),
-                Err(error) if error.is_transient() => {
-                    breaker.failed(asked.id.id, clock.now_micros(), &error.to_string());
+                Err(CacheError::Transient(why)) => {
+                    if breaker.failed(&asked.id, clock.now_micros(), why) {
+                        let answer = store.check().await.map_err(|_| why.as_str());
+                        breaker.asked(clock.now_micros(), answer);
+                    }
                 }
+                // Its own trouble, or its tenant's.
+                Err(CacheError::NoRoom(_)) => {}
                 // A lane that hears of it pauses, and readiness says why.
                 Err(_) => {}
             }
@@ -270,7 +285,7 @@ impl Symbols {
         match task.await {
             Ok(Ok(cached)) => Ok(Got::Here(cached)),
             Ok(Err(error)) if error.is_transient() => Ok(Got::Failed(error.to_string().into())),
-            Ok(Err(error)) => Err(operators(&wanted, &error)),
+            Ok(Err(error)) => Err(error),
             Err(_) => Ok(Got::Failed("the download was given up".into())),
         }
     }
@@ -288,11 +303,6 @@ impl Symbols {
 fn open(wait_micros: i64, reason: &str) -> Pause {
     let wait = Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
     Pause { reason: format!("object storage fails, nothing is fetched for now: {reason}"), wait }
-}
-
-fn operators(wanted: &Wanted, error: &CacheError) -> Pause {
-    let reason = format!("symbols of {} for {} can't be fetched: {error}", wanted.id.id, wanted.id.tenant);
-    Pause { reason, wait: LONG_PAUSE }
 }
 
 /// Each once; one of each tenant's in turn, a tenant's own in the order in which they are wanted. So

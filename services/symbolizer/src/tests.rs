@@ -3,8 +3,11 @@
 mod answers;
 mod fairness;
 mod fetching;
+mod figures;
+mod readiness;
 mod retries;
 mod segments;
 mod senders;
 mod storage;
+mod whole;
 mod world;

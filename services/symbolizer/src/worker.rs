@@ -4,10 +4,12 @@ use crate::account::Ledger;
 use crate::bodies::{self, Body};
 use crate::letters::{History, Letters};
 use crate::metrics::Metrics;
+use crate::outputs::Outputs;
 use crate::signatures::Signatures;
 use crate::symbols::{Answers, Fetched, Symbols, Wanted};
 use crate::tenants::{Limits, Tenants};
 use futures::{StreamExt, stream};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{ObjectStore, StoreError};
@@ -19,7 +21,10 @@ use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Job};
 use unslide_stream::lane::{Done, Pause};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Detail, Enriched, ImageSymbols, Plan};
+use unslide_symbolicate::{Context, Enriched, ImageSymbols, Plan};
+
+/// Bytes of an output's key and headers at most.
+const HEADER_BYTES: usize = 4 << 10;
 
 /// Bodies that a batch stores at the same time.
 const STORES_AT_ONCE: usize = 8;
@@ -42,14 +47,20 @@ pub struct Worker {
     pub topics: TopicNames,
     /// True where tenants may have topics of their own.
     pub tenant_topics: bool,
+    /// Which of these can be answered.
+    pub outputs: Outputs,
     /// Bounds of a report.
     pub limits: ReadLimits,
     /// The largest output, in bytes of key, headers and value.
     pub output_bytes: usize,
+    /// Once a batch's outputs have so many bytes, its other records wait for the next transaction.
+    pub most_outputs: usize,
     /// Where dead letters go; the topics of copies take as much.
     pub letters: Letters,
     /// Reports a second of a tenant that has no limit of its own; 0: as many as come.
     pub tenant_reports_per_second: u32,
+    /// Records a second that step behind the others in a partition of overflow; 0: none.
+    pub overflow_copies_per_second: u32,
     /// Ids of spans.
     pub ids: Ids,
     /// The figures.
@@ -62,6 +73,25 @@ pub enum Step {
     Done(Done, Vec<Body>),
     /// These symbols are wanted first.
     Wants(Vec<Wanted>),
+}
+
+/// A record whose step is awaited.
+enum Ahead {
+    Known(Step),
+    Job(Job<Step>),
+}
+
+impl Step {
+    /// Bytes of what is to be written.
+    fn bytes(&self) -> usize {
+        match self {
+            Step::Done(done, bodies) => {
+                let outputs = done.outputs.iter().map(OutRecord::size).sum::<usize>();
+                outputs + bodies.iter().map(|body| body.bytes.len()).sum::<usize>()
+            }
+            Step::Wants(_) => 0,
+        }
+    }
 }
 
 impl From<Done> for Step {
@@ -129,8 +159,14 @@ impl Worker {
         }
     }
 
+    /// True where these outputs are as many bytes as may be held.
+    pub fn has_enough(&self, done: &[Done]) -> bool {
+        done.iter().flat_map(|done| &done.outputs).map(OutRecord::size).sum::<usize>() >= self.most_outputs
+    }
+
     /// Looks at every record of a batch on the CPU pool, fetches what any of them wants, looks again
-    /// at those, and stores what has to be stored.
+    /// at those, and stores what has to be stored. Where the outputs are more than may be held, the
+    /// first records are all that is done.
     ///
     /// # Errors
     /// [`Pause`] where nothing can be done for now, by no record's fault.
@@ -140,11 +176,8 @@ impl Worker {
         look: &Arc<L>,
         records: Vec<Record>,
     ) -> Result<Vec<Done>, Pause> {
-        let jobs: Vec<Job<Step>> = records.iter().map(|r| submit(means, r, None, look)).collect();
         let mut steps = Vec::with_capacity(records.len());
-        for job in jobs {
-            steps.push(finish(job).await);
-        }
+        self.looks(means, look, &records, None, &mut steps).await;
         let wanted: Vec<Wanted> = steps
             .iter()
             .filter_map(|step| if let Step::Wants(wanted) = step { Some(wanted) } else { None })
@@ -153,21 +186,46 @@ impl Worker {
             .collect();
         if !wanted.is_empty() {
             let fetched = Arc::new(self.symbols.fetch(wanted, means.patience).await?);
-            let again = |(step, record): (&mut Step, &Record)| {
-                matches!(step, Step::Wants(_)).then(|| submit(means, record, Some(&fetched), look))
-            };
-            let jobs: Vec<Option<Job<Step>>> = steps.iter_mut().zip(&records).map(again).collect();
-            for (job, step) in jobs.into_iter().zip(&mut steps) {
-                if let Some(job) = job {
-                    *step = finish(job).await;
-                }
-            }
+            self.looks(means, look, &records, Some(&fetched), &mut steps).await;
         }
         let mut stores = Vec::with_capacity(records.len());
         for (step, record) in steps.into_iter().zip(&records) {
             stores.push(self.store(step, record, look));
         }
         stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    /// Looks at the records that have no step yet, or that want what was fetched, in their order, until
+    /// the outputs are as many bytes as may be held. What lies behind that is taken away.
+    async fn looks<L: Look>(
+        &self,
+        means: &Means,
+        look: &Arc<L>,
+        records: &[Record],
+        fetched: Option<&Arc<Fetched>>,
+        steps: &mut Vec<Step>,
+    ) {
+        let last = if fetched.is_some() { steps.len() } else { records.len() };
+        let mut known = std::mem::take(steps).into_iter();
+        let mut ahead: VecDeque<Ahead> = VecDeque::new();
+        // As many are done ahead as keep every thread at work.
+        let (most_ahead, mut begun, mut bytes) = (means.cpu.threads() * 4, 0, 0);
+        while bytes < self.most_outputs {
+            while begun < last && ahead.len() < most_ahead {
+                ahead.push_back(match known.next() {
+                    Some(step @ Step::Done(..)) => Ahead::Known(step),
+                    _ => Ahead::Job(submit(means, &records[begun], fetched, look)),
+                });
+                begun += 1;
+            }
+            let step = match ahead.pop_front() {
+                Some(Ahead::Known(step)) => step,
+                Some(Ahead::Job(job)) => finish(job).await,
+                None => return,
+            };
+            bytes += step.bytes();
+            steps.push(step);
+        }
     }
 
     async fn store<L: Look>(&self, step: Step, record: &Record, look: &Arc<L>) -> Result<Done, Pause> {
@@ -186,8 +244,9 @@ impl Worker {
     }
 
     /// The planned report, enriched, as a record that the broker takes: with everything, else without the
-    /// calls of threads that did not crash, else with functions' names alone, else as a reference to a
-    /// body in object storage.
+    /// calls of threads that did not crash, else with functions' names alone as far as they fit, else as a
+    /// reference to a body in object storage. No form grows beyond what the broker takes while it is
+    /// written, unless the report itself and the statuses of its frames do.
     pub fn output(
         &self,
         plan: &Plan<'_, '_>,
@@ -199,18 +258,16 @@ impl Worker {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
         let topic = self.output_topic(&id.tenant, &history.origin.topic);
-        for detail in [Detail::Full, Detail::CrashedThreadOnly] {
-            let mut enriched = plan.enrich(&symbols, &Context { detail, ..context });
-            let bytes = std::mem::take(&mut enriched.bytes);
-            let record = history.report(&topic, id, revision, context.supersedes, bytes);
-            if record.size() <= self.output_bytes {
-                return Output { enriched, record, body: None };
-            }
-        }
-        let mut enriched = plan.enrich(&symbols, &Context { detail: Detail::FunctionsOnly, ..context });
+        let fits = self.output_bytes.saturating_sub(HEADER_BYTES);
+        let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
+        let context = Context { most_bytes, ..context };
+        let mut record = history.report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
+        let around = record.size();
+        let is_taken = |bytes: usize| around + bytes <= self.output_bytes;
+        let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
         let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
-        let record = history.report(&topic, id, revision, context.supersedes, bytes.clone());
-        if record.size() <= self.output_bytes {
+        if is_taken(bytes.len()) {
+            record.value = Some(bytes);
             return Output { enriched, record, body: None };
         }
         let (record, body) = bodies::apart(history, &topic, id, (revision, context.supersedes), bytes);
@@ -242,6 +299,7 @@ async fn finish(job: Job<Step>) -> Step {
 }
 
 fn refused(error: &StoreError) -> Pause {
-    let reason = format!("a report that is too large for Kafka can't be stored: {error}");
+    tracing::error!("a report that is too large for Kafka can't be stored: {error}");
+    let reason = format!("a report that is too large for Kafka can't be stored: {}", error.without_key());
     Pause { reason, wait: Duration::from_secs(10) }
 }

@@ -2,8 +2,8 @@
 
 use crate::failure::{Outcome, exit_code};
 use crate::{
-    audit, configuration, dead_letter, demo, dev, key, migrate, reprocess, serve, symbolicate, symbols,
-    tenant, upload,
+    audit, configuration, dead_letter, demo, dev, key, migrate, reprocess, serve, swift, symbolicate,
+    symbols, tenant, upload,
 };
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -66,6 +66,9 @@ enum Command {
     Key(key::Command),
     /// Print the version
     Version,
+    /// Demangle Swift's names on standard input, for another process of this program
+    #[command(name = swift::COMMAND, hide = true)]
+    SwiftDemangler,
 }
 
 #[derive(Subcommand)]
@@ -76,6 +79,7 @@ enum ConfigCommand {
 
 /// Runs a command to its end.
 pub fn run(cli: Cli) -> ExitCode {
+    swift::isolate();
     exit_code(dispatch(cli.command))
 }
 
@@ -101,6 +105,7 @@ fn dispatch(command: Command) -> Outcome {
             println!("unslide {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)
         }
+        Command::SwiftDemangler => Ok(swift::run()),
     }
 }
 

@@ -34,7 +34,7 @@ pub enum ClientError {
     Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
     /// An answer that is not what the api answers.
     #[error("the answer of {url} cannot be read: is it an unslide api?")]
-    Unreadable { url: String, source: reqwest::Error },
+    Unreadable { url: String, source: serde_json::Error },
     /// The file that was to be sent.
     #[error("the file cannot be read")]
     File(#[from] std::io::Error),
@@ -56,6 +56,7 @@ struct Refusal {
 /// An upload as the api tells of it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upload {
+    pub id: String,
     pub status: String,
     pub reason: Option<String>,
     pub detail: Option<String>,
@@ -86,6 +87,18 @@ pub struct Accepted {
     pub id: String,
     /// The same bytes were there before.
     pub existing: bool,
+}
+
+/// An upload in parts that was begun, perhaps by an earlier run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Begun {
+    pub id: String,
+    /// The same bytes were there before: nothing is to be sent.
+    pub existing: bool,
+    /// Bytes of each part but the last.
+    pub part_bytes: u64,
+    /// The parts that have come, from 1 on.
+    pub parts: Vec<u64>,
 }
 
 #[derive(Deserialize)]
@@ -152,8 +165,21 @@ impl Client {
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
     }
 
+    async fn bytes(&self, answer: Response) -> Result<Vec<u8>, ClientError> {
+        let bytes = answer.bytes().await;
+        // An answer that is cut off is none.
+        let bytes = bytes.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })?;
+        Ok(bytes.to_vec())
+    }
+
     async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
-        answer.json().await.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })
+        let bytes = self.bytes(answer).await?;
+        let unreadable = |source| ClientError::Unreadable { url: self.url.clone(), source };
+        serde_json::from_slice(&bytes).map_err(unreadable)
+    }
+
+    async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.answer(self.request(Method::GET, path)).await?).await
     }
 
     /// GETs JSON, with tries.
@@ -161,8 +187,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let answer = tries(|| self.answer(self.request(Method::GET, path))).await?;
-        self.read(answer).await
+        tries(|| self.get_once(path)).await
     }
 
     /// POSTs JSON, once, and reads JSON.
@@ -185,7 +210,7 @@ impl Client {
     pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
         let answer =
             tries(|| self.answer(self.request(Method::GET, path).header("accept", "text/plain"))).await?;
-        answer.text().await.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })
+        answer.text().await.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })
     }
 
     /// GETs bytes, whatever they are; `None` where the answer has none by design.
@@ -197,9 +222,7 @@ impl Client {
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
-        let bytes = answer.bytes().await;
-        let bytes = bytes.map_err(|source| ClientError::Unreadable { url: self.url.clone(), source })?;
-        Ok(Some(bytes.to_vec()))
+        self.bytes(answer).await.map(Some)
     }
 
     /// Sends a file, once. `sha256` is that of the body.
@@ -226,6 +249,70 @@ impl Client {
             .body(body);
         let answer = self.answer(request).await?;
         self.read(answer).await
+    }
+
+    /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
+    /// release that takes no parts.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn begin_upload(
+        &self,
+        name: &str,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Option<Begun>, ClientError> {
+        let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
+        match self.post(&format!("{}/uploads", self.symbols), &new).await {
+            Ok(begun) => Ok(Some(begun)),
+            Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a part, once. `sha256` is that of its `size` bytes.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn upload_part(
+        &self,
+        id: &str,
+        number: u64,
+        body: reqwest::Body,
+        size: usize,
+        sha256: &str,
+    ) -> Result<(), ClientError> {
+        let path = format!("{}/uploads/{id}/parts/{number}", self.symbols);
+        let request = self
+            .request(Method::PUT, &path)
+            .header("content-type", "application/octet-stream")
+            .header("content-length", size)
+            .header("x-content-sha256", sha256)
+            .body(body);
+        self.answer(request).await.map(drop)
+    }
+
+    /// Makes a file of an upload's parts. May be sent again.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
+        let path = format!("{}/uploads/{id}/complete", self.symbols);
+        let answer = self.answer(self.request(Method::POST, &path)).await?;
+        self.read(answer).await
+    }
+
+    /// The upload of these bytes, asked for once; `None` where the server has none that it would point
+    /// to, or is of a release that can't be asked.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`may_try_again`].
+    pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
+        match self.get_once(&format!("{}/uploads/by-content/{sha256}", self.symbols)).await {
+            Ok(upload) => Ok(Some(upload)),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What became of an upload, waiting for its end for some seconds.

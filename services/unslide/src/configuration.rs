@@ -6,6 +6,7 @@ use crate::failure::Outcome;
 use crate::serve::Service;
 use serde::Deserialize;
 use std::process::ExitCode;
+use unslide_proto::signed::SigningKey;
 use unslide_runtime::Problem;
 use unslide_runtime::config::{Problems, Reader, Sources};
 
@@ -46,7 +47,35 @@ impl Configuration {
         if of(Service::Symbolizer) {
             problems.extend(self.symbolizer.validate());
         }
+        // Only where one configuration is everybody's: a service need not know the others' sections.
+        if service.is_none() {
+            problems.extend(self.signing());
+        }
         problems
+    }
+
+    /// What the api sends, symbolizers that ask for signatures have to take.
+    fn signing(&self) -> Option<Problem> {
+        let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
+        if !asked.required {
+            return None;
+        }
+        let Ok(key) = SigningKey::parse(&own.key) else {
+            let text = "is needed where `symbolizer.signatures.required` is set: else every report sent over HTTP and \
+                        every replay of one report of an array is the dead letter `no_signature`";
+            return own.key.reveal().is_empty().then(|| Problem::new("api.signing.key", text));
+        };
+        let public = key.verifying().to_string();
+        let taken = asked.keys.iter().any(|known| {
+            known.name == own.name
+                && known.public_key.trim() == public
+                && known.tenants.iter().any(|tenant| tenant == "*")
+        });
+        (!taken).then(|| {
+            let text = "is not among `symbolizer.signatures.keys` with the tenants \"*\": symbolizers would refuse what the \
+                        api sends";
+            Problem::new("api.signing.key", text)
+        })
     }
 }
 

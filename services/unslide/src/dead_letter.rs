@@ -209,18 +209,20 @@ async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_js
         println!("{name}\t{}", flat(value));
     }
     for header in letter["headers"].as_array().into_iter().flatten() {
-        println!("header {}\t{}", header["name"].as_str().unwrap_or_default(), flat(&header["value"]));
+        println!("header {}\t{}", flat(&header["name"]), flat(&header["value"]));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A value on one line: texts as they are, places as `topic/partition/offset`.
+/// A value on one line: texts as they are, but for what would drive the terminal; places as
+/// `topic/partition/offset`.
 fn flat(value: &Value) -> String {
+    let line = |text: &str| unslide_report::text::printable(&text.replace('\n', " ")).into_owned();
     match value {
-        Value::String(text) => text.replace('\n', " "),
+        Value::String(text) => line(text),
         Value::Object(members) => match (members.get("topic"), members.get("text")) {
             (Some(Value::String(topic)), _) => format!("{topic}/{}/{}", value["partition"], value["offset"]),
-            (_, Some(Value::String(text))) => text.replace('\n', " "),
+            (_, Some(Value::String(text))) => line(text),
             _ => value.to_string(),
         },
         other => other.to_string(),

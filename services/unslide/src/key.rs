@@ -4,16 +4,17 @@ use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::administration;
 use crate::failure::{BoxError, Outcome};
+use crate::tenant::there;
 use clap::Subcommand;
-use rand::TryRng;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
+use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, SystemClock, TenantId};
 use unslide_store::keys::{self, NewKey};
-use unslide_store::{Settings, Store, Uuid, audit, tenants};
+use unslide_store::{Settings, Store, Uuid, audit};
 
 /// The commands on keys.
 #[derive(Subcommand)]
@@ -96,12 +97,7 @@ pub fn run(command: Command) -> Outcome {
             let settings = administration(&configured, false)?.postgres;
             boot::block_on(async {
                 let store = Store::connect(&settings, Arc::new(SystemClock)).await?;
-                let mut tx = store.tenant(&tenant).await?;
-                let found = tenants::get(&mut tx).await?;
-                if found.is_none_or(|tenant| tenant.state == tenants::State::Deleted) {
-                    return Err(format!("there is no tenant {tenant}").into());
-                }
-                tx.rollback().await?;
+                there(&store, &tenant).await?;
                 let now = store.clock().now();
                 let expires_at = expires.map(|expires| expires.after(now)).transpose()?;
                 let new = NewKey { name, scopes: scope, app, expires_at };
@@ -126,8 +122,7 @@ pub fn run(command: Command) -> Outcome {
 /// # Errors
 /// Where the database or the source of randomness fails.
 pub async fn make(store: &Store, tenant: &TenantId, new: &NewKey) -> Result<Secret, BoxError> {
-    let mut entropy = [0; 30];
-    rand::rngs::SysRng.try_fill_bytes(&mut entropy)?;
+    let entropy = Entropy::default().key()?;
     let mut tx = store.tenant(tenant).await?;
     let (key, text) = keys::create(&mut tx, new, &entropy).await?;
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
@@ -139,6 +134,7 @@ pub async fn make(store: &Store, tenant: &TenantId, new: &NewKey) -> Result<Secr
 
 async fn list(settings: &Settings, tenant: &TenantId) -> Outcome {
     let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+    there(&store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
     for key in keys::list(&mut tx).await? {
@@ -167,9 +163,12 @@ async fn list(settings: &Settings, tenant: &TenantId) -> Outcome {
 
 async fn revoke(settings: &Settings, tenant: &TenantId, id: Uuid) -> Outcome {
     let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+    there(&store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     if !keys::revoke(&mut tx, id, None).await? {
-        return Err(format!("{tenant} has no key {id}").into());
+        return Err(
+            format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys").into()
+        );
     }
     audit::append(&mut tx, "command line", "key.revoke", &id.to_string(), &json!({})).await?;
     tx.commit().await?;

@@ -15,6 +15,7 @@ mod migrate;
 mod moment;
 mod reprocess;
 mod serve;
+mod swift;
 mod symbolicate;
 mod symbols;
 mod tenant;

@@ -3,12 +3,13 @@
 use crate::boot;
 use crate::client::{Client, Server};
 use crate::failure::Outcome;
+use crate::moment::{self, Moment};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
-use unslide_model::DebugId;
+use unslide_model::{Clock as _, DebugId, SystemClock};
 
 /// The pause between two looks while waiting.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,12 +28,12 @@ pub struct Arguments {
     /// Build
     #[arg(long)]
     build: Option<String>,
-    /// Arrived at this time or later, such as 2026-11-20T09:00:00Z
+    /// Arrived from here on: RFC 3339, or how long ago, such as 90m, 6h or 2d
     #[arg(long, value_name = "TIME")]
-    from: Option<String>,
-    /// Arrived before this time; before now where absent
+    from: Option<Moment>,
+    /// Arrived before here, as --from; before now where absent
     #[arg(long, value_name = "TIME")]
-    to: Option<String>,
+    to: Option<Moment>,
     /// A frame refers to the image with this debug id
     #[arg(long)]
     debug_id: Option<DebugId>,
@@ -67,13 +68,17 @@ struct Reprocess {
 
 /// Asks for the reports, and says what came of it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let texts = [&arguments.app, &arguments.app_version, &arguments.build, &arguments.from, &arguments.to];
-    if !arguments.all && arguments.debug_id.is_none() && texts.iter().all(|text| text.is_none()) {
+    let texts = [&arguments.app, &arguments.app_version, &arguments.build];
+    let times = [arguments.from, arguments.to];
+    let named = texts.iter().any(|text| text.is_some()) || times.iter().any(Option::is_some);
+    if !arguments.all && arguments.debug_id.is_none() && !named {
         return Err("say which reports, or --all".into());
     }
+    let now = SystemClock.now_micros() / 1_000;
+    let [from, to] = times.map(|time| time.map(|moment| moment::text(moment.millis(now))));
     let body = json!({
-        "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": arguments.from,
-        "to": arguments.to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run,
+        "app": arguments.app, "version": arguments.app_version, "build": arguments.build, "from": from,
+        "to": to, "debug_id": arguments.debug_id, "dry_run": arguments.dry_run,
     });
     boot::block_on(async {
         let client = Client::new(&arguments.server)?;

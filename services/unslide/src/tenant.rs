@@ -50,7 +50,7 @@ pub enum Command {
         /// Its slug
         tenant: TenantId,
     },
-    /// Stop serving a tenant: it can look but not send; reports that still come on Kafka are dead letters, to be replayed
+    /// Stop serving a tenant: it can look and delete, but not send; reports that still come on Kafka are dead letters, to be replayed
     Suspend(One),
     /// Serve a suspended tenant again
     Resume(One),
@@ -131,8 +131,7 @@ pub fn run(command: Command) -> Outcome {
             }
             let limits = limits.over(&Limits::default());
             let announcement = make(&store, &one.tenant, name.as_deref(), &limits).await?;
-            let announcement =
-                announcement.ok_or_else(|| format!("the tenant {} exists already", one.tenant))?;
+            let Some(announcement) = announcement else { return taken(&store, &one.tenant).await };
             println!("{}", one.tenant);
             announced(&store, &one, announcement).await
         }),
@@ -171,6 +170,20 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
         one.wait
     );
     Ok(ExitCode::FAILURE)
+}
+
+/// A slug that can't be given.
+async fn taken(store: &Store, slug: &TenantId) -> Outcome {
+    let mut tx = store.tenant(slug).await?;
+    let tenant = tenants::get(&mut tx).await?;
+    tx.rollback().await?;
+    Err(match tenant {
+        Some(tenant) if tenant.state == State::Deleted => {
+            format!("the tenant {slug} was deleted, and its slug is never given again: take another")
+        }
+        _ => format!("the tenant {slug} exists already; `unslide tenant show {slug}` shows it"),
+    }
+    .into())
 }
 
 async fn exists(store: &Store, tenant: &TenantId) -> Result<bool, BoxError> {
@@ -229,13 +242,26 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
 }
 
 fn known(tenant: Option<tenants::Tenant>, slug: &TenantId) -> Result<tenants::Tenant, BoxError> {
-    tenant.ok_or_else(|| format!("there is no tenant {slug}").into())
+    tenant.ok_or_else(|| no_tenant(slug))
+}
+
+/// # Errors
+/// Where there is no such tenant, or none any more.
+pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
+    let mut tx = store.tenant(slug).await?;
+    let found = tenants::get(&mut tx).await?;
+    tx.rollback().await?;
+    if found.is_none_or(|tenant| tenant.state == State::Deleted) { Err(no_tenant(slug)) } else { Ok(()) }
+}
+
+fn no_tenant(slug: &TenantId) -> BoxError {
+    format!("there is no tenant {slug}; `unslide tenant list` shows those that there are").into()
 }
 
 async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {
     let mut tx = store.tenant(slug).await?;
     let Some((tenant, announcement)) = erasure::begin(&mut tx).await? else {
-        return Err(format!("there is no tenant {slug}").into());
+        return Err(no_tenant(slug));
     };
     if announcement.is_some() {
         audit::append(&mut tx, "command line", "tenant.delete", slug.as_str(), &json!({})).await?;

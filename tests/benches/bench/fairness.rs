@@ -11,12 +11,16 @@ use unslide_testkit::servers;
 use unslide_tests::app::App;
 use unslide_tests::installation::{Installation, TENANT};
 
-/// The tenant that sends a hundred times its share.
+/// The tenant that sends a hundred times what it may.
 const NOISY: &str = "noisy";
-/// How many times the quiet tenant's rate the noisy one sends.
+/// How many times what it may the noisy tenant sends.
 const TIMES: u32 = 100;
 /// The reports a second that each tenant may use.
 const LIMIT: u32 = 10;
+/// The reports a second that the quiet tenant sends.
+const QUIET: u32 = LIMIT / 2;
+/// Reports of the noisy tenant for each one of the quiet tenant.
+const NOISE: u32 = LIMIT * TIMES / QUIET;
 const PARTITIONS: u32 = 4;
 const WORKER: &str = "symbolizer";
 
@@ -27,7 +31,8 @@ pub async fn print(input: &Input, full: bool) {
     let alone = run(&app, reports, false).await;
     let flooded = run(&app, reports, true).await;
     println!(
-        "\nA quiet tenant, {LIMIT} reports/s; a noisy one beside it sends {TIMES} times as many and may send as many"
+        "\nTwo tenants may send {LIMIT} reports/s each: a quiet one sends {QUIET}, a noisy one {}, {TIMES} times what it may",
+        LIMIT * TIMES
     );
     println!("  from the record's arrival at the broker to its answer at a reader of committed records");
     for (what, run) in [("alone", &alone), ("under the flood", &flooded)] {
@@ -44,13 +49,14 @@ pub async fn print(input: &Input, full: bool) {
 }
 
 /// What a run measured.
-struct Run {
+pub struct Run {
     /// Milliseconds, sorted.
-    latencies: Vec<u32>,
+    pub latencies: Vec<u32>,
 }
 
 impl Run {
-    fn percentile(&self, share: f64) -> u32 {
+    /// Its latency below which this share of all are.
+    pub fn percentile(&self, share: f64) -> u32 {
         let last = self.latencies.len().saturating_sub(1);
         self.latencies.get((last as f64 * share).round() as usize).copied().unwrap_or(0)
     }
@@ -65,14 +71,14 @@ async fn run(app: &App, reports: u32, flood: bool) -> Run {
     }
     installation.wait_metric(WORKER, "unslide_symbolizer_records_total{lane=\"live\"", 8.0).await;
     let output = installation.topic("crash.symbolicated");
-    let reader = reader(&output);
+    let reader = reader(&output, false);
     let reading = tokio::task::spawn_blocking(move || read(&reader, reports as usize));
-    let gap = Duration::from_secs(1) / LIMIT;
+    let gap = Duration::from_secs(1) / QUIET;
     for number in 0..reports {
         let next = tokio::time::Instant::now() + gap;
         // The flood of this moment is on its way before the quiet tenant's report.
-        let first = number * TIMES;
-        let noise = (first..first + if flood { TIMES } else { 0 })
+        let first = number * NOISE;
+        let noise = (first..first + if flood { NOISE } else { 0 })
             .map(|n| send(&installation, &topic, NOISY, n, app));
         let quiet = send(&installation, &topic, TENANT, number, app);
         tokio::join!(futures::future::join_all(noise), quiet);
@@ -94,7 +100,7 @@ async fn prepare(app: &App) -> Installation {
         let upload = installation.client().upload(app.dsym.clone()).await;
         assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     }
-    let limit = (LIMIT * 2).to_string();
+    let limit = LIMIT.to_string();
     installation.start_service(
         WORKER,
         "symbolizer",
@@ -115,7 +121,8 @@ async fn produce(installation: &Installation, topic: &str, tenant: &str, number:
     installation.topics.produce(topic, Some(partition), &[("tenant", tenant)], report).await;
 }
 
-fn reader(topic: &str) -> BaseConsumer {
+/// A reader of a topic's committed records, from their start, or of those that are yet to come.
+pub fn reader(topic: &str, later: bool) -> BaseConsumer {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", servers::kafka())
         .set("group.id", "unslide-bench-reader")
@@ -123,10 +130,16 @@ fn reader(topic: &str) -> BaseConsumer {
         .set("fetch.wait.max.ms", "10")
         .create()
         .expect("a consumer");
-    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(20)).expect("metadata");
+    let wait = Duration::from_secs(20);
+    let metadata = consumer.fetch_metadata(Some(topic), wait).expect("metadata");
     let mut list = TopicPartitionList::new();
     for partition in metadata.topics()[0].partitions() {
-        list.add_partition_offset(topic, partition.id(), Offset::Beginning).expect("an offset");
+        let offset = if later {
+            Offset::Offset(consumer.fetch_watermarks(topic, partition.id(), wait).expect("offsets").1)
+        } else {
+            Offset::Beginning
+        };
+        list.add_partition_offset(topic, partition.id(), offset).expect("an offset");
     }
     consumer.assign(&list).expect("assigned");
     consumer
@@ -139,22 +152,25 @@ fn read(consumer: &BaseConsumer, reports: usize) -> Vec<u32> {
     while latencies.len() < reports {
         assert!(begin.elapsed() < Duration::from_secs(600), "{} of {reports} reports came", latencies.len());
         let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { continue };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
-        let header = |name: &str| {
-            let headers = message.headers()?;
-            let found = headers.iter().find(|header| header.key == name)?;
-            std::str::from_utf8(found.value?).ok()
-        };
-        let id = header("report-id").unwrap_or_default();
-        let number: u32 =
-            id.get(id.len().saturating_sub(8)..).and_then(|n| u32::from_str_radix(n, 16).ok()).unwrap_or(0);
-        if header("tenant") == Some(TENANT) && number < 900_000 {
-            let arrived: u128 = header("origin-time").and_then(|time| time.parse().ok()).expect("a time");
-            latencies.push(u32::try_from(now.saturating_sub(arrived)).unwrap_or(u32::MAX));
-        }
+        latencies.extend(latency(&message).filter(|(number, _)| *number < 900_000).map(|(_, millis)| millis));
     }
     latencies.sort_unstable();
     latencies
+}
+
+/// The number of a report of [`TENANT`], and the milliseconds from its arrival until now.
+pub fn latency(message: &impl Message) -> Option<(u32, u32)> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+    let header = |name: &str| {
+        let headers = message.headers()?;
+        let found = headers.iter().find(|header| header.key == name)?;
+        std::str::from_utf8(found.value?).ok()
+    };
+    header("tenant").filter(|tenant| *tenant == TENANT)?;
+    let id = header("report-id").unwrap_or_default();
+    let number = id.get(id.len().saturating_sub(8)..).and_then(|n| u32::from_str_radix(n, 16).ok());
+    let arrived: u128 = header("origin-time").and_then(|time| time.parse().ok()).expect("a time");
+    Some((number.unwrap_or(0), u32::try_from(now.saturating_sub(arrived)).unwrap_or(u32::MAX)))
 }
 
 /// Milliseconds of the worker's CPU for a diversion, and for a symbolication, of the same reports.

@@ -1,6 +1,7 @@
 //! Reports through real Kafka with one and with two workers, and the first answer of a cold image.
 
 use crate::input::Input;
+use crate::quota::Quota;
 use std::time::{Duration, Instant};
 use unslide_tests::installation::{Installation, TENANT};
 
@@ -9,16 +10,35 @@ const PARTITIONS: u32 = 4;
 /// What a worker has committed.
 const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"";
 
+/// What is measured is the workers and not what one tenant may use of them.
+pub const UNLIMITED: (&str, &str) = ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "0");
+
 /// How many transactions a worker has ended, and the time they took together.
 const TRANSACTIONS: &str = "unslide_symbolizer_transaction_seconds_count{lane=\"live\"";
 const TRANSACTION_SECONDS: &str = "unslide_symbolizer_transaction_seconds_sum{lane=\"live\"";
+
+/// The part of a core that a worker gets where two are to have room beside Kafka and the load.
+const SHARE: f64 = 0.15;
 
 /// Prints throughput and memory, and the cold start.
 pub async fn print(input: &Input, full: bool) {
     println!("\nThrough real Kafka, everything on this machine ({} cores)", cores());
     let reports = if full { 4_000 } else { 40 };
-    let one = throughput(input, 1, reports).await;
-    let two = throughput(input, 2, reports).await;
+    compare(input, reports, None).await;
+    compare(input, reports / 4, Some(SHARE)).await;
+    cold(input).await;
+}
+
+/// One worker against two.
+async fn compare(input: &Input, reports: u32, share: Option<f64>) {
+    let one = match throughput(input, 1, reports, share).await {
+        Ok(run) => run,
+        Err(error) => return println!("  no CPU limits for workers here: {error}"),
+    };
+    let two = throughput(input, 2, reports, share).await.expect("as the one before");
+    if let Some(share) = share {
+        println!("  each worker limited to {share} of a core, as in a container:");
+    }
     for (workers, run) in [(1, &one), (2, &two)] {
         println!(
             "  {workers} worker(s): {:.0} reports/s, {:.2} ms of worker CPU a report, at most {} MB resident each; \
@@ -31,7 +51,6 @@ pub async fn print(input: &Input, full: bool) {
         );
     }
     println!("  two workers against one: {:.2}x", two.per_second / one.per_second);
-    cold(input).await;
 }
 
 struct Run {
@@ -42,7 +61,7 @@ struct Run {
     transaction_millis: f64,
 }
 
-async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
+async fn throughput(input: &Input, workers: usize, reports: u32, share: Option<f64>) -> std::io::Result<Run> {
     let mut installation = Installation::prepare().await;
     for service in ["builder", "api"] {
         installation.start_service(service, service, &[]);
@@ -59,7 +78,7 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
     }
     let names: Vec<String> = (0..workers).map(|n| format!("symbolizer-{n}")).collect();
     for name in &names {
-        installation.start_service(name, "symbolizer", &[]);
+        installation.start_service(name, "symbolizer", &[UNLIMITED]);
     }
     for name in &names {
         installation.wait_ready(name).await;
@@ -69,6 +88,8 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
         installation.wait_metric(name, "unslide_symbolizer_partitions{lane=\"live\"", share).await;
     }
     settle(&mut installation, &names, f64::from(warm)).await;
+    let limits = names.iter().filter_map(|name| Some((installation.process(name).id(), share?)));
+    let quotas = limits.map(|(id, share)| Quota::of(id, share)).collect::<Result<Vec<_>, _>>();
     let before: Duration = names.iter().map(|name| installation.process(name).cpu()).sum();
     let sends = (warm..warm + reports).map(|number| {
         let (installation, topic) = (&installation, &topic);
@@ -89,18 +110,19 @@ async fn throughput(input: &Input, workers: usize, reports: u32) -> Run {
         transactions += installation.metric(name, TRANSACTIONS).await.unwrap_or(0.0);
         seconds += installation.metric(name, TRANSACTION_SECONDS).await.unwrap_or(0.0);
     }
+    let quotas = quotas.map(drop);
     installation.stop().await;
-    Run {
+    quotas.map(|()| Run {
         transaction_reports: f64::from(warm + reports) / transactions,
         transaction_millis: seconds * 1_000.0 / transactions,
         per_second: f64::from(reports) / elapsed.as_secs_f64(),
         cpu_millis: (after - before).as_secs_f64() * 1_000.0 / f64::from(reports),
         resident,
-    }
+    })
 }
 
 /// Waits until the workers together have committed this many input records.
-async fn settle(installation: &mut Installation, workers: &[String], count: f64) {
+pub async fn settle(installation: &mut Installation, workers: &[String], count: f64) {
     for _ in 0..12_000 {
         let mut done = 0.0;
         for worker in workers {

@@ -1,6 +1,6 @@
 //! The figures: what a report costs, and how many go through real Kafka. Everything that is compared
 //! is measured in one run and printed as a ratio. `make bench` runs it optimised; without `--full`
-//! it only shows that it works, with small numbers that mean nothing.
+//! it only shows that it works, with small numbers that mean nothing. Names of parts choose among them.
 
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
@@ -10,15 +10,43 @@ mod fairness;
 mod flow;
 mod guarantee;
 mod input;
+mod late;
+mod queries;
+mod quota;
+mod scale;
+mod start;
 
 fn main() {
-    let full = std::env::args().any(|argument| argument == "--full");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let full = arguments.iter().any(|argument| argument == "--full");
+    let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
     let input = input::Input::prepare();
-    core::print(&input, full);
+    if wanted("core") {
+        core::print(&input, full);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        flow::print(&input, full).await;
-        guarantee::print(&input.report(0), full).await;
-        fairness::print(&input, full).await;
+        if wanted("flow") {
+            flow::print(&input, full).await;
+        }
+        if wanted("guarantee") {
+            guarantee::print(&input.report(0), full).await;
+        }
+        if wanted("fairness") {
+            fairness::print(&input, full).await;
+        }
+        if wanted("late") {
+            late::print(full).await;
+        }
+        if wanted("scale") {
+            scale::print(full).await;
+        }
+        if wanted("queries") {
+            queries::print(full).await;
+        }
     });
+    if wanted("start") {
+        start::print();
+    }
 }

@@ -1,7 +1,7 @@
 //! A reckoning of its own, by the headers alone: has every record exactly one outcome, and is it its
 //! own tenant's? It shares no code with the service's audit.
 
-use crate::load::Truth;
+use crate::load::{MANY_FRAMES, STRANGER, Truth};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_proto::Message;
 use unslide_proto::report::LedgerRecord;
@@ -17,6 +17,7 @@ pub const CONSUMED: [&str; 6] = [
     "unslide.overflow",
     "unslide.resymbolicate",
 ];
+const REQUESTS: &str = "unslide.resymbolicate";
 const OUTPUT: &str = "crash.symbolicated";
 const LETTERS: &str = "unslide.dead-letter";
 const LEDGER: &str = "unslide.ledger";
@@ -56,6 +57,14 @@ impl Outcomes {
     }
 }
 
+/// The reason of a letter of a record that killed its workers.
+const DEADLY: &str = "kills_worker";
+/// The reason of a letter of a record whose tenant there never was.
+const UNKNOWN: &str = "unknown_tenant";
+
+/// The reason of a letter of a request whose answer object storage did not take.
+const NOT_STORED: &str = "too_large";
+
 /// What was found.
 #[derive(Default)]
 pub struct Account {
@@ -65,6 +74,12 @@ pub struct Account {
     pub letters: BTreeMap<String, usize>,
     /// Copies to retry and overflow by their reasons.
     pub copies: BTreeMap<String, usize>,
+    /// Answers that were kept as objects because they fit into no record.
+    pub apart: usize,
+    /// Values of the records that were given up because they killed their workers.
+    pub deadly: Vec<Vec<u8>>,
+    /// Letters of records whose tenant there never was.
+    pub strangers: usize,
     /// The highest revision of each report.
     pub reports: BTreeMap<(String, String), u32>,
     /// Everything that must not be.
@@ -121,6 +136,7 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
             account.problems.push(format!("{topic}/{partition}@{offset} is {wrong}: {words:?}"));
         }
     }
+    account.special(truth);
     for (tenant, id) in truth.expected.iter().filter(|name| !account.reports.contains_key(name)) {
         account.problems.push(format!("the report {id} of {tenant} was sent and never came out"));
     }
@@ -128,15 +144,50 @@ pub fn reckon(topics: &Topics, full: &dyn Fn(&str) -> String, truth: &Truth) -> 
 }
 
 impl Account {
+    /// The records that must come to an end of their own have come to it, and no others.
+    fn special(&mut self, truth: &Truth) {
+        if self.apart == 0 && truth.kinds.contains_key(MANY_FRAMES) {
+            self.problems.push("no answer was kept as an object".to_owned());
+        }
+        let (mut sent, mut given_up) = (truth.deadly.clone(), std::mem::take(&mut self.deadly));
+        sent.sort_unstable();
+        given_up.sort_unstable();
+        let sound = given_up.iter().filter(|value| !sent.contains(value)).count();
+        if sound > 0 {
+            self.problems.push(format!("{sound} records were given up though they kill nobody"));
+        } else if given_up != sent {
+            let (sent, given_up) = (sent.len(), given_up.len());
+            self.problems.push(format!("{sent} records kill their workers, {given_up} were given up"));
+        }
+        if self.strangers != truth.strangers {
+            self.problems.push(format!(
+                "{} records are of {STRANGER}, {} letters say that there is no such tenant",
+                truth.strangers, self.strangers
+            ));
+        }
+    }
+
     fn made(&mut self, topic: &'static str, record: &Record, outcomes: &mut BTreeMap<At, Outcomes>) {
         match topic {
             OUTPUT => {
                 let name = (record.header("tenant").to_owned(), record.header("report-id").to_owned());
                 let revision = record.header("revision").parse().unwrap_or(0);
+                self.apart += usize::from(!record.header("body-key").is_empty());
                 let highest = self.reports.entry(name).or_default();
                 *highest = (*highest).max(revision);
             }
-            LETTERS => *self.letters.entry(record.header("reason").to_owned()).or_default() += 1,
+            LETTERS => {
+                let reason = record.header("reason");
+                *self.letters.entry(reason.to_owned()).or_default() += 1;
+                if reason == DEADLY {
+                    self.deadly.push(record.value.clone());
+                }
+                self.strangers += usize::from(reason == UNKNOWN && record.header("tenant") == STRANGER);
+                if record.header("source-topic").ends_with(REQUESTS) && reason != NOT_STORED {
+                    let (tenant, detail) = (record.header("tenant"), record.header("detail"));
+                    self.problems.push(format!("a request of {tenant} is a dead letter: {reason}: {detail}"));
+                }
+            }
             _ => *self.copies.entry(format!("{topic} {}", record.header("reason"))).or_default() += 1,
         }
         let number = |name: &str| record.header(name).parse::<i64>().ok();

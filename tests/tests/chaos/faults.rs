@@ -1,6 +1,6 @@
 //! Lets the planned faults strike.
 
-use crate::world::World;
+use crate::world::{DRAIN, World};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -13,9 +13,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use unslide_embedded::Server;
 use unslide_tests::plan::{Fault, Strike, Target};
 use unslide_tests::proxy::Weather;
-
-/// How long a worker may take to end when it is told to.
-const DRAIN: Duration = Duration::from_secs(45);
 
 /// Lets all faults strike, each target's in their order, and returns when the last is over.
 pub async fn strike(world: &Arc<World>, plan: Vec<Strike>) {

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use unslide_testkit::reports::{Report, random, record};
 use unslide_tests::app::App;
 use unslide_tests::client::Client;
+use unslide_tests::deadly;
 use unslide_tests::dice::Dice;
 
 /// The tenants, with their shares of the load in a hundred.
@@ -22,8 +23,18 @@ pub const TENANTS: [(&str, u64); 5] =
 pub const SUSPENDED: &str = "initech";
 /// The one with a limit, which its share of the load exceeds by a little.
 pub const LIMITED: &str = "umbrella";
+/// A tenant that there never is.
+pub const STRANGER: &str = "nobody";
+/// One record that kills its workers for so much time.
+const DEADLY: Duration = Duration::from_secs(100);
 /// Records that may be on their way to Kafka at once.
 const IN_FLIGHT: usize = 1_000;
+/// What a report is called whose answer fits into no record.
+pub const MANY_FRAMES: &str = "of many frames";
+/// Frames of a report whose answer fits into no record: some 180 KB become more than 2 MB.
+const FRAMES: usize = 60_000;
+/// What such a record is called.
+const DEADLY_KIND: &str = "deadly";
 /// Bytes of records that the producer holds at once, while Kafka is away.
 const HELD_KILOBYTES: &str = "262144";
 
@@ -39,6 +50,10 @@ pub struct Truth {
     pub kinds: BTreeMap<&'static str, usize>,
     /// Sound reports of active tenants, which Kafka has.
     pub expected: BTreeSet<Name>,
+    /// Records of [`STRANGER`].
+    pub strangers: usize,
+    /// Values of records that kill their workers.
+    pub deadly: Vec<Vec<u8>>,
     /// Reports that may come out or not: of the suspended tenant, of shapes that a reader may
     /// refuse, or sent over HTTP without an answer.
     pub possible: BTreeSet<Name>,
@@ -67,7 +82,6 @@ struct Generator<'a> {
     numbers: BTreeMap<&'static str, u32>,
     /// Records that are sent again, sometimes.
     earlier: Vec<Message>,
-    strangers: bool,
 }
 
 impl Generator<'_> {
@@ -86,9 +100,12 @@ impl Generator<'_> {
     fn report(&mut self, tenant: &'static str) -> (Report, Name) {
         let number = self.numbers.entry(tenant).or_default();
         *number += 1;
-        let app = if self.dice.percent(75) { &self.apps.first } else { &self.apps.next };
         // The same ids in every tenant: they must not meet.
-        let report = app.report(*number);
+        let report = match self.dice.below(100) {
+            0..8 => self.apps.first.system_report(*number),
+            8..75 => self.apps.first.report(*number),
+            _ => self.apps.next.report(*number),
+        };
         let device = format!("{:040x}", self.dice.below(50));
         let report = report.set("system.device_app_hash", device);
         (report, (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}")))
@@ -108,7 +125,15 @@ impl Generator<'_> {
     fn message(&mut self) -> Message {
         let tenant = self.tenant();
         let message = match self.dice.below(100) {
-            0..66 => {
+            0 => {
+                // What is said of so many frames fits into no record, however little it is.
+                let number = self.numbers.entry(tenant).or_default();
+                *number += 1;
+                let name = (tenant.to_owned(), format!("00000000-0000-4000-8000-0000{number:08x}"));
+                let report = self.apps.first.report_of_frames(*number, FRAMES);
+                Self::sound(MANY_FRAMES, tenant, report.bytes(), vec![name])
+            }
+            1..66 => {
                 let (report, name) = self.report(tenant);
                 let mut message = Self::sound("single", tenant, report.bytes(), vec![name]);
                 message.http = self.dice.percent(4);
@@ -159,10 +184,8 @@ impl Generator<'_> {
             90 => Self::bad("empty array", Some(tenant), b"[]".to_vec()),
             91..93 => Self::bad("no tenant", None, self.report(tenant).0.bytes()),
             93 => Self::bad("malformed tenant", Some("No Tenant!"), self.report(tenant).0.bytes()),
-            94 if self.strangers => {
-                Self::bad("unknown tenant", Some("nobody"), self.report(tenant).0.bytes())
-            }
-            94..97 => {
+            94 => Self::bad("unknown tenant", Some(STRANGER), self.report(tenant).0.bytes()),
+            95..97 => {
                 let (report, name) = self.report(tenant);
                 let padding =
                     "a long log line ".repeat(8_000 + usize::try_from(self.dice.below(8_000)).unwrap_or(0));
@@ -187,6 +210,13 @@ impl Generator<'_> {
         message
     }
 
+    fn deadly(&mut self) -> Message {
+        let tenant = TENANTS[0].0;
+        let number = self.numbers.entry(tenant).or_default();
+        *number += 1;
+        Self::bad(DEADLY_KIND, Some(tenant), deadly::report(&self.apps.first, *number).bytes())
+    }
+
     fn again(&mut self, tenant: &'static str) -> Message {
         if self.earlier.is_empty() {
             return Self::bad("empty", Some(tenant), Vec::new());
@@ -204,7 +234,6 @@ pub async fn run(
     apps: &Apps,
     clients: &BTreeMap<String, Client>,
     (records, length): (usize, Duration),
-    strangers: bool,
 ) -> Truth {
     let (topic, partitions) = (world.installation.lock().await.topic("crash.reports"), 4);
     let producer: FutureProducer = ClientConfig::new()
@@ -217,14 +246,17 @@ pub async fn run(
         .set("linger.ms", "5")
         .create()
         .expect("a producer");
-    let mut generator = Generator { dice, apps, numbers: BTreeMap::new(), earlier: Vec::new(), strangers };
+    let mut generator = Generator { dice, apps, numbers: BTreeMap::new(), earlier: Vec::new() };
     let mut truth = Truth::default();
     let room = Arc::new(Semaphore::new(IN_FLIGHT));
     let mut sends = JoinSet::new();
     let begin = Instant::now();
+    // Early enough that the last is over when the faults are.
+    let many = 1 + usize::try_from(length.as_secs() / DEADLY.as_secs()).unwrap_or(0);
+    let deadly: Vec<usize> = (0..many).map(|n| records * (4 * n + 1) / (4 * many)).collect();
     for number in 0..records {
         sleep_until(begin + length.mul_f64(number as f64 / records as f64)).await;
-        let message = generator.message();
+        let message = if deadly.contains(&number) { generator.deadly() } else { generator.message() };
         let partition = i32::try_from(generator.dice.below(partitions)).expect("small");
         let permit = Arc::clone(&room).acquire_owned().await.expect("open");
         let (producer, topic) = (producer.clone(), topic.clone());
@@ -251,6 +283,10 @@ impl Truth {
     fn note(&mut self, message: Message) {
         self.records += 1;
         *self.kinds.entry(message.kind).or_default() += 1;
+        self.strangers += usize::from(message.tenant.as_deref() == Some(STRANGER));
+        if message.kind == DEADLY_KIND {
+            self.deadly.push(message.value);
+        }
         self.expected.extend(message.expected);
         self.possible.extend(message.possible);
     }

@@ -7,6 +7,8 @@
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 
 mod account;
+mod bodies;
+mod deadly;
 mod drain;
 mod faults;
 mod load;
@@ -44,6 +46,10 @@ struct Settings {
 }
 
 impl Settings {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a seed that is printed is where a run's randomness begins"
+    )]
     fn read() -> Settings {
         let number = |name: &str| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
@@ -144,12 +150,17 @@ async fn act(
         world.start_process(name).await;
     }
     let mut clients = BTreeMap::new();
+    let operator;
     {
         let mut installation = world.installation.lock().await;
         for (tenant, _) in TENANTS {
             let key = installation.make_tenant(tenant);
             clients.insert(tenant.to_owned(), Client::new(&installation.url, &key));
         }
+        let made = ["key", "create", "--tenant", TENANTS[0].0, "--scope", "operator"];
+        let output = installation.command_succeeds(&made);
+        let key = output.split_whitespace().find(|word| word.starts_with("unslide_")).expect("a key");
+        operator = Client::new(&installation.url, key);
         let limits = ["tenant", "limits", load::LIMITED, "--reports-per-second", "5"];
         installation.command_succeeds(&limits);
         for name in &names {
@@ -162,18 +173,25 @@ async fn act(
         let world = Arc::clone(world);
         tokio::spawn(async move { world.supervise().await })
     };
-    let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length), false);
-    let uploads = uploads::late(world, &clients, apps, settings.length);
+    let killer = {
+        let (world, caught) = (Arc::clone(world), unslide_tests::deadly::trap(&world.objects_proxy));
+        tokio::spawn(async move { deadly::strike(&world, caught).await })
+    };
+    let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length));
+    let uploads = uploads::late(world, (&clients, &operator), apps, settings.length);
     let (truth, (), uploaded) = tokio::join!(load, faults::strike(world, strikes), uploads);
     uploaded?;
     for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
         proxy.set(Weather::Fair);
     }
     world.note(&format!("the faults are over; Kafka has {} records: {:?}", truth.records, truth.kinds));
+    let symbolizers: Vec<String> = names.iter().filter(|n| n.starts_with("symbolizer")).cloned().collect();
+    world.pass_tiers(&symbolizers).await;
     drain::drained(world, settings.rest).await?;
     world.note("everything has come to rest");
+    killer.abort();
     supervisor.abort();
-    let judged = verdict::judge(world, &names, &truth, settings.rest).await;
+    let judged = verdict::judge(world, &names, &truth, settings).await;
     if judged.is_ok() {
         world.note("judged");
     }

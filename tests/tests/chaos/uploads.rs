@@ -20,16 +20,16 @@ pub async fn early(
 ) -> Result<(), String> {
     let names_only = std::fs::read(fixtures::binary("app-symtab")).expect("a fixture");
     for (tenant, file) in [("acme", &apps.first.dsym), ("globex", &apps.first.dsym), ("hooli", &names_only)] {
-        upload(world, &clients[tenant], tenant, file).await?;
+        upload(world, &clients[tenant], tenant, "/v1/symbols", file).await?;
     }
     Ok(())
 }
 
-/// While reports flow: better symbols for one tenant, first ones for others; and a tenant is
-/// suspended.
+/// While reports flow: better symbols for one tenant, first ones for others, an operating system's for all;
+/// and a tenant is suspended.
 pub async fn late(
     world: &Arc<World>,
-    clients: &BTreeMap<String, Client>,
+    (clients, operator): (&BTreeMap<String, Client>, &Client),
     apps: &Apps,
     length: Duration,
 ) -> Result<(), String> {
@@ -43,9 +43,12 @@ pub async fn late(
     ];
     for (percent, tenant, file) in steps {
         sleep_until(begin + length * percent / 100).await;
-        upload(world, &clients[tenant], tenant, file).await?;
+        upload(world, &clients[tenant], tenant, "/v1/symbols", file).await?;
         if percent == 45 {
             suspend(world).await;
+        }
+        if percent == 60 {
+            upload(world, operator, "the operators", "/v1/system/symbols", &apps.first.dsym).await?;
         }
     }
     Ok(())
@@ -65,15 +68,21 @@ async fn suspend(world: &Arc<World>) {
 }
 
 /// Uploads a file as a patient client does, until the builder has made its symbols.
-async fn upload(world: &Arc<World>, client: &Client, tenant: &str, file: &[u8]) -> Result<(), String> {
+async fn upload(
+    world: &Arc<World>,
+    client: &Client,
+    whose: &str,
+    to: &str,
+    file: &[u8],
+) -> Result<(), String> {
     let begin = Instant::now();
     let mut last = String::new();
     while begin.elapsed() < LONGEST {
-        let Some((202, accepted)) = client.attempt("/v1/symbols", Some(file.to_vec())).await else {
+        let Some((202, accepted)) = client.attempt(to, Some(file.to_vec())).await else {
             sleep(Duration::from_millis(500)).await;
             continue;
         };
-        let path = format!("/v1/symbols/uploads/{}?wait=5s", accepted["id"].as_str().unwrap_or_default());
+        let path = format!("{to}/uploads/{}?wait=5s", accepted["id"].as_str().unwrap_or_default());
         while begin.elapsed() < LONGEST {
             let Some((200, upload)) = client.attempt(&path, None).await else {
                 sleep(Duration::from_millis(500)).await;
@@ -86,13 +95,13 @@ async fn upload(world: &Arc<World>, client: &Client, tenant: &str, file: &[u8]) 
             }
             if upload["objects"][0]["status"] == "ready" {
                 world.note(&format!(
-                    "{tenant}: symbols are ready after {:.1} s",
+                    "{whose}: symbols are ready after {:.1} s",
                     begin.elapsed().as_secs_f64()
                 ));
                 return Ok(());
             }
-            return Err(format!("sound symbols of {tenant} were not taken: {upload}"));
+            return Err(format!("sound symbols of {whose} were not taken: {upload}"));
         }
     }
-    Err(format!("an upload of {tenant} is not done after {LONGEST:?}: {last}"))
+    Err(format!("an upload of {whose} is not done after {LONGEST:?}: {last}"))
 }

@@ -1,5 +1,6 @@
 //! What has to hold at the end.
 
+use crate::Settings;
 use crate::account::{self, Account};
 use crate::load::Truth;
 use crate::replay;
@@ -17,7 +18,7 @@ pub async fn judge(
     world: &Arc<World>,
     names: &[String],
     truth: &Truth,
-    rest: Duration,
+    settings: &Settings,
 ) -> Result<(), String> {
     let mut problems = logs(world, names).await;
     // In order, and each with success: a worker that drains has nothing left to do.
@@ -37,11 +38,14 @@ pub async fn judge(
         tokio::task::block_in_place(|| account::reckon(&installation.topics, &full, truth))
     };
     world.note(&format!("records: {:?}", account.counts));
-    world.note(&format!("dead letters: {:?}; copies: {:?}", account.letters, account.copies));
+    world.note(&format!(
+        "dead letters: {:?}; copies: {:?}; kept as objects: {}",
+        account.letters, account.copies, account.apart
+    ));
     problems.extend(store(world, &account).await?);
     problems.extend(account.problems);
     problems.extend(audit(world).await);
-    let differences = replay::differences(world, rest).await?;
+    let differences = replay::differences(world, settings.length, settings.rest).await?;
     problems
         .extend(differences.into_iter().map(|difference| format!("store and replay differ: {difference}")));
     if problems.is_empty() {

@@ -1,6 +1,6 @@
 //! The installation under test with its own servers, each behind a proxy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,17 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use unslide_embedded::{Options, Servers};
 use unslide_tests::binary::{self, Process};
+use unslide_tests::clock::Ahead;
 use unslide_tests::installation::{Installation, Place, free_port};
 use unslide_tests::proxy::Proxy;
 
 /// Room for symcaches of one worker, on a disk of its own where that can be mounted.
 const DISK: u64 = 2 << 20;
+/// More than the longest retry tier and the time for which an unknown tenant is waited for, less than
+/// object storage forgives.
+const TIERS: Duration = Duration::from_secs(620);
+/// How long a worker may take to end when it is told to.
+pub const DRAIN: Duration = Duration::from_secs(45);
 /// The largest record that is taken; the load has larger ones.
 pub const LARGEST: usize = 512 << 10;
 
@@ -34,6 +40,10 @@ pub struct World {
     begin: Instant,
     /// The processes of the service that are to run now.
     wanted: Plain<BTreeSet<String>>,
+    /// The ids of the symbolizers' processes, for whoever cannot wait for the installation.
+    symbolizers: Plain<BTreeMap<String, u32>>,
+    /// The clock of symbolizers that start from now on.
+    clock: Plain<Option<Ahead>>,
 }
 
 impl World {
@@ -72,6 +82,8 @@ impl World {
             ("UNSLIDE_API__LIMITS__REPORT_BYTES", largest.as_str()),
             ("UNSLIDE_KAFKA__PARTITIONS__OVERFLOW", "4"),
             ("UNSLIDE_KAFKA__PARTITIONS__RETRY", "2"),
+            // The tenants send as much as this machine bears; what would wait is not looked at here.
+            ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "0"),
             ("UNSLIDE_LOG__FILTER", "info"),
         ];
         let mut installation = Installation::prepare_on(&place, installed, &settings).await;
@@ -88,6 +100,8 @@ impl World {
             disks: binary::can_mount(),
             begin: Instant::now(),
             wanted: Plain::default(),
+            symbolizers: Plain::default(),
+            clock: Plain::default(),
         }
     }
 
@@ -100,21 +114,55 @@ impl World {
     pub async fn start_process(&self, name: &str) {
         let service = name.split('-').next().unwrap_or(name);
         let cache = (DISK * 3 / 4).to_string();
-        let settings: &[(&str, &str)] = match service {
-            "symbolizer" => &[("UNSLIDE_SYMBOLIZER__CACHE_BYTES", &cache)],
-            "indexer" => {
-                &[("UNSLIDE_INDEXER__LEASE_SECONDS", "10"), ("UNSLIDE_INDEXER__UPKEEP_SECONDS", "5")]
-            }
-            "builder" => &[("UNSLIDE_BUILDER__LEASE_SECONDS", "10")],
-            _ => &[],
+        let clock = self.clock.lock().expect("not poisoned").as_ref().map(Ahead::variables);
+        let mut settings: Vec<(&str, &str)> = match service {
+            "symbolizer" => vec![
+                ("UNSLIDE_SYMBOLIZER__CACHE_BYTES", &cache),
+                // Time enough to be killed while it waits for symbols.
+                ("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "1000"),
+            ],
+            "indexer" => vec![
+                ("UNSLIDE_INDEXER__LEASE_SECONDS", "10"),
+                ("UNSLIDE_INDEXER__UPKEEP_SECONDS", "5"),
+                // So that bodies move while everything else goes on.
+                ("UNSLIDE_INDEXER__SEGMENT_AFTER_SECONDS", "3"),
+            ],
+            "builder" => vec![("UNSLIDE_BUILDER__LEASE_SECONDS", "10")],
+            _ => vec![],
         };
+        if service == "symbolizer" {
+            settings.extend(clock.iter().flatten().map(|(name, value)| (*name, value.as_str())));
+        }
         let mut installation = self.installation.lock().await;
         if service == "symbolizer" && self.disks {
-            installation.start_service_on_disk(name, service, settings, DISK);
+            installation.start_service_on_disk(name, service, &settings, DISK);
         } else {
-            installation.start_service(name, service, settings);
+            installation.start_service(name, service, &settings);
+        }
+        if service == "symbolizer" {
+            let id = installation.process(name).id();
+            self.symbolizers.lock().expect("not poisoned").insert(name.to_owned(), id);
         }
         self.wanted.lock().expect("not poisoned").insert(name.to_owned());
+    }
+
+    /// The symbolizer whose end of a TCP connection has this address: its name and its process.
+    pub fn symbolizer_at(&self, address: SocketAddr) -> Option<(String, u32)> {
+        let all = self.symbolizers.lock().expect("not poisoned").clone();
+        all.into_iter().find(|(_, id)| binary::connects_from(*id, address))
+    }
+
+    /// Starts the symbolizers anew, with clocks by which every retry tier is over.
+    pub async fn pass_tiers(&self, symbolizers: &[String]) {
+        *self.clock.lock().expect("not poisoned") = Some(Ahead::build(&self.folder, TIERS));
+        for name in symbolizers {
+            let process = self.take_process(name).await;
+            let ended = tokio::task::block_in_place(|| process.end(DRAIN));
+            if !ended.is_some_and(|status| status.success()) {
+                self.note(&format!("{name} was told to end and ended with {ended:?}"));
+            }
+            self.start_process(name).await;
+        }
     }
 
     /// Takes a process out, so that nobody starts it again.

@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+use tempfile::TempDir;
 use unslide_embedded::S3Endpoint;
 use unslide_proto::Message;
 use unslide_proto::report::LedgerRecord;
 use unslide_proto::report::ledger_record::Entry;
 use unslide_testkit::servers;
 use unslide_tests::app::{App, FUNCTIONS, functions};
+use unslide_tests::deadly;
 use unslide_tests::installation::{BUCKET, Installation, Place, TENANT};
 use unslide_tests::proxy::{Proxy, Weather};
-use unslide_tests::topics::Record;
+use unslide_tests::topics::{Record, Topics};
 
 const SOON: Duration = Duration::from_secs(120);
 const LIMITED: (&str, &str) = ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "20");
@@ -32,6 +34,24 @@ async fn send(installation: &Installation, app: &App, tenant: &str, numbers: std
         let report = app.report(number).bytes();
         installation.topics.produce(&input, Some(partition), &[("tenant", tenant)], &report).await;
     }
+}
+
+/// An installation that reaches object storage through a proxy; and its object storage.
+async fn behind_proxy() -> (Installation, Proxy, (S3Endpoint, TempDir)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let s3 = S3Endpoint::start(folder.path(), BUCKET).await.expect("an S3 endpoint");
+    let proxy = Proxy::start().await;
+    proxy.forward_to(s3.url().trim_start_matches("http://").parse().expect("an address"));
+    let keys = s3.credentials();
+    let place = Place {
+        kafka: servers::kafka(),
+        postgres: servers::postgres(),
+        objects: format!("http://{}", proxy.address()),
+        object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
+    };
+    let own = tempfile::tempdir().expect("a folder");
+    let installation = Installation::prepare_on(&place, own, &[]).await;
+    (installation, proxy, (s3, folder))
 }
 
 /// Each origin once.
@@ -79,19 +99,7 @@ async fn what_a_tenant_sends_over_its_rate_waits_in_overflow_and_all_of_it_comes
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when_it_is_over() {
     let app = App::fixture("app");
-    let folder = tempfile::tempdir().expect("a folder");
-    let s3 = S3Endpoint::start(folder.path(), BUCKET).await.expect("an S3 endpoint");
-    let proxy = Proxy::start().await;
-    proxy.forward_to(s3.url().trim_start_matches("http://").parse().expect("an address"));
-    let keys = s3.credentials();
-    let place = Place {
-        kafka: servers::kafka(),
-        postgres: servers::postgres(),
-        objects: format!("http://{}", proxy.address()),
-        object_keys: (keys.access_key.clone(), keys.secret_key.clone()),
-    };
-    let own = tempfile::tempdir().expect("a folder");
-    let mut installation = Installation::prepare_on(&place, own, &[]).await;
+    let (mut installation, proxy, _objects) = behind_proxy().await;
     begin(&mut installation).await;
     installation.client().upload(app.dsym.clone()).await;
     installation.start_service("symbolizer", "symbolizer", &[]);
@@ -100,9 +108,12 @@ async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when
     proxy.set(Weather::Errors);
     send(&installation, &app, TENANT, 0..5).await;
     let tier = installation.topic("unslide.retry.10s");
-    let waiting = installation.topics.wait_for(&tier, SOON, |records| records.len() >= 5).await;
-    for record in &waiting {
-        assert_eq!((record.header("reason"), record.header("attempt")), ("fetch_failed", "1"));
+    // One whose fetch takes its time comes by here as well, before it has failed.
+    let failed = |record: &&Record| record.header("reason") == "fetch_failed";
+    let enough = |records: &[Record]| records.iter().filter(failed).count() >= 5;
+    let waiting = installation.topics.wait_for(&tier, SOON, enough).await;
+    for record in waiting.iter().filter(failed) {
+        assert_eq!(record.header("attempt"), "1");
         assert_eq!(record.key.as_deref(), Some(format!("{TENANT}/{}", app.debug_id).as_str()));
     }
     proxy.set(Weather::Fair);
@@ -113,6 +124,58 @@ async fn reports_of_an_outage_of_object_storage_come_out_with_their_symbols_when
         assert_eq!(functions(&record.json()), FUNCTIONS.map(<[_]>::to_vec));
         assert!(record.header("source-topic").contains("unslide.retry."), "{:?}", record.headers);
     }
+    assert_clean(&installation);
+    installation.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() {
+    let app = App::fixture("app");
+    let (mut installation, proxy, _objects) = behind_proxy().await;
+    let mut caught = deadly::trap(&proxy);
+    begin(&mut installation).await;
+    installation.client().upload(app.dsym.clone()).await;
+    installation.make_tenant("umbrella");
+    tokio::task::block_in_place(|| {
+        installation.command_succeeds(&["tenant", "limits", "umbrella", "--reports-per-second", "10"])
+    });
+    // Some are before it in its partition, some behind it, others in other partitions, and what is over
+    // another tenant's rate is on another lane of the same worker.
+    let (reports, others) = (120, 100);
+    send(&installation, &app, TENANT, 0..60).await;
+    send(&installation, &app, "umbrella", 0..others).await;
+    let input = installation.topic("crash.reports");
+    let deadly = deadly::report(&app, 1_000).bytes();
+    installation.topics.produce(&input, Some(1), &[("tenant", TENANT)], &deadly).await;
+    send(&installation, &app, TENANT, 60..reports).await;
+    // It waits long enough to be killed on time.
+    let patient = [("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "5000")];
+    installation.start_service("symbolizer", "symbolizer", &patient);
+    let letters = installation.topic("unslide.dead-letter");
+    let reader = Topics::connect(&servers::kafka());
+    let mut given_up =
+        tokio::spawn(async move { reader.wait_for(&letters, 2 * SOON, |letters| !letters.is_empty()).await });
+    let mut deaths = 0;
+    let given_up = loop {
+        tokio::select! {
+            ended = &mut given_up => break ended.expect("a letter"),
+            from = caught.recv() => {
+                let from = from.expect("the proxy runs");
+                if installation.connected_from(from).is_some() {
+                    tokio::task::block_in_place(|| installation.take("symbolizer").kill());
+                    deaths += 1;
+                    installation.start_service("symbolizer", "symbolizer", &patient);
+                }
+            }
+        }
+    };
+    let output = installation.topic("crash.symbolicated");
+    let all = (reports + others) as usize;
+    let out = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    assert_once(&out, all);
+    let told: Vec<_> = given_up.iter().map(|letter| (letter.header("reason"), &letter.value)).collect();
+    assert_eq!(told, [("kills_worker", &deadly)]);
+    assert!(deaths >= 5, "{deaths} workers died");
     assert_clean(&installation);
     installation.stop().await;
 }

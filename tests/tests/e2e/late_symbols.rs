@@ -1,10 +1,98 @@
 //! A dSYM that comes after its reports.
 
+use futures::{StreamExt, stream};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::installation::{Installation, TENANT};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Reports that wait for one dSYM, so many that they are woken in several pages and come back in many
+/// transactions. `make bench` has ten thousand.
+const WAITING: u32 = 2_500;
+/// The tenant whose reports have their symbols and come in all the time.
+const LIVE: &str = "globex";
+
+/// Waits until so many reports of the tenant whose reports wait are stored in this revision.
+async fn stored(installation: &Installation, revision: u32, count: u32) {
+    let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
+    let question =
+        format!("SELECT count(*) FROM reports WHERE tenant = '{TENANT}' AND revision = {revision}");
+    let mut last = 0;
+    for _ in 0..1_200 {
+        let asked = sqlx::query_scalar(AssertSqlSafe(question.clone())).fetch_one(&mut database).await;
+        last = asked.expect("an answer");
+        if last == i64::from(count) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{last} of {count} reports are stored in revision {revision}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_that_wait_for_one_dsym_come_back_once_each_while_another_tenants_go_on() {
+    let app = App::fixture("app");
+    let mut installation = Installation::start().await;
+    let late = installation.client();
+    installation.make_tenant(LIVE);
+    installation.client().upload(app.dsym.clone()).await;
+    let input = installation.topic("crash.reports");
+    let send = async |tenant: &str, number: u32| {
+        let report = app.report(number).bytes();
+        installation.topics.produce(&input, None, &[("tenant", tenant)], &report).await;
+    };
+    stream::iter(0..WAITING)
+        .map(|number| send(TENANT, number))
+        .buffer_unordered(500)
+        .collect::<Vec<_>>()
+        .await;
+    stored(&installation, 1, WAITING).await;
+
+    let healed = AtomicBool::new(false);
+    let live = async {
+        let mut sent = 0;
+        while !healed.load(Ordering::Relaxed) {
+            send(LIVE, sent).await;
+            sent += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        sent
+    };
+    let heal = async {
+        late.upload(app.dsym.clone()).await;
+        stored(&installation, 2, WAITING).await;
+        healed.store(true, Ordering::Relaxed);
+    };
+    let (sent, ()) = tokio::join!(live, heal);
+    assert!(sent > 0);
+    let output = installation.topic("crash.symbolicated");
+    let all = (2 * WAITING + sent) as usize;
+    let records = installation.topics.wait_for(&output, SOON, |records| records.len() >= all).await;
+    let mut revisions: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for record in &records {
+        let (tenant, revision) = (record.header("tenant"), record.header("revision"));
+        revisions.entry((tenant, record.header("report-id"))).or_default().push(revision);
+        let expected = if (tenant, revision) == (TENANT, "1") {
+            vec![Vec::<String>::new(), Vec::new()]
+        } else {
+            FUNCTIONS.map(|calls| calls.iter().map(|call| (*call).to_owned()).collect()).to_vec()
+        };
+        assert_eq!(functions(&record.json()), expected, "{:?}", record.headers);
+    }
+    let with = |tenant: &str, all: &[&str]| {
+        revisions.iter().filter(|((of, _), revisions)| *of == tenant && revisions.as_slice() == all).count()
+    };
+    assert_eq!(with(TENANT, &["1", "2"]), WAITING as usize);
+    assert_eq!(with(LIVE, &["1"]), sent as usize);
+    assert_eq!(records.len(), all);
+    let audit = tokio::task::block_in_place(|| installation.command_succeeds(&["audit", "--json"]));
+    let audit: serde_json::Value = serde_json::from_str(&audit).expect("JSON");
+    assert_eq!(audit["clean"], true, "{audit}");
+    installation.stop().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_dsym_heals_the_reports_that_waited_for_it() {

@@ -1,9 +1,13 @@
 //! The service as its users meet it: the built binary, real Kafka, real PostgreSQL, an S3 endpoint.
 
+mod administration;
 mod commands;
 mod dead_letters;
 mod delivery;
-mod deployment;
+mod embedded;
+mod hang;
 mod journey;
 mod late_symbols;
+mod symbols;
+mod uploads;
 mod workers;

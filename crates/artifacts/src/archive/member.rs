@@ -3,7 +3,7 @@
 use super::{ArchiveError, Binary};
 use std::io::{Read, Write};
 use std::path::PathBuf;
-use tempfile::TempPath;
+use tempfile::{SpooledTempFile, TempPath};
 
 /// A Mach-O file that was found.
 #[derive(Debug)]
@@ -42,6 +42,11 @@ pub trait Sink {
     /// True where there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// A file for an archive within an archive, in memory up to so many bytes.
+    fn spool(&self, bytes: usize) -> SpooledTempFile {
+        SpooledTempFile::new(bytes)
     }
 
     /// Forgets the members after the first `len`: the archive that they lay in is broken.
@@ -83,6 +88,10 @@ impl Sink for ToFolder {
 
     fn len(&self) -> usize {
         self.members.len()
+    }
+
+    fn spool(&self, bytes: usize) -> SpooledTempFile {
+        SpooledTempFile::new_in(bytes, &self.folder)
     }
 
     fn truncate(&mut self, len: usize) {

@@ -6,7 +6,6 @@ use super::member::copy;
 use super::{ArchiveError, Contents, Limits, Sink, SkipReason, tar, zip};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
-use tempfile::SpooledTempFile;
 
 /// An archive within an archive is held in memory up to this many bytes, then in a file.
 const SPOOL_BYTES: usize = 1 << 20;
@@ -122,7 +121,7 @@ impl Walk<'_> {
     }
 
     fn spooled_zip(&mut self, content: &mut dyn Read, path: &str, depth: usize) -> Result<(), ArchiveError> {
-        let mut spool = SpooledTempFile::new(SPOOL_BYTES);
+        let mut spool = self.sink.spool(SPOOL_BYTES);
         copy(content, &mut spool)?;
         zip::walk(self, &mut spool, path, depth)
     }
@@ -194,7 +193,7 @@ pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> 
 
 /// The path of an entry below its archive, or why it has none that may be used.
 pub(super) fn entry_path(container: &str, name: &[u8], limits: &Limits) -> Result<String, SkipReason> {
-    if name.len() > limits.path_bytes {
+    if container.len() + name.len() > limits.path_bytes {
         return Err(SkipReason::PathTooLong);
     }
     let name = String::from_utf8_lossy(name).replace('\\', "/");

@@ -1,6 +1,7 @@
 //! One download, from the question to the answer that everyone who waits gets.
 
 use super::disk::OnDisk;
+use super::room::Taken;
 use super::segments::Entry;
 use super::state::Unready;
 use super::{Answer, CacheError, Cached, Inner, Slot, Symcache};
@@ -11,7 +12,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use unslide_model::Scoped;
 use unslide_symbolicate::symcache::{SymCache, SymCacheError};
@@ -183,7 +183,7 @@ struct Whole {
 struct Temporary {
     path: PathBuf,
     /// What it may take of the disk, until it counts as one of the cache's files.
-    _room: Option<OwnedSemaphorePermit>,
+    _room: Taken,
 }
 
 impl Drop for Temporary {
@@ -257,7 +257,7 @@ async fn download(
     slot: &Slot,
     key: &Key,
 ) -> Result<Option<(Temporary, Fetched)>, CacheError> {
-    let bytes = match try_download(inner, key).await {
+    let bytes = match try_download(inner, slot, key).await {
         Err(Failed::Full(bytes)) => bytes,
         Err(Failed::Other(error)) => return Err(error),
         Ok(done) => return Ok(done),
@@ -272,35 +272,45 @@ async fn download(
         Ok(())
     })
     .await?;
-    match try_download(inner, key).await {
+    match try_download(inner, slot, key).await {
         Err(Failed::Full(_)) => Err(disk_full()),
         Err(Failed::Other(error)) => Err(error),
         Ok(done) => Ok(done),
     }
 }
 
-async fn try_download(inner: &Inner, key: &Key) -> Result<Option<(Temporary, Fetched)>, Failed> {
+async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(Temporary, Fetched)>, Failed> {
     let limits = &inner.settings.limits;
-    let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
-    let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
-    let size = download.head.size;
-    let fits = kib(size).min(kib(limits.download_bytes));
-    let room = inner.room.clone().acquire_many_owned(fits).await.ok();
-    let full =
-        |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
-    let (path, file) = inner.disk.temporary().map_err(full)?;
-    let temporary = Temporary { path, _room: room };
-    let written = download.write_to(file.into(), limits.largest_bytes);
-    match timeout(limits.download(), written).await.map_err(|_| too_slow())? {
-        Ok(fetched) => Ok(Some((temporary, fetched))),
-        Err(StoreError::File(error)) => Err(full(error)),
-        Err(error) => Err(store_error(error).into()),
+    let mut had: Option<Taken> = None;
+    loop {
+        let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
+        let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
+        let size = download.head.size;
+        if size > limits.largest_bytes {
+            return Err(store_error(StoreError::TooLarge {
+                key: key.to_string(),
+                limit: limits.largest_bytes,
+            })
+            .into());
+        }
+        let room = had.take().filter(|room| room.fits(size));
+        let Some(room) = room.or_else(|| inner.room.try_take(&slot.tenant, size)) else {
+            // Nobody holds an answer of object storage while waiting: it is asked for again.
+            drop(download);
+            had = Some(inner.room.take(&slot.tenant, size, limits.download()).await?);
+            continue;
+        };
+        let full =
+            |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
+        let (path, file) = inner.disk.temporary().map_err(full)?;
+        let temporary = Temporary { path, _room: room };
+        let written = download.write_to(file.into(), limits.largest_bytes);
+        return match timeout(limits.download(), written).await.map_err(|_| too_slow())? {
+            Ok(fetched) => Ok(Some((temporary, fetched))),
+            Err(StoreError::File(error)) => Err(full(error)),
+            Err(error) => Err(store_error(error).into()),
+        };
     }
-}
-
-/// Bytes in the unit in which room is counted.
-pub(super) fn kib(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4)
 }
 
 async fn open(
@@ -334,12 +344,10 @@ fn parse(path: &Path) -> io::Result<Result<SymCache<memmap2::Mmap>, SymCacheErro
 
 fn store_error(error: StoreError) -> CacheError {
     match error {
-        // One that is too large is its own reports' trouble: it must not stop the others'.
-        StoreError::Transient { .. } | StoreError::TooLarge { .. } => {
-            CacheError::Transient(error.to_string())
-        }
+        StoreError::Transient { .. } => CacheError::Transient(error.without_key()),
+        StoreError::TooLarge { .. } => CacheError::NoRoom(error.without_key()),
         StoreError::File(error) => disk_error(&error),
-        other => CacheError::Operator(other.to_string()),
+        other => CacheError::Operator(other.without_key()),
     }
 }
 

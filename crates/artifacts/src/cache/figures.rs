@@ -1,5 +1,8 @@
 //! Figures for metrics.
 
+use super::SymcacheCache;
+use unslide_model::Figures;
+
 /// Figures since the cache was opened, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
@@ -41,38 +44,53 @@ impl CacheStats {
     pub fn entries(&self) -> u64 {
         self.probation + self.proven
     }
+}
 
-    /// How many of what there is, for a gauge with the label `state`.
-    #[must_use]
-    pub fn by_state(&self) -> [(&'static str, u64); 5] {
-        [
-            ("probation", self.probation),
-            ("proven", self.proven),
-            ("mapped", self.mapped),
-            ("missing", self.missing),
-            ("downloading", self.downloads),
-        ]
-    }
-
-    /// Bytes on disk, for a gauge with the label `state`.
-    #[must_use]
-    pub fn bytes_by_state(&self) -> [(&'static str, u64); 2] {
-        [("kept", self.bytes), ("downloading", self.download_bytes)]
-    }
-
-    /// What made room, for a counter with the label `reason`.
-    #[must_use]
-    pub fn evicted_by_reason(&self) -> [(&'static str, u64); 7] {
-        [
-            ("over_share", self.evictions.over_share),
-            ("probation", self.evictions.probation),
-            ("least_used", self.evictions.least_used),
-            ("disk_full", self.evictions.disk_full),
-            ("unmapped", self.unmapped),
-            ("missing", self.missing_dropped),
-            ("corrupt", self.corrupt),
-        ]
-    }
+impl SymcacheCache {
+    /// What a cache says of its bounds.
+    pub const FIGURES: [Figures<SymcacheCache>; 3] = [
+        Figures {
+            name: "unslide_symcaches",
+            help: "Symcaches on disk and in memory, and answers that there is none.",
+            label: "state",
+            read: |cache| {
+                let stats = cache.stats();
+                vec![
+                    ("probation", stats.probation),
+                    ("proven", stats.proven),
+                    ("mapped", stats.mapped),
+                    ("missing", stats.missing),
+                    ("downloading", stats.downloads),
+                ]
+            },
+        },
+        Figures {
+            name: "unslide_symcaches_bytes",
+            help: "Bytes of symcaches on disk, kept and being downloaded.",
+            label: "state",
+            read: |cache| {
+                let stats = cache.stats();
+                vec![("kept", stats.bytes), ("downloading", stats.download_bytes)]
+            },
+        },
+        Figures {
+            name: "unslide_symcaches_evicted_total",
+            help: "What made room for others, by why it did.",
+            label: "reason",
+            read: |cache| {
+                let stats = cache.stats();
+                vec![
+                    ("over_share", stats.evictions.over_share),
+                    ("probation", stats.evictions.probation),
+                    ("least_used", stats.evictions.least_used),
+                    ("disk_full", stats.evictions.disk_full),
+                    ("unmapped", stats.unmapped),
+                    ("missing", stats.missing_dropped),
+                    ("corrupt", stats.corrupt),
+                ]
+            },
+        },
+    ];
 }
 
 /// Symcaches that made room for others, by why it was them.

@@ -1,9 +1,11 @@
 //! How many requests run at the same time: each takes a connection, and memory for its bytes.
 
+use super::ObjectStore;
 use crate::StoreError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use unslide_model::Figures;
 
 /// Figures of an object store since it was made, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,20 +22,30 @@ pub struct StoreStats {
     pub waiting: u64,
 }
 
-impl StoreStats {
-    /// Requests that are not over, for a gauge with the label `state`.
-    #[must_use]
-    pub fn by_state(&self) -> [(&'static str, u64); 2] {
-        [("running", self.running), ("waiting", self.waiting)]
-    }
-
-    /// Requests that are over, for a counter with the label `end`.
-    #[must_use]
-    pub fn by_end(&self) -> [(&'static str, u64); 3] {
-        let failed = self.transient + self.refused;
-        let answered = self.requests.saturating_sub(failed);
-        [("answered", answered), ("transient", self.transient), ("refused", self.refused)]
-    }
+impl ObjectStore {
+    /// What an object store says of its bound.
+    pub const FIGURES: [Figures<ObjectStore>; 2] = [
+        Figures {
+            name: "unslide_objects_requests",
+            help: "Requests to object storage that run, or wait for their turn.",
+            label: "state",
+            read: |store| {
+                let stats = store.stats();
+                vec![("running", stats.running), ("waiting", stats.waiting)]
+            },
+        },
+        Figures {
+            name: "unslide_objects_requests_total",
+            help: "Requests to object storage, by their end.",
+            label: "end",
+            read: |store| {
+                let stats = store.stats();
+                let failed = stats.transient + stats.refused;
+                let answered = stats.requests.saturating_sub(failed);
+                vec![("answered", answered), ("transient", stats.transient), ("refused", stats.refused)]
+            },
+        },
+    ];
 }
 
 pub(super) struct Gate {

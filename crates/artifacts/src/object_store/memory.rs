@@ -36,7 +36,7 @@ pub enum Fault {
     Refused,
     /// A get's bytes end early.
     Truncated,
-    /// One of a get's bytes is another.
+    /// One of a get's bytes is another, and not the same one for two gets.
     Corrupted,
 }
 
@@ -64,7 +64,8 @@ struct StoredObject {
 
 struct Pending {
     metadata: BTreeMap<String, String>,
-    parts: BTreeMap<usize, Bytes>,
+    /// Each with its tag, by number.
+    parts: BTreeMap<usize, (String, Bytes)>,
 }
 
 #[derive(Default)]
@@ -211,8 +212,10 @@ impl Memory {
     ) -> Result<String, StoreError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get_mut(id).ok_or_else(|| no_upload(key))?;
-            pending.parts.insert(number, part);
-            Ok(number.to_string())
+            state.writes += 1;
+            let tag = state.writes.to_string();
+            pending.parts.insert(number, (tag.clone(), part));
+            Ok(tag)
         })
         .await
     }
@@ -226,14 +229,14 @@ impl Memory {
     ) -> Result<ETag, StoreError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get(id).ok_or_else(|| no_upload(key))?;
-            let complete = tags
+            let parts: Option<Vec<&Bytes>> = tags
                 .iter()
                 .zip(1..)
-                .all(|(tag, number)| *tag == number.to_string() && pending.parts.contains_key(&number));
-            if !complete {
-                return Err(no_upload(key));
-            }
-            let bytes: Vec<u8> = pending.parts.values().flatten().copied().collect();
+                .map(|(tag, number)| pending.parts.get(&number).filter(|(own, _)| own == tag))
+                .map(|part| part.map(|(_, bytes)| bytes))
+                .collect();
+            let parts = parts.ok_or_else(|| no_upload(key))?;
+            let bytes: Vec<u8> = parts.into_iter().flatten().copied().collect();
             let metadata = pending.metadata.clone();
             let etag = state.put(key, bytes.into(), metadata, put)?;
             state.pending.remove(id);
@@ -281,7 +284,9 @@ impl Memory {
                 Some(Fault::Truncated) => bytes.slice(..bytes.len() / 2),
                 Some(Fault::Corrupted) => {
                     let mut bytes = bytes.to_vec();
-                    bytes.iter_mut().rev().take(1).for_each(|byte| *byte ^= 0xff);
+                    let gets = state.calls.get(&Operation::Get).copied().unwrap_or_default();
+                    let change = u8::try_from(gets % 255).unwrap_or_default() + 1;
+                    bytes.iter_mut().rev().take(1).for_each(|byte| *byte ^= change);
                     bytes.into()
                 }
                 _ => bytes,
@@ -327,7 +332,7 @@ impl Memory {
 }
 
 fn no_upload(key: &Key) -> StoreError {
-    StoreError::Transient { operation: "put", key: key.to_string(), detail: "no such upload".into() }
+    StoreError::Unfinished { key: key.to_string() }
 }
 
 impl StoredObject {

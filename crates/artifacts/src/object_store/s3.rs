@@ -50,8 +50,8 @@ where
     let key = key.to_owned();
     Failure::Error(match (status, code) {
         (_, "NoSuchBucket") => StoreError::Refused { operation, key, detail },
-        // An upload that vanished is not the object: it is begun again.
-        (_, "NoSuchUpload") => StoreError::Transient { operation, key, detail },
+        // What vanished is not the object.
+        (_, "NoSuchUpload" | "InvalidPart") => StoreError::Unfinished { key },
         (404, _) => return Failure::NotFound,
         (412, _) | (_, "ConditionalRequestConflict" | "PreconditionFailed") => {
             StoreError::Precondition { key }
@@ -102,6 +102,9 @@ fn conditions(put: &Put) -> (Option<String>, Option<String>) {
     }
 }
 
+/// The longest pause before readiness asks the bucket once more.
+const CHECK_BACKOFF: Duration = Duration::from_millis(100);
+
 impl S3 {
     pub(super) async fn new(settings: &Settings) -> S3 {
         let http = aws_smithy_http_client::Builder::new()
@@ -150,7 +153,11 @@ impl S3 {
     }
 
     pub(super) async fn check(&self) -> Result<(), StoreError> {
-        let listed = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1).send().await;
+        // Who asks waits for two seconds at most and wants to know why: once more, and no more.
+        let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(CHECK_BACKOFF);
+        let once_more = aws_sdk_s3::Config::builder().retry_config(retries);
+        let ask = self.client.list_objects_v2().bucket(&self.bucket).max_keys(1);
+        let listed = ask.customize().config_override(once_more).send().await;
         listed.map_err(|e| failure("list", &self.bucket, &e).into_error("list", &self.bucket))?;
         self.answered.store(true, Ordering::Relaxed);
         Ok(())
@@ -270,10 +277,14 @@ impl S3 {
 
     pub(super) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
         let sent = self.client.abort_multipart_upload().bucket(&self.bucket).key(key.as_str()).upload_id(id);
-        sent.send()
+        let aborted = sent
+            .send()
             .await
-            .map(drop)
-            .map_err(|e| failure("abort", key.as_str(), &e).into_error("abort", key.as_str()))
+            .map_err(|e| failure("abort", key.as_str(), &e).into_error("abort", key.as_str()));
+        match aborted {
+            Ok(_) | Err(StoreError::Unfinished { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {

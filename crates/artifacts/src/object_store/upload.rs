@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncRead;
 use unslide_model::ContentHash;
 
-/// S3 takes 10,000 parts; some room is left.
-const MOST_PARTS: u64 = 9_500;
+/// Parts of one multipart upload: S3 takes 10,000; some room is left.
+pub const MOST_PARTS: u64 = 9_500;
 
 /// What a limit without meaning, such as `u64::MAX`, can make a part grow to.
 const LARGEST_PART_BYTES: usize = 64 << 20;

@@ -221,6 +221,31 @@ async fn bytes_of_downloads_are_bounded() {
 }
 
 #[tokio::test]
+async fn what_one_tenant_downloads_leaves_room_for_another() {
+    let world = World::new();
+    let cache = world.open_for(10, CacheLimits { download_bytes: size() * 8, ..CacheLimits::default() });
+    let hold = world.memory.hold_bytes("t/noisy");
+    let mut getting = Vec::new();
+    for n in 1..=10 {
+        let noisy = tenant("noisy").scope(id(n));
+        world.tenants(&noisy, 1).await;
+        let cache = cache.clone();
+        getting.push(tokio::spawn(async move { generation(&cache, &noisy).await }));
+    }
+    settle().await;
+    assert!(world.files().len() <= 2, "a quarter of the room");
+    let quiet = tenant("quiet").scope(id(1));
+    world.tenants(&quiet, 1).await;
+    let got = tokio::time::timeout(Duration::from_secs(60), generation(&cache, &quiet)).await;
+    assert_eq!(got.expect("it waits for nobody"), Some(1));
+    drop(hold);
+    for got in getting {
+        assert_eq!(got.await.unwrap(), Some(1));
+    }
+    assert_eq!(cache.stats().download_bytes, 0);
+}
+
+#[tokio::test]
 async fn a_symcache_larger_than_allowed_is_not_fetched() {
     let world = World::new();
     let cache = world.open_for(10, CacheLimits { largest_bytes: size() - 1, ..CacheLimits::default() });

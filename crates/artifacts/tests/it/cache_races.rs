@@ -1,6 +1,7 @@
 //! Events, gaps and damage that meet a fetch half-way.
 
 use crate::cache_world::{World, generation, id, tenant};
+use crate::store_suite::clear;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheLimits, Cached, Fault, Hint, Operation, SymcacheCache};
 use unslide_model::{DebugId, Scoped};
@@ -85,7 +86,7 @@ async fn a_tenant_that_was_forgotten_during_a_fetch_leaves_nothing() {
     let hold = world.memory.hold(Operation::Get, "symcache");
     let fetching = fetching(&cache, &ours);
     begun(&world, Operation::Get, calls).await;
-    world.store.delete_prefix(&unslide_artifacts::keys::tenant_prefix(&ours.tenant)).await.unwrap();
+    clear(&world.store, &unslide_artifacts::keys::tenant_prefix(&ours.tenant)).await;
     cache.forget_tenant(&ours.tenant);
     drop(hold);
     assert_eq!(fetching.await.unwrap(), None);

@@ -4,6 +4,7 @@ use crate::archives::{Kept, gz, open, tar_of, thin, zip_of};
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use unslide_artifacts::archive::{ArchiveError, Limits, SkipReason, unpack};
+use unslide_testkit::memory::peak;
 use zip::write::SimpleFileOptions;
 
 fn reasons(upload: &[u8]) -> Vec<SkipReason> {
@@ -130,6 +131,22 @@ fn nesting_is_bounded() {
 }
 
 #[test]
+fn what_is_no_symbols_takes_no_memory_however_long_its_name_and_deep_its_place() {
+    let large = vec![7; 32 << 20];
+    let nested = zip_of(&[("n", &zip_of(&[("n", &gz(&tar_of(&[("large", &large)])))]))]);
+    let long = "d/".repeat(300);
+    let names: Vec<String> = (0..5_000).map(|n| format!("{long}{n}")).collect();
+    let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"no symbols"[..])).collect();
+    for upload in [nested, gz(&tar_of(&entries)), zip_of(&entries)] {
+        let (opened, most) = peak(|| open(&upload, &Limits::default()).unwrap());
+        assert!(opened.0.is_empty() && most < 8 << 20, "{most} bytes of memory for {}", upload.len());
+    }
+    // The path of an archive counts in the paths of what it holds.
+    let inner = zip_of(&[(&format!("{long}a"), &thin(1))]);
+    assert_eq!(reasons(&zip_of(&[(&format!("{long}b"), &inner)])), [SkipReason::PathTooLong]);
+}
+
+#[test]
 fn a_hundred_thousand_entries_pass_and_too_many_do_not() {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -139,8 +156,10 @@ fn a_hundred_thousand_entries_pass_and_too_many_do_not() {
     zip.start_file("App", stored).unwrap();
     zip.write_all(&thin(1)).unwrap();
     let zip = zip.finish().unwrap().into_inner();
-    let (members, contents) = open(&zip, &Limits::default()).unwrap();
+    let (opened, most) = peak(|| open(&zip, &Limits::default()).unwrap());
+    let (members, contents) = opened;
     assert_eq!((members.len(), contents.entries), (1, 100_001));
+    assert!(most < 2 << 20, "{most} bytes of memory for {}", zip.len());
     let limits = Limits { entries: 100_000, ..Limits::default() };
     assert!(matches!(open(&zip, &limits).unwrap_err(), ArchiveError::TooManyEntries(100_000)));
     let limits = Limits { members: 1, ..Limits::default() };

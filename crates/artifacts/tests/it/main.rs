@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[global_allocator]
+static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
+
 mod archives;
 mod bad_s3;
 mod cache_bounds;

@@ -1,6 +1,7 @@
 //! The symcache cache: what it keeps, what it forgets, and who wins a race.
 
 use crate::cache_world::{World, fixture, generation, id, sha256, symcache_of, tenant};
+use crate::store_suite::clear;
 use bytes::Bytes;
 use std::time::Duration;
 use unslide_artifacts::{Cached, Fault, Hint, Operation, Put, keys};
@@ -121,7 +122,7 @@ async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     assert!(old.symcache.ranges().count() > 3, "still readable for whoever holds it");
     assert_eq!(generation(&cache, &ours).await, Some(3));
     // Deleted.
-    world.store.delete_prefix(&keys::symbols(&ours).prefix()).await.unwrap();
+    clear(&world.store, &keys::symbols(&ours).prefix()).await;
     cache.forget(&ours, 4);
     assert_eq!(generation(&cache, &ours).await, None);
     // After a gap what is here is compared, and fetched again only where it is another.

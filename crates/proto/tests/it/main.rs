@@ -1,6 +1,8 @@
-//! The fuzz targets' checks over their corpora.
+//! The contracts between the services, and the fuzz targets' checks over their corpora.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod contracts;
 
 use unslide_testkit::corpus::replay;
 

@@ -1,5 +1,6 @@
 //! Threads and their frames.
 
+use super::log::Log;
 use super::thread_index;
 use crate::cursor::Value;
 use crate::facts::Facts;
@@ -19,7 +20,7 @@ struct Frames<'f, 'r, 'a> {
 }
 
 /// Every thread of the part, then the exception's own backtrace.
-pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut Log) {
     let frames = Frames::of(facts);
     let own: Vec<&Backtrace<'_>> = facts.report.backtraces.iter().filter(|b| b.part == facts.index).collect();
     let by_position: HashMap<usize, &Backtrace<'_>> = own
@@ -31,6 +32,9 @@ pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut String) {
     let Some(crash) = facts.crash() else { return };
     let threads = crash.get("threads").map(Value::items).unwrap_or_default();
     for (position, thread) in threads.into_iter().enumerate().filter(|(_, thread)| thread.is_object()) {
+        if out.is_full() {
+            return;
+        }
         let crashed = thread.get("crashed").and_then(Value::boolean) == Some(true);
         frames.thread(thread, crashed, by_position.get(&position).copied(), out);
     }
@@ -45,7 +49,7 @@ pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut String) {
 }
 
 /// The frames of the exception that was deallocated last.
-pub(super) fn deallocated(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn deallocated(facts: &Facts<'_, '_>, out: &mut Log) {
     let mut backtraces = facts.report.backtraces.iter().filter(|b| b.part == facts.index);
     if let Some(backtrace) = backtraces.find(|b| b.origin == Origin::DeallocatedException) {
         Frames::of(facts).lines(backtrace, out);
@@ -78,7 +82,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         (address < *end).then_some(image)
     }
 
-    fn thread(&self, thread: Value<'_>, crashed: bool, backtrace: Option<&Backtrace<'_>>, out: &mut String) {
+    fn thread(&self, thread: Value<'_>, crashed: bool, backtrace: Option<&Backtrace<'_>>, out: &mut Log) {
         let index = thread_index(thread);
         out.push('\n');
         if let Some(name) = thread.get("name").and_then(Value::string) {
@@ -92,13 +96,16 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         }
     }
 
-    fn lines(&self, backtrace: &Backtrace<'_>, out: &mut String) {
+    fn lines(&self, backtrace: &Backtrace<'_>, out: &mut Log) {
         for frame in &backtrace.frames {
+            if out.is_full() {
+                return;
+            }
             self.frame(frame, out);
         }
     }
 
-    fn frame(&self, frame: &Frame<'_>, out: &mut String) {
+    fn frame(&self, frame: &Frame<'_>, out: &mut Log) {
         let ours = self.facts.report.our_frame(frame).unwrap_or_default();
         let bits = |number: Option<crate::Number>| {
             let bits = number?.to_bits()?;
@@ -114,6 +121,9 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         let line = format!("{:<4}{name:<30}\t{pc:#018x} ", frame.index);
         if !ours.calls.is_empty() {
             for call in &ours.calls {
+                if out.is_full() {
+                    break;
+                }
                 let _ = writeln!(out, "{line}{}", function(call, &ours));
             }
             return;

@@ -1,5 +1,6 @@
 //! The lines about the process and its end.
 
+use super::log::Log;
 use super::{address, shown, thread_index};
 use crate::cursor::Value;
 use crate::facts::Facts;
@@ -7,7 +8,7 @@ use crate::timestamp::device_time;
 use std::fmt::Write;
 use time::macros::format_description;
 
-pub(super) fn header(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn header(facts: &Facts<'_, '_>, out: &mut Log) {
     let system = |key| shown(facts.system(key));
     let arch = facts.system("cpu_arch").and_then(Value::string).unwrap_or_default();
     let format = format_description!(
@@ -58,7 +59,7 @@ pub(super) fn code_type(arch: &str, in_header: bool) -> &'static str {
     }
 }
 
-pub(super) fn exception(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn exception(facts: &Facts<'_, '_>, out: &mut Log) {
     let name = |path: &[&str]| facts.error(path).and_then(Value::string);
     let exception = name(&["mach", "exception_name"]).unwrap_or_else(|| "0".into());
     let signal = shown(facts.error(&["signal", "name"]).or_else(|| facts.error(&["signal", "signal"])));
@@ -92,7 +93,7 @@ fn resource(facts: &Facts<'_, '_>) -> Option<String> {
     Some(format!("CPU_MONITOR\nLimit: {limit}%, observed: {}% over {seconds} seconds", seen & 0x7f))
 }
 
-fn information(facts: &Facts<'_, '_>, out: &mut String) {
+fn information(facts: &Facts<'_, '_>, out: &mut Log) {
     let section = |key: &str| facts.error(&[key]).filter(|value| value.is_object());
     let reason = || facts.error(&["reason"]);
     if let Some(exception) = section("nsexception") {
@@ -112,7 +113,7 @@ fn information(facts: &Facts<'_, '_>, out: &mut String) {
     }
 }
 
-fn uncaught(name: Option<Value<'_>>, reason: Option<Value<'_>>, out: &mut String) {
+fn uncaught(name: Option<Value<'_>>, reason: Option<Value<'_>>, out: &mut Log) {
     let (name, reason) = (shown(name), shown(reason));
     let _ = write!(
         out,
@@ -120,7 +121,7 @@ fn uncaught(name: Option<Value<'_>>, reason: Option<Value<'_>>, out: &mut String
     );
 }
 
-fn custom_backtrace(user: Value<'_>, out: &mut String) {
+fn custom_backtrace(user: Value<'_>, out: &mut Log) {
     let line = user.get("line_of_code").and_then(Value::string);
     let entries = user.get("backtrace").map(Value::items).unwrap_or_default();
     if line.is_none() && entries.is_empty() {
@@ -131,6 +132,9 @@ fn custom_backtrace(user: Value<'_>, out: &mut String) {
         let _ = writeln!(out, "Line: {line}");
     }
     for entry in entries {
+        if out.is_full() {
+            return;
+        }
         let text = entry.string().unwrap_or_else(|| String::from_utf8_lossy(entry.raw()).into_owned());
         let _ = writeln!(out, "{text}");
     }

@@ -1,19 +1,23 @@
 //! Registers, images, and what follows the end of Apple's form.
 
 use super::header::code_type;
+use super::log::Log;
 use super::{address, backtrace, shown, thread_index};
 use crate::cursor::Value;
 use crate::facts::Facts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
 
+/// More than any CPU has.
+const MOST_REGISTERS: usize = 256;
+
 /// The registers of the thread that crashed, four a line, in a fixed order.
-pub(super) fn registers(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn registers(facts: &Facts<'_, '_>, out: &mut Log) {
     let Some(thread) = facts.crashed_thread() else { return };
     let Some(basic) = thread.path(&["registers", "basic"]) else { return };
     let mut registers = Vec::new();
     basic.each(|name, value| {
-        if let Some(bits) = address(Some(value)) {
+        if let Some(bits) = address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
             registers.push((String::from_utf8_lossy(name).into_owned(), bits));
         }
     });
@@ -55,7 +59,7 @@ fn rank(name: &str) -> (usize, usize, String) {
 }
 
 /// The images that the part's frames refer to, by address.
-pub(super) fn images(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn images(facts: &Facts<'_, '_>, out: &mut Log) {
     out.push_str("\nBinary Images:\n");
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
     let mut images: Vec<_> = source
@@ -66,6 +70,9 @@ pub(super) fn images(facts: &Facts<'_, '_>, out: &mut String) {
         .collect();
     images.sort_by_key(|(address, _)| *address);
     for (start, image) in images {
+        if out.is_full() {
+            return;
+        }
         let end = start.wrapping_add(image.size.max(1) - 1);
         let path = image.name.map_or_else(|| "(null)".into(), crate::Text::decode);
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -77,7 +84,7 @@ pub(super) fn images(facts: &Facts<'_, '_>, out: &mut String) {
 }
 
 /// What only KSCrash's form has.
-pub(super) fn extra(facts: &Facts<'_, '_>, out: &mut String) {
+pub(super) fn extra(facts: &Facts<'_, '_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
     let mut block = |title: &str, value: Option<Value<'_>>| {
         if let Some(value) = value.filter(|value| value.is_object()) {
@@ -106,7 +113,7 @@ pub(super) fn extra(facts: &Facts<'_, '_>, out: &mut String) {
     diagnosis(facts, "CrashDoctor Diagnosis", out);
 }
 
-pub(super) fn diagnosis(facts: &Facts<'_, '_>, title: &str, out: &mut String) {
+pub(super) fn diagnosis(facts: &Facts<'_, '_>, title: &str, out: &mut Log) {
     if let Some(text) = facts.crash().and_then(|crash| crash.get("diagnosis")).and_then(Value::string) {
         let _ = writeln!(out, "\n{title}: {text}");
     }
@@ -114,9 +121,13 @@ pub(super) fn diagnosis(facts: &Facts<'_, '_>, title: &str, out: &mut String) {
 
 /// The value with four spaces a level, objects in the order of their keys. The scanner has bounded
 /// the depth of what gets here.
-fn pretty(value: Value<'_>, level: usize, out: &mut String) {
+fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
     let mut members: Vec<(String, Value<'_>)> = Vec::new();
-    value.each(|key, value| members.push((String::from_utf8_lossy(key).into_owned(), value)));
+    value.each(|key, value| {
+        if out.member() {
+            members.push((String::from_utf8_lossy(key).into_owned(), value));
+        }
+    });
     members.sort_by(|a, b| a.0.cmp(&b.0));
     let items = value.items();
     if members.is_empty() && items.is_empty() {
@@ -128,6 +139,9 @@ fn pretty(value: Value<'_>, level: usize, out: &mut String) {
     let inside = "    ".repeat(level + 1);
     out.push(open);
     for (index, (key, value)) in named.chain(items.into_iter().map(|item| (None, item))).enumerate() {
+        if out.is_full() {
+            return;
+        }
         let _ = write!(out, "{}\n{inside}", if index > 0 { "," } else { "" });
         if let Some(key) = key {
             let _ = write!(out, "\"{key}\": ");

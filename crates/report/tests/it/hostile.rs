@@ -1,8 +1,10 @@
 //! Input that is made to hurt.
 
-use crate::{enrich, read, reason, strip, warnings};
+use crate::{enrich, enrich_with, read, reason, strip, warnings};
 use proptest::prelude::*;
+use unslide_report::text::apple_log;
 use unslide_report::{ReadError, ReadLimits, Report, split};
+use unslide_testkit::memory::peak;
 use unslide_testkit::reports::{self, Style};
 
 fn nested(levels: usize, open: &str, close: &str) -> Vec<u8> {
@@ -32,7 +34,7 @@ fn depth_is_bounded_everywhere() {
 
 #[test]
 fn size_and_depth_are_settings() {
-    let limits = ReadLimits { max_bytes: 10, max_depth: 2 };
+    let limits = ReadLimits { max_bytes: 10, max_depth: 2, ..ReadLimits::default() };
     let read = |bytes: &[u8]| Report::read(bytes, &limits).map(|_| ()).map_err(|error| error.reason());
     assert_eq!(read(br#"{"a":[12]}"#), Ok(()));
     assert_eq!(read(br#"{"a":[12]} "#), Err("too_large"));
@@ -80,6 +82,75 @@ fn a_file_laid_out_before_it_was_filled_is_truncated() {
     for bytes in ["{\"a\":1,\0\0\0\0", "{\"a\":\"x\0\0\0", "{\"a\":1\n\n\0", "", "\n", "\0\0"] {
         assert_eq!(reason(bytes.as_bytes()), "truncated", "{bytes:?}");
     }
+}
+
+#[test]
+fn reading_takes_bounded_memory_however_small_the_things_are() {
+    let of = |list: &str, thing: &str, close: &str| {
+        let count = ((20 << 20) - 200) / (thing.len() + 1);
+        format!("{{{list}{}{thing}{close}}}", format!("{thing},").repeat(count - 1)).into_bytes()
+    };
+    for (bytes, expected) in [
+        (of(r#""crash":{"threads":[{"backtrace":{"contents":["#, "{}", "]}}]}"), "too_many"),
+        (of(r#""crash":{"threads":["#, r#"{"backtrace":{"contents":[]}}"#, "]}"), "too_many"),
+        (of(r#""binary_images":["#, "{}", "]"), "too_many"),
+        (of(r#""crash":{"threads":["#, "0", "]}"), "none"),
+        (of(r#""symbolication":{"version":1,"engine":"unslide/1","images":["#, "{}", "]}"), "none"),
+        (of(r#""symbolication":{"version":1,"engine":"unslide/1","warnings":["#, "\"\"", "]}"), "none"),
+    ] {
+        let (found, most) = peak(|| reason(&bytes));
+        assert_eq!(found, expected);
+        assert!(most < 160 << 20, "{most} bytes for {} bytes of {:?}", bytes.len(), &bytes[..60]);
+    }
+    let limits = ReadLimits { max_items: 3, ..ReadLimits::default() };
+    let three = br#"{"binary_images":[{}],"crash":{"threads":[{"backtrace":{"contents":[{}]}}]}}"#;
+    assert!(Report::read(three, &limits).is_ok());
+    let four = br#"{"binary_images":[{}],"crash":{"threads":[{"backtrace":{"contents":[{},{}]}}]}}"#;
+    assert_eq!(
+        Report::read(four, &limits).err(),
+        Some(ReadError::TooManyItems { offset: four.len() - 8, limit: 3 })
+    );
+}
+
+#[test]
+fn a_text_is_bounded_whatever_is_repeated_in_it() {
+    let long = "x".repeat(100_000);
+    let image = format!(r#"{{"image_addr":4096,"image_size":4096,"name":"{long}"}}"#);
+    let frames = r#"{"instruction_addr":4100},"#.repeat(2_000);
+    let named = format!(
+        r#"{{"binary_images":[{image}],"crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{frames}{{}}]}}}}]}}}}"#
+    );
+    // A line a call: each shows the image's name.
+    let calls = format!(r#"{{"status":"symbolicated","calls":[{}{{}}]}}"#, "{},".repeat(20_000));
+    let few = named.replace(&frames, r#"{"instruction_addr":4100},"#);
+    let inlined = enrich_with(few.as_bytes(), &calls, r#"{"version":1,"engine":"unslide/1"}"#);
+    let deep = format!("{}{}0{}", "[".repeat(200), "0,".repeat(20_000), "]".repeat(200));
+    let indented = format!(r#"{{"system":{{"application_stats":{{"a":{deep}}}}}}}"#);
+    for bytes in [named.as_bytes(), &inlined, indented.as_bytes()] {
+        let report = read(bytes);
+        let (text, most) = peak(|| apple_log(&report));
+        assert!(text.ends_with("\n(cut off: the text would be too large)\n"));
+        assert!(text.len() < 9 * bytes.len() + (1 << 17), "{} for {}", text.len(), bytes.len());
+        assert!(most < 24 * bytes.len() + (8 << 20), "{most} bytes for {}", bytes.len());
+    }
+    assert!(!apple_log(&read(&few.into_bytes())).contains("cut off"));
+}
+
+#[test]
+fn a_summary_holds_no_more_of_a_frame_than_it_shows() {
+    let long = "x".repeat(100_000);
+    let id = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0";
+    let report = format!(
+        r#"{{"binary_images":[{{"uuid":"{id}","name":"{long}"}}],"crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{{}},{{}}]}}}}]}}}}"#
+    );
+    let calls = r#"{"function":"f"},"#.repeat(255);
+    let frame = format!(r#"{{"status":"symbolicated","debug_id":"{id}","calls":[{calls}{{}}]}}"#);
+    let bytes = enrich_with(report.as_bytes(), &frame, r#"{"version":1,"engine":"unslide/1"}"#);
+    let report = read(&bytes);
+    let (summary, most) = peak(|| report.summary());
+    assert_eq!(summary.top_frames.len(), 10);
+    assert_eq!(summary.top_frames[9].image.as_ref().map(String::len), Some(long.len()));
+    assert!(most < 3 << 20, "{most}");
 }
 
 #[test]

@@ -152,3 +152,12 @@ fn every_shape_can_be_shown() {
     }
     assert!(apple_log(&read(b"{}")).contains("Date/Time:           (null)"));
 }
+
+#[test]
+fn what_a_device_wrote_drives_no_terminal() {
+    let report = br#"{"report":{"id":"a","version":"3.4.0"},"crash":{"error":{"type":"signal"},
+        "threads":[{"index":0,"name":"\u001b]0;mine\u0007","crashed":true,"backtrace":{"contents":[]}}]}}"#;
+    let text = apple_log(&read(report));
+    assert!(text.contains(r"Thread 0 name:  \u{1b}]0;mine\u{7}"), "{text}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+}

@@ -13,6 +13,9 @@ mod tolerance;
 
 use unslide_report::{ReadLimits, Report, splice};
 
+#[global_allocator]
+static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
+
 /// Reads what must be readable.
 fn read(bytes: &[u8]) -> Report<'_> {
     match Report::read(bytes, &ReadLimits::default()) {

@@ -26,8 +26,8 @@ pub async fn list(tx: &mut TenantTx) -> Result<Vec<App>> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         App,
-        r#"SELECT app, count(DISTINCT version) AS "versions!", sum(reports)::bigint AS "reports!",
-                  min(day) AS "first_day!", max(day) AS "last_day!"
+        r#"SELECT app, count(DISTINCT version) FILTER (WHERE reports > 0) AS "versions!", sum(reports)::bigint AS "reports!",
+                  min(day) FILTER (WHERE reports > 0) AS "first_day!", max(day) FILTER (WHERE reports > 0) AS "last_day!"
            FROM app_days WHERE tenant = $1 GROUP BY app HAVING sum(reports) > 0 ORDER BY app"#,
         tenant
     )

@@ -51,9 +51,9 @@ pub async fn list(tx: &mut TenantTx, app: &str) -> Result<Vec<Version>> {
         r#"SELECT version, sum(reports)::bigint AS "reports!", sum(devices)::bigint AS "devices!",
                   sum(frames_total)::bigint AS "frames_total!", sum(frames_symbolicated)::bigint AS "symbolicated!",
                   sum(complete)::bigint AS "complete!", sum(partial)::bigint AS "partial!", sum(none)::bigint AS "none!",
-                  min(day) AS "first_day!", max(day) AS "last_day!"
+                  min(day) FILTER (WHERE reports > 0) AS "first_day!", max(day) FILTER (WHERE reports > 0) AS "last_day!"
            FROM app_days WHERE tenant = $1 AND app = $2 GROUP BY version HAVING sum(reports) > 0
-           ORDER BY max(day) DESC, version DESC"#,
+           ORDER BY "last_day!" DESC, version DESC"#,
         tenant,
         app
     )

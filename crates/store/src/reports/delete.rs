@@ -1,15 +1,18 @@
 //! Deleting one report.
 
+use super::Frames;
 use super::keys::lock_known;
-use super::{Frames, rollups};
+use super::rollups::{self, Counted};
 use crate::number::{from_row32, to_row32};
+use crate::reprocess::{self, Ends};
 use crate::segments::drop_frames;
 use crate::{Result, TenantTx};
+use std::collections::BTreeMap;
 use unslide_model::ReportId;
 
 /// Deletes a report: its row, its body wherever that is, what it waits for, and its part in the counts
-/// of its version. That it was there is remembered, so that neither a replay nor an answer that is on
-/// its way brings it back. With `app`, only a report of that app. False where there is none.
+/// of its version, of affected devices and of missing images. A request for it has ended. That it was there
+/// is remembered, so that neither a replay nor an answer that is on its way brings it back. With `app`, only a report of that app. False where there is none.
 ///
 /// # Errors
 /// Where the database fails.
@@ -22,7 +25,8 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     let row = sqlx::query!(
         "DELETE FROM reports
          WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND ($5::text IS NULL OR app = $5)
-         RETURNING app, version, status, frames_total, frames_symbolicated, frames_device, frames_missing",
+         RETURNING app, version, device, status, frames_total, frames_symbolicated, frames_device, frames_missing,
+                   wanted",
         tenant,
         key.received_at,
         report_id.uuid(),
@@ -33,7 +37,8 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     .await?;
     let Some(row) = row else { return Ok(false) };
     sqlx::query!(
-        "UPDATE report_keys SET deleted_at = $4, requested_at = NULL, requested_needs = NULL, ask_pending = false
+        "UPDATE report_keys SET deleted_at = $4, requested_at = NULL, asked_at = NULL, requested_needs = NULL,
+                                reprocess_id = NULL, ask_pending = false
          WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
         report_id.uuid(),
@@ -79,6 +84,18 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         device: from_row32(row.frames_device),
         missing: from_row32(row.frames_missing),
     };
-    rollups::take_back(tx, &row.app, &row.version, key.received_at, &row.status, &frames).await?;
+    let counted = Counted {
+        app: row.app,
+        version: row.version,
+        received_at: key.received_at,
+        status: row.status,
+        frames,
+        device: row.device,
+        wanted: row.wanted.unwrap_or_default(),
+    };
+    rollups::take_back(tx, &counted).await?;
+    if let Some(id) = key.reprocess {
+        reprocess::count_ends(tx, &BTreeMap::from([(id, Ends { gone: 1, ..Ends::default() })])).await?;
+    }
     Ok(true)
 }

@@ -21,6 +21,8 @@ pub(crate) struct KeyRow {
     pub(crate) latest_revision: u32,
     pub(crate) requested_revision: u32,
     pub(crate) requested_at: Option<OffsetDateTime>,
+    /// When the outstanding request was sent first; `None` where an earlier program sent it.
+    pub(crate) asked_at: Option<OffsetDateTime>,
     /// The reprocess that made the outstanding request.
     pub(crate) reprocess: Option<Uuid>,
     pub(crate) deleted: bool,
@@ -41,6 +43,7 @@ struct Row {
     latest_revision: i32,
     requested_revision: i32,
     requested_at: Option<OffsetDateTime>,
+    asked_at: Option<OffsetDateTime>,
     reprocess_id: Option<Uuid>,
     deleted: bool,
 }
@@ -55,6 +58,7 @@ impl Row {
             latest_revision: from_row32(self.latest_revision),
             requested_revision: from_row32(self.requested_revision),
             requested_at: self.requested_at,
+            asked_at: self.asked_at,
             reprocess: self.reprocess_id,
             deleted: self.deleted,
         })
@@ -109,6 +113,7 @@ pub(super) async fn lock(
             latest_revision: 0,
             requested_revision: 0,
             requested_at: None,
+            asked_at: None,
             reprocess: None,
             deleted: false,
         };
@@ -160,8 +165,8 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<Ke
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT report_id, variant, content_hash, received_at, latest_revision, requested_revision, requested_at, reprocess_id,
-                  deleted_at IS NOT NULL AS "deleted!"
+        r#"SELECT report_id, variant, content_hash, received_at, latest_revision, requested_revision, requested_at, asked_at,
+                  reprocess_id, deleted_at IS NOT NULL AS "deleted!"
            FROM report_keys WHERE tenant = $1 AND report_id = ANY ($2)
            ORDER BY report_id, variant FOR UPDATE"#,
         tenant,
@@ -178,7 +183,7 @@ pub(super) struct Advance<'a> {
     pub(super) variant: u32,
     pub(super) revision: u32,
     pub(super) ask_pending: bool,
-    /// What could not be fetched, and is tried again by the clock.
+    /// What could not be fetched, and is tried again by the clock; while `ask_pending` the clock stands.
     pub(super) retry: Vec<Need>,
     /// The input record that brought the report first, if this is it.
     pub(super) origin: Option<&'a Origin>,
@@ -209,10 +214,11 @@ pub(super) async fn advance(tx: &mut TenantTx, advanced: &[Advance<'_>]) -> Resu
         "UPDATE report_keys k
          SET latest_revision = a.revision, ask_pending = a.pending,
              requested_at = CASE WHEN k.requested_revision > a.revision THEN k.requested_at END,
+             asked_at = CASE WHEN k.requested_revision > a.revision THEN k.asked_at END,
              requested_needs = CASE WHEN k.requested_revision > a.revision THEN k.requested_needs END,
              reprocess_id = CASE WHEN k.requested_revision > a.revision THEN k.reprocess_id END,
              retry_needs = NULLIF(a.retry, 'null'::jsonb),
-             retry_at = CASE WHEN a.retry <> 'null'::jsonb THEN coalesce(k.retry_at, $11) END,
+             retry_at = CASE WHEN a.retry <> 'null'::jsonb AND NOT a.pending THEN coalesce(k.retry_at, $11) END,
              retries = CASE WHEN a.retry = 'null'::jsonb OR k.retry_at IS NULL THEN 0 ELSE k.retries END,
              origin_topic = coalesce(k.origin_topic, a.topic),
              origin_partition = CASE WHEN k.origin_topic IS NULL THEN a.partition ELSE k.origin_partition END,

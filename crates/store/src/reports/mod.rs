@@ -12,7 +12,7 @@ pub use delete::delete;
 pub(crate) use keys::{KeyRow, lock_known};
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
-pub(crate) use waits::{newer_of_system, newer_than_seen};
+pub(crate) use waits::{newer_of_system, newer_than_seen, system_since};
 
 use crate::outbox::Need;
 use crate::reprocess::{self, Ends};
@@ -135,7 +135,8 @@ pub enum Effects {
     /// It may.
     Now,
     /// Later revisions may follow in the log: note the question, and ask what is still open with
-    /// [`requests::ask_pending`] when the log's end is reached.
+    /// [`requests::ask_pending`] when the log's end is reached. The clock that asks for what could not be
+    /// fetched begins then too.
     Deferred,
 }
 
@@ -174,6 +175,14 @@ pub(crate) struct Change<'a> {
     came: &'a Arrival,
     place: usize,
     previous: Option<rows::Previous>,
+}
+
+impl<'a> Change<'a> {
+    /// The images that a new report came without symbols for, also where the batch brings the next
+    /// revision with it: how the log is cut into batches must not show.
+    fn wanted(&self) -> impl Iterator<Item = &'a ImageUse> + use<'a> {
+        self.came.images.iter().filter(|image| !image.found)
+    }
 }
 
 #[cfg(test)]
@@ -267,13 +276,16 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     let advanced: Vec<keys::Advance> = changes
         .iter()
         .zip(&needs)
-        .map(|(change, needs)| keys::Advance {
-            report_id: change.key.report_id,
-            variant: change.key.variant,
-            revision: change.arrival.revision,
-            ask_pending: deferred && !needs.is_empty(),
-            retry: waits::unfetched(change),
-            origin: firsts.get(&change.key.place()).copied(),
+        .map(|(change, needs)| {
+            let retry = waits::unfetched(change);
+            keys::Advance {
+                report_id: change.key.report_id,
+                variant: change.key.variant,
+                revision: change.arrival.revision,
+                ask_pending: deferred && !(needs.is_empty() && retry.is_empty()),
+                retry,
+                origin: firsts.get(&change.key.place()).copied(),
+            }
         })
         .chain(remembered.iter().map(|(key, revision)| keys::Advance {
             report_id: key.report_id,

@@ -4,7 +4,7 @@ use super::rows::{device, name};
 use super::{Change, Frames};
 use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
 
 type DayKey = (String, String, Date);
@@ -56,55 +56,125 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     wanted_images(tx, changes).await
 }
 
-/// Takes a deleted report out of its version's counts. That its device has crashed stays true.
-pub(super) async fn take_back(
-    tx: &mut TenantTx,
-    app: &str,
-    version: &str,
-    received_at: OffsetDateTime,
-    status: &str,
-    frames: &Frames,
-) -> Result<()> {
-    let mut delta = Delta::default();
-    delta.add(status, frames, -1);
-    write(tx, BTreeMap::from([((app.to_owned(), version.to_owned(), day(received_at)), delta)])).await
+/// What a report was counted for.
+pub(super) struct Counted {
+    pub(super) app: String,
+    pub(super) version: String,
+    pub(super) received_at: OffsetDateTime,
+    pub(super) status: String,
+    pub(super) frames: Frames,
+    pub(super) device: Option<Vec<u8>>,
+    pub(super) wanted: Vec<Uuid>,
 }
 
-/// Notes the devices, and counts those that their version had not crashed on before.
+/// Takes a deleted report out of the counts: its version's, its device where no other report of the
+/// version is of that, and the images that it came without symbols for. In the order of [`record`].
+pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
+    let key = |day| (report.app.clone(), report.version.clone(), day);
+    let mut deltas: BTreeMap<DayKey, Delta> = BTreeMap::new();
+    if let Some(day) = forget_device(tx, report).await? {
+        deltas.entry(key(day)).or_default().devices -= 1;
+    }
+    deltas.entry(key(day(report.received_at))).or_default().add(&report.status, &report.frames, -1);
+    write(tx, deltas).await?;
+    want_less(tx, report).await
+}
+
+/// Gives the day that the device was counted on, where this was its last report.
+async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Date>> {
+    let Some(device) = &report.device else { return Ok(None) };
+    let (connection, tenant, _) = tx.parts();
+    let left = sqlx::query_scalar!(
+        "UPDATE app_devices SET reports = reports - 1 WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4
+         RETURNING reports",
+        tenant,
+        report.app,
+        report.version,
+        device
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    // Not counted by every release that wrote of it: then it stays.
+    let Some(Some(..=0)) = left else { return Ok(None) };
+    Ok(sqlx::query_scalar!(
+        "DELETE FROM app_devices WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4 RETURNING day",
+        tenant,
+        report.app,
+        report.version,
+        device
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// Takes a report out of the counts of its images; one that no other report wants is forgotten.
+async fn want_less(tx: &mut TenantTx, report: &Counted) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE wanted_images w SET reports = w.reports - 1
+         FROM (SELECT debug_id FROM wanted_images
+               WHERE tenant = $1 AND app = $2 AND version = $3 AND debug_id = ANY ($4) ORDER BY debug_id FOR UPDATE) l
+         WHERE w.tenant = $1 AND w.app = $2 AND w.version = $3 AND w.debug_id = l.debug_id",
+        tenant,
+        report.app,
+        report.version,
+        &report.wanted
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM wanted_images
+         WHERE tenant = $1 AND app = $2 AND version = $3 AND debug_id = ANY ($4) AND reports <= 0",
+        tenant,
+        report.app,
+        report.version,
+        &report.wanted
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Counts new reports by device. Gives the devices that their version had not crashed on before.
 async fn devices(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<BTreeMap<DayKey, i64>> {
-    let rows: BTreeSet<(String, String, Vec<u8>, Date)> = changes
-        .iter()
-        .filter_map(|change| {
-            let facts = &change.arrival.facts;
-            let device = device(facts)?.to_vec();
-            Some((name(&facts.app), name(&facts.version), device, day(change.key.received_at)))
-        })
-        .collect();
+    let mut rows: BTreeMap<(String, String, Vec<u8>), (Date, i64)> = BTreeMap::new();
+    for change in changes.iter().filter(|change| change.previous.is_none()) {
+        let (facts, day) = (&change.arrival.facts, day(change.key.received_at));
+        let Some(device) = device(facts) else { continue };
+        let key = (name(&facts.app), name(&facts.version), device.to_vec());
+        let (first, reports) = rows.entry(key).or_insert((day, 0));
+        *first = day.min(*first);
+        *reports += 1;
+    }
     let mut counts = BTreeMap::new();
     if rows.is_empty() {
         return Ok(counts);
     }
-    let apps: Vec<String> = rows.iter().map(|r| r.0.clone()).collect();
-    let versions: Vec<String> = rows.iter().map(|r| r.1.clone()).collect();
-    let devices: Vec<Vec<u8>> = rows.iter().map(|r| r.2.clone()).collect();
-    let days: Vec<Date> = rows.iter().map(|r| r.3).collect();
+    let apps: Vec<String> = rows.keys().map(|r| r.0.clone()).collect();
+    let versions: Vec<String> = rows.keys().map(|r| r.1.clone()).collect();
+    let devices: Vec<Vec<u8>> = rows.keys().map(|r| r.2.clone()).collect();
+    let days: Vec<Date> = rows.values().map(|r| r.0).collect();
+    let reports: Vec<i64> = rows.values().map(|r| r.1).collect();
     let (connection, tenant, _) = tx.parts();
-    let added = sqlx::query!(
-        "INSERT INTO app_devices (tenant, app, version, device, day)
-         SELECT $1, n.app, n.version, n.device, n.day
-         FROM unnest($2::text[], $3::text[], $4::bytea[], $5::date[]) AS n (app, version, device, day)
-         ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.device, n.day
-         ON CONFLICT DO NOTHING
-         RETURNING app, version, day",
+    // A row that this statement made has no transaction that changed or locked it.
+    let counted = sqlx::query!(
+        r#"INSERT INTO app_devices AS d (tenant, app, version, device, day, reports)
+           SELECT $1, n.app, n.version, n.device, n.day, n.reports
+           FROM unnest($2::text[], $3::text[], $4::bytea[], $5::date[], $6::bigint[])
+                AS n (app, version, device, day, reports)
+           ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.device
+           ON CONFLICT (tenant, app, version, device) DO UPDATE SET reports = d.reports + EXCLUDED.reports
+           RETURNING app, version, day, (xmax = 0) AS "new!""#,
         tenant,
         &apps,
         &versions,
         &devices,
-        &days
+        &days,
+        &reports
     )
     .fetch_all(connection)
     .await?;
-    for row in added {
+    for row in counted.into_iter().filter(|row| row.new) {
         *counts.entry((row.app, row.version, row.day)).or_insert(0) += 1;
     }
     Ok(counts)
@@ -159,13 +229,12 @@ struct Wanted {
     last: OffsetDateTime,
 }
 
-/// Notes the images that new reports came without symbols for, also where the batch brings the next
-/// revision with them: how the log is cut into batches must not show.
+/// Notes the images that new reports came without symbols for.
 async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     let mut wanted: BTreeMap<(String, String, Uuid), Wanted> = BTreeMap::new();
     for change in changes.iter().filter(|change| change.previous.is_none()) {
         let (facts, at) = (&change.came.facts, change.key.received_at);
-        for image in change.came.images.iter().filter(|image| !image.found) {
+        for image in change.wanted() {
             let entry = wanted
                 .entry((name(&facts.app), name(&facts.version), image.debug_id.uuid()))
                 .or_insert_with(|| Wanted {

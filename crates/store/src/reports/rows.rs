@@ -125,6 +125,7 @@ struct ReportRow {
     frames_device: i32,
     frames_missing: i32,
     system_images: Vec<Uuid>,
+    wanted: Vec<Uuid>,
     origin_topic: Option<String>,
     origin_partition: Option<i32>,
     origin_offset: Option<i64>,
@@ -173,6 +174,7 @@ fn row(change: &Change<'_>) -> Result<ReportRow> {
         frames_device: to_row32(facts.frames.device),
         frames_missing: to_row32(facts.frames.missing),
         system_images,
+        wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
@@ -191,17 +193,17 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     sqlx::query!(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
-             frames_symbolicated, frames_device, frames_missing, system_images, origin_topic, origin_partition,
+             frames_symbolicated, frames_device, frames_missing, system_images, wanted, origin_topic, origin_partition,
              origin_offset, traceparent, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
-             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_missing, r.system_images, r.origin_topic,
-             r.origin_partition, r.origin_offset, r.traceparent, $3
+             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_missing, r.system_images, r.wanted,
+             r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_missing integer,
-             system_images uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             system_images uuid[], wanted uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,

@@ -10,7 +10,7 @@
 //! the first. For the system's slots, which every report would hold, one lock stands for all of
 //! them (see [`crate::wakes::system`]).
 
-use super::{Change, ImageUse};
+use super::{Change, ImageUse, KeyRow};
 use crate::number::{from_row, to_row, to_row32};
 use crate::outbox::Need;
 use crate::slots::{self, Held};
@@ -245,4 +245,36 @@ pub(crate) async fn newer_of_system(
         needs.entry((row.report_id, row.variant)).or_default().push(need);
     }
     Ok(needs)
+}
+
+/// The symbols of a report's system images that came after this time, the tenant's and the system's.
+pub(crate) async fn system_since(
+    tx: &mut TenantTx,
+    key: &KeyRow,
+    since: OffsetDateTime,
+) -> Result<Vec<Need>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT s.debug_id, s.generation, s.tenant <> $1 AS "system!"
+           FROM reports r
+           CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
+           JOIN symbol_slots s ON s.tenant IN ($1, $5) AND s.debug_id = i.debug_id
+           WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4
+             AND s.quality > 0 AND s.updated_at >= $6
+           ORDER BY s.debug_id, s.tenant"#,
+        tenant,
+        key.received_at,
+        key.report_id.uuid(),
+        to_row32(key.variant),
+        Owner::System.as_str(),
+        since
+    )
+    .fetch_all(connection)
+    .await?;
+    let need = |(debug_id, generation, system)| Need {
+        debug_id: DebugId::from_uuid(debug_id),
+        generation: from_row(generation),
+        system,
+    };
+    Ok(rows.into_iter().map(|row| need((row.debug_id, row.generation, row.system))).collect())
 }

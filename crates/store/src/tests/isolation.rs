@@ -37,6 +37,7 @@ pub(super) async fn fill(database: &Database) {
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = super::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
+    super::partial_uploads::half(&mut tx).await;
     crate::reprocess::create(&mut tx, "test", &crate::reprocess::Wanted::default()).await.unwrap();
     tx.commit().await.unwrap();
     // A report that came twice.
@@ -205,7 +206,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
-    ("unslide_uploads_stuck", "the builder ends uploads whose receiver died: ids only"),
+    ("unslide_uploads_stuck", "the builder ends uploads that nobody goes on with: ids only"),
 ];
 
 #[tokio::test]
@@ -276,6 +277,17 @@ async fn the_service_cannot_leave_its_cage() {
     let powerful = Settings { role: "postgres".into(), ..Settings::with_url(database.url.clone()) };
     let refused = Store::connect(&powerful, Arc::new(SystemClock)).await;
     assert!(matches!(refused.err(), Some(StoreError::UnsafeRole(_))));
+    // A superuser that takes the service's role can leave it, and so can who may do without policies.
+    let login = format!("b_{}", unslide_testkit::servers::unique("cage").replace('-', "_"));
+    admin(&format!("CREATE ROLE {login} LOGIN BYPASSRLS PASSWORD '{login}' IN ROLE unslide_service")).await;
+    let url = url_of(database.url.rsplit('/').next().unwrap(), Some(&login));
+    let beyond = Settings { any_login: false, ..Settings::with_url(url) };
+    let refused = Store::connect(&beyond, Arc::new(SystemClock)).await.err();
+    admin(&format!("DROP ROLE {login}")).await;
+    assert!(matches!(refused, Some(StoreError::UnsafeLogin(name)) if name == login));
+    let leaving = Settings { any_login: false, ..Settings::with_url(database.url.clone()) };
+    let refused = Store::connect(&leaving, Arc::new(SystemClock)).await;
+    assert!(matches!(refused.err(), Some(StoreError::UnsafeLogin(login)) if login == "postgres"));
 }
 
 /// The same as a login of production has it: a member of the service's role, and not a superuser that

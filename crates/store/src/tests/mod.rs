@@ -3,6 +3,7 @@
 mod answers;
 mod database;
 mod dead_letters;
+mod deleting;
 mod duplicates;
 mod erasure;
 mod isolation;
@@ -10,6 +11,7 @@ mod late_at_scale;
 mod late_symbols;
 mod lists;
 mod ownership;
+mod partial_uploads;
 mod pool;
 mod positions;
 mod reprocess;

@@ -17,7 +17,8 @@ async fn connections_are_bounded_and_waiting_for_one_has_an_end() {
     let held = store.tenant(&acme()).await.unwrap();
     let Err(error) = store.tenant(&acme()).await else { panic!("a second connection") };
     assert!(error.is_retriable(), "{error}");
-    assert_eq!(store.connections(), [("open", 1), ("idle", 0)]);
+    let [connections] = &Store::FIGURES;
+    assert_eq!((connections.read)(&store), [("open", 1), ("idle", 0)]);
     held.rollback().await.unwrap();
     store.tenant(&acme()).await.unwrap().rollback().await.unwrap();
     store.close().await;

@@ -77,8 +77,9 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
             database.rows(gone).await;
         }
         let report = (arrival(n).report_id, 0);
-        assert!(requests::answered(&mut tx, report, 2, answer, now).await.unwrap());
-        assert!(!requests::answered(&mut tx, report, 2, answer, now).await.unwrap(), "answers come twice");
+        assert!(requests::answered(&mut tx, report, 2, answer, now).await.unwrap().is_some());
+        let again = requests::answered(&mut tx, report, 2, answer, now).await.unwrap();
+        assert_eq!(again, None, "answers come twice");
         tx.commit().await.unwrap();
     }
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -98,9 +99,27 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
 }
 
 #[tokio::test]
+async fn a_report_that_is_deleted_ends_the_request_for_it() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2)]).await;
+    database.wait(Duration::MINUTE);
+    let (id, _) = create(&database, &Wanted::default()).await;
+    while page(&database, id).await.more {}
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(crate::reports::delete(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    // An answer that was on its way counts no second time.
+    database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let seen = reprocess::get(&mut tx, id).await.unwrap().unwrap();
+    assert_eq!((seen.asked, seen.better, seen.unchanged, seen.gone), (2, 0, 0, 1));
+}
+
+#[tokio::test]
 async fn of_two_workers_that_believe_to_have_it_one_goes_on() {
     let database = Database::new().await;
     database.store(&[arrival(1), arrival(2), arrival(3)]).await;
+    database.wait(Duration::MINUTE);
     database.wait(Duration::MINUTE);
     let (id, _) = create(&database, &Wanted::default()).await;
     let mut first = database.store.tenant(&acme()).await.unwrap();

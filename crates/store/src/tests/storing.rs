@@ -1,6 +1,6 @@
 //! Storing reports: once each, revisions in order, counts in step.
 
-use super::database::{Database, acme, arrival, debug_id, image, publish, revised, start};
+use super::database::{Database, acme, arrival, debug_id, image, publish, revised, start, tenant_id};
 use crate::outbox::{Message, Relay};
 use crate::queries::{report, versions};
 use crate::reports::{self, Effects, Outcome};
@@ -237,6 +237,8 @@ async fn hostile_texts_and_large_bodies_are_stored() {
     assert_eq!(stored.body().unwrap(), large);
 }
 
+/// Reports that all have and reports of one's own, with the same images and versions, each in the one
+/// order and in the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
     let database = Database::new().await;
@@ -244,12 +246,23 @@ async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
     for worker in 0..4_u8 {
         let store = database.store.clone();
         tasks.push(tokio::spawn(async move {
-            for round in 0..5_u8 {
-                let mut arrivals: Vec<_> = (0..10).map(|n| arrival(worker * 50 + round * 10 + n)).collect();
-                arrivals.reverse();
+            for round in 0..6_u8 {
+                let first = if round % 2 == 0 { round * 5 } else { 40 + worker * 30 + round * 5 };
+                let one = |n: u8| {
+                    let mut report = arrival(first + n);
+                    report.facts.version = format!("{n}.0");
+                    report.images = vec![image(n, false, None), image(100 + n, true, None)];
+                    report
+                };
+                let mut arrivals: Vec<_> = (0..10).map(one).collect();
+                if worker % 2 == 1 {
+                    arrivals.reverse();
+                }
                 let mut tx = store.batch().await.unwrap();
-                let tx_of = tx.enter(&acme()).await.unwrap();
-                reports::store(tx_of, &arrivals, Effects::Now, None).await.unwrap();
+                for tenant in [acme(), tenant_id("umbrella")] {
+                    let tx_of = tx.enter(&tenant).await.unwrap();
+                    reports::store(tx_of, &arrivals, Effects::Now, None).await.unwrap();
+                }
                 tx.commit().await.unwrap();
             }
         }));
@@ -257,9 +270,18 @@ async fn batches_at_the_same_time_neither_deadlock_nor_miscount() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(database.number("SELECT reports FROM app_days").await, 200);
-    assert_eq!(database.number("SELECT devices FROM app_days").await, 4);
-    assert_eq!(database.number("SELECT reports FROM wanted_images WHERE NOT system").await, 200);
+    // 30 that all have, and of each worker 30 of its own.
+    for tenant in ["acme", "umbrella"] {
+        for (of, wanted) in [
+            ("reports) FROM app_days", 150),
+            ("reports) FROM wanted_images", 300),
+            ("1) FROM reports", 150),
+            ("1) FROM waits", 150),
+        ] {
+            let sum = format!("SELECT sum({of} WHERE tenant = '{tenant}'").replacen(')', ")::bigint", 1);
+            assert_eq!(database.number(&sum).await, wanted, "{sum}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -275,6 +297,9 @@ async fn how_the_log_is_cut_into_batches_does_not_show_in_the_counts() {
         let wanted = database.number("SELECT sum(reports)::bigint FROM wanted_images").await;
         let stored = database.number("SELECT sum(reports)::bigint FROM app_days").await;
         let symbolicated = database.number("SELECT sum(frames_symbolicated)::bigint FROM app_days").await;
+        let of_devices = database.number("SELECT sum(reports)::bigint FROM app_devices").await;
+        let came_without = database.number("SELECT sum(cardinality(wanted))::bigint FROM reports").await;
+        assert_eq!((of_devices, came_without), (2, wanted), "what a deletion would take back");
         counts.push((wanted, stored, symbolicated));
     }
     assert_eq!(counts[0], counts[1], "one by one, and all at once");

@@ -141,6 +141,8 @@ async fn an_upload_whose_bytes_never_end_is_found_and_given_up_once() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let stuck = uploads::create(&mut tx, None, None).await.unwrap();
     tx.commit().await.unwrap();
+    // The oldest come first.
+    database.wait(time::Duration::SECOND);
     let mut tx = database.store.owner(&Owner::System).await.unwrap();
     let systems = uploads::create(&mut tx, None, None).await.unwrap();
     tx.commit().await.unwrap();
@@ -150,8 +152,8 @@ async fn an_upload_whose_bytes_never_end_is_found_and_given_up_once() {
     let found = uploads::stuck(&database.store, before, 10).await.unwrap();
     assert_eq!(found, [Owner::from(acme()).own(stuck), Owner::System.own(systems)]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(uploads::abandoned(&mut tx, stuck).await.unwrap());
-    assert!(!uploads::abandoned(&mut tx, stuck).await.unwrap());
+    assert!(uploads::abandoned(&mut tx, stuck, before).await.unwrap());
+    assert!(!uploads::abandoned(&mut tx, stuck, before).await.unwrap());
     let (upload, _) = uploads::get(&mut tx, stuck).await.unwrap().unwrap();
     assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("abandoned")));
     // Bytes that come after all are refused.

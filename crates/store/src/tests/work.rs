@@ -7,7 +7,7 @@ use crate::outbox::{self, Message, Relay};
 use crate::tenants::{self, Limits, State};
 use crate::{Channel, Listener, StoreError, Uuid};
 use time::Duration;
-use unslide_model::{Scope, TenantId};
+use unslide_model::{Quality, ReportId, Scope, TenantId};
 
 async fn add(database: &Database, tenant: &TenantId) -> Uuid {
     let mut tx = database.store.tenant(tenant).await.unwrap();
@@ -49,6 +49,38 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
     let mut tx = database.store.owner(&lost.owner).await.unwrap();
     assert!(matches!(jobs::complete(&mut tx, lost).await, Err(StoreError::LeaseLost(_))));
     assert!(matches!(jobs::fail(&mut tx, lost, "x", false).await, Err(StoreError::LeaseLost(_))));
+}
+
+#[tokio::test]
+async fn whoever_has_the_fewest_jobs_under_way_is_next_and_its_oldest_comes_first() {
+    let database = Database::new().await;
+    let mut noisy = Vec::new();
+    for _ in 0..20 {
+        noisy.push(add(&database, &acme()).await);
+        database.wait(Duration::SECOND);
+    }
+    let quiet = add(&database, &tenant_id("umbrella")).await;
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.extend(lease(&database, 1).await);
+    }
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    assert_eq!(ids, [noisy[0], quiet, noisy[1], noisy[2]]);
+    // One that ended, was given back or lost its worker is not under way any more.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    jobs::complete(&mut tx, &jobs[0]).await.unwrap();
+    jobs::postpone(&mut tx, &jobs[2], Duration::HOUR).await.unwrap();
+    tx.commit().await.unwrap();
+    database.wait(Duration::seconds(50));
+    jobs::heartbeat(&database.store, &jobs[1], Duration::MINUTE).await.unwrap();
+    database.wait(Duration::seconds(20));
+    let late = add(&database, &tenant_id("umbrella")).await;
+    let again = lease(&database, 1).await.remove(0);
+    assert_eq!((again.id, again.attempt), (noisy[2], 2), "the lost one is the oldest that is due");
+    let next: std::collections::BTreeMap<_, _> =
+        lease(&database, 2).await.iter().map(|job| (job.id, job.attempt)).collect();
+    assert_eq!(next, [(noisy[3], 1), (noisy[4], 1)].into());
+    assert_eq!(lease(&database, 1).await[0].id, late);
 }
 
 #[tokio::test]
@@ -100,7 +132,7 @@ async fn a_job_that_kills_its_workers_is_given_out_a_last_time_to_be_buried() {
 #[tokio::test]
 async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     let database = Database::new().await;
-    let mut listener = Listener::new(&database.store, Channel::Outbox).await.unwrap();
+    let mut listener = Listener::new(&database.store, &[Channel::Jobs, Channel::Outbox]).await.unwrap();
     let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
     assert!(Relay::acquire(&database.store).await.unwrap().is_none());
     let first = relay.next(10).await.unwrap();
@@ -112,7 +144,8 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     assert_eq!(relay.next(10).await.unwrap().len(), 2, "not committed");
     tx.commit().await.unwrap();
     let wait = std::time::Duration::from_secs(10);
-    assert!(listener.wait(wait).await.unwrap().is_some());
+    let (channel, _) = listener.wait(wait).await.unwrap().unwrap();
+    assert_eq!(channel, Channel::Outbox);
     let unsent = relay.next(10).await.unwrap();
     assert_eq!(unsent.len(), 3);
     let config = Message::TenantConfig {
@@ -137,6 +170,61 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert!(again.is_some(), "the lock went with the relay");
+}
+
+/// Adds requests for reports of these numbers.
+async fn request(database: &Database, tenant: &TenantId, reports: std::ops::Range<u32>) {
+    let request = |n: u32| Message::Resymbolicate {
+        report_id: ReportId::from_uuid(Uuid::from_u128(n.into())),
+        variant: 0,
+        revision: 2,
+        supersedes: 1,
+        needs: Vec::new(),
+        requested_at_micros: 0,
+    };
+    let mut tx = database.store.tenant(tenant).await.unwrap();
+    outbox::append_all(&mut tx, &reports.map(request).collect::<Vec<_>>()).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in_turn() {
+    let database = Database::new().await;
+    let (noisy, quiet) = (acme(), tenant_id("umbrella"));
+    request(&database, &noisy, 0..1_000).await;
+    request(&database, &quiet, 0..3).await;
+    super::database::publish(&database, 1, Quality::DwarfSymtab).await;
+    let mut tx = database.store.tenant(&noisy).await.unwrap();
+    tenants::change(&mut tx, "Acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
+    let mut order = Vec::new();
+    let mut last = std::collections::BTreeMap::new();
+    loop {
+        let unsent = relay.next(10).await.unwrap();
+        if unsent.is_empty() {
+            break;
+        }
+        assert!(unsent.len() <= 10);
+        for one in &unsent {
+            let kind = match &one.message {
+                Message::TenantConfig { .. } => "config",
+                Message::SymbolEvent { .. } => "event",
+                Message::Resymbolicate { .. } => "request",
+            };
+            let before = last.insert((one.owner.clone(), kind), one.id);
+            assert!(before.is_none_or(|before| before < one.id), "each tenant's in its order");
+            order.push((kind, one.owner.as_str().to_owned()));
+        }
+        let ids: Vec<i64> = unsent.iter().map(|one| one.id).collect();
+        relay.sent(&ids, start()).await.unwrap();
+    }
+    let kinds: Vec<_> = order.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds[..4], ["config", "config", "config", "event"]);
+    assert!(kinds[4..].iter().all(|kind| *kind == "request"));
+    assert_eq!(order.len(), 4 + 1_003);
+    let first: Vec<_> = order[4..10].iter().map(|(_, owner)| owner.as_str()).collect();
+    assert_eq!(first, ["acme", "umbrella", "acme", "umbrella", "acme", "umbrella"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const DEEPEST: usize = 10_000;
 
 /// Reports of one tenant that came in on one partition, and what became of them. An array counts as
 /// the reports in it once it was taken, before that as one. Without faults
-/// `in = out + dead_letter + unchanged + source_gone + dropped + waiting + unread`.
+/// `in = out + dead_letter + unchanged + fetching_failed + source_gone + dropped + waiting + unread`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The topic on which they came in.
@@ -32,6 +32,8 @@ pub struct Row {
     pub dead_letter: u64,
     /// Ended because newer symbols made nothing better.
     pub unchanged: u64,
+    /// Ended because symbols could not be fetched, to be asked for again later.
+    pub fetching_failed: u64,
     /// Ended because the stored report was gone.
     pub source_gone: u64,
     /// Ended because the tenant or the report was deleted.
@@ -52,7 +54,7 @@ impl Row {
     /// Outcomes that leave no other message.
     #[must_use]
     pub fn other(&self) -> u64 {
-        self.unchanged + self.source_gone + self.dropped
+        self.unchanged + self.fetching_failed + self.source_gone + self.dropped
     }
 
     /// True where something is lost or doubled.
@@ -66,6 +68,7 @@ impl Row {
             Ok(Outcome::Symbolicated) => &mut self.out,
             Ok(Outcome::DeadLetter) => &mut self.dead_letter,
             Ok(Outcome::Unchanged) => &mut self.unchanged,
+            Ok(Outcome::FetchingFailed) => &mut self.fetching_failed,
             Ok(Outcome::SourceGone) => &mut self.source_gone,
             Ok(Outcome::DroppedDeleted) => &mut self.dropped,
             // The copy itself stands for it.
@@ -112,6 +115,20 @@ impl Balance {
         self.contradictions.is_empty() && !self.rows.iter().any(Row::is_wrong)
     }
 
+    /// Leaves what is one tenant's. Nobody has read what expired, so that whose it was is not known:
+    /// those rows stay, with nothing else of theirs.
+    pub fn retain_tenant(&mut self, tenant: &str) {
+        self.findings.retain(|finding| finding.tenant == tenant);
+        self.rows.retain_mut(|row| {
+            let nobodys = row.tenant.is_empty() && row.expired > 0;
+            if nobodys {
+                let topic = std::mem::take(&mut row.topic);
+                *row = Row { topic, partition: row.partition, expired: row.expired, ..Row::default() };
+            }
+            nobodys || row.tenant == tenant
+        });
+    }
+
     /// Every row added up.
     #[must_use]
     pub fn total(&self) -> Row {
@@ -122,6 +139,7 @@ impl Balance {
             sum.out += row.out;
             sum.dead_letter += row.dead_letter;
             sum.unchanged += row.unchanged;
+            sum.fetching_failed += row.fetching_failed;
             sum.source_gone += row.source_gone;
             sum.dropped += row.dropped;
             sum.waiting += row.waiting;

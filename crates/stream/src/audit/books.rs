@@ -67,6 +67,10 @@ pub struct Traced<'a> {
 const MOST: u32 = 1 << 24;
 /// Tenants that get rows of their own.
 const TENANTS: usize = 60_000;
+/// The highest number of an [`Outcome`].
+const HIGHEST: u8 = Outcome::FetchingFailed as u8;
+/// How many numbers there are.
+pub(super) const KINDS: usize = HIGHEST as usize + 1;
 /// The kind of a record that has outcomes for each of several reports.
 pub(super) const ARRAY: u8 = 15;
 
@@ -105,7 +109,7 @@ pub(super) struct Array {
     pub count: u32,
     seen: Vec<u64>,
     /// How many of each [`Outcome`].
-    pub kinds: [u32; 8],
+    pub kinds: [u32; KINDS],
 }
 
 impl Array {
@@ -158,7 +162,7 @@ pub struct Taken {
     /// How many records.
     pub records: u64,
     /// How many of each [`Outcome`].
-    pub outcomes: [u64; 8],
+    pub outcomes: [u64; KINDS],
 }
 
 /// A partition has more offsets than can be noted.
@@ -337,7 +341,7 @@ impl Books {
     }
 
     fn note(&mut self, spot: Spot, kind: Outcome, index: Option<(u32, u32)>) {
-        let number = (kind as i32 as u8).min(7);
+        let number = (kind as i32 as u8).min(HIGHEST);
         let slot = self.slot(spot);
         let before = slot.kind();
         let Some((index, count)) = index else {
@@ -361,7 +365,7 @@ impl Books {
         let array = self.arrays.entry(spot).or_insert_with(|| Array {
             count,
             seen: vec![0; count.div_ceil(64) as usize],
-            kinds: [0; 8],
+            kinds: [0; KINDS],
         });
         if array.count != count {
             let other = array.count;

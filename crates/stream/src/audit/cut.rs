@@ -20,7 +20,7 @@
 //! outcome of, so the outcomes of inputs younger than everything that was deleted are all there. The
 //! audit starts [`MARGIN`] after that moment: brokers' clocks differ.
 
-use super::books::{At, Books, Extent, Role, Taken, Traced};
+use super::books::{At, Books, Extent, KINDS, Role, Taken, Traced};
 use super::{Audit, AuditError, Progress, Scope, Window};
 use crate::admin::{self, Retention};
 use crate::error::StreamError;
@@ -352,7 +352,7 @@ fn ledger(books: &mut Books, sighting: &Sighting<'_>) {
     match entry {
         Entry::Batch(account) => {
             for batch in account.partitions {
-                let mut outcomes = [0; 8];
+                let mut outcomes = [0; KINDS];
                 for count in &batch.outcomes {
                     if let Some(sum) = usize::try_from(count.outcome).ok().and_then(|n| outcomes.get_mut(n)) {
                         *sum += count.count;

@@ -1,7 +1,7 @@
 //! The ledger against the records: transactions tell what they took and what became of it, and the
 //! topics have to show the same.
 
-use super::books::{ARRAY, Books, Part, Spot, Taken};
+use super::books::{ARRAY, Books, KINDS, Part, Spot, Taken};
 use unslide_proto::report::Outcome;
 
 impl Books {
@@ -73,7 +73,7 @@ impl Books {
     }
 
     fn compare(&self, number: usize, part: &Part, one: &Taken, contradictions: &mut Vec<String>) {
-        let (mut records, mut shown, mut unclear) = (0, [0_u64; 8], false);
+        let (mut records, mut shown, mut unclear) = (0, [0_u64; KINDS], false);
         for offset in one.first..one.next {
             let Ok(slot) = u32::try_from(offset - part.extent.from) else { continue };
             let Some(noted) = part.slots.get(slot as usize).filter(|noted| noted.is_present()) else {
@@ -110,10 +110,11 @@ impl Books {
             ("dead letters", &[Outcome::DeadLetter]),
             ("copies to retry or overflow", &[Outcome::Retry, Outcome::Overflow]),
             ("unchanged reports", &[Outcome::Unchanged]),
+            ("requests whose symbols could not be fetched", &[Outcome::FetchingFailed]),
             ("requests without their report", &[Outcome::SourceGone]),
             ("reports of deleted tenants", &[Outcome::DroppedDeleted]),
         ] {
-            let sum = |all: &[u64; 8]| kinds.iter().map(|kind| all[*kind as usize]).sum::<u64>();
+            let sum = |all: &[u64; KINDS]| kinds.iter().map(|kind| all[*kind as usize]).sum::<u64>();
             let (said, shown) = (sum(&one.outcomes), sum(&shown));
             if said != shown {
                 contradictions.push(format!("{place} says {said} {name}, and the topics show {shown}"));

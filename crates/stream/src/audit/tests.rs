@@ -1,6 +1,6 @@
 //! The arithmetic: each test breaks one thing.
 
-use super::{At, Balance, Books, Extent, Role, Row, Scope, Taken, Traced};
+use super::{At, Balance, Books, Extent, Finding, Role, Row, Scope, Taken, Traced};
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 
@@ -63,7 +63,7 @@ fn took(
     records: u64,
     outcomes: &[(Outcome, u64)],
 ) {
-    let mut counts = [0; 8];
+    let mut counts = [0; super::books::KINDS];
     for (outcome, count) in outcomes {
         counts[*outcome as usize] += count;
     }
@@ -270,6 +270,38 @@ fn what_was_deleted_before_it_was_taken_expired() {
 }
 
 #[test]
+fn what_expired_unread_may_be_anybodys_and_is_shown_apart_beside_each_tenants() {
+    let row = |tenant: &str, expired, dead_letter| Row {
+        topic: "in".into(),
+        partition: 3,
+        tenant: tenant.into(),
+        input: 1 + dead_letter,
+        out: 1,
+        dead_letter,
+        expired,
+        ..Row::default()
+    };
+    let finding = |tenant: &str| Finding {
+        what: "lost",
+        topic: "in".into(),
+        partition: 3,
+        offset: 1,
+        tenant: tenant.into(),
+        reports: 1,
+    };
+    let mut balance = Balance {
+        rows: vec![row("", 2, 1), row("acme", 0, 0), row("other", 0, 0), row("", 0, 4)],
+        findings: ["", "acme", "other"].map(finding).into(),
+        ..Balance::default()
+    };
+    balance.retain_tenant("acme");
+    let apart = Row { topic: "in".into(), partition: 3, expired: 2, ..Row::default() };
+    assert_eq!(balance.rows, [apart, row("acme", 0, 0)]);
+    assert_eq!(balance.findings, [finding("acme")]);
+    assert!(!balance.is_clean());
+}
+
+#[test]
 fn markers_below_the_start_of_a_tier_are_no_loss_and_copies_are() {
     let tier = Extent { start: 6, from: 6, counted: 6..8, ..extent(TIER, Role::Copies, 6..8, 4) };
     let started = |written: u64| {
@@ -405,6 +437,22 @@ fn requests_have_rows_of_their_own() {
     let balance = unaccounted(books);
     assert_eq!((row(&balance).topic.as_str(), row(&balance).other()), (REQUESTS, 2));
     assert_eq!(numbers(row(&balance)), [4, 1, 0, 0, 1, 0, 0]);
+}
+
+#[test]
+fn requests_whose_symbols_could_not_be_fetched_are_counted_and_held_against_the_ledger() {
+    for (said, contradictions) in [(Outcome::FetchingFailed, 0), (Outcome::Unchanged, 2)] {
+        let mut books = books();
+        for offset in 0..3 {
+            books.record(3, offset, b"acme");
+            books.end(Outcome::FetchingFailed, &from(REQUESTS, offset, 2));
+        }
+        took(&mut books, REQUESTS, 0..3, 3, &[(said, 3)]);
+        let balance = books.balance(ALL);
+        assert_eq!((row(&balance).fetching_failed, row(&balance).other()), (3, 3));
+        assert_eq!(numbers(row(&balance)), [3, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(balance.contradictions.len(), contradictions, "{:?}", balance.contradictions);
+    }
 }
 
 #[test]

@@ -31,6 +31,17 @@ pub(super) enum Mark {
     Clear { attempts: Attempts },
 }
 
+impl Mark {
+    /// True where the partition's next record goes alone; `batch` is how many a batch may have.
+    pub(super) fn is_alone(self, batch: usize) -> bool {
+        match self {
+            Mark::Clear { attempts } | Mark::Written { attempts, .. } => attempts.alone > 0,
+            Mark::Known { attempts, .. } => attempts.again(batch).alone > 0,
+            Mark::Unread => false,
+        }
+    }
+}
+
 /// Whether a partition's next record may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
@@ -62,6 +73,19 @@ pub(super) struct Owned {
     pub mark: Mark,
     /// True once a record was polled: then the client has a position that must be set back on a rewind.
     pub touched: bool,
+    /// Where the committed log ends, as the client last said; 0 before that.
+    pub end: i64,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lag {
+    /// Records that can be had and are neither polled nor held back.
+    pub waiting: i64,
+    /// Offsets that open transactions hold back.
+    pub open: i64,
+    /// Bytes in the client's queue.
+    pub bytes: u64,
 }
 
 /// The partitions that are this lane's now.
@@ -90,6 +114,34 @@ impl Ownership {
     pub(super) fn fresh_epoch(&mut self) -> u64 {
         self.next_epoch += 1;
         self.next_epoch
+    }
+
+    /// What the client's figures say of the partitions that are this lane's.
+    pub(super) fn lag(&mut self, statistics: &Statistics) -> Lag {
+        let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
+        for ((topic, partition), owned) in &mut self.owned {
+            let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
+            let Some(p) = known else { continue };
+            // All partitions share one queue, and each tells all of it.
+            queued = queued.max(p.fetchq_cnt);
+            bytes = bytes.max(p.fetchq_size);
+            owned.end = p.ls_offset.max(0);
+            match owned.gate {
+                // Negative values stand for "not known yet". Measured from what is fetched next and not
+                // from what was committed: markers of transactions at the log's end are no records.
+                Gate::Open if p.next_offset >= 0 && p.ls_offset >= 0 => {
+                    waiting += (p.ls_offset - p.next_offset).max(0);
+                }
+                Gate::Open => {}
+                // What is due may be held back once more when it comes, and what was fetched of its
+                // partition is fetched again then: only what is taken tells that the rest waits.
+                Gate::Held { offset, .. } | Gate::Due { offset } => again += (p.next_offset - offset).max(0),
+            }
+            if p.hi_offset >= 0 && p.ls_offset >= 0 {
+                open += (p.hi_offset - p.ls_offset).max(0);
+            }
+        }
+        Lag { waiting: waiting + (queued - again).max(0), open, bytes }
     }
 
     /// The epoch of a partition; `None` where it is not this lane's.
@@ -213,24 +265,9 @@ impl ClientContext for LaneContext {
 
     fn stats(&self, statistics: Statistics) {
         let mut ownership = self.ownership.lock();
-        let (mut waiting, mut open, mut queued, mut bytes) = (0, 0, 0, 0);
-        for ((topic, partition), owned) in &ownership.owned {
-            let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
-            let Some(p) = known else { continue };
-            // All partitions share one queue, and each tells all of it.
-            queued = queued.max(p.fetchq_cnt);
-            bytes = bytes.max(p.fetchq_size);
-            // Negative values stand for "not known yet". Measured from what is fetched next and not
-            // from what was committed: markers of transactions at the log's end are no records.
-            if p.next_offset >= 0 && p.ls_offset >= 0 && !matches!(owned.gate, Gate::Held { .. }) {
-                waiting += (p.ls_offset - p.next_offset).max(0);
-            }
-            if p.hi_offset >= 0 && p.ls_offset >= 0 {
-                open += (p.hi_offset - p.ls_offset).max(0);
-            }
-        }
-        ownership.waiting = waiting + queued;
-        self.observer.lag(waiting + queued, open);
+        let Lag { waiting, open, bytes } = ownership.lag(&statistics);
+        ownership.waiting = waiting;
+        self.observer.lag(waiting, open);
         self.observer.fetched(bytes);
     }
 }
@@ -273,7 +310,7 @@ impl ConsumerContext for LaneContext {
         }
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
-            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, touched: false };
+            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, touched: false, end: 0 };
             ownership.owned.insert((element.topic().into(), element.partition()), owned);
         }
         ownership.shares_changed = true;
@@ -294,5 +331,49 @@ impl ConsumerContext for LaneContext {
 
     fn main_queue_min_poll_interval(&self) -> Timeout {
         Timeout::After(Duration::from_millis(100))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdkafka::statistics::{Partition, Topic};
+
+    /// What the client says of two partitions of ten records, of which it has fetched some.
+    fn statistics(fetched: [i64; 2], queued: i64) -> Statistics {
+        let partition = |next_offset| Partition {
+            next_offset,
+            fetchq_cnt: queued,
+            ls_offset: 10,
+            hi_offset: 12,
+            ..Partition::default()
+        };
+        let partitions = [(0, partition(fetched[0])), (1, partition(fetched[1]))].into();
+        let topics = [("t".to_owned(), Topic { partitions, ..Topic::default() })].into();
+        Statistics { topics, ..Statistics::default() }
+    }
+
+    fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
+        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, touched: true, end: 0 };
+        let places = [("t".into(), 0), ("t".into(), 1)];
+        let mut ownership =
+            Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() };
+        ownership.lag(&statistics(fetched, queued)).waiting
+    }
+
+    #[test]
+    fn what_waits_is_what_may_be_taken() {
+        let held = Gate::Held { offset: 2, until: Instant::now() };
+        let due = Gate::Due { offset: 2 };
+        let open = Gate::Open;
+        assert_eq!(waiting([open, open], [4, 10], 3), 6 + 3);
+        // Not known yet.
+        assert_eq!(waiting([open, open], [-1001, 10], 0), 0);
+        for gate in [held, due] {
+            assert_eq!(waiting([gate, open], [2, 10], 3), 3, "{gate:?}");
+            // It was asked for again, with all that lies behind it.
+            assert_eq!(waiting([gate, open], [10, 10], 8 + 3), 3, "{gate:?}");
+            assert_eq!(waiting([gate, open], [10, 10], 0), 0, "{gate:?}");
+        }
     }
 }

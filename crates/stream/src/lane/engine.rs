@@ -1,9 +1,9 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
-use super::attempts::Attempts;
-use super::context::{Admission, Gate, LaneContext, Mark, Place, places};
+use super::context::{Admission, Gate, LaneContext, places};
 use super::gather::{Gather, Held};
 use super::slots::{Batch, Ready, Slot};
+use super::suspects::Trial;
 use super::transaction::TxProducer;
 use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor, membership, rewind};
 use crate::error::StreamError;
@@ -47,6 +47,8 @@ pub(super) struct Engine<P> {
     pub(super) backlog: VecDeque<Batch>,
     pub(super) slot: Slot,
     pub(super) ready: VecDeque<Ready>,
+    /// Held while a record is tried that may kill the process.
+    pub(super) trial: Option<Trial>,
     /// Why nothing is prepared or written for now.
     pub(super) paused: Option<String>,
     fetching_paused: bool,
@@ -92,8 +94,8 @@ impl<P: Processor> Engine<P> {
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
         let topics: Vec<&str> = lane.topics.iter().chain(&lane.pattern).map(String::as_str).collect();
         consumer.subscribe(&topics).map_err(|e| failed(StreamError::kafka("joining the group", e)))?;
-        let producer =
-            TxProducer::new(settings, &member, lane.timings.transaction, &control).map_err(failed)?;
+        let producer = TxProducer::new(settings, &member, lane.timings.transaction, &control, &observer)
+            .map_err(failed)?;
         Ok(Engine {
             topics: BTreeSet::new(),
             gather: Gather::new(lane.batch),
@@ -101,6 +103,7 @@ impl<P: Processor> Engine<P> {
             backlog: VecDeque::new(),
             slot: Slot::Empty,
             ready: VecDeque::new(),
+            trial: None,
             producing: false,
             rewinding: false,
             paused: None,
@@ -142,6 +145,7 @@ impl<P: Processor> Engine<P> {
             self.release_due();
             self.poll(stopping)?;
             self.let_go_of_lost();
+            self.end_trial();
             self.tell_shares();
             self.start_producer()?;
             if self.rewinding {
@@ -157,6 +161,7 @@ impl<P: Processor> Engine<P> {
                 Ok(true) => {}
                 // Only tests "kill" a lane: it lets go of nothing in an orderly way.
                 Ok(false) => {
+                    self.trial = None;
                     std::mem::forget(self);
                     return Ok(());
                 }
@@ -173,21 +178,12 @@ impl<P: Processor> Engine<P> {
     fn close(self) {
         let control = Arc::clone(&self.control);
         let _call = control.watch.enter("leave the group");
-        let (member, written): (String, Vec<(Place, i64, Attempts)>) = {
-            let ownership = self.consumer.context().ownership.lock();
-            let marks = ownership.owned.iter().filter_map(|(place, owned)| match owned.mark {
-                Mark::Written { offset, attempts } => Some((place.clone(), offset, attempts)),
-                _ => None,
-            });
-            (ownership.member.clone(), marks.collect())
-        };
-        LaneContext::take_back(&self.consumer, &member, &written);
         if self.settings.leave_group_on_stop {
             membership::leave(&self.consumer);
         }
         drop(self.producer);
-        // Dropping the consumer calls back for the partitions given up. The group keeps a place for this
-        // worker until the session is over, unless it has left.
+        // Dropping the consumer calls back for the partitions given up, where attempts are taken back. The
+        // group keeps a place for this worker until the session is over, unless it has left.
         drop(self.consumer);
         tracing::info!(commits = self.commits, records = self.records, "the lane has stopped");
     }
@@ -363,7 +359,13 @@ impl<P: Processor> Engine<P> {
         self.producing = false;
         let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
         let _call = self.control.watch.enter("replace the transactional producer");
-        let made = TxProducer::new(&self.settings, &member, self.lane.timings.transaction, &self.control);
+        let made = TxProducer::new(
+            &self.settings,
+            &member,
+            self.lane.timings.transaction,
+            &self.control,
+            &self.observer,
+        );
         self.producer = made.map_err(|e| self.failed(e))?;
         Ok(())
     }

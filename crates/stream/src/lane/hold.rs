@@ -15,9 +15,10 @@ impl<P: Processor> Engine<P> {
     /// Holds the record's partition back where the processor says that it is not due. True where it
     /// is held back; the record comes again.
     pub(super) fn held_back(&self, place: &Place, record: &Record) -> bool {
-        let Some(until) = self.processor.not_before(record).filter(|at| *at > Instant::now()) else {
-            return false;
-        };
+        let end = self.consumer.context().ownership.lock().owned.get(place).map_or(0, |owned| owned.end);
+        let behind = end.saturating_sub(record.at.offset + 1).max(0);
+        let until = self.processor.not_before(record, behind);
+        let Some(until) = until.filter(|at| *at > Instant::now()) else { return false };
         let mut ownership = self.consumer.context().ownership.lock();
         let Some(owned) = ownership.owned.get_mut(place) else { return true };
         owned.gate = Gate::Held { offset: record.at.offset, until };

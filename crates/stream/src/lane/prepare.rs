@@ -16,7 +16,9 @@ use tokio::time::Instant;
 impl<P: Processor> Engine<P> {
     pub(super) fn prepare_next(&mut self) {
         match std::mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Waiting { batch, until } if Instant::now() >= until => self.begin_batch(batch),
+            Slot::Waiting { batch, until } if Instant::now() >= until && self.may_begin() => {
+                self.begin_batch(batch);
+            }
             Slot::Marking { batch, until } => {
                 let unanswered = self.consumer.context().ownership.lock().unanswered;
                 // Without an answer the batch goes on: a lost note costs at most one more try.
@@ -36,22 +38,46 @@ impl<P: Processor> Engine<P> {
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
-        if let Some(batch) = self.backlog.pop_front() {
-            return Some(batch);
-        }
-        if !self.gather.is_due() {
+        if self.backlog.is_empty() && !self.gather.is_due() {
             return None;
         }
         self.read_marks();
+        if !self.may_begin() {
+            return None;
+        }
+        if let Some(batch) = self.backlog.pop_front() {
+            return Some(batch);
+        }
         let ownership = self.consumer.context().ownership.lock();
         let limit = self.lane.batch.records;
-        let held = self.gather.take(|place| match ownership.owned.get(place).map(|o| o.mark) {
-            Some(Mark::Clear { attempts }) => attempts.alone > 0,
-            Some(Mark::Known { attempts, .. }) => attempts.again(limit).alone > 0,
-            Some(Mark::Written { attempts, .. }) => attempts.alone > 0,
-            Some(Mark::Unread) | None => false,
-        });
+        let held =
+            self.gather.take(|place| ownership.owned.get(place).is_some_and(|o| o.mark.is_alone(limit)));
         (!held.is_empty()).then_some(Batch { held })
+    }
+
+    /// Where records of a partition go one a transaction, nothing is begun while anything is written
+    /// or another lane tries one: what kills the process would be noted as an attempt of the other as
+    /// well, time after time, until both were given up.
+    fn may_begin(&mut self) -> bool {
+        let limit = self.lane.batch.records;
+        let alone = {
+            let ownership = self.consumer.context().ownership.lock();
+            ownership.owned.values().any(|owned| owned.mark.is_alone(limit))
+        };
+        if !alone {
+            return true;
+        }
+        if self.ready.is_empty() && self.trial.is_none() {
+            self.trial = self.lane.suspects.try_one();
+        }
+        self.ready.is_empty() && self.trial.is_some()
+    }
+
+    /// Lets other lanes try theirs once nothing of this one is under way.
+    pub(super) fn end_trial(&mut self) {
+        if matches!(self.slot, Slot::Empty | Slot::Waiting { .. }) && self.ready.is_empty() {
+            self.trial = None;
+        }
     }
 
     /// Reads the committed offsets' metadata of partitions whose first records have come.
@@ -166,12 +192,16 @@ impl<P: Processor> Engine<P> {
             Err(mpsc::TryRecvError::Empty) => return Ok(()),
             Err(mpsc::TryRecvError::Disconnected) => Prepared::Panicked("the runtime has ended".to_owned()),
         };
-        let Slot::Preparing { batch, .. } = std::mem::replace(&mut self.slot, Slot::Empty) else {
+        let Slot::Preparing { mut batch, .. } = std::mem::replace(&mut self.slot, Slot::Empty) else {
             return Ok(());
         };
         match prepared {
-            Prepared::Done(done) if done.len() == batch.held.len() => {
+            Prepared::Done(done) if (1..=batch.held.len()).contains(&done.len()) => {
                 self.paused = None;
+                let rest = batch.held.split_off(done.len());
+                if !rest.is_empty() {
+                    self.backlog.push_front(Batch { held: rest });
+                }
                 self.ready.push_back(Ready::new(batch.held, done));
             }
             Prepared::Done(done) => {

@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_testkit::servers;
 
+mod attempts;
+mod deadly;
 mod hang;
 mod held;
 mod membership;
@@ -28,14 +30,20 @@ fn incompressible(bytes: usize) -> Vec<u8> {
 struct Copier {
     names: unslide_proto::topics::TopicNames,
     pauses: Mutex<u32>,
+    /// How long a pause lasts.
+    pause: Mutex<Duration>,
     slow: Duration,
     /// Texts of records that are not due.
     held: Mutex<BTreeSet<String>>,
+    /// After how long these are looked at again.
+    hold: Mutex<Duration>,
     /// While false nothing gets prepared.
     open: watch::Sender<bool>,
     /// What was given to prepare, in order.
     prepared: Mutex<Vec<RecordRef>>,
     shares: Mutex<Vec<TopicShare>>,
+    /// True once a record was begun that kills its worker: then the process is as good as dead.
+    dead: watch::Sender<bool>,
 }
 
 impl Copier {
@@ -43,11 +51,14 @@ impl Copier {
         Arc::new(Copier {
             names,
             pauses: Mutex::new(0),
+            pause: Mutex::new(Duration::from_millis(50)),
             slow,
             held: Mutex::default(),
+            hold: Mutex::new(Duration::from_millis(100)),
             open: watch::Sender::new(true),
             prepared: Mutex::default(),
             shares: Mutex::default(),
+            dead: watch::Sender::new(false),
         })
     }
 
@@ -77,21 +88,25 @@ impl Processor for Copier {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             self.prepared.lock().extend(batch.iter().map(|record| record.at.clone()));
+            if batch.iter().any(|record| record.value.as_deref() == Some(b"kills")) {
+                self.dead.send_replace(true);
+                std::future::pending::<()>().await;
+            }
             let _ = self.open.subscribe().wait_for(|open| *open).await;
             tokio::time::sleep(self.slow).await;
             let mut pauses = self.pauses.lock();
             if *pauses > 0 {
                 *pauses -= 1;
-                return Err(Pause { reason: "not now".into(), wait: Duration::from_millis(50) });
+                return Err(Pause { reason: "not now".into(), wait: *self.pause.lock() });
             }
             drop(pauses);
             Ok(batch.iter().map(|record| self.one(record)).collect())
         })
     }
 
-    fn not_before(&self, record: &Record) -> Option<Instant> {
+    fn not_before(&self, record: &Record, _: i64) -> Option<Instant> {
         let text = String::from_utf8(record.value.clone()?.to_vec()).ok()?;
-        self.held.lock().contains(&text).then(|| Instant::now() + Duration::from_millis(100))
+        self.held.lock().contains(&text).then(|| Instant::now() + *self.hold.lock())
     }
 
     fn assigned(&self, shares: &[TopicShare]) {
@@ -153,6 +168,7 @@ impl Bench {
             pattern: None,
             batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
             timings: Timings::default(),
+            suspects: Suspects::default(),
         }
     }
 
@@ -177,7 +193,16 @@ impl Bench {
         worker: &str,
         failpoint: Failpoint,
     ) -> std::thread::JoinHandle<Result<(), LaneError>> {
-        let (settings, config, copier) = (self.settings.clone(), self.config(worker), self.copier());
+        self.start_copier(worker, self.copier(), failpoint)
+    }
+
+    fn start_copier(
+        &self,
+        worker: &str,
+        copier: Arc<Copier>,
+        failpoint: Failpoint,
+    ) -> std::thread::JoinHandle<Result<(), LaneError>> {
+        let (settings, config) = (self.settings.clone(), self.config(worker));
         let runtime = tokio::runtime::Handle::current();
         std::thread::spawn(move || {
             let stop = Arc::new(Control::default());

@@ -1,6 +1,6 @@
 //! One transaction, from begin to its known end.
 
-use super::Control;
+use super::{Control, Observer};
 use crate::client;
 use crate::error::StreamError;
 use crate::record::OutRecord;
@@ -93,9 +93,17 @@ fn until(
     }
 }
 
-/// Collects records that were not delivered.
+/// Collects records that were not delivered, and counts what the client's queue holds.
 struct TxContext {
     failures: Mutex<Vec<(usize, Code)>>,
+    queued: AtomicUsize,
+    observer: Arc<dyn Observer>,
+}
+
+impl TxContext {
+    fn took(&self, bytes: usize) {
+        self.observer.produced(self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    }
 }
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
@@ -115,6 +123,9 @@ impl ProducerContext for TxContext {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, opaque: usize) {
+        let (Ok(message) | Err((_, message))) = result;
+        let bytes = message.payload_len() + message.key_len();
+        self.observer.produced(self.queued.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes));
         if let Err((error, _)) = result {
             self.failures.lock().push((opaque, error.rdkafka_error_code().unwrap_or(Code::Unknown)));
         }
@@ -140,6 +151,7 @@ impl TxProducer {
         id: &str,
         transaction: Duration,
         control: &Arc<Control>,
+        observer: &Arc<dyn Observer>,
     ) -> Result<TxProducer, StreamError> {
         let millis = transaction.as_millis().to_string();
         let mut config = settings.producer();
@@ -150,7 +162,10 @@ impl TxProducer {
             .set("linger.ms", "1")
             // All records of a transaction are handed over at once and waited for.
             .set("queue.buffering.max.messages", "1000000");
-        let context = TxContext { failures: Mutex::new(Vec::new()) };
+        // What the producer before this one held is gone with it.
+        observer.produced(0);
+        let context =
+            TxContext { failures: Mutex::default(), queued: AtomicUsize::new(0), observer: observer.clone() };
         let inner = config
             .create_with_context(context)
             .map_err(|e| StreamError::kafka("making the transactional producer", e))?;
@@ -244,8 +259,13 @@ impl TxProducer {
         if let Some(key) = record.key.as_deref() {
             message = message.key(key);
         }
+        let bytes = record.value.as_ref().map_or(0, bytes::Bytes::len)
+            + record.key.as_ref().map_or(0, bytes::Bytes::len);
         loop {
-            let Err((error, back)) = self.inner.send(message) else { return Ok(()) };
+            let Err((error, back)) = self.inner.send(message) else {
+                self.context().took(bytes);
+                return Ok(());
+            };
             let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
             if code != Code::QueueFull {
                 return Err(fault_of(BTreeSet::from([item]), code));
@@ -346,5 +366,26 @@ fn fault_of(items: BTreeSet<usize>, code: Code) -> Fault {
         | Code::UnknownPartition
         | Code::PolicyViolation => Fault::Operator(format!("Kafka does not take the outputs: {code}")),
         _ => Fault::Redo(format!("outputs were not taken: {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_that_takes_too_long_is_called_again_and_nothing_else_of_unknown_end() {
+        assert_eq!(kind(&KafkaError::Flush(Code::OperationTimedOut)), Kind::Again);
+        assert_eq!(kind(&KafkaError::Flush(Code::Fatal)), Kind::Unknown);
+        assert_eq!(kind(&KafkaError::Canceled), Kind::Unknown);
+        let control = Control::default();
+        let mut left = [KafkaError::Flush(Code::OperationTimedOut)].into_iter();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let ended = until(&control, deadline, "commit", |_| left.next().map_or(Ok(()), Err));
+        assert!(ended.is_ok() && left.next().is_none());
+        // Past the deadline nobody knows how it ended.
+        let ended =
+            until(&control, Instant::now(), "commit", |_| Err(KafkaError::Flush(Code::OperationTimedOut)));
+        assert!(matches!(ended, Err(Failed(Kind::Unknown, _))));
     }
 }

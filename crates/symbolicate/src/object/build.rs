@@ -6,12 +6,24 @@ use super::macho::{MachO, malformed};
 use super::symbols::{Extent, extents};
 use super::units::Budget;
 use super::{Built, Limits, ObjectError, ObjectKind, has_symbols};
-use crate::symcache::{Facts, Owner, Place, Scope, TooLarge, Writer};
+use crate::demangle::Unavailable;
+use crate::memory::{Memory, NoMemory};
+use crate::symcache::{Facts, NoSymcache, Owner, Place, Scope, Writer};
 use unslide_model::Quality;
 
-impl From<TooLarge> for ObjectError {
-    fn from(_: TooLarge) -> ObjectError {
-        ObjectError::TooLarge("the symcache would be larger than allowed".into())
+impl From<NoSymcache> for ObjectError {
+    fn from(error: NoSymcache) -> ObjectError {
+        match error {
+            NoSymcache::TooLarge => ObjectError::TooLarge("the symcache would be larger than allowed".into()),
+            NoSymcache::NoMemory => NoMemory.into(),
+            NoSymcache::NoNames => ObjectError::Unavailable(Unavailable),
+        }
+    }
+}
+
+impl From<NoMemory> for ObjectError {
+    fn from(_: NoMemory) -> ObjectError {
+        ObjectError::TooLarge("it would take more memory than allowed".into())
     }
 }
 
@@ -23,17 +35,19 @@ pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError>
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
     let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
     let code = CodeMap::new(&file);
-    let symbols = extents(&file, &code, limits)?;
-    let mut writer = Writer::new(limits.max_output_bytes);
+    let memory = Memory::new(limits.memory(slice.len()));
+    let symbols = extents(&file, &code, limits, &memory)?;
+    let mut writer = Writer::new(limits.max_output_bytes, memory.share());
     let mut warnings = Vec::new();
     let has_dwarf = !file.debug_section("__debug_info")?.is_empty();
     let stretches = if has_dwarf {
-        let mut output = Output { writer: &mut writer, limits, budget: Budget::new(slice.len(), limits) };
+        let budget = Budget::new(slice.len(), limits);
+        let mut output = Output { writer: &mut writer, limits, budget, memory: &memory };
         dwarf::stretches(&file, &code, &symbols, slice.len(), &mut output, &mut warnings)?
     } else {
         Vec::new()
     };
-    let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
+    let ranges = fill(&stretches, &symbols, &code, &mut writer, &memory)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
     let facts = Facts {
         debug_id,
@@ -53,13 +67,14 @@ fn fill(
     symbols: &[Extent<'_>],
     code: &CodeMap,
     writer: &mut Writer,
+    memory: &Memory,
 ) -> Result<Vec<(u32, Option<Place>)>, ObjectError> {
-    let mut ranges = Ranges::default();
+    let mut ranges = Ranges { starts: Vec::new(), end: 0, memory };
     let mut next = stretches.iter().peekable();
     for symbol in symbols {
         let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
         while let Some((low, high, place)) = next.next_if(|s| s.0 <= start) {
-            ranges.push(*low, *high, *place);
+            ranges.push(*low, *high, *place)?;
         }
         // What is left of the symbol between the stretches that DWARF explains.
         let mut at = start.max(ranges.end);
@@ -71,20 +86,20 @@ fn fill(
                     Some(place) => place,
                     None => *own.insert(symbol_place(symbol, start, writer)?),
                 };
-                ranges.push(at, until, place);
+                ranges.push(at, until, place)?;
             }
             let Some((low, high, place)) = next.next_if(|s| s.0 < end) else { break };
-            ranges.push(*low, *high, *place);
+            ranges.push(*low, *high, *place)?;
             at = *high;
         }
     }
     for (low, high, place) in next {
-        ranges.push(*low, *high, *place);
+        ranges.push(*low, *high, *place)?;
     }
-    Ok(ranges.done())
+    Ok(ranges.done()?)
 }
 
-fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<Place, TooLarge> {
+fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<Place, NoSymcache> {
     let function = writer.function(&symbol.name, None)?;
     let owner =
         Owner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
@@ -92,31 +107,32 @@ fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.
-#[derive(Default)]
-struct Ranges {
+struct Ranges<'m> {
     starts: Vec<(u32, Option<Place>)>,
     end: u32,
+    memory: &'m Memory,
 }
 
-impl Ranges {
-    fn push(&mut self, low: u32, high: u32, place: Place) {
+impl Ranges<'_> {
+    fn push(&mut self, low: u32, high: u32, place: Place) -> Result<(), NoMemory> {
         let low = low.max(self.end);
         if low >= high {
-            return;
+            return Ok(());
         }
         if self.end < low && self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.starts.push((self.end, None));
+            self.memory.push(&mut self.starts, (self.end, None))?;
         }
         if self.starts.last().is_none_or(|last| last.1 != Some(place)) {
-            self.starts.push((low, Some(place)));
+            self.memory.push(&mut self.starts, (low, Some(place)))?;
         }
         self.end = high;
+        Ok(())
     }
 
-    fn done(mut self) -> Vec<(u32, Option<Place>)> {
+    fn done(mut self) -> Result<Vec<(u32, Option<Place>)>, NoMemory> {
         if self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.starts.push((self.end, None));
+            self.memory.push(&mut self.starts, (self.end, None))?;
         }
-        self.starts
+        Ok(self.starts)
     }
 }

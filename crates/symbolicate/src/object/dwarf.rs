@@ -8,7 +8,8 @@ use super::paint::Canvas;
 use super::symbols::Extent;
 use super::units::{Budget, Dwarf, Failure, Units, owners, unreadable, warn};
 use super::{Limits, ObjectError};
-use crate::symcache::{Owner, Place, Scope, Source, Writer};
+use crate::memory::{Memory, NoMemory};
+use crate::symcache::{Owner, Place, Scope, Source, Writer, entry};
 use std::collections::HashMap;
 
 /// Where the answers go.
@@ -16,6 +17,7 @@ pub(super) struct Output<'w> {
     pub(super) writer: &'w mut Writer,
     pub(super) limits: &'w Limits,
     pub(super) budget: Budget,
+    pub(super) memory: &'w Memory,
 }
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
@@ -31,16 +33,24 @@ pub(super) fn stretches(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Stretch>, ObjectError> {
     let limits = output.limits;
-    let mut units = Units::read(file, limits, &mut output.budget, warnings)?;
+    let memory = output.memory;
+    let mut units = Units::read(file, limits, &mut output.budget, memory, warnings)?;
+    let of_claims = memory.share();
     let mut claims = Vec::new();
     for index in 0..units.len() {
-        match units.claims(index, code, limits, &mut output.budget) {
-            Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
+        let of_unit = memory.share();
+        match units.claims(index, code, limits, &mut output.budget, &of_unit) {
+            Ok(ranges) => {
+                for (low, high) in ranges {
+                    of_claims.push(&mut claims, (low, high, index))?;
+                }
+            }
             Err(Failure::Unit(error)) => warn(warnings, units.start_of(index), &error),
             Err(Failure::Object(error)) => return Err(error),
         }
     }
-    let owners = owners(&claims);
+    let owners = owners(&claims, memory)?;
+    drop((claims, of_claims));
     let mut pass = Pass {
         code,
         symbols,
@@ -81,7 +91,9 @@ impl Pass<'_> {
         output: &mut Output<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<(), ObjectError> {
-        let Some(mut unit) = units.whole(index, &mut output.budget)? else { return Ok(()) };
+        // Given back with the unit.
+        let memory = output.memory.share();
+        let Some(mut unit) = units.whole(index, &mut output.budget, &memory)? else { return Ok(()) };
         let start = units.start_of(index);
         let mut check = |result: Result<(), Failure>| match result {
             Err(Failure::Unit(error)) => {
@@ -91,34 +103,34 @@ impl Pass<'_> {
             Err(Failure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        let (mut lines, result) = lines::read(&mut unit, self.code, &mut self.rows_left, &mut output.budget);
+        let (mut lines, result) =
+            lines::read(&mut unit, self.code, &mut self.rows_left, &mut output.budget, &memory);
         check(result)?;
-        let mut functions = Functions::new(self.code, output.limits.max_depth);
+        let mut functions = Functions::new(self.code, output.limits.max_depth, &memory);
         let result = functions.read(
             units,
             &unit,
             start,
             &mut self.entries_left,
             &mut self.ranges_left,
-            &mut output.budget,
+            (&mut output.budget, output.memory),
         );
         check(result)?;
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
         let mut unclaimed: Vec<(u32, u32)> = Vec::new();
         for (low, high, node) in functions.canvas.iter() {
             self.answerable(index, low, high, &mut output.budget, |low, high, is_claimed| {
-                mine.push((low, high, node));
-                if !is_claimed {
-                    unclaimed.push((low, high));
-                }
+                memory.push(&mut mine, (low, high, node))?;
+                if is_claimed { Ok(()) } else { memory.push(&mut unclaimed, (low, high)) }
             })?;
         }
-        self.lines_without_functions(index, &functions, &lines, &mut output.budget, &mut mine)?;
+        self.lines_without_functions(index, &functions, &lines, (&mut output.budget, &memory), &mut mine)?;
         mine.sort_unstable();
         let mut chains = Chains {
             functions: &functions,
             dwarf: &units.dwarf,
             scopes: HashMap::new(),
+            memory: &memory,
             symbols: self.symbols,
             code: self.code,
         };
@@ -128,6 +140,7 @@ impl Pass<'_> {
                 .or_else(|failure| check(Err(failure)))?;
         }
         for (low, high) in unclaimed {
+            output.memory.take(Canvas::COAT)?;
             self.covered.paint(low, high, 0);
         }
         Ok(())
@@ -145,7 +158,7 @@ impl Pass<'_> {
         low: u32,
         high: u32,
         budget: &mut Budget,
-        mut part: impl FnMut(u32, u32, bool),
+        mut part: impl FnMut(u32, u32, bool) -> Result<(), NoMemory>,
     ) -> Result<(), ObjectError> {
         let mut at = low;
         let mut next = self.first_owner(low);
@@ -156,14 +169,14 @@ impl Pass<'_> {
             if at < owned_from {
                 for (low, high) in self.covered.blank(at, owned_from.min(high)) {
                     budget.spend(1)?;
-                    part(low, high, false);
+                    part(low, high, false)?;
                 }
                 at = owned_from;
             }
             if at < high {
                 let end = owned_to.min(high);
                 if owner == unit && at < end {
-                    part(at, end, true);
+                    part(at, end, true)?;
                 }
                 at = owned_to;
                 next += 1;
@@ -178,7 +191,7 @@ impl Pass<'_> {
         unit: usize,
         functions: &Functions<'_, '_>,
         lines: &Lines<'_>,
-        budget: &mut Budget,
+        (budget, memory): (&mut Budget, &Memory),
         out: &mut Vec<(u32, u32, u32)>,
     ) -> Result<(), ObjectError> {
         for pair in lines.rows.windows(2) {
@@ -190,7 +203,7 @@ impl Pass<'_> {
                 while let Some((from, to, owner)) = self.owners.get(next).filter(|owner| owner.0 < high) {
                     budget.spend(1)?;
                     if *owner == unit {
-                        out.push((low.max(*from), high.min(*to), NO_NODE));
+                        memory.push(out, (low.max(*from), high.min(*to), NO_NODE))?;
                     }
                     next += 1;
                 }
@@ -209,6 +222,8 @@ struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
     scopes: HashMap<ScopeKey, u32>,
+    /// The unit's.
+    memory: &'c Memory,
     symbols: &'c [Extent<'c>],
     code: &'c CodeMap,
 }
@@ -244,7 +259,7 @@ impl Chains<'_, '_> {
                 let place = Place { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
-                    _ => found.push((from, to, place)),
+                    _ => output.memory.push(found, (from, to, place))?,
                 }
                 from = to;
                 next += 1;
@@ -301,7 +316,7 @@ impl Chains<'_, '_> {
                     };
                     let scope = Owner { function, start, source: Source::Dwarf, approximate: false };
                     let scope = output.writer.scope(Scope::Owner(scope))?;
-                    self.scopes.insert((next, path, owner), scope);
+                    self.note((next, path, owner), scope)?;
                     break scope;
                 }
             }
@@ -312,9 +327,15 @@ impl Chains<'_, '_> {
             let caller = output.writer.call(place)?;
             let function = node_function(inlined, path, output)?;
             scope = output.writer.scope(Scope::Inlined { function, caller })?;
-            self.scopes.insert((node, path, owner), scope);
+            self.note((node, path, owner), scope)?;
         }
         Ok(scope)
+    }
+
+    fn note(&mut self, key: ScopeKey, scope: u32) -> Result<(), NoMemory> {
+        self.memory.take(entry::<(ScopeKey, u32)>())?;
+        self.scopes.insert(key, scope);
+        Ok(())
     }
 }
 

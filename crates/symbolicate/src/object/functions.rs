@@ -4,6 +4,7 @@ use super::code::CodeMap;
 use super::paint::Canvas;
 use super::units::{Budget, Failure, Names, Slice, Units, read_name};
 use super::{Limits, ObjectError};
+use crate::memory::Memory;
 use crate::symcache::MAX_CALLS;
 use gimli::{Attribute, AttributeValue, Unit};
 
@@ -32,6 +33,8 @@ pub(super) struct Node<'a> {
 pub(super) struct Functions<'c, 'a> {
     code: &'c CodeMap,
     max_depth: usize,
+    /// The unit's.
+    memory: &'c Memory,
     pub(super) nodes: Vec<Node<'a>>,
     ranges: Vec<(u32, u32)>,
     /// The innermost function at each address.
@@ -96,6 +99,7 @@ impl<'a> Units<'a> {
         code: &CodeMap,
         limits: &Limits,
         budget: &mut Budget,
+        memory: &Memory,
     ) -> Result<Vec<(u32, u32)>, Failure> {
         let Some(unit) = self.bare(index) else { return Ok(Vec::new()) };
         let mut entry = unit.entries_raw(None)?;
@@ -108,7 +112,7 @@ impl<'a> Units<'a> {
         }
         let mut claims = Vec::new();
         addresses.ranges(self, unit, code, budget, |low, high| {
-            claims.push((low, high));
+            memory.push(&mut claims, (low, high))?;
             let fits = claims.len() as u64 <= limits.max_ranges;
             if fits { Ok(()) } else { Err(too_many_ranges()) }
         })?;
@@ -121,8 +125,15 @@ fn too_many_ranges() -> ObjectError {
 }
 
 impl<'c, 'a> Functions<'c, 'a> {
-    pub(super) fn new(code: &'c CodeMap, max_depth: usize) -> Functions<'c, 'a> {
-        Functions { code, max_depth, nodes: Vec::new(), ranges: Vec::new(), canvas: Canvas::default() }
+    pub(super) fn new(code: &'c CodeMap, max_depth: usize, memory: &'c Memory) -> Functions<'c, 'a> {
+        Functions {
+            code,
+            max_depth,
+            memory,
+            nodes: Vec::new(),
+            ranges: Vec::new(),
+            canvas: Canvas::default(),
+        }
     }
 
     /// Where the range of a function that holds `at` begins; `at` itself where none does.
@@ -148,7 +159,8 @@ impl<'c, 'a> Functions<'c, 'a> {
         }
     }
 
-    /// Walks the entries of a unit. What was found before an error stays.
+    /// Walks the entries of a unit. What was found before an error stays. Names that other units may ask
+    /// for again are kept in `memory`.
     pub(super) fn read(
         &mut self,
         units: &mut Units<'a>,
@@ -156,7 +168,7 @@ impl<'c, 'a> Functions<'c, 'a> {
         start: usize,
         entries_left: &mut u64,
         ranges_left: &mut u64,
-        budget: &mut Budget,
+        (budget, memory): (&mut Budget, &Memory),
     ) -> Result<(), Failure> {
         let mut raw = unit.entries_raw(None)?;
         // The functions around the entry at hand: depth and node.
@@ -221,10 +233,11 @@ impl<'c, 'a> Functions<'c, 'a> {
             let index =
                 u32::try_from(self.nodes.len()).ok().filter(|n| *n < NO_NODE).ok_or_else(too_many_ranges)?;
             self.nest(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
-            let (ranges, canvas) = (&mut self.ranges, &mut self.canvas);
+            let (ranges, canvas, of_unit) = (&mut self.ranges, &mut self.canvas, self.memory);
             let painted = addresses.ranges(units, unit, self.code, budget, |low, high| {
                 *ranges_left = ranges_left.checked_sub(1).ok_or_else(too_many_ranges)?;
-                ranges.push((low, high));
+                of_unit.push(ranges, (low, high))?;
+                of_unit.take(Canvas::COAT)?;
                 canvas.paint(low, high, index);
                 Ok(())
             });
@@ -242,7 +255,7 @@ impl<'c, 'a> Functions<'c, 'a> {
                 node.entry = addresses.low.and_then(|low| self.code.offset(low));
                 for reference in references.drain(..) {
                     if names.linkage.is_none() {
-                        names = names.or(units.names(reference, budget)?);
+                        names = names.or(units.names(reference, budget, memory)?);
                     }
                 }
                 node.name = names.best();
@@ -250,7 +263,7 @@ impl<'c, 'a> Functions<'c, 'a> {
                     names.linkage.map_or(0, <[u8]>::len) as u64 + names.plain.map_or(0, <[u8]>::len) as u64,
                 )?;
             }
-            self.nodes.push(node);
+            self.memory.push(&mut self.nodes, node)?;
             around.push((depth, index));
         }
         Ok(())

@@ -31,9 +31,20 @@ pub struct Limits {
     pub max_read_factor: u64,
     /// The largest symcache, in bytes.
     pub max_output_bytes: usize,
+    /// The most memory that a build takes, in bytes; also no more than [`Limits::memory`] gives a file of
+    /// its size.
+    pub max_memory_bytes: u64,
 }
 
 impl Limits {
+    /// The most memory that building from a file of so many bytes takes, the file itself not counted.
+    #[must_use]
+    pub fn memory(&self, file_size: usize) -> u64 {
+        const FLOOR: u64 = 64 << 20;
+        const FACTOR: u64 = 16;
+        (file_size as u64).saturating_mul(FACTOR).saturating_add(FLOOR).min(self.max_memory_bytes)
+    }
+
     /// A limit for things of which a real file has far fewer than one for four bytes.
     pub(super) fn of_file(limit: u64, file_size: usize) -> u64 {
         limit.min(file_size as u64 / 4 + (1 << 20))
@@ -56,6 +67,7 @@ impl Default for Limits {
             max_name_bytes: 16 << 10,
             max_read_factor: 16,
             max_output_bytes: 1 << 30,
+            max_memory_bytes: 1 << 30,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::ObjectError;
 use super::code::CodeMap;
 use super::dwarf::Output;
 use super::units::{Budget, Dwarf, Failure, Slice};
+use crate::memory::Memory;
 use gimli::{ColumnType, Unit};
 use std::borrow::Cow;
 
@@ -38,12 +39,14 @@ pub(super) fn read<'a>(
     code: &CodeMap,
     rows_left: &mut u64,
     budget: &mut Budget,
+    memory: &Memory,
 ) -> (Lines<'a>, Result<(), Failure>) {
     let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
     let program = unit.line_program.take();
     let mut rows = Vec::new();
-    let result =
-        program.clone().map_or(Ok(()), |program| sequences(program, code, rows_left, budget, &mut rows));
+    let result = program
+        .clone()
+        .map_or(Ok(()), |program| sequences(program, code, rows_left, (budget, memory), &mut rows));
     (Lines { rows, files: Files { known: Vec::new(), program, directory } }, result)
 }
 
@@ -56,10 +59,11 @@ fn sequences<'a>(
     program: gimli::IncompleteLineProgram<Slice<'a>>,
     code: &CodeMap,
     rows_left: &mut u64,
-    budget: &mut Budget,
+    (budget, memory): (&mut Budget, &Memory),
     out: &mut Vec<Row>,
 ) -> Result<(), Failure> {
     budget.spend(program.header().raw_program_buf().slice().len() as u64)?;
+    let on_the_way = memory.share();
     let mut found: Vec<Sequence> = Vec::new();
     let mut current: Vec<Row> = Vec::new();
     let mut rows = program.rows();
@@ -76,7 +80,7 @@ fn sequences<'a>(
             let high = code.offset_after(row.address());
             let is_ahead = |high: &u32| current.first().is_some_and(|first| first.start < *high);
             if let Some(high) = high.filter(is_ahead) {
-                found.push(Sequence { high, rows: std::mem::take(&mut current) });
+                on_the_way.push(&mut found, Sequence { high, rows: std::mem::take(&mut current) })?;
             }
             current.clear();
             continue;
@@ -96,7 +100,7 @@ fn sequences<'a>(
         match current.last_mut() {
             // The last row at an address counts.
             Some(last) if last.start == start => *last = row,
-            _ => current.push(row),
+            _ => on_the_way.push(&mut current, row)?,
         }
     };
     // An address belongs to the sequence that ends next after it, if that has begun.
@@ -118,11 +122,11 @@ fn sequences<'a>(
             if start < sequence.high {
                 match out.last_mut() {
                     Some(last) if last.start == start => *last = Row { start, ..*row },
-                    _ => out.push(Row { start, ..*row }),
+                    _ => memory.push(out, Row { start, ..*row })?,
                 }
             }
         }
-        out.push(Row { start: sequence.high, file: 0, line: 0, column: 0, known: false });
+        memory.push(out, Row { start: sequence.high, file: 0, line: 0, column: 0, known: false })?;
         covered = sequence.high;
     }
     result

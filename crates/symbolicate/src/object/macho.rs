@@ -2,6 +2,7 @@
 //! Nothing in the file is believed: each offset and count is checked against the bytes that there are.
 
 use super::{Limits, ObjectError, ObjectKind};
+use crate::memory::{Memory, NoMemory};
 use std::ops::Range;
 use unslide_model::{CpuFamily, CpuType, DebugId};
 
@@ -259,7 +260,7 @@ impl<'a> MachO<'a> {
     }
 
     /// The starts of functions, ascending, as far as the list makes sense.
-    pub(super) fn function_starts(&self, limits: &Limits) -> Vec<u64> {
+    pub(super) fn function_starts(&self, limits: &Limits, memory: &Memory) -> Result<Vec<u64>, NoMemory> {
         let mut address = self.text.as_ref().map_or(0, |t| t.start);
         let thumb = if self.cpu.family() == CpuFamily::Arm { 1 } else { 0 };
         let mut starts = Vec::new();
@@ -267,17 +268,21 @@ impl<'a> MachO<'a> {
         while let Some(delta) = uleb(&mut rest).filter(|delta| *delta != 0) {
             let Some(next) = address.checked_add(delta) else { break };
             address = next;
-            starts.push(address & !thumb);
+            memory.push(&mut starts, address & !thumb)?;
             if starts.len() >= limits.max_symbols {
                 break;
             }
         }
-        starts
+        Ok(starts)
     }
 
     /// The exported symbols: name without the leading underscore, and address.
-    pub(super) fn exports(&self, limits: &Limits) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
-        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), limits)
+    pub(super) fn exports(
+        &self,
+        limits: &Limits,
+        memory: &Memory,
+    ) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), limits, memory)
     }
 }
 
@@ -322,7 +327,7 @@ pub(super) fn slices(bytes: &[u8], limits: &Limits) -> Result<Vec<Range<usize>>,
     }
     let outside = || malformed("an architecture of the fat file ends outside the file");
     let step = if magic == FAT_64 { 32 } else { 20 };
-    (0..count as usize)
+    let ranges: Vec<Range<usize>> = (0..count as usize)
         .map(|i| {
             let at = 8 + i * step;
             let word = |at| be(at).map(u64::from).ok_or_else(outside);
@@ -336,5 +341,12 @@ pub(super) fn slices(bytes: &[u8], limits: &Limits) -> Result<Vec<Range<usize>>,
             let index = |n: u64| usize::try_from(n).map_err(|_| outside());
             Ok(index(offset)?..index(end)?)
         })
-        .collect()
+        .collect::<Result<_, ObjectError>>()?;
+    // Each is read as a whole, so that one stretch for all of them would be read many times.
+    let mut sorted: Vec<&Range<usize>> = ranges.iter().collect();
+    sorted.sort_by_key(|range| (range.start, range.end));
+    if sorted.windows(2).any(|pair| pair[1].start < pair[0].end) {
+        return Err(malformed("the architectures of the fat file lie over each other"));
+    }
+    Ok(ranges)
 }

@@ -9,11 +9,14 @@ mod limits;
 mod lines;
 mod macho;
 mod paint;
+mod sources;
 mod symbols;
+mod tables;
 mod units;
 
 pub use limits::Limits;
 
+use crate::demangle::Unavailable;
 use std::borrow::Cow;
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, Quality};
@@ -33,6 +36,9 @@ pub enum ObjectError {
     /// More than [`Limits`] allow.
     #[error("too large: {0}")]
     TooLarge(Cow<'static, str>),
+    /// Nothing is wrong with the file: what it takes to read it is not there for now.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
 }
 
 impl ObjectError {
@@ -44,6 +50,7 @@ impl ObjectError {
             ObjectError::Malformed(_) => "malformed",
             ObjectError::Unsupported(_) => "unsupported",
             ObjectError::TooLarge(_) => "too_large",
+            ObjectError::Unavailable(_) => "unavailable",
         }
     }
 }
@@ -108,7 +115,7 @@ pub struct ObjectEntry {
     pub object: Result<ObjectFacts, ObjectError>,
 }
 
-/// What a slice is, from its load commands alone.
+/// What a slice is and offers, without reading its debug information through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectFacts {
     /// `LC_UUID`; `None` where there is none, or it is all zeros.
@@ -123,6 +130,8 @@ pub struct ObjectFacts {
     pub has_symtab: bool,
     /// There is an export trie.
     pub has_exports: bool,
+    /// The debug information carries source files.
+    pub has_sources: bool,
 }
 
 impl ObjectFacts {
@@ -175,6 +184,7 @@ fn facts(slice: &[u8], limits: &Limits) -> Result<ObjectFacts, ObjectError> {
         has_dwarf: !file.debug_section("__debug_info")?.is_empty(),
         has_symtab: has_symbols(&file, &code::CodeMap::new(&file)),
         has_exports: file.has_exports(),
+        has_sources: sources::embedded(&file),
     })
 }
 

@@ -6,6 +6,7 @@
 use super::code::CodeMap;
 use super::macho::MachO;
 use super::{Limits, ObjectError};
+use crate::memory::Memory;
 use crate::symcache::Source;
 use std::borrow::Cow;
 
@@ -27,7 +28,10 @@ pub(super) fn extents<'a>(
     file: &MachO<'a>,
     code: &CodeMap,
     limits: &Limits,
+    memory: &Memory,
 ) -> Result<Vec<Extent<'a>>, ObjectError> {
+    // What is collected is given back once it is turned into extents.
+    let collected = memory.share();
     let mut names: Vec<Name<'a>> = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
@@ -44,30 +48,30 @@ pub(super) fn extents<'a>(
             continue;
         }
         has_locals |= !symbol.is_external;
-        names.push(Name {
-            address: symbol.address,
-            name: String::from_utf8_lossy(symbol.name),
-            source: Source::Symtab,
-        });
+        let name = String::from_utf8_lossy(symbol.name);
+        collected.take(owned_bytes(&name))?;
+        collected.push(&mut names, Name { address: symbol.address, name, source: Source::Symtab })?;
     }
     // The last of the symbols at one address names it, as LLVM has it.
     names.sort_by_key(|name| name.address);
     names.reverse();
     names.dedup_by_key(|name| name.address);
     names.reverse();
-    let exports = file.exports(limits)?;
+    let exports = file.exports(limits, &collected)?;
     let from_table = names.len();
     for (name, address) in exports {
         let known = names[..from_table].binary_search_by_key(&address, |name| name.address).is_ok();
         if !known && !is_meaningless(&name) && is_code(address) {
             let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
-            names.push(Name { address, name, source: Source::Exports });
+            collected.take(owned_bytes(&name))?;
+            collected.push(&mut names, Name { address, name, source: Source::Exports })?;
         }
     }
     names.sort_by_key(|name| name.address);
     names.dedup_by_key(|name| name.address);
 
-    let starts = file.function_starts(limits);
+    let starts = file.function_starts(limits, &collected)?;
+    memory.take(names.len() * size_of::<Extent<'_>>())?;
     let mut extents = Vec::with_capacity(names.len());
     let mut next_start = 0;
     for (i, name) in names.iter().enumerate() {
@@ -81,6 +85,7 @@ pub(super) fn extents<'a>(
         // symbols is known to name each function.
         let is_function = next_start > 0 && starts[next_start - 1] == name.address;
         let known = if starts.is_empty() { has_locals && name.source == Source::Symtab } else { is_function };
+        memory.take(owned_bytes(&name.name))?;
         extents.push(Extent {
             start: name.address,
             end: end.min(next_name).min(next_function),
@@ -90,6 +95,15 @@ pub(super) fn extents<'a>(
         });
     }
     Ok(extents)
+}
+
+/// Bytes that a name has of its own.
+#[expect(clippy::ptr_arg, reason = "whether it is owned is the question")]
+fn owned_bytes(name: &Cow<'_, str>) -> usize {
+    match name {
+        Cow::Borrowed(_) => 0,
+        Cow::Owned(name) => name.capacity() + 16,
+    }
 }
 
 struct Name<'a> {

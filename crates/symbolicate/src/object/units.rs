@@ -1,8 +1,11 @@
 //! The units of debug information: their headers, which unit answers for an address, and the names
 //! of entries that refer to entries elsewhere.
 
-use super::macho::{MachO, malformed, uleb};
+use super::macho::{MachO, malformed};
+use super::tables::{self, LineHeader};
 use super::{Limits, ObjectError};
+use crate::memory::{Memory, NoMemory};
+use crate::symcache::entry;
 use gimli::{
     DwAt, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset, UnitSectionOffset,
 };
@@ -26,14 +29,20 @@ impl From<gimli::Error> for Failure {
     }
 }
 
+impl From<NoMemory> for Failure {
+    fn from(error: NoMemory) -> Failure {
+        Failure::Object(error.into())
+    }
+}
+
 impl From<ObjectError> for Failure {
     fn from(error: ObjectError) -> Failure {
         Failure::Object(error)
     }
 }
 
-impl From<crate::symcache::TooLarge> for Failure {
-    fn from(error: crate::symcache::TooLarge) -> Failure {
+impl From<crate::symcache::NoSymcache> for Failure {
+    fn from(error: crate::symcache::NoSymcache) -> Failure {
         Failure::Object(error.into())
     }
 }
@@ -106,6 +115,7 @@ impl<'a> Units<'a> {
         file: &MachO<'a>,
         limits: &Limits,
         budget: &mut Budget,
+        memory: &Memory,
         warnings: &mut Vec<String>,
     ) -> Result<Units<'a>, ObjectError> {
         let mut dwarf = load(file)?;
@@ -113,7 +123,7 @@ impl<'a> Units<'a> {
         let mut iter = dwarf.units();
         loop {
             match iter.next() {
-                Ok(Some(header)) => headers.push(header),
+                Ok(Some(header)) => memory.push(&mut headers, header)?,
                 Ok(None) => break,
                 Err(error) => {
                     warnings.push(format!("debug information ends after {} units: {error}", headers.len()));
@@ -127,26 +137,32 @@ impl<'a> Units<'a> {
         let abbreviations = file.debug_section("__debug_abbrev")?;
         let tables: BTreeSet<usize> = headers.iter().map(|h| h.debug_abbrev_offset().0).collect();
         for table in tables {
-            budget.spend(abbreviations_size(abbreviations.get(table..).unwrap_or_default()))?;
+            let size = tables::abbreviations(abbreviations.get(table..).unwrap_or_default());
+            budget.spend(size.bytes)?;
+            memory.take(size.memory)?;
         }
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        memory.take(headers.len() * size_of::<Entry<'_>>())?;
         let mut entries = Vec::with_capacity(headers.len());
         for header in headers {
             let UnitSectionOffset(start) = header.offset();
             let end = start.saturating_add(header.length_including_self());
-            let unit = match pay(&dwarf, header, limits, budget).and_then(|()| Ok(dwarf.unit(header)?)) {
-                Ok(mut unit) => {
-                    unit.line_program = None;
-                    let text = |text: Option<Slice<'_>>| text.map_or(0, |text| text.len() as u64);
-                    budget.spend(text(unit.name) + text(unit.comp_dir))?;
-                    Some(unit)
-                }
-                Err(Failure::Unit(error)) => {
-                    warn(warnings, start, &error);
-                    None
-                }
-                Err(Failure::Object(error)) => return Err(error),
-            };
+            // Its line table is read along with it.
+            let lines = memory.share();
+            let unit =
+                match pay(&dwarf, header, limits, budget, &lines).and_then(|()| Ok(dwarf.unit(header)?)) {
+                    Ok(mut unit) => {
+                        unit.line_program = None;
+                        let text = |text: Option<Slice<'_>>| text.map_or(0, |text| text.len() as u64);
+                        budget.spend(text(unit.name) + text(unit.comp_dir))?;
+                        Some(unit)
+                    }
+                    Err(Failure::Unit(error)) => {
+                        warn(warnings, start, &error);
+                        None
+                    }
+                    Err(Failure::Object(error)) => return Err(error),
+                };
             entries.push(Entry { header, start, end, unit });
         }
         Ok(Units { dwarf, entries, names: HashMap::new(), limits: *limits })
@@ -161,11 +177,13 @@ impl<'a> Units<'a> {
         self.entries.get(index)?.unit.as_ref()
     }
 
-    /// A unit with its line program; `None` for one that is damaged or only describes types.
+    /// A unit with its line program; `None` for one that is damaged or only describes types. `memory` is
+    /// the unit's.
     pub(super) fn whole(
         &self,
         index: usize,
         budget: &mut Budget,
+        memory: &Memory,
     ) -> Result<Option<Unit<Slice<'a>>>, ObjectError> {
         let is_code = |header: &UnitHeader<Slice<'a>>| {
             matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
@@ -173,7 +191,7 @@ impl<'a> Units<'a> {
         let Some(entry) = self.entries.get(index).filter(|e| e.unit.is_some() && is_code(&e.header)) else {
             return Ok(None);
         };
-        match pay(&self.dwarf, entry.header, &self.limits, budget) {
+        match pay(&self.dwarf, entry.header, &self.limits, budget, memory) {
             Err(Failure::Object(error)) => Err(error),
             _ => Ok(self.dwarf.unit(entry.header).ok()),
         }
@@ -191,7 +209,12 @@ impl<'a> Units<'a> {
 
     /// The names of the entry at an offset of `.debug_info`, following references a bounded number
     /// of steps. What cannot be read counts as nameless.
-    pub(super) fn names(&mut self, offset: usize, budget: &mut Budget) -> Result<Names<'a>, ObjectError> {
+    pub(super) fn names(
+        &mut self,
+        offset: usize,
+        budget: &mut Budget,
+        memory: &Memory,
+    ) -> Result<Names<'a>, ObjectError> {
         if let Some(known) = self.names.get(&offset) {
             return Ok(*known);
         }
@@ -213,6 +236,7 @@ impl<'a> Units<'a> {
                 break;
             }
         }
+        memory.take(entry::<(usize, Names<'_>)>())?;
         self.names.insert(offset, found);
         Ok(found)
     }
@@ -277,6 +301,7 @@ fn pay<'a>(
     header: UnitHeader<Slice<'a>>,
     limits: &Limits,
     budget: &mut Budget,
+    memory: &Memory,
 ) -> Result<(), Failure> {
     let abbreviations = dwarf.abbreviations(&header)?;
     let mut entry = header.entries_raw(&abbreviations, None)?;
@@ -287,55 +312,29 @@ fn pay<'a>(
         if let (gimli::DW_AT_stmt_list, gimli::AttributeValue::DebugLineRef(offset)) =
             (attribute.name(), attribute.value())
         {
-            let size =
-                line_header_size(dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default());
+            let table = dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default();
+            let header = LineHeader::of(table);
+            let size = header.size();
             budget.spend(size)?;
             if size > limits.max_line_header_bytes {
                 return Err(
                     ObjectError::TooLarge("too many directories and files in a line table".into()).into()
                 );
             }
+            memory.take(header.memory())?;
         }
     }
     Ok(())
 }
 
-/// `header_length` of the line table that begins here; 0 where it is cut off.
-fn line_header_size(table: &[u8]) -> u64 {
-    let word = |at: usize, len: usize| {
-        let bytes = table.get(at..at + len)?;
-        Some(bytes.iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte)))
-    };
-    let (at, size) = if word(0, 4) == Some(0xFFFF_FFFF) { (12, 8) } else { (4, 4) };
-    let at = if word(at, 2).is_some_and(|version| version >= 5) { at + 4 } else { at + 2 };
-    word(at, size).unwrap_or(0).min(table.len() as u64)
-}
-
-/// Bytes of the abbreviation table that begins here.
-fn abbreviations_size(table: &[u8]) -> u64 {
-    let mut rest = table;
-    let read = |rest: &mut &[u8]| uleb(rest);
-    'table: while let Some(code) = read(&mut rest) {
-        if code == 0 || read(&mut rest).is_none() || rest.is_empty() {
-            break;
-        }
-        rest = &rest[1..];
-        loop {
-            let (Some(name), Some(form)) = (read(&mut rest), read(&mut rest)) else { break 'table };
-            if form == u64::from(gimli::DW_FORM_implicit_const.0) {
-                let _ = read(&mut rest);
-            }
-            if name == 0 && form == 0 {
-                break;
-            }
-        }
-    }
-    (table.len() - rest.len()) as u64
-}
-
 /// Which unit answers for which addresses, from the address ranges of the units. Where several claim
 /// an address (folded functions), the one that answered just before goes on, else the first in the file.
-pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
+pub(super) fn owners(
+    claims: &[(u32, u32, usize)],
+    memory: &Memory,
+) -> Result<Vec<(u32, u32, usize)>, NoMemory> {
+    let on_the_way = memory.share();
+    on_the_way.take(2 * claims.len() * size_of::<(u32, bool, usize)>())?;
     let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
     for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {
         ends.push((*low, true, *unit));
@@ -349,7 +348,7 @@ pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
         if previous < address {
             match (owners.last_mut(), open.first_key_value()) {
                 (Some(last), Some(_)) if last.1 == previous && open.contains_key(&last.2) => last.1 = address,
-                (_, Some((first, _))) => owners.push((previous, address, *first)),
+                (_, Some((first, _))) => memory.push(&mut owners, (previous, address, *first))?,
                 (_, None) => {}
             }
         }
@@ -363,7 +362,7 @@ pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
         }
         previous = address;
     }
-    owners
+    Ok(owners)
 }
 
 /// Where the object has DWARF but none of it can be read.
@@ -380,6 +379,7 @@ mod tests {
 
     #[test]
     fn the_unit_that_answered_before_goes_on_and_ties_go_to_the_first() {
+        let owners = |claims: &[(u32, u32, usize)]| owners(claims, &Memory::new(1 << 20)).unwrap();
         assert_eq!(owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
         assert_eq!(owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
         assert_eq!(owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);

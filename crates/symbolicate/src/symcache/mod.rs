@@ -55,7 +55,7 @@ mod write;
 pub use read::{Answer, Call, Calls, Lookup, Source, SymCache, SymCacheError};
 pub use text::JsonStr;
 pub(crate) use text::escape;
-pub(crate) use write::{Facts, Owner, Place, Scope, TooLarge, Writer};
+pub(crate) use write::{Facts, NoSymcache, Owner, Place, Scope, Writer, entry};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;

@@ -7,7 +7,8 @@ use super::{
     APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, NONE, OWNER, PLACE_SIZE, SOURCE_SHIFT,
     Source, VERSION,
 };
-use crate::demangle::Demangler;
+use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
+use crate::memory::{Memory, NoMemory};
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -59,9 +60,39 @@ pub(crate) struct Facts {
     pub(crate) quality: Quality,
 }
 
-/// The symcache would be larger than allowed, or than the format can hold.
+/// In the place of a demangled name that was not asked for yet.
+const WAITING: u32 = NONE - 1;
+/// Bytes of Swift's names that wait to be asked for together.
+const WAITING_BYTES: usize = 32 << 10;
+
+/// Why there is no symcache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLarge;
+pub(crate) enum NoSymcache {
+    /// It would be larger than allowed, or than the format can hold.
+    TooLarge,
+    /// Making it would take too much memory.
+    NoMemory,
+    /// Nobody can say for now what its names mean.
+    NoNames,
+}
+
+impl From<NoMemory> for NoSymcache {
+    fn from(_: NoMemory) -> NoSymcache {
+        NoSymcache::NoMemory
+    }
+}
+
+impl From<Unavailable> for NoSymcache {
+    fn from(_: Unavailable) -> NoSymcache {
+        NoSymcache::NoNames
+    }
+}
+
+/// Bytes that an entry of a hash table takes at most: tables are half full at times, and have a byte
+/// more for each place.
+pub(crate) const fn entry<T>() -> usize {
+    (size_of::<T>() + 1) * 16 / 7 + 16
+}
 
 /// Collects what a symcache holds.
 #[derive(Default)]
@@ -77,18 +108,22 @@ pub(crate) struct Writer {
     scope_index: HashMap<(u32, u32), u32>,
     calls: Vec<Place>,
     call_index: HashMap<Place, u32>,
-    demangler: Demangler,
+    swift: SwiftNames<'static>,
+    /// Swift's names that wait to be asked for together, with their texts' places.
+    waiting: Vec<(u32, Box<str>)>,
+    waiting_bytes: usize,
     limit: usize,
+    memory: Memory,
 }
 
-fn count(len: usize) -> Result<u32, TooLarge> {
-    u32::try_from(len).ok().filter(|n| *n < FUNCTION_MASK).ok_or(TooLarge)
+fn count(len: usize) -> Result<u32, NoSymcache> {
+    u32::try_from(len).ok().filter(|n| *n < FUNCTION_MASK).ok_or(NoSymcache::TooLarge)
 }
 
 impl Writer {
     /// An empty symcache that may grow to `limit` bytes.
-    pub(crate) fn new(limit: usize) -> Writer {
-        Writer { limit, ..Writer::default() }
+    pub(crate) fn new(limit: usize, memory: Memory) -> Writer {
+        Writer { limit, memory, ..Writer::default() }
     }
 
     fn size(&self) -> usize {
@@ -99,22 +134,26 @@ impl Writer {
             + PLACE_SIZE * self.calls.len()
     }
 
-    fn text(&mut self, text: &str) -> Result<u32, TooLarge> {
+    fn text(&mut self, text: &str) -> Result<u32, NoSymcache> {
         if let Some(at) = self.text_index.get(text) {
             return Ok(*at);
         }
-        let at = u32::try_from(self.texts.len()).map_err(|_| TooLarge)?;
+        let at = u32::try_from(self.texts.len()).map_err(|_| NoSymcache::TooLarge)?;
+        // Twice what it holds at worst, and the text itself as a key.
+        self.memory.take(3 * text.len() + entry::<(Box<str>, u32)>())?;
         let mut escaped = Vec::with_capacity(text.len() + 8);
         escape(text, &mut escaped);
-        let mut length = u32::try_from(escaped.len()).map_err(|_| TooLarge)?;
+        // What had to be escaped, which is rare.
+        self.memory.take(2 * (escaped.len() - text.len()))?;
+        let mut length = u32::try_from(escaped.len()).map_err(|_| NoSymcache::TooLarge)?;
         while length >= 0x80 {
             self.texts.push((length & 0x7F) as u8 | 0x80);
             length >>= 7;
         }
         self.texts.push((length & 0x7F) as u8);
         self.texts.extend_from_slice(&escaped);
-        if self.size() > self.limit || self.texts.len() >= NONE as usize {
-            return Err(TooLarge);
+        if self.size() > self.limit || self.texts.len() >= WAITING as usize {
+            return Err(NoSymcache::TooLarge);
         }
         self.text_index.insert(text.into(), at);
         Ok(at)
@@ -122,7 +161,7 @@ impl Writer {
 
     /// The index of the function with a linkage name, as far as it lies in the file with a path.
     /// Demangles each name once.
-    pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, TooLarge> {
+    pub(crate) fn function(&mut self, linkage_name: &str, path: Option<u32>) -> Result<u32, NoSymcache> {
         let raw = self.text(linkage_name)?;
         let path = path.unwrap_or(NONE);
         if let Some(index) = self.function_index.get(&(raw, path)) {
@@ -131,27 +170,50 @@ impl Writer {
         let demangled = match self.demangled.get(&raw) {
             Some(known) => *known,
             None => {
-                let demangled = match self.demangler.demangle(linkage_name) {
-                    Some(name) => self.text(&name)?,
-                    None => NONE,
+                let demangled = if is_swift(linkage_name) {
+                    self.waiting.push((raw, linkage_name.into()));
+                    self.waiting_bytes += linkage_name.len();
+                    WAITING
+                } else {
+                    self.readable(demangle(linkage_name))?
                 };
                 self.demangled.insert(raw, demangled);
+                if self.waiting_bytes >= WAITING_BYTES {
+                    self.ask()?;
+                }
                 demangled
             }
         };
         let index = count(self.functions.len())?;
-        self.functions.push([raw, demangled, path]);
+        self.memory.take(entry::<((u32, u32), u32)>() + entry::<(u32, u32)>())?;
+        self.memory.push(&mut self.functions, [raw, demangled, path])?;
         self.function_index.insert((raw, path), index);
         Ok(index)
     }
 
+    fn readable(&mut self, name: Option<String>) -> Result<u32, NoSymcache> {
+        name.map_or(Ok(NONE), |name| self.text(&name))
+    }
+
+    /// Demangles Swift's names that wait.
+    fn ask(&mut self) -> Result<(), NoSymcache> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let names: Vec<&str> = waiting.iter().map(|(_, name)| &**name).collect();
+        for ((raw, _), name) in waiting.iter().zip(self.swift.demangle(&names)?) {
+            let readable = self.readable(name)?;
+            self.demangled.insert(*raw, readable);
+        }
+        Ok(())
+    }
+
     /// The number that stands for a path in [`Writer::function`].
-    pub(crate) fn path(&mut self, path: &str) -> Result<u32, TooLarge> {
+    pub(crate) fn path(&mut self, path: &str) -> Result<u32, NoSymcache> {
         self.text(path)
     }
 
     /// The index of a scope.
-    pub(crate) fn scope(&mut self, scope: Scope) -> Result<u32, TooLarge> {
+    pub(crate) fn scope(&mut self, scope: Scope) -> Result<u32, NoSymcache> {
         let record = match scope {
             Scope::Owner(owner) => {
                 let approximate = if owner.approximate { APPROXIMATE } else { 0 };
@@ -164,32 +226,45 @@ impl Writer {
             return Ok(*index);
         }
         let index = count(self.scopes.len())?;
-        self.scopes.push(record);
+        self.memory.take(entry::<((u32, u32), u32)>())?;
+        self.memory.push(&mut self.scopes, record)?;
         self.scope_index.insert(record, index);
         Ok(index)
     }
 
     /// The index of a call, for the scopes of the functions inlined there.
-    pub(crate) fn call(&mut self, place: Place) -> Result<u32, TooLarge> {
+    pub(crate) fn call(&mut self, place: Place) -> Result<u32, NoSymcache> {
         if let Some(index) = self.call_index.get(&place) {
             return Ok(*index);
         }
         let index = count(self.calls.len())?;
-        self.calls.push(place);
+        self.memory.take(entry::<(Place, u32)>())?;
+        self.memory.push(&mut self.calls, place)?;
         self.call_index.insert(place, index);
-        if self.size() > self.limit { Err(TooLarge) } else { Ok(index) }
+        if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(index) }
     }
 
     /// The bytes, where `ranges` are ascending starts with the place that they lead to.
-    pub(crate) fn finish(self, facts: &Facts, ranges: &[(u32, Option<Place>)]) -> Result<Vec<u8>, TooLarge> {
+    pub(crate) fn finish(
+        mut self,
+        facts: &Facts,
+        ranges: &[(u32, Option<Place>)],
+    ) -> Result<Vec<u8>, NoSymcache> {
+        self.ask()?;
+        for [raw, demangled, _] in &mut self.functions {
+            if *demangled == WAITING {
+                *demangled = self.demangled.get(raw).copied().unwrap_or(NONE);
+            }
+        }
         // About eight ranges a bucket: the search reads the index once and a cache line or two of starts.
         let wanted = (ranges.len() / 8).max(1) as u64;
         let shift = (0..31).find(|s| u64::from(facts.extent) >> s < wanted).unwrap_or(31);
         let buckets = (facts.extent >> shift) + 1;
         let size = self.size() + 4 * (buckets as usize + 1) + (4 + PLACE_SIZE) * ranges.len();
         if size > self.limit {
-            return Err(TooLarge);
+            return Err(NoSymcache::TooLarge);
         }
+        self.memory.take(size)?;
         let mut out = Vec::with_capacity(size);
         out.extend_from_slice(MAGIC);
         let word = |out: &mut Vec<u8>, n: u32| out.extend_from_slice(&n.to_le_bytes());
@@ -207,7 +282,7 @@ impl Writer {
         for len in [ranges.len(), self.calls.len(), self.scopes.len(), self.functions.len()] {
             word(&mut out, count(len)?);
         }
-        word(&mut out, u32::try_from(self.texts.len()).map_err(|_| TooLarge)?);
+        word(&mut out, u32::try_from(self.texts.len()).map_err(|_| NoSymcache::TooLarge)?);
         word(&mut out, 0);
         debug_assert_eq!(out.len(), HEADER_SIZE);
         let mut below = 0;

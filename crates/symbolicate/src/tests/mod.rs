@@ -7,7 +7,9 @@ mod images;
 mod output;
 mod properties;
 mod samples;
+mod sizes;
 
+use crate::memory::Memory;
 use crate::symcache::{Facts, Owner, Place, Scope, Source, SymCache, Writer};
 use crate::{Context, Enriched, ImageSymbols, enrich};
 use serde_json::Value;
@@ -16,6 +18,9 @@ use std::sync::Arc;
 use unslide_model::{CpuType, DebugId, Quality};
 use unslide_report::{ReadLimits, Report};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report as Made, Thread};
+
+#[global_allocator]
+static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
 
 pub(super) const APP: &str = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0";
 pub(super) const LIBRARY: &str = "363F8E49-2D2A-3A26-BF90-60D6A8896CF0";
@@ -51,7 +56,7 @@ pub(super) fn id(text: &str) -> DebugId {
 
 /// A symcache with the layout of [`at`].
 pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSymbols {
-    let mut w = Writer::new(1 << 20);
+    let mut w = Writer::new(1 << 20, Memory::new(1 << 24));
     let mut ranges = vec![(0, None)];
     let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
         let function = w.function(name, path).unwrap();

@@ -25,7 +25,7 @@ fn context(tenant: &TenantId) -> Context<'_> {
         revision: Some(2),
         supersedes: Some(1),
         processed_at: OffsetDateTime::from_unix_timestamp(1_795_165_200).ok(),
-        detail: Detail::Full,
+        ..Context::default()
     }
 }
 
@@ -58,9 +58,11 @@ fn the_reports_member_has_its_exact_form() {
 #[test]
 fn without_a_context_nothing_is_made_up() {
     let member = member(&Have::app().enrich(&app().style(Style::Compact)).bytes);
-    let expected = "{\"version\":1,\"engine\":\"unslide/";
-    assert!(member.contains(expected), "{member}");
-    assert!(member.ends_with("\"status\":\"none\",\"reason\":\"no_frames\",\"frames\":{\"total\":0}}}"));
+    let ours = format!(
+        "{{\"version\":1,\"engine\":\"unslide/{}\",\"status\":\"none\",\"reason\":\"no_frames\",\"frames\":{{\"total\":0}}}}}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(member.ends_with(&ours), "{member}");
 }
 
 #[test]
@@ -162,6 +164,32 @@ fn smaller_outputs_keep_the_crash_and_say_that_they_are_cut() {
     assert_eq!(frame(&least, 0, 0), json!({"status": "device"}));
     assert_eq!(least["symbolication"]["frames"], full["symbolication"]["frames"]);
     assert!(full_size > less_size && less_size > least_size);
+}
+
+#[test]
+fn an_output_that_is_full_has_the_status_alone_of_what_is_left() {
+    let frames = || (0..1_000).map(|_| Frame::at(BASE + at::AFTER));
+    let report = app().thread(Thread::new(0).crashed().frames(frames())).bytes();
+    let with = |most_bytes| {
+        let bytes = Have::app().enrich_with(&report, &Context { most_bytes, ..Context::default() }).bytes;
+        assert_eq!(splice::strip(&bytes, &ReadLimits::default()).unwrap(), report);
+        let tree: Value = serde_json::from_slice(&bytes).unwrap();
+        (bytes.len(), tree)
+    };
+    let (whole, all) = with(None);
+    assert_eq!(all["symbolication"].get("truncated"), None);
+    // Room is kept for the status of each frame and the report's own member.
+    assert_eq!(with(Some(whole + 1_000 * 64 + 4_096)).1, all);
+    let most = report.len() + 150_000;
+    let (bytes, cut) = with(Some(most));
+    assert!(bytes <= most && bytes < whole, "{bytes} of {whole} bytes");
+    assert_eq!(cut["symbolication"]["truncated"], true);
+    assert_eq!(cut["symbolication"]["frames"], all["symbolication"]["frames"]);
+    let frame = |tree: &Value, n: usize| {
+        tree["crash"]["threads"][0]["backtrace"]["contents"][n]["symbolication"].clone()
+    };
+    assert_eq!(frame(&cut, 0), frame(&all, 0));
+    assert_eq!(frame(&cut, 999), json!({"status": "symbolicated"}));
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+#[global_allocator]
+static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
+
 mod corpus;
 mod format;
 mod hostile;
+mod in_flight;
 mod llvm;
-mod macho;
 mod names;
 mod objects;
 mod proof;

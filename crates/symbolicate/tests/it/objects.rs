@@ -64,6 +64,13 @@ fn name(cache: &SymCache<Vec<u8>>, address: u64) -> Option<String> {
 }
 
 #[test]
+fn debug_information_says_whether_it_carries_its_sources() {
+    for (name, expected) in [("kit-sources", true), ("kit-arm64", false), ("app", false)] {
+        assert!(facts(&fixtures::dsym(name)).iter().all(|facts| facts.has_sources == expected), "{name}");
+    }
+}
+
+#[test]
 fn a_library_with_exports_alone_names_those_and_nothing_else() {
     let cache = symcache(&fixtures::binary("kit-exports"), "arm64");
     assert_eq!(cache.quality(), Quality::Exports);
@@ -80,15 +87,27 @@ fn a_library_with_exports_alone_names_those_and_nothing_else() {
 }
 
 #[test]
+fn a_name_is_approximate_where_a_function_without_a_name_may_lie_behind_it() {
+    for (file, expected) in [("kit-locals", false), ("kit-external", true)] {
+        let cache = symcache(&fixtures::binary(file), "arm64");
+        let answers: Vec<_> = cache.ranges().filter_map(|(_, answer)| answer).collect();
+        assert!(answers.len() > 3 && answers.iter().all(|answer| answer.approximate == expected), "{file}");
+    }
+}
+
+#[test]
 fn a_stripped_program_names_nothing_that_it_does_not_export() {
     let path: PathBuf = fixtures::binary("app-stripped");
     let cache = symcache(&path, "arm64");
     let exported = symbols(&fixtures::binary("app"), "T");
+    let mut named = 0;
     for address in symbols(&fixtures::binary("app"), "tT").keys() {
         if let Some(name) = name(&cache, *address) {
             assert_eq!(Some(&name), exported.get(address));
+            named += 1;
         }
     }
+    assert!(named > 0, "it exports something");
     assert_eq!(cache.quality(), if cache.ranges().count() == 0 { Quality::None } else { Quality::Exports });
 }
 

@@ -21,7 +21,9 @@ mod tests {
     use serde_json::Value;
 
     fn parse(report: &Report) -> Value {
-        serde_json::from_slice(&report.bytes()).unwrap_or_else(|error| panic!("{error}"))
+        // What no double holds is JSON, and more than this parser reads.
+        let text = String::from_utf8(report.bytes()).unwrap_or_else(|error| panic!("{error}"));
+        serde_json::from_str(&text.replace("1e999", "1e308")).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]

@@ -93,6 +93,12 @@ impl Frame {
         Frame(Json::object([("instruction_addr", address)]))
     }
 
+    /// A frame that says nothing of itself.
+    #[must_use]
+    pub fn empty() -> Frame {
+        Frame(Json::object::<&str>([]))
+    }
+
     /// Sets a member to any value.
     #[must_use]
     pub fn set(mut self, key: &str, value: impl Into<Json>) -> Frame {

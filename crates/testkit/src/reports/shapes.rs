@@ -33,7 +33,7 @@ pub fn shapes() -> Vec<(String, Report)> {
     ] {
         shapes.push((format!("cpu-{name}"), on(cpu)));
     }
-    let more: [(&str, Shape); 18] = [
+    let more: [(&str, Shape); 23] = [
         ("minimal", minimal),
         ("recrash-outer-minimal", recrash),
         ("recrash-inner-minimal", old_recrash),
@@ -52,6 +52,11 @@ pub fn shapes() -> Vec<(String, Report)> {
         ("translated", || on(X86_64).set("system.proc_translated", true).set("system.cpu_arch", "arm64e")),
         ("cut-off", cut_off),
         ("rich", rich),
+        ("not-merged", not_merged),
+        ("empty-timestamp", || standard().set("report.timestamp", "")),
+        ("infinite-floats", infinite),
+        ("image-without-uuid", || standard().set("binary_images.0.uuid", Json::null())),
+        ("process-as-array", || standard().set("process", Json::array([]))),
     ];
     shapes.extend(more.into_iter().map(|(name, make)| (name.to_owned(), make())));
     for (n, (_, report)) in shapes.iter_mut().enumerate() {
@@ -198,6 +203,22 @@ fn spelled(spell: impl Fn(u64) -> Json) -> Report {
             .frames(addresses.map(|address| Frame::of(spell(address))))
             .set("registers.basic", registers),
     )
+}
+
+/// As a 2.6 library wrote it, before the next launch merges what the system was.
+fn not_merged() -> Report {
+    of_version("3.9.0")
+        .without("report.finalized")
+        .set("report.process_name", Json::null())
+        .set("system", Json::Object(Vec::new()))
+}
+
+/// Infinity as the encoder writes it: JSON that no double holds.
+fn infinite() -> Report {
+    standard()
+        .set("system.application_stats.active_time_since_launch", Json::Raw("1e999".into()))
+        .set("crash.threads.0.registers.basic.x1", Json::Raw("1e999".into()))
+        .set("user.lowest", Json::Raw("-1e999".into()))
 }
 
 /// A first report that was cut off in the middle and put into the second one as it was.

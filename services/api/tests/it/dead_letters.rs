@@ -1,10 +1,13 @@
 //! Dead letters: seen by whom they concern, their bytes untouched, and replayed once unless asked twice.
 
-use crate::world::{World, tenant};
+use crate::world::{World, signing, tenant};
 use reqwest::Method;
 use serde_json::json;
-use unslide_model::Scope;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use unslide_model::{ContentHash, Scope};
 use unslide_proto::headers;
+use unslide_proto::signed::SigningKey;
 use unslide_store::audit;
 use unslide_store::dead_letters::{self, LetterId, NewLetter, Place};
 use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
@@ -20,31 +23,39 @@ pub async fn letter(
     key: Option<&'static [u8]>,
     value: Option<&'static [u8]>,
 ) -> String {
-    let kafka = &world.config.kafka;
-    let topics = kafka.topics();
-    let mut record = OutRecord { topic: topics.dead_letter.as_str().into(), ..OutRecord::default() };
-    record.key = key.map(Into::into);
-    record.value = value.map(Into::into);
+    let mut record =
+        OutRecord { key: key.map(Into::into), value: value.map(Into::into), ..OutRecord::default() };
     record.headers = Headers::new()
         .with(headers::TENANT, of.unwrap_or("claimed"))
         .with(headers::REASON, reason)
         .with(headers::SIGNATURE, "c2lnbmVk")
         .with(headers::ORIGIN_OFFSET, "7");
+    letter_of(world, of, reason, record, |_| {}).await
+}
+
+/// The same of any record, with what the index says of it changed.
+async fn letter_of(
+    world: &World,
+    of: Option<&str>,
+    reason: &str,
+    mut record: OutRecord,
+    change: impl FnOnce(&mut NewLetter),
+) -> String {
+    let kafka = &world.config.kafka;
+    let topics = kafka.topics();
+    record.topic = topics.dead_letter.as_str().into();
     let place = Producer::new(kafka).unwrap().send(&record).await.unwrap();
     let topic_id = topic_facts(kafka, &topics.dead_letter).await.unwrap().id.to_string();
     let id = LetterId { topic_id, partition: place.partition, offset: place.offset };
-    note(world, id, of, reason, value).await
+    let mut noted = noted(world, id, of, reason);
+    noted.value_bytes = record.value.map(|value| value.len() as u64);
+    change(&mut noted);
+    note(world, noted).await
 }
 
-async fn note(
-    world: &World,
-    id: LetterId,
-    of: Option<&str>,
-    reason: &str,
-    value: Option<&'static [u8]>,
-) -> String {
-    let noted = NewLetter {
-        id: id.clone(),
+fn noted(world: &World, id: LetterId, of: Option<&str>, reason: &str) -> NewLetter {
+    NewLetter {
+        id,
         tenant: of.map(tenant),
         arrived_at: world.host.clock.now(),
         reason: reason.to_owned(),
@@ -53,12 +64,15 @@ async fn note(
         origin: Some(Place { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
         source: None,
         index: None,
-        value_bytes: value.map(|value| value.len() as u64),
-    };
+        value_bytes: None,
+    }
+}
+
+async fn note(world: &World, noted: NewLetter) -> String {
     let mut tx = world.store.batch().await.unwrap();
-    assert_eq!(dead_letters::note(&mut tx, &[noted]).await.unwrap(), 1);
+    assert_eq!(dead_letters::note(&mut tx, std::slice::from_ref(&noted)).await.unwrap(), 1);
     tx.commit().await.unwrap();
-    id.to_string()
+    noted.id.to_string()
 }
 
 #[tokio::test]
@@ -189,8 +203,9 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     letter(&world, Some("umbrella"), "not_json", None, Some(BYTES)).await;
     // One that the topic does not hold, and one of a topic that was deleted.
     let here: LetterId = deadly.parse().unwrap();
-    note(&world, LetterId { offset: 9_000, ..here.clone() }, Some("acme"), "not_json", None).await;
-    note(&world, LetterId { topic_id: "0".repeat(32), ..here }, Some("acme"), "not_json", None).await;
+    for gone in [LetterId { offset: 9_000, ..here.clone() }, LetterId { topic_id: "0".repeat(32), ..here }] {
+        note(&world, noted(&world, gone, Some("acme"), "not_json")).await;
+    }
 
     let replay = async |body: serde_json::Value| {
         world.post_json("/v1/dead-letters/replay", &admin, &body).await.expect(200)
@@ -209,5 +224,168 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     wrong.expect_problem(400, "invalid-body");
     let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"limit": 101})).await;
     wrong.expect_problem(400, "invalid-body");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
+    let world = World::with(|limits| (limits.letters, limits.tenant_share) = (2, 100)).await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let id = letter(&world, Some("acme"), "not_json", None, Some(BYTES)).await;
+    let address = format!("/v1/dead-letters/{id}/body");
+    let reading = || world.gauge("unslide_api_in_work", "letters");
+    let readers = futures::future::join_all((0..12).map(|_| {
+        let request = world.request(Method::GET, &address, &admin);
+        async { request.send().await.unwrap().error_for_status().unwrap().bytes().await.unwrap() }
+    }));
+    tokio::pin!(readers);
+    let mut most = 0;
+    let bodies = loop {
+        most = most.max(reading());
+        tokio::select! {
+            bodies = &mut readers => break bodies,
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => {}
+        }
+    };
+    assert_eq!(most, 2);
+    assert!(bodies.len() == 12 && bodies.iter().all(|body| body == BYTES));
+    assert_eq!(reading(), 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_claim_is_not() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let said = |of: &'static str| OutRecord {
+        value: Some(BYTES.into()),
+        headers: Headers::new().with(headers::TENANT, of),
+        ..OutRecord::default()
+    };
+    let element =
+        letter_of(&world, Some("acme"), "not_a_report", said("acme"), |noted| noted.index = Some((1, 3)))
+            .await;
+    // What was not taken for anybody's, or may not have been looked at, stays without a signature.
+    let claimed =
+        letter_of(&world, None, "no_signature", said("acme"), |noted| noted.index = Some((1, 3))).await;
+    let whole = letter_of(&world, Some("acme"), "kills_worker", said("acme"), |_| {}).await;
+    let replay = |id: &String| format!("/v1/dead-letters/{id}/replay");
+    world.post_json(&replay(&element), &admin, &json!({})).await.expect(200);
+    world.post_json(&replay(&whole), &admin, &json!({})).await.expect(200);
+    let address = replay(&claimed).replace("/v1/", "/v1/operator/");
+    world.post_json(&address, &operator, &json!({})).await.expect(200);
+    let sent = world.sent(3).await;
+    let key = SigningKey::parse(&signing().key).unwrap().verifying();
+    let mut signed = 0;
+    for record in &sent {
+        let text = |name| record.headers.text(name);
+        assert_eq!(record.value.as_deref(), Some(BYTES));
+        if text(headers::REPLAY_OF).unwrap().replace('/', "-").ends_with(element.split_once('-').unwrap().1) {
+            let at = record.headers.number(headers::SIGNED_AT).unwrap();
+            assert!(key.verify(&tenant("acme"), at, BYTES, text(headers::SIGNATURE).unwrap()));
+            assert_eq!(text(headers::SIGNATURE_KEY), Some("api"));
+            signed += 1;
+        } else {
+            assert_eq!((text(headers::SIGNATURE), text(headers::SIGNATURE_KEY)), (None, None));
+        }
+    }
+    assert_eq!(signed, 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_are_bounded() {
+    const LARGE: &[u8] = &[b'x'; 16 << 20];
+    let world = World::with(|limits| {
+        (limits.answer_bytes, limits.stall_seconds) = (24 << 20, 600);
+        limits.tenant_share = 100;
+    })
+    .await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    let id = letter(&world, Some("acme"), "not_json", None, Some(LARGE)).await;
+    let address = format!("/v1/dead-letters/{id}/body");
+    let held = || world.gauge("unslide_api_body_bytes", "answers");
+    // One who looks at the beginning of the answer and takes no more.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    let host = world.url.strip_prefix("http://").unwrap();
+    let mut lazy = socket.connect(host.parse().unwrap()).await.unwrap();
+    let request = format!("GET {address} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {admin}\r\n\r\n");
+    lazy.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    lazy.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    assert_eq!(held(), LARGE.len());
+    let theirs = address.replace("/v1/", "/v1/operator/");
+    world.get(&theirs, &operator).await.expect_problem(503, "overloaded");
+    // Once it is gone there is room for others.
+    drop(lazy);
+    while held() > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let answer = world.request(Method::GET, &address, &admin).send().await.unwrap();
+    assert!(answer.error_for_status().unwrap().bytes().await.unwrap() == LARGE);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_be_gone() {
+    let world = World::start().await;
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let input = world.config.kafka.topics().input;
+    let source = [b"[1,".as_slice(), BYTES, b"]"].concat();
+    let place = Producer::new(&world.config.kafka)
+        .unwrap()
+        .send(&OutRecord::to(input.as_str(), source.clone()))
+        .await
+        .unwrap();
+    let here = Place { topic: input.clone(), partition: place.partition, offset: place.offset };
+    let left_out = async |value: &[u8], offset: usize, place: Place| {
+        let headers = Headers::new()
+            .with(headers::TENANT, "acme")
+            .with(headers::BODY_BYTES, value.len().to_string())
+            .with(headers::BODY_SHA256, ContentHash(Sha256::digest(value).into()).to_string())
+            .with(headers::BODY_OFFSET, offset.to_string());
+        let record = OutRecord { headers, ..OutRecord::default() };
+        letter_of(&world, Some("acme"), "too_large", record, |noted| noted.source = Some(place)).await
+    };
+    let body = async |id: &str| {
+        let asked = world.request(Method::GET, &format!("/v1/dead-letters/{id}/body"), &admin);
+        asked.send().await.unwrap().bytes().await.unwrap()
+    };
+    let whole = left_out(&source, 0, here.clone()).await;
+    let element = left_out(BYTES, 3, here.clone()).await;
+    assert_eq!((body(&whole).await.as_ref(), body(&element).await.as_ref()), (source.as_slice(), BYTES));
+    let shown = world.get(&format!("/v1/dead-letters/{element}"), &admin).await.expect(200);
+    assert_eq!((&shown["held"], &shown["source_bytes"]), (&json!(true), &json!(BYTES.len())));
+    let done = world.post_json(&format!("/v1/dead-letters/{element}/replay"), &admin, &json!({})).await;
+    done.expect(200);
+    let sent = world.sent(2).await;
+    assert!(sent.iter().any(|record| record.value.as_deref() == Some(BYTES)), "{sent:?}");
+
+    // Deleted; in a topic that is gone, or none of ours; another record where it was; not known by anything.
+    let gone = [
+        (left_out(BYTES, 3, Place { offset: 9_000, ..here.clone() }).await, "begins at offset"),
+        (left_out(BYTES, 3, Place { partition: 900, ..here.clone() }).await, "the topic was deleted"),
+        (left_out(BYTES, 3, Place { topic: "other".to_owned(), ..here.clone() }).await, "no topic of this"),
+        (left_out(b"others", 3, here.clone()).await, "made anew"),
+        (left_out(BYTES, usize::MAX, here.clone()).await, "made anew"),
+    ];
+    for (id, why) in &gone {
+        let shown = world.get(&format!("/v1/dead-letters/{id}"), &admin).await.expect(200);
+        assert_eq!(
+            (&shown["held"], shown["lost"].as_str().unwrap().contains(why)),
+            (&json!(false), true),
+            "{shown}"
+        );
+        let answer = world.get(&format!("/v1/dead-letters/{id}/body"), &admin).await;
+        assert!(answer.expect_problem(404, "not-found").contains(why), "{why}");
+        let answer = world.post_json(&format!("/v1/dead-letters/{id}/replay"), &admin, &json!({})).await;
+        assert!(answer.expect_problem(404, "not-found").contains(why), "{why}");
+    }
+    let counted = world.post_json("/v1/dead-letters/replay", &admin, &json!({})).await.expect(200);
+    assert_eq!((&counted["replayed"], &counted["gone"]), (&json!(1), &json!(gone.len())));
     world.stop().await;
 }

@@ -2,6 +2,7 @@
 
 use crate::reports::{A, crash, store};
 use crate::world::{World, tenant};
+use reqwest::Method;
 use serde_json::json;
 use unslide_model::{Owner, Scope};
 
@@ -96,6 +97,19 @@ async fn a_key_for_one_app_has_the_symbols_of_that_app() {
     // The same bytes: it is not told that they are there.
     let again = world.post("/v1/symbols", &other, FILE.to_vec()).await.expect(202);
     assert_eq!(again["existing"], false);
+    // And in parts: neither sees the other's, nor adds to it.
+    let new = json!({"size": 15, "sha256": "1".repeat(64)});
+    let begin = async |key: &str| {
+        let begun = world.post_json("/v1/symbols/uploads", key, &new).await.expect(200);
+        format!("/v1/symbols/uploads/{}", begun["id"].as_str().unwrap())
+    };
+    let (ours, theirs) = (begin(&shop).await, begin(&other).await);
+    assert_eq!((begin(&shop).await == ours, ours == theirs), (true, false));
+    let part = world.request(Method::PUT, &format!("{ours}/parts/1"), &other).body(FILE.to_vec());
+    world.send(part).await.expect_problem(404, "not-found");
+    world.post(&format!("{ours}/complete"), &other, "").await.expect_problem(404, "not-found");
+    let forged = json!({"size": 15, "sha256": "2".repeat(64), "app": "com.example.shop"});
+    world.post_json("/v1/symbols/uploads", &other, &forged).await.expect_problem(403, "insufficient-scope");
     let acme = Owner::Tenant(tenant("acme"));
     let debug_id = crate::symbols::stored_by(&world, &acme, Some("com.example.shop")).await;
     let one = format!("/v1/symbols/{debug_id}");

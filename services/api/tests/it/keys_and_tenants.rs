@@ -28,6 +28,7 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
         json!({}),
         json!({"id": "ab", "nam": "x"}),
         json!({"id": "ab", "name": ""}),
+        json!({"id": "ab", "name": "a\0b"}),
     ] {
         world.post_json("/v1/tenants", &operator, &bad).await.expect_problem(400, "invalid-body");
     }
@@ -115,7 +116,28 @@ async fn a_key_gives_no_more_than_it_may() {
     let operators = world.key("umbrella", &[Scope::Operator]).await;
     let narrow = json!({"name": "x", "scopes": ["operator"], "app": "com.example.shop"});
     world.post_json("/v1/tenants/acme/keys", &operators, &narrow).await.expect_problem(400, "invalid-body");
+    // Nor for longer than it lives itself, also where an operator asks.
+    let end = world.host.clock.now() + time::Duration::HOUR;
+    let ends = |seconds: i64| {
+        let end = end + time::Duration::seconds(seconds);
+        serde_json::Value::from(end.format(&time::format_description::well_known::Rfc3339).unwrap())
+    };
+    for (of, path) in [("acme", "/v1/keys"), ("umbrella", "/v1/tenants/acme/keys")] {
+        let short = crate::cases::key_of(&Scope::ALL, None, Some(end));
+        let (_, short) = world.make_key(of, &short).await;
+        for longer in [serde_json::Value::Null, ends(1)] {
+            let new = json!({"name": "x", "scopes": ["reports:read"], "expires_at": longer});
+            let detail = world.post_json(path, &short, &new).await.expect_problem(403, "insufficient-scope");
+            assert!(detail.starts_with("expires_at: this key ends at "), "{detail}");
+        }
+        for shorter in [ends(0), ends(-1)] {
+            let new = json!({"name": "x", "scopes": ["reports:read"], "expires_at": shorter});
+            world.post_json(path, &short, &new).await.expect(201);
+        }
+    }
     for bad in [
+        json!({"name": "a\0b", "scopes": ["reports:read"]}),
+        json!({"name": "x", "scopes": ["reports:read"], "app": "a\0b"}),
         json!({"name": "", "scopes": ["reports:read"]}),
         json!({"name": "x", "scopes": []}),
         json!({"name": "x", "scopes": ["reports:everything"]}),

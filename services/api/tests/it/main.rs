@@ -2,15 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bodies;
+mod cases;
 mod dead_letters;
 mod isolation;
 mod keys_and_tenants;
 mod openapi;
+mod parts;
 mod quotas;
 mod reports;
 mod round_trips;
 mod sending;
 mod service;
+mod shares;
 mod stored_bodies;
 mod symbolicating;
 mod symbols;

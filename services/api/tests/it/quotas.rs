@@ -1,6 +1,6 @@
 //! What a tenant may use, and how a request over it is answered.
 
-use crate::world::{World, report};
+use crate::world::{World, padded, report, slow};
 use reqwest::Method;
 use serde_json::Value;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn uploads_at_once_do_not_go_over_the_limit_together() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsWrite]).await;
     world.limit("acme", &Limits { symbol_bytes: 3_500, ..Limits::default() }).await;
-    let sends = (0..12).map(|n| world.post("/v1/symbols", &key, chunked(&file(1_000, n))));
+    let sends = (0..8).map(|n| world.post("/v1/symbols", &key, chunked(&file(1_000, n))));
     let answers = futures::future::join_all(sends).await;
     let taken = answers.iter().filter(|answer| answer.status == 202).count();
     assert_eq!(taken, 3, "{answers:?}");
@@ -160,26 +160,19 @@ async fn a_service_that_is_full_says_when_to_come_again() {
     })
     .await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
-    let (sender, pieces) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(4);
-    let slow = reqwest::Body::wrap_stream(futures::stream::unfold(pieces, |mut pieces| async move {
-        pieces.recv().await.map(|piece| (piece, pieces))
-    }));
-    let holding = world.post("/v1/reports", &key, slow);
+    let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
+    let (sender, body) = slow();
+    let holding =
+        world.request(Method::POST, "/v1/reports", &key).header("content-length", 1 << 20).body(body);
     let asking = async {
-        sender.send(Ok(b"[".to_vec())).await.unwrap();
-        loop {
-            let answer =
-                world.send(world.request(Method::POST, "/v1/reports", &key).body(chunked(&[b' '; 9]))).await;
-            if answer.status == 503 {
-                assert_eq!(answer.headers["retry-after"], "1");
-                answer.expect_problem(503, "overloaded");
-                break;
-            }
-        }
-        sender.send(Ok(format!("{}]", report(A)).into_bytes())).await.unwrap();
+        world.until(r#"unslide_api_body_bytes{kind="reports"}"#, f64::from(1 << 20)).await;
+        let answer = world.post("/v1/reports", &other, chunked(&[b' '; 9])).await;
+        assert_eq!(answer.headers["retry-after"], "1");
+        answer.expect_problem(503, "overloaded");
+        sender.unbounded_send(Ok(padded(&report(A).to_string(), 1 << 20))).unwrap();
         drop(sender);
     };
-    let (held, ()) = tokio::join!(holding, asking);
+    let (held, ()) = tokio::join!(world.send(holding), asking);
     held.expect(202);
     world.stop().await;
 }

@@ -124,6 +124,7 @@ async fn reports_are_found_by_every_filter_in_pages() {
         ("app=com.example", vec![]),
         ("version=1.0", vec![A]),
         ("build=34&version=2.0", vec![B]),
+        ("build=35", vec![]),
         (&format!("from={time}"), vec![B]),
         (&format!("to={time}"), vec![A]),
         ("type=signal", vec![B, A]),
@@ -304,5 +305,24 @@ async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
     assert_eq!(own["count"], 0);
     ask(json!({"apps": "x"})).await.expect_problem(400, "invalid-body");
     ask(json!({"debug_id": "x"})).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let ask = async || world.post_json("/v1/reprocess", &key, &json!({})).await;
+    // All at once: they count one another.
+    let answers = futures::future::join_all((0..8).map(|_| ask())).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status.as_u16()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [202, 202, 202, 202, 429, 429, 429, 429]);
+    let refused = ask().await;
+    assert!(refused.headers.contains_key("retry-after"));
+    refused.expect_problem(429, "rate-limited");
+    world.post_json("/v1/reprocess", &key, &json!({"dry_run": true})).await.expect(200);
+    let other = world.key("umbrella", &[Scope::TenantAdmin]).await;
+    world.post_json("/v1/reprocess", &other, &json!({})).await.expect(202);
     world.stop().await;
 }

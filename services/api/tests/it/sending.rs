@@ -95,22 +95,6 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     world.stop().await;
 }
 
-#[tokio::test]
-async fn a_suspended_tenant_can_look_but_not_send() {
-    let world = World::start().await;
-    let key = world.master("acme").await;
-    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let limits = unslide_store::tenants::Limits::default();
-    unslide_store::tenants::change(&mut tx, "acme", unslide_store::tenants::State::Suspended, &limits)
-        .await
-        .unwrap();
-    tx.commit().await.unwrap();
-    world.post("/v1/reports", &key, report(A).to_string()).await.expect_problem(403, "tenant-suspended");
-    world.post("/v1/symbols", &key, "x").await.expect_problem(403, "tenant-suspended");
-    world.get("/v1/symbols", &key).await.expect(200);
-    world.stop().await;
-}
-
 /// A key for one app lets in that app's reports only.
 #[tokio::test]
 async fn a_key_for_one_app_sends_for_that_app() {

@@ -1,8 +1,12 @@
 //! What belongs to no operation: errors of the framework, ids, load, readiness, metrics, drain.
 
-use crate::world::World;
+use crate::world::{World, slow};
 use prometheus::{Encoder, TextEncoder};
 use reqwest::Method;
+use std::time::Duration;
+use unslide_runtime::health::Readiness;
+use unslide_stream::admin;
+use unslide_testkit::servers;
 
 #[tokio::test]
 async fn errors_of_the_framework_are_problems_with_an_id() {
@@ -35,13 +39,15 @@ async fn the_document_and_its_page_are_served_to_anyone() {
 #[tokio::test]
 async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
     let mut world = World::start().await;
-    let ready = world.host.health.check().await;
-    assert!(ready.ready, "{ready:?}");
-    assert_eq!(ready.probes.keys().collect::<Vec<_>>(), ["kafka", "objects", "postgres", "serving"]);
+    let ready = until_ready(&world).await;
+    assert_eq!(
+        ready.probes.keys().collect::<Vec<_>>(),
+        ["kafka", "objects", "postgres", "serving", "topics"]
+    );
     let folder = tempfile::tempdir().unwrap();
     let other = unslide_embedded::S3Endpoint::start(folder.path(), "other").await.unwrap();
     std::mem::replace(&mut world.s3, other).stop().await;
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
     let away = world.host.health.check().await;
     assert!(!away.ready && !away.probes["objects"].ok && away.probes["postgres"].ok, "{away:?}");
     // A client is told to come again, and not what is broken.
@@ -52,6 +58,45 @@ async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
     upload.expect_problem(503, "unavailable");
     assert_eq!(body.get("detail"), None);
     world.stop().await;
+}
+
+async fn until_ready(world: &World) -> Readiness {
+    for _ in 0..300 {
+        let answer = world.host.health.ask_now().await;
+        if answer.ready {
+            return answer;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{:?}", world.host.health.ask_now().await);
+}
+
+/// Reports that go to a wrong topic are lost later: whoever could send some has to know first.
+#[tokio::test]
+async fn readiness_says_what_is_wrong_with_the_topics_until_they_are_made() {
+    let mut kafka = None;
+    let world = World::configured(|config| {
+        config.kafka.topic_prefix = format!("{}.", servers::unique("later"));
+        kafka = Some(config.kafka.clone());
+    })
+    .await;
+    let kafka = kafka.unwrap();
+    let missing = format!("{}: does not exist", kafka.topics().input);
+    let reason = async || {
+        let answer = world.host.health.ask_now().await;
+        assert!(!answer.ready);
+        answer.probes["topics"].reason.clone().unwrap()
+    };
+    while !reason().await.contains(&missing) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // What needs no topic is answered.
+    let key = world.master("acme").await;
+    world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect(202);
+    admin::create(&kafka).await.unwrap();
+    until_ready(&world).await;
+    world.stop().await;
+    admin::delete(&kafka).await.unwrap();
 }
 
 #[tokio::test]
@@ -77,44 +122,37 @@ async fn requests_are_counted_by_route_template() {
 #[tokio::test]
 async fn too_many_requests_at_once_are_sent_away() {
     let world = World::with(|limits| limits.requests = 1).await;
-    let key = world.master("acme").await;
-    let upload = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe".to_vec()).await.expect(202);
-    let waiting = format!("/v1/symbols/uploads/{}?wait=2s", upload["id"].as_str().unwrap());
-    let (waited, refused) = tokio::join!(world.get(&waiting, &key), async {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        world.get("/v1/symbols", &key).await
-    });
-    waited.expect(200);
-    assert_eq!(refused.headers["retry-after"], "1");
-    refused.expect_problem(503, "overloaded");
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (more, body) = slow();
+    let asking = async {
+        world.until(r#"unslide_api_in_work{kind="requests"}"#, 1.0).await;
+        let refused = world.get("/v1/symbols", &umbrella).await;
+        assert_eq!(refused.headers["retry-after"], "1");
+        refused.expect_problem(503, "overloaded");
+        more.close_channel();
+    };
+    let (held, ()) = tokio::join!(world.post("/v1/symbols/check", &acme, body), asking);
+    held.expect_problem(400, "invalid-body");
+    world.get("/v1/symbols", &umbrella).await.expect(200);
     world.stop().await;
 }
 
 #[tokio::test]
 async fn too_many_uploads_at_once_are_sent_away() {
     let world = World::with(|limits| limits.uploads = 1).await;
-    let key = world.master("acme").await;
-    // One whose bytes do not come to an end until it is told so.
-    let (more, bytes) = futures::channel::mpsc::unbounded::<Result<Vec<u8>, std::io::Error>>();
+    let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
+    let (more, body) = slow();
     more.unbounded_send(Ok(b"\xcf\xfa\xed\xfe first".to_vec())).unwrap();
-    let slow =
-        world.request(reqwest::Method::POST, "/v1/symbols", &key).body(reqwest::Body::wrap_stream(bytes));
-    let figures = || {
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&world.host.metrics.gather(), &mut text).unwrap();
-        String::from_utf8(text).unwrap()
-    };
-    let (first, ()) = tokio::join!(world.send(slow), async {
-        while !figures().contains(r#"unslide_api_in_work{kind="uploads"} 1"#) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-        let refused = world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe second".to_vec()).await;
+    let asking = async {
+        world.until(r#"unslide_api_in_work{kind="uploads"}"#, 1.0).await;
+        let refused = world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await;
         assert_eq!(refused.headers["retry-after"], "5");
         refused.expect_problem(503, "overloaded");
         more.close_channel();
-    });
+    };
+    let (first, ()) = tokio::join!(world.post("/v1/symbols", &acme, body), asking);
     first.expect(202);
-    world.post("/v1/symbols", &key, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect(202);
-    assert!(figures().contains(r#"unslide_api_in_work{kind="uploads"} 0"#));
+    world.post("/v1/symbols", &umbrella, b"\xcf\xfa\xed\xfe second".to_vec()).await.expect(202);
+    world.until(r#"unslide_api_in_work{kind="uploads"}"#, 0.0).await;
     world.stop().await;
 }

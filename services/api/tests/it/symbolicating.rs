@@ -11,9 +11,10 @@ use unslide_artifacts::{AliasMeta, Put, keys};
 use unslide_model::{ContentHash, DebugId, Quality, Scope};
 use unslide_report::ReadLimits;
 use unslide_store::slots;
-use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_symbolicate::most_bytes;
+use unslide_symbolicate::object::{Built, Limits, build, objects};
 use unslide_symbolicate::symcache::{SymCache, VERSION};
-use unslide_testkit::fixtures;
+use unslide_testkit::{fixtures, macho};
 
 /// A real dSYM, published for a tenant as a builder does.
 struct Published {
@@ -28,6 +29,17 @@ async fn publish(world: &World, of: &str) -> Published {
     let file = std::fs::read(fixtures::dsym("app")).unwrap();
     let slice = objects(&file, &Limits::default()).unwrap().swap_remove(0).range;
     let built = build(&file[slice], &Limits::default()).unwrap();
+    publish_built(world, of, &built).await;
+    let symcache = SymCache::parse(built.symcache).unwrap();
+    let named = symcache.ranges().find_map(|(start, answer)| {
+        let call = answer?.calls().next()?;
+        call.line.map(|_| (start.0, call.function.decode()))
+    });
+    let (address, function) = named.unwrap();
+    Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }
+}
+
+async fn publish_built(world: &World, of: &str, built: &Built) {
     let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
     let object = ContentHash([3; 32]);
     let meta = AliasMeta { generation: 1, quality: built.quality, sha256, object };
@@ -44,13 +56,6 @@ async fn publish(world: &World, of: &str) -> Published {
     };
     slots::publish(&mut tx, &published).await.unwrap();
     tx.commit().await.unwrap();
-    let symcache = SymCache::parse(built.symcache).unwrap();
-    let named = symcache.ranges().find_map(|(start, answer)| {
-        let call = answer?.calls().next()?;
-        call.line.map(|_| (start.0, call.function.decode()))
-    });
-    let (address, function) = named.unwrap();
-    Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }
 }
 
 fn crash_in(app: &Published) -> Value {
@@ -179,6 +184,15 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
     let key = world.key("acme", &[Scope::SymbolsRead]).await;
     world.post_json("/v1/symbolicate", &key, &crash_in(&acme)).await.expect(200);
     assert!(files(cache).len() > others.len() && !others.is_empty());
+    let without = async || {
+        for _ in 0..600 {
+            if files(cache) == others {
+                return true;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        false
+    };
     // As the builder's relay tells of it; this process did not delete the tenant itself.
     let config = unslide_proto::symbol::TenantConfig {
         tenant: "acme".into(),
@@ -190,8 +204,43 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
     let record = unslide_stream::OutRecord::to(world.config.kafka.topics().tenant_config, value)
         .key(unslide_proto::keys::tenant(&tenant("acme")));
     unslide_stream::Producer::new(&world.config.kafka).unwrap().send(&record).await.unwrap();
-    while files(cache) != others {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    assert!(without().await);
+    // And where it did, before it has heard of it: no relay runs in this test.
+    let stark = tenant("stark");
+    let mut tx = world.store.tenant(&stark).await.unwrap();
+    unslide_store::tenants::create(&mut tx, "stark", &Default::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    let (published, key) = (publish(&world, "stark").await, world.key("stark", &[Scope::SymbolsRead]).await);
+    world.post_json("/v1/symbolicate", &key, &crash_in(&published)).await.expect(200);
+    assert!(files(cache).len() > others.len());
+    let operator = world.key("umbrella", &[Scope::Operator]).await;
+    world.delete("/v1/tenants/stark", &operator).await.expect(202);
+    assert!(without().await);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn symbols_with_endless_names_make_no_answer_much_larger_than_the_report() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::SymbolsRead]).await;
+    let built = build(&macho::longest_chain(4_000), &Limits::default()).unwrap();
+    publish_built(&world, "acme", &built).await;
+    let address = macho::CODE - macho::TEXT;
+    let app = Published { debug_id: built.debug_id, text: macho::TEXT, address, function: "f255".to_owned() };
+    let mut crash = crash_in(&app);
+    let frames = &mut crash["crash"]["threads"][0]["backtrace"]["contents"];
+    // Behind the first one are return addresses, one instruction after the call.
+    let mut caller = frames[0].clone();
+    caller["instruction_addr"] = (macho::TEXT + 0x4000 + address + 4).into();
+    *frames = std::iter::once(frames[0].clone()).chain(vec![caller; 29]).collect();
+    let sent = crash.to_string();
+    let answer = world.post("/v1/symbolicate", &key, sent.clone()).await;
+    assert!(answer.text.len() <= most_bytes(sent.len()), "{} for {}", answer.text.len(), sent.len());
+    let enriched = answer.json();
+    assert_eq!(enriched["symbolication"]["truncated"], true);
+    assert_eq!(enriched["symbolication"]["frames"]["symbolicated"], 30);
+    let text = world.request(Method::POST, "/v1/symbolicate", &key).header("accept", "text/plain");
+    let text = world.send(text.body(sent.clone())).await;
+    assert!(text.text.len() <= most_bytes(sent.len()), "{}", text.text.len());
     world.stop().await;
 }

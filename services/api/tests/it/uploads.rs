@@ -46,6 +46,13 @@ async fn an_upload_is_stored_whole_and_queued_and_the_same_again_changes_nothing
     assert_eq!((again["existing"].as_bool(), id(&again)), (Some(true), upload));
     assert_eq!(world.objects("acme").await.len(), 1, "the second copy is gone");
 
+    // Whoever asks for the bytes first need not send them.
+    let found = format!("/v1/symbols/uploads/by-content/{hash}");
+    let earlier = world.get(&found, &key).await.expect(200);
+    assert_eq!((id(&earlier), earlier["status"].as_str()), (upload, Some("queued")));
+    let no_hash = format!("/v1/symbols/uploads/by-content/{}", &hash[1..]);
+    world.get(&no_hash, &key).await.expect_problem(400, "invalid-parameter");
+
     // Another tenant knows nothing of it.
     let other = world.master("umbrella").await;
     let theirs = world.post("/v1/symbols", &other, file).await.expect(202);
@@ -211,7 +218,7 @@ async fn an_upload_whose_receiver_died_is_ended_when_it_is_asked_for() {
     let path = format!("/v1/symbols/uploads/{young}");
     assert_eq!(world.get(&path, &key).await.expect(200)["status"], "receiving");
     let mut connection = world.sql().await;
-    sqlx::query("UPDATE uploads SET created_at = created_at - interval '2 minutes' WHERE id = $1")
+    sqlx::query("UPDATE uploads SET updated_at = updated_at - interval '2 minutes' WHERE id = $1")
         .bind(young)
         .execute(&mut connection)
         .await
@@ -277,7 +284,11 @@ async fn waiting_ends_when_the_upload_is_built() {
     world.get("/v1/symbols/uploads/7", &key).await.expect_problem(400, "invalid-parameter");
 
     // Deleted symbols come back with the same file.
+    let hash = ContentHash(Sha256::digest(&file).into());
+    let found = format!("/v1/symbols/uploads/by-content/{hash}");
+    assert_eq!(id(&world.get(&found, &key).await.expect(200)), upload);
     world.delete("/v1/symbols/0f1e2d3c4b5a69788796a5b4c3d2e1f0", &key).await.expect(204);
+    world.get(&found, &key).await.expect_problem(404, "not-found");
     let again = world.post("/v1/symbols", &key, file).await.expect(202);
     assert_eq!(again["existing"], false);
     world.stop().await;

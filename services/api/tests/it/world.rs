@@ -244,6 +244,15 @@ impl World {
         records
     }
 
+    /// A gauge of the api, of one value of its label.
+    pub fn gauge(&self, name: &str, value: &str) -> usize {
+        let families = self.host.metrics.gather();
+        let family = families.iter().find(|family| family.name() == name).unwrap();
+        let is = |label: &prometheus::proto::LabelPair| label.value() == value;
+        let metric = family.get_metric().iter().find(|metric| metric.get_label().iter().any(is)).unwrap();
+        metric.get_gauge().get_value() as usize
+    }
+
     /// The database, as its superuser.
     pub async fn sql(&self) -> sqlx::PgConnection {
         <sqlx::PgConnection as sqlx::Connection>::connect(self.config.postgres.url.reveal()).await.unwrap()
@@ -271,6 +280,42 @@ impl World {
         let page = objects.list(&prefix, None, 1_000).await.unwrap();
         page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
     }
+}
+
+impl World {
+    /// The value of a metric: the first whose line begins so.
+    pub fn figure(&self, line: &str) -> f64 {
+        self.seen(line).unwrap_or_else(|| panic!("there is no {line}"))
+    }
+
+    fn seen(&self, line: &str) -> Option<f64> {
+        let page = self.host.process_metrics().page().unwrap();
+        page.lines().find_map(|found| found.strip_prefix(line)).map(|value| value.trim().parse().unwrap())
+    }
+
+    /// Returns once a metric has this value.
+    pub async fn until(&self, line: &str, value: f64) {
+        for _ in 0..600 {
+            if self.seen(line) == Some(value) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{line} is {} and not {value}", self.figure(line));
+    }
+}
+
+/// A body whose bytes come when they are sent, and whose end is the sender's.
+pub fn slow() -> (futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>, reqwest::Body) {
+    let (more, bytes) = futures::channel::mpsc::unbounded();
+    (more, reqwest::Body::wrap_stream(bytes))
+}
+
+/// A JSON text with spaces behind it, of so many bytes.
+pub fn padded(json: &str, bytes: usize) -> Vec<u8> {
+    let mut padded = json.as_bytes().to_vec();
+    padded.resize(bytes, b' ');
+    padded
 }
 
 /// A report with this id.

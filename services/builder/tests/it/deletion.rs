@@ -101,7 +101,6 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
     let mut world = World::start(0).await;
-    world.config.builder.lease_seconds = 60;
     world.builder();
     let file = std::fs::read(binary("app-symtab")).unwrap();
     let debug_id = debug_id(&file);

@@ -63,6 +63,13 @@ async fn stored(world: &World, id: &Scoped<DebugId>, wanted: fn(&str) -> bool) {
     tokio::time::timeout(Duration::from_secs(60), look).await.expect("the builder comes to its step");
 }
 
+/// Builders whose jobs are soon taken over.
+async fn mortal() -> World {
+    let mut world = World::start(0).await;
+    world.config.builder.lease_seconds = 3;
+    world
+}
+
 /// The upload is done, and says, stores and announces generation 1, once.
 async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mut Topic) {
     let (record, objects) = world.wait(upload).await;
@@ -76,65 +83,83 @@ async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mu
     world.idle().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_before_the_alias_the_next_builder_begins_with_it() {
-    let mut world = World::start(0).await;
+/// Between which steps a builder is killed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    BeforeTheAlias,
+    AfterTheAlias,
+    AfterTheCommit,
+}
+
+/// What keeps builders from the next step.
+enum Held {
+    Lock(PgConnection),
+    /// Somebody else has the outbox, and dies without having sent anything.
+    Outbox(Relay),
+}
+
+/// A builder is held between two steps and killed there. The next one goes on: what was written is not
+/// written again, and what was not told is told.
+async fn the_next_builder_goes_on(killed: Killed) {
+    let mut world = mortal().await;
     let mut events = world.symbol_events();
     let (file, id) = app();
     let upload = world.upload("app", &file).await;
     let mut lock = world.connect().await;
-    before_the_alias(&mut lock, &id.id).await;
+    let held = match killed {
+        Killed::BeforeTheAlias => {
+            before_the_alias(&mut lock, &id.id).await;
+            Held::Lock(lock)
+        }
+        Killed::AfterTheAlias => {
+            before_the_slot(&mut lock, &id.id).await;
+            Held::Lock(lock)
+        }
+        Killed::AfterTheCommit => {
+            Held::Outbox(Relay::acquire(&world.store).await.unwrap().expect("nobody relays"))
+        }
+    };
     world.builder();
-    stored(&world, &id, |key| key.contains("/symcache-v1-")).await;
+    match killed {
+        Killed::BeforeTheAlias => stored(&world, &id, |key| key.contains("/symcache-v1-")).await,
+        Killed::AfterTheAlias => stored(&world, &id, |key| key.ends_with("/symcache-v1")).await,
+        Killed::AfterTheCommit => drop(world.wait(upload).await),
+    }
     world.kill_builders().await;
-    assert_eq!((etag(&world, &id).await, world.slot(&id.id).await), (None, None));
-    let_go(lock).await;
+    let alias = etag(&world, &id).await;
+    assert_eq!(alias.is_some(), killed != Killed::BeforeTheAlias);
+    assert_eq!(world.slot(&id.id).await.is_some(), killed == Killed::AfterTheCommit);
+    assert!(killed != Killed::AfterTheCommit || events.is_quiet().await);
+    match held {
+        Held::Lock(lock) => let_go(lock).await,
+        Held::Outbox(relay) => drop(relay),
+    }
     world.builder();
     is_whole(&world, &id, upload, &mut events).await;
+    if alias.is_some() {
+        assert_eq!(etag(&world, &id).await, alias, "written once");
+    }
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_before_the_alias_the_next_builder_begins_with_it() {
+    the_next_builder_goes_on(Killed::BeforeTheAlias).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_the_alias_the_next_builder_commits_what_it_says() {
-    let mut world = World::start(0).await;
-    let mut events = world.symbol_events();
-    let (file, id) = app();
-    let upload = world.upload("app", &file).await;
-    let mut lock = world.connect().await;
-    before_the_slot(&mut lock, &id.id).await;
-    world.builder();
-    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
-    world.kill_builders().await;
-    let_go(lock).await;
-    assert_eq!(world.slot(&id.id).await, None, "the alias is ahead");
-    let before = etag(&world, &id).await;
-    world.builder();
-    is_whole(&world, &id, upload, &mut events).await;
-    assert_eq!(etag(&world, &id).await, before, "written once");
-    world.stop().await;
+    the_next_builder_goes_on(Killed::AfterTheAlias).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_after_the_commit_the_event_still_comes() {
-    let mut world = World::start(0).await;
-    let mut events = world.symbol_events();
-    let (file, id) = app();
-    // Somebody else has the outbox, and dies without having sent anything.
-    let relay = Relay::acquire(&world.store).await.unwrap().expect("nobody relays");
-    let upload = world.upload("app", &file).await;
-    world.builder();
-    world.wait(upload).await;
-    world.kill_builders().await;
-    assert!(events.is_quiet().await);
-    drop(relay);
-    world.builder();
-    is_whole(&world, &id, upload, &mut events).await;
-    world.stop().await;
+    the_next_builder_goes_on(Killed::AfterTheCommit).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one() {
-    let mut world = World::start(0).await;
+    let mut world = mortal().await;
     let mut events = world.symbol_events();
     let (file, id) = app();
     let better = world.upload("app", &file).await;

@@ -7,6 +7,7 @@ mod formats;
 mod kill_points;
 mod late_symbols;
 mod outages;
+mod partial_uploads;
 mod tenant_config;
 mod uploads;
 mod world;

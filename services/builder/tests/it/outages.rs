@@ -2,8 +2,11 @@
 
 use crate::world::{World, acme};
 use std::time::Duration;
+use unslide_artifacts::{Put, keys};
+use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Kind};
-use unslide_store::uploads;
+use unslide_store::{slots, tenants, uploads};
+use unslide_symbolicate::object::{Limits, objects};
 use unslide_testkit::fixtures::dsym;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,6 +58,44 @@ async fn a_job_waits_for_object_storage_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_lost_or_changed_only_where_it_is_read_alike_each_time() {
+    let mut world = World::start(0).await;
+    let app = std::fs::read(dsym("app")).unwrap();
+    let mut ids = Vec::new();
+    for name in ["changed", "lost", "wavers"] {
+        ids.push(world.upload(name, &app).await);
+    }
+    let key = |n: usize| keys::upload(acme().scope(ids[n]));
+    world.objects.put(&key(0), app[1..].to_vec().into(), &Put::default()).await.unwrap();
+    world.objects.delete(&key(1)).await.unwrap();
+    let (objects, wavering, mut other) = (world.objects.clone(), key(2), app.clone());
+    let writer = tokio::spawn(async move {
+        loop {
+            // Another file each time, as a bad way from storage makes it.
+            let last = other.last_mut().unwrap();
+            *last = last.wrapping_add(7);
+            objects.put(&wavering, other.clone().into(), &Put::default()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    world.config.builder.uploads = 3;
+    world.builder();
+    for (id, reason) in [(ids[0], "upload_changed"), (ids[1], "upload_lost")] {
+        let (record, _) = world.wait(id).await;
+        assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some(reason)));
+    }
+    // It was read as often by now.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    writer.abort();
+    let _ = writer.await;
+    world.objects.put(&key(2), app.clone().into(), &Put::default()).await.unwrap();
+    let (record, found) = world.wait(ids[2]).await;
+    assert_eq!((record.status, found.len()), (uploads::Status::Done, 1), "{record:?}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn builds_at_once_are_bounded() {
     let mut world = World::start(0).await;
     let app = std::fs::read(dsym("app")).unwrap();
@@ -80,5 +121,165 @@ async fn builds_at_once_are_bounded() {
     for upload in uploads {
         assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
     }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
+    let mut world = World::start(0).await;
+    let app = std::fs::read(dsym("app")).unwrap();
+    let uploads = [world.upload("a", &app).await, world.upload("b", &app).await];
+    // Room for one upload and what it may be unpacked to, and for less than a second one beside it.
+    let size = app.len() as u64;
+    world.config.builder.archive_bytes = 2 << 20;
+    world.config.builder.work_bytes = (2 << 20) + 2 * size + size / 2;
+    assert_eq!(world.config.validate(), []);
+    // The first one can't publish.
+    let debug_id = objects(&app, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let mut other = world.store.tenant(&acme()).await.unwrap();
+    slots::exclusive(&mut other, &debug_id).await.unwrap();
+    world.builder();
+    let figure = |state| world.figure("unslide_builder_work_bytes", state) as u64;
+    while figure("wanted") == 0 || figure("held") > size + 1_024 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(world.running("build"), 2);
+    assert!(figure("held") >= size && figure("wanted") >= 2 * size + (2 << 20));
+    other.rollback().await.unwrap();
+    for upload in uploads {
+        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+    }
+    // One that can't fit is told so, and holds nobody up.
+    let large = vec![0xcf; 4 << 20];
+    let (record, _) = world.wait(world.upload("large", &large).await).await;
+    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("too_large")));
+    while figure("held") > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
+    let mut world = World::start(0).await;
+    let umbrella = TenantId::new("umbrella").unwrap();
+    let mut tx = world.store.tenant(&umbrella).await.unwrap();
+    tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    let id_of =
+        |file: &[u8]| objects(file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let [app, kit] = ["app", "kit"].map(|name| std::fs::read(dsym(name)).unwrap());
+    // A build stays in work while somebody else has its debug id: that of the bomb until its builder is
+    // killed each time, that of the other beside it for the first two.
+    let mut of_bomb = world.store.tenant(&acme()).await.unwrap();
+    slots::exclusive(&mut of_bomb, &id_of(&app)).await.unwrap();
+    let mut of_neighbour = Some(world.store.tenant(&umbrella).await.unwrap());
+    if let Some(tx) = &mut of_neighbour {
+        slots::exclusive(tx, &id_of(&kit)).await.unwrap();
+    }
+    let umbrella = Owner::Tenant(umbrella);
+    let bomb = world.upload("bomb", &app).await;
+    let neighbour = world.upload_of(&umbrella, "kit", &kit).await;
+    let mut sql = world.connect().await;
+    let mut beside = Vec::new();
+    for attempt in 1..=i32::try_from(jobs::MAX_ATTEMPTS).unwrap() {
+        world.builder();
+        // The bomb is in work, and there was time for another to be taken.
+        let begun = "SELECT count(*) FROM jobs WHERE tenant = 'acme' AND kind = 'build' AND attempts = $1";
+        while sqlx::query_scalar::<_, i64>(begun).bind(attempt).fetch_one(&mut sql).await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        beside.push(world.running("build") - 1);
+        world.kill_builders().await;
+        sqlx::query("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE status = 'running'")
+            .execute(&mut sql)
+            .await
+            .unwrap();
+        if attempt == 2
+            && let Some(tx) = of_neighbour.take()
+        {
+            tx.rollback().await.unwrap();
+        }
+    }
+    assert_eq!(beside, [1, 1, 0, 0, 0, 0], "from the third attempt on a job runs alone");
+    world.builder();
+    let (record, _) = world.wait(bomb).await;
+    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("kills_builder")));
+    let (record, _) = world.wait_of(&umbrella, neighbour).await;
+    assert_eq!(record.status, uploads::Status::Done);
+    let blamed = "SELECT attempts FROM jobs WHERE tenant = 'umbrella' AND kind = 'build'";
+    let blamed: i32 = sqlx::query_scalar(blamed).fetch_one(&mut sql).await.unwrap();
+    assert!(blamed <= 3, "two deaths in company, and its own attempt: {blamed}");
+    of_bomb.rollback().await.unwrap();
+    sqlx::Connection::close(sql).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_to_run_alone_is_blamed_for_nothing() {
+    let mut world = World::start(0).await;
+    let app = std::fs::read(dsym("app")).unwrap();
+    let [first, suspect] = [world.upload("first", &app).await, world.upload("suspect", &app).await];
+    let mut sql = world.connect().await;
+    sqlx::query("UPDATE jobs SET attempts = 2, run_at = run_at + interval '1 microsecond' WHERE payload ->> 'upload' = $1")
+        .bind(suspect.to_string())
+        .execute(&mut sql)
+        .await
+        .unwrap();
+    world.storage(false).await;
+    world.builder();
+    let mut attempts = async || -> Vec<(i32, String)> {
+        let rows = sqlx::query_as("SELECT attempts, status FROM jobs ORDER BY attempts");
+        rows.fetch_all(&mut sql).await.unwrap()
+    };
+    let waiting = [(1, "running".to_owned()), (2, "running".to_owned())];
+    while attempts().await != waiting {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!((attempts().await, world.running("build")), (waiting.to_vec(), 1));
+    world.kill_builders().await;
+    world.storage(true).await;
+    world.builder();
+    for upload in [first, suspect] {
+        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+    }
+    sqlx::Connection::close(sql).await.unwrap();
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_asks_each_server_and_says_what_it_answers() {
+    let mut world = World::start(1).await;
+    let until = async |world: &World, lacking: &[&str]| {
+        for _ in 0..300 {
+            let lacks = world.lacks().await;
+            if lacks.iter().map(|(name, _)| name.as_str()).eq(lacking.iter().copied()) {
+                return lacks;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{:?} and not {lacking:?}", world.lacks().await);
+    };
+    until(&world, &[]).await;
+    world.storage(false).await;
+    let lacks = until(&world, &["objects"]).await;
+    assert!(lacks[0].1.contains("list"), "{lacks:?}");
+    world.storage(true).await;
+    until(&world, &[]).await;
+    world.database(false).await;
+    let lacks = until(&world, &["postgres"]).await;
+    assert!(lacks[0].1.contains("database") || lacks[0].1.contains("no answer"), "{lacks:?}");
+    world.database(true).await;
+    until(&world, &[]).await;
+    // A Kafka that takes connections and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let kafka =
+        std::mem::replace(&mut world.config.kafka.bootstrap, silent.local_addr().unwrap().to_string());
+    world.builder();
+    let lacks = until(&world, &["kafka"]).await;
+    assert!(!lacks[0].1.is_empty());
+    world.config.kafka.bootstrap = kafka;
     world.stop().await;
 }

@@ -192,8 +192,10 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
         // At another moment of the build each time.
         tokio::time::sleep(Duration::from_millis(round * 17 % 120)).await;
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        if symbols::delete(&mut tx, &id.id).await.unwrap().is_some() {
-            tx.commit().await.unwrap();
+        // Either way it holds no builder back any longer.
+        match symbols::delete(&mut tx, &id.id).await.unwrap() {
+            Some(_) => tx.commit().await.unwrap(),
+            None => tx.rollback().await.unwrap(),
         }
         if round % 4 == 3 {
             for id in waiting.drain(..) {
@@ -208,5 +210,26 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
             assert_eq!(debuginfo.is_some(), slot.content_hash.is_some());
         }
     }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_architectures_than_files_may_be_in_an_upload_are_refused() {
+    let world = World::start(1).await;
+    // As many architectures as a file may have, of eight bytes each.
+    let mut fat = [0xCAFE_BABF_u32, 44].map(u32::to_be_bytes).concat();
+    for n in 0..44_u64 {
+        let words = [0x0100_000C_u64 << 32, 8 + 44 * 32 + 8 * n, 8, 0];
+        fat.extend(words.map(u64::to_be_bytes).concat());
+    }
+    fat.extend([7; 44 * 8]);
+    let names: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    let entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &fat[..])).collect();
+    let (record, objects) = world.wait(world.upload("many.zip", &zip_of(&entries)).await).await;
+    assert_eq!(
+        (record.status, record.reason.as_deref()),
+        (uploads::Status::Failed, Some("too_many_entries"))
+    );
+    assert!(objects.is_empty());
     world.stop().await;
 }

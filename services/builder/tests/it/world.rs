@@ -59,7 +59,8 @@ impl World {
         let config = Config {
             builder: Settings {
                 work_dir: folder.path().join("work"),
-                lease_seconds: 3,
+                // Nobody dies: a machine that is busy for some seconds takes no job away.
+                lease_seconds: 60,
                 ..Settings::default()
             },
             postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
@@ -112,7 +113,7 @@ impl World {
     pub async fn stop_builders(&mut self) {
         for (host, running) in self.builders.drain(..) {
             host.shutdown.begin();
-            tokio::time::timeout(Duration::from_secs(15), running).await.unwrap().unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
         }
     }
 
@@ -127,12 +128,35 @@ impl World {
 
     /// Jobs of a kind that the builders have in work, as their metrics say.
     pub fn running(&self, kind: &str) -> i64 {
+        self.figure("unslide_builder_jobs_running", kind)
+    }
+
+    /// A gauge of all builders together, of one value of its label.
+    pub fn figure(&self, name: &str, value: &str) -> i64 {
         let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
-        let of = families.filter(|family| family.name() == "unslide_builder_jobs_running");
+        let of = families.filter(|family| family.name() == name);
         let metrics: Vec<_> = of.flat_map(|mut family| family.take_metric()).collect();
-        let ours =
-            metrics.iter().filter(|m| m.get_label().iter().any(|l| l.name() == "kind" && l.value() == kind));
+        let ours = metrics.iter().filter(|m| m.get_label().iter().any(|l| l.value() == value));
         ours.map(|metric| metric.get_gauge().get_value() as i64).sum()
+    }
+
+    /// What the builder that was started last needs and does not have, with the reasons.
+    pub async fn lacks(&self) -> Vec<(String, String)> {
+        let (host, _) = self.builders.last().unwrap();
+        let probes = host.health.ask_now().await.probes;
+        if !probes.keys().eq(["kafka", "objects", "postgres"]) {
+            return vec![("starting".to_owned(), format!("{probes:?}"))];
+        }
+        probes.into_iter().filter_map(|(name, probe)| Some((name, probe.reason?))).collect()
+    }
+
+    /// Lets nobody connect to the database any more, and throws out who is; or lets them in again.
+    pub async fn database(&self, up: bool) {
+        admin_sql(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS {up}", self.database)).await;
+        if !up {
+            let of = format!("datname = '{}' AND pid <> pg_backend_pid()", self.database);
+            admin_sql(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of}")).await;
+        }
     }
 
     /// A connection of the tests' own, which may do everything.
@@ -192,7 +216,7 @@ impl World {
     /// The same for any owner.
     pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (Upload, Vec<UploadedObject>) {
         let found =
-            uploads::wait(&self.store, owner.clone(), id, Duration::from_secs(60)).await.unwrap().unwrap();
+            uploads::wait(&self.store, owner.clone(), id, Duration::from_secs(300)).await.unwrap().unwrap();
         assert!(found.0.status.is_final(), "{found:?}");
         found
     }

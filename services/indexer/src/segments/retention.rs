@@ -8,15 +8,15 @@ use unslide_store::{partitions, retention};
 
 /// Reports that one transaction deletes.
 const REPORTS: u32 = 1_000;
-/// Objects that one transaction condemns.
+/// Objects that one transaction condemns, and images that it forgets.
 const OBJECTS: u32 = 1_000;
 /// Tenants that are looked up at once.
 const TENANTS: u32 = 200;
 
 impl Compactor {
     /// Deletes every tenant's reports that are older than its limit, then the tables of the days that
-    /// nobody keeps, then what of those days lies in object storage. Gives up half-way when the service
-    /// stops; the next time goes on.
+    /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
+    /// more. Gives up half-way when the service stops; the next time goes on.
     ///
     /// # Errors
     /// Where the database fails.
@@ -49,8 +49,9 @@ impl Compactor {
             loop {
                 let mut tx = self.store.tenant(tenant).await?;
                 let condemned = retention::condemn_days(&mut tx, *before, OBJECTS).await?;
+                let forgotten = retention::forget_wanted(&mut tx, *before, OBJECTS).await?;
                 tx.commit().await?;
-                if condemned == 0 || self.shutdown.is_begun() {
+                if condemned + forgotten == 0 || self.shutdown.is_begun() {
                     break;
                 }
             }

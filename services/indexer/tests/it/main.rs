@@ -2,20 +2,41 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bodies;
+mod bounds;
 mod deleted_tenants;
+mod replays;
 mod tenant_topics;
 mod world;
 
 use prost::Message as _;
 use std::time::Duration;
+use unslide_indexer::Settings;
 use unslide_model::{DebugId, Quality, ReportId};
-use unslide_proto::report::{LedgerRecord, Outcome, TerminalOutcome, ledger_record::Entry};
+use unslide_proto::headers;
+use unslide_proto::report::resymbolicate::Body;
+use unslide_proto::report::{
+    LedgerRecord, Outcome, Resymbolicate, SegmentRef, TerminalOutcome, ledger_record::Entry,
+};
 use unslide_store::{positions, queries, slots, wakes};
 use unslide_stream::OutRecord;
 use world::{World, acme};
 
 /// Letters of nobody, of strangers and without any header hold nothing up, and a replay of the topic notes
 /// nothing twice.
+/// Publishes the symbols of the image that the reports want.
+async fn publish(world: &World) {
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let new = slots::Published {
+        debug_id: DebugId([0x11; 16]),
+        quality: Quality::Dwarf,
+        content_hash: unslide_model::ContentHash([1; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &new).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_noted_once_whoever_they_are_of() {
     let world = World::new().await;
@@ -109,28 +130,74 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
     let world = World::new().await;
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let new = slots::Published {
-        debug_id: DebugId([0x11; 16]),
-        quality: Quality::Dwarf,
-        content_hash: unslide_model::ContentHash([1; 32]),
-        symcache_version: 1,
-        generation: 1,
-    };
-    slots::publish(&mut tx, &new).await.unwrap();
-    tx.commit().await.unwrap();
+    publish(&world).await;
     for n in 1..=10 {
         world.send(n, 1, None).await;
     }
     for n in 1..=9 {
         world.send(n, 2, Some(1)).await;
     }
-    let running = world.start();
+    // In batches of one: what is put off is put off over several.
+    let running = world.start_with(Settings { batch_records: 1, ..Settings::default() });
     world.until("SELECT count(*) FROM reports WHERE revision = 2", 9).await;
     world.until("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'", 1).await;
     world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
     running.stop().await;
     assert_eq!(world.number("SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'").await, 1);
+    world.end().await;
+}
+
+/// The stored body of a report can't be read, or the request kills workers: it is not sent for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_a_dead_letter_ends_for_good() {
+    let world = World::new().await;
+    publish(&world).await;
+    for n in 1..=3 {
+        world.send(n, 1, None).await;
+    }
+    let own = Settings { segment_after_seconds: 1, ..Settings::default() };
+    let running = world.start_with(own);
+    let open = "SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL";
+    world.until(open, 3).await;
+    world.until("SELECT count(*) FROM report_frames", 3).await;
+    let letter = async |n: u8, reason: &'static str, from: String, segment: Option<String>| {
+        let id = unslide_store::Uuid::from_bytes([n; 16]);
+        let asked =
+            "SELECT (extract(epoch FROM requested_at) * 1000000)::bigint FROM report_keys WHERE report_id";
+        let asked = world.number(&format!("{asked} = '{id}'")).await;
+        let place = |key| Body::Segment(SegmentRef { key, offset: 0, length: 100 });
+        let request = Resymbolicate {
+            tenant: "acme".into(),
+            report_id: vec![n; 16].into(),
+            revision: 2,
+            supersedes: 1,
+            requested_at_micros: asked,
+            body: segment.map(place),
+            ..Resymbolicate::default()
+        };
+        let record = OutRecord::to(world.topics().dead_letter, request.encode_to_vec())
+            .header(headers::TENANT, "acme")
+            .header(headers::REASON, reason)
+            .header(headers::ORIGIN_TOPIC, from);
+        world.producer.send(&record).await.unwrap();
+    };
+    let requests = world.topics().resymbolicate;
+    // Of what came in, for want of an answer of object storage, and of a segment that it has moved from.
+    letter(1, "not_a_report", world.topics().input, None).await;
+    letter(1, "too_large", requests.clone(), None).await;
+    let old = format!("t/acme/segments/2026-01-01/{}", unslide_store::Uuid::nil());
+    letter(1, "damaged_body", requests.clone(), Some(old)).await;
+    world.until("SELECT count(*) FROM dead_letters", 3).await;
+    assert_eq!(world.number(open).await, 3);
+    letter(1, "kills_worker", requests.clone(), None).await;
+    world.until(open, 2).await;
+    let segment =
+        world.text("SELECT min(key) FROM segments s JOIN report_frames f ON f.segment = s.id").await;
+    letter(2, "damaged_body", requests, Some(segment)).await;
+    world.until(open, 1).await;
+    assert_eq!(running.counter("unslide_indexer_requests_closed_total"), 2);
+    assert_eq!(running.counter("unslide_indexer_damaged_frames_total"), 1);
+    running.stop().await;
     world.end().await;
 }
 
@@ -165,12 +232,21 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
     beyond.next_offset = 1_000_000;
     let mut other = good[0].clone();
     other.topic_id = "00".repeat(16);
-    for (bad, words) in [(beyond, "lies outside the log"), (other, "is another one than was read before")] {
+    // What retention took before it was read is missing.
+    let mut before = good.iter().find(|position| position.next_offset == 1).unwrap().clone();
+    world.delete_before(&before.topic, before.partition, before.next_offset).await;
+    before.next_offset = 0;
+    for (bad, words) in [
+        (beyond, "lies outside the log"),
+        (before, "lies outside the log (1..=1)"),
+        (other, "is another one than was read before"),
+    ] {
         positions::reset(&world.store, &bad).await.unwrap();
         let running = world.start();
         running.until_unready(words).await;
         // Once an operator has put it right, it goes on by itself.
-        positions::reset(&world.store, &good[0]).await.unwrap();
+        let right = good.iter().find(|position| position.partition == bad.partition).unwrap();
+        positions::reset(&world.store, right).await.unwrap();
         running.until_ready().await;
         running.stop().await;
     }

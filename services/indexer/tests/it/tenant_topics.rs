@@ -58,7 +58,7 @@ async fn trouble_with_one_tenants_topic_hinders_nobody_else() {
     beyond.next_offset = 1_000_000;
     positions::reset(&world.store, &beyond).await.unwrap();
     let running = world.start();
-    running.until_unready("lies outside the log").await;
+    running.until_unready("1 topics of single tenants are not read").await;
     world.send(2, 1, None).await;
     world.until("SELECT count(*) FROM reports", 2).await;
     positions::reset(&world.store, &good[0]).await.unwrap();

@@ -1,5 +1,8 @@
 //! Topics and a database of one test's own, and indexers between them.
 
+use rdkafka::admin::{AdminClient, AdminOptions};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
@@ -156,6 +159,17 @@ impl World {
         Running { host, task }
     }
 
+    /// Deletes what lies before an offset, as retention does.
+    pub async fn delete_before(&self, topic: &str, partition: i32, offset: i64) {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", servers::kafka());
+        let client: AdminClient<DefaultClientContext> = config.create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
+        let deleted = client.delete_records(&list, &AdminOptions::new()).await.unwrap();
+        deleted.elements()[0].error().unwrap();
+    }
+
     /// The bucket.
     pub async fn bucket(&self) -> ObjectStore {
         ObjectStore::s3(&self.objects).await
@@ -166,7 +180,26 @@ impl World {
         execute(&self.url, statement).await;
     }
 
+    /// Lets nobody else at a table, until it is opened again.
+    pub async fn close(&self, table: &str) -> PgConnection {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut connection).await.unwrap();
+        connection
+    }
+
+    /// Opens it again.
+    pub async fn open(closed: PgConnection) {
+        closed.close().await.unwrap();
+    }
+
     pub async fn number(&self, query: &str) -> i64 {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let query = AssertSqlSafe(query.to_owned());
+        sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0)
+    }
+
+    pub async fn text(&self, query: &str) -> String {
         let mut connection = PgConnection::connect(&self.url).await.unwrap();
         let query = AssertSqlSafe(query.to_owned());
         sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0)
@@ -232,7 +265,8 @@ impl World {
         self.s3.stop().await;
         self.folder.close().unwrap();
         admin::delete(&self.kafka).await.unwrap();
-        execute(&servers::postgres(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        // Fails where a connection was left open.
+        execute(&servers::postgres(), &format!("DROP DATABASE {}", self.name)).await;
     }
 }
 

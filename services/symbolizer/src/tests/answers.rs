@@ -6,8 +6,30 @@ use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
 use unslide_proto::body;
 use unslide_proto::headers;
-use unslide_proto::report::{Need, Outcome, Resymbolicate, resymbolicate::Body};
+use unslide_proto::report::ledger_record::Entry;
+use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, resymbolicate::Body};
 use unslide_stream::{OutRecord, Record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_ends_where_its_outputs_are_enough_and_the_next_goes_on() {
+    let bench = Bench::with(Wishes { most_outputs: 1, input_partitions: 1, ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    for n in 1..=12 {
+        bench.input(Some("acme"), app.report(n, 2)).await;
+    }
+    let lane = bench.live();
+    let outputs = bench.wait(&bench.names.output, 12).await;
+    assert_eq!(outputs.len(), 12);
+    assert!(outputs.iter().all(|output| symbolicated(output) > 0));
+    let ledger = bench.read(&bench.names.ledger).await.into_iter();
+    let batches = ledger.filter_map(|r| match LedgerRecord::decode(r.value.unwrap()).unwrap().entry {
+        Some(Entry::Batch(batch)) => Some(batch.partitions.iter().map(|p| p.records).sum::<u64>()),
+        _ => None,
+    });
+    assert_eq!(batches.collect::<Vec<_>>(), [1; 12]);
+    bench.end(vec![lane]).await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_record_has_its_outcome() {
@@ -86,20 +108,14 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     // Nobody has told this worker of the symbols but the request itself.
     bench.publish(&app, 1).await;
     let ask = async |revision: u32, stored: &Record| {
-        let id = stored.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
-        let request = Resymbolicate {
-            tenant: "acme".into(),
-            report_id: id.0.to_vec().into(),
+        let wishes = Resymbolicate {
             revision,
-            supersedes: revision - 1,
-            needs: vec![Need { debug_id: app.id.0.to_vec().into(), generation: 1, system: false }],
-            body: Some(Body::InlineLz4(body::compress(stored.value.as_ref().unwrap()).into())),
+            needs: app.needs(1),
             traceparent: TRACE.into(),
             variant: 4,
             ..Resymbolicate::default()
         };
-        let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
-        bench.producer.send(&record).await.unwrap();
+        bench.ask(stored, stored.value.as_ref().unwrap(), wishes).await;
     };
     ask(2, &first).await;
     let both = bench.wait(&bench.names.output, 2).await;
@@ -138,20 +154,10 @@ async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops
     let first = bench.wait(&bench.names.output, 1).await.remove(0);
     bench.publish(&app, 1).await;
     bench.memory.fail(Operation::Get, "t/acme/", Fault::Transient, None);
-    let id = first.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
-    let request = Resymbolicate {
-        tenant: "acme".into(),
-        report_id: id.0.to_vec().into(),
-        revision: 2,
-        supersedes: 1,
-        needs: vec![Need { debug_id: app.id.0.to_vec().into(), generation: 1, system: false }],
-        body: Some(Body::InlineLz4(body::compress(first.value.as_ref().unwrap()).into())),
-        ..Resymbolicate::default()
-    };
-    let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
-    bench.producer.send(&record).await.unwrap();
+    let wishes = Resymbolicate { revision: 2, needs: app.needs(1), ..Resymbolicate::default() };
+    let sent = bench.ask(&first, first.value.as_ref().unwrap(), wishes).await;
     let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
-    assert_eq!(waiting.value, record.value);
+    assert_eq!(waiting.value, Some(sent));
     assert_eq!(waiting.headers.text(headers::REASON), Some("fetch_failed"));
     bench.memory.heal();
     bench.clock.ahead(3_600);
@@ -161,4 +167,80 @@ async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops
     let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
     assert!(symbolicated(second) > 0);
     bench.end(lanes).await;
+}
+
+/// It is no better for want of newer symbols, which is not to say that they help nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_symbols_fail_in_every_tier_says_so() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let mut lanes = vec![bench.live(), bench.again()];
+    bench.publish(&app, 1).await;
+    bench.input(Some("acme"), app.report(1, 2)).await;
+    let first = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert!(symbolicated(&first) > 0);
+    bench.publish(&app, 2).await;
+    bench.memory.fail(Operation::Get, "t/acme/", Fault::Transient, None);
+    let wishes = Resymbolicate {
+        revision: 2,
+        needs: app.needs(2),
+        requested_at_micros: 1_700,
+        ..Resymbolicate::default()
+    };
+    bench.ask(&first, first.value.as_ref().unwrap(), wishes).await;
+    bench.clock.ahead(3_600);
+    lanes.push(bench.retry());
+    for _ in 0..100 {
+        if !bench.terminals().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let ledger = bench.read(&bench.names.ledger).await;
+    let entries = ledger.into_iter().map(|r| LedgerRecord::decode(r.value.unwrap()).unwrap().entry);
+    let ends: Vec<_> = entries
+        .filter_map(|entry| match entry {
+            Some(Entry::Terminal(end)) => Some((end.outcome(), end.revision, end.requested_at_micros)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ends, [(Outcome::FetchingFailed, 2, 1_700)], "and which request it was");
+    assert_eq!(bench.reasons(&bench.names.retry_10m).await.len(), 1, "after the last tier");
+    assert_eq!(bench.read(&bench.names.output).await.len(), 1);
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_a_deleted_tenant_is_dropped_and_nothing_of_it_published() {
+    let bench = Bench::new().await;
+    let app = App::new();
+    let request = |tenant: &str, revision| Resymbolicate {
+        tenant: tenant.into(),
+        report_id: vec![7; 16].into(),
+        revision,
+        supersedes: 1,
+        body: Some(Body::InlineLz4(body::compress(&app.report(1, 2)).into())),
+        variant: 3,
+        ..Resymbolicate::default()
+    };
+    for request in [request("gone", 2), request("acme", 5)] {
+        let record = OutRecord::to(bench.names.resymbolicate.as_str(), request.encode_to_vec());
+        bench.producer.send(&record).await.unwrap();
+    }
+    let lane = bench.again();
+    let published = bench.wait(&bench.names.output, 1).await;
+    assert_eq!(published.len(), 1);
+    assert_eq!(published[0].headers.text(headers::TENANT), Some("acme"));
+    for _ in 0..50 {
+        if !bench.terminals().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(bench.terminals().await, [(Outcome::DroppedDeleted, 2)]);
+    let ledger = bench.read(&bench.names.ledger).await;
+    let of_variant = ledger.iter().filter(|record| record.headers.text(headers::VARIANT) == Some("3"));
+    assert_eq!(of_variant.count(), 1, "the store learns which one it was");
+    assert_eq!(bench.read(&bench.names.output).await.len(), 1);
+    bench.end(vec![lane]).await;
 }

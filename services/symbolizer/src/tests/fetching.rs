@@ -5,12 +5,16 @@ use crate::breaker::{Breaker, Limits};
 use crate::symbols::{Fetched, Generations, Got, Symbols, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::{CacheSettings, Cached, Fault, Memory, ObjectStore, Operation, SymcacheCache};
+use unslide_artifacts::{
+    CacheLimits, CacheSettings, Cached, Fault, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
+};
 use unslide_model::{DebugId, TenantId};
 use unslide_stream::lane::Pause;
+use unslide_symbolicate::symcache::VERSION;
 
 struct Bench {
     symbols: Symbols,
+    store: ObjectStore,
     memory: Memory,
     clock: Arc<TestClock>,
     _folder: tempfile::TempDir,
@@ -18,16 +22,20 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(CacheLimits::default())
+    }
+
+    fn with(cache_limits: CacheLimits) -> Bench {
         let (store, memory) = ObjectStore::memory();
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(TestClock::default());
         clock.stand();
-        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30);
+        let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30).limited(cache_limits);
         let cache = SymcacheCache::open(cache, store.clone(), clock.clone()).unwrap();
         let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
         let breaker = Arc::new(Breaker::new(limits));
-        let symbols = Symbols::new(cache, store, breaker, clock.clone(), 32, Duration::from_secs(5));
-        Bench { symbols, memory, clock, _folder: folder }
+        let symbols = Symbols::new(cache, store.clone(), breaker, clock.clone(), 32, Duration::from_secs(5));
+        Bench { symbols, store, memory, clock, _folder: folder }
     }
 
     async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<Fetched, Pause> {
@@ -67,6 +75,40 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
     assert!(!bench.symbols.breaker().is_open());
     let fetched = bench.fetch(&all, 5_000).await.unwrap();
     assert!(matches!(fetched[&all[1]], Got::Here(Cached::Missing)));
+}
+
+#[tokio::test]
+async fn symcaches_of_one_tenant_that_can_not_be_fetched_stop_nobody_else() {
+    let bench = Bench::new();
+    bench.memory.fail(Operation::Get, "t/noisy/", Fault::Transient, None);
+    let many: Vec<Wanted> = (0..20).map(|n| wanted("noisy", n)).collect();
+    let fetched = bench.fetch(&many, 5_000).await.unwrap();
+    assert!(fetched.values().all(|got| matches!(got, Got::Failed(_))));
+    let quiet = wanted("quiet", 1);
+    let fetched = bench.fetch(std::slice::from_ref(&quiet), 10_000).await.unwrap();
+    assert!(matches!(fetched[&quiet], Got::Here(Cached::Missing)));
+    assert_eq!(bench.symbols.breaker().opened(), 0);
+
+    // Where the store fails as well when it is asked, it is at fault, and no report loses a try.
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    bench.clock.ahead(120);
+    bench.fetch(&many, 5_000).await.unwrap_err();
+    assert!(bench.symbols.breaker().is_open());
+}
+
+#[tokio::test]
+async fn symcaches_that_are_too_large_are_no_fault_of_the_store() {
+    let bench = Bench::with(CacheLimits { largest_bytes: 1 << 20, ..CacheLimits::default() });
+    // Nor is it asked.
+    bench.memory.fail(Operation::List, "", Fault::Transient, None);
+    let many: Vec<Wanted> = (0..20).map(|n| wanted("noisy", n)).collect();
+    for one in &many {
+        let key = keys::symbols(one.id.clone()).alias(VERSION);
+        bench.store.put(&key, vec![0; (1 << 20) + 1].into(), &Put::default()).await.unwrap();
+    }
+    let fetched = bench.fetch(&many, 5_000).await.unwrap();
+    assert!(fetched.values().all(|got| matches!(got, Got::Failed(_))));
+    assert!(!bench.symbols.breaker().is_open());
 }
 
 #[tokio::test]

@@ -118,5 +118,6 @@ async fn a_record_that_is_large_once_unpacked_stops_no_partition() {
     assert!(dead.iter().all(|r| r.value.is_none()));
     assert!(dead.iter().all(|r| r.headers.text(headers::BODY_BYTES) == Some("12582912")));
     assert!(dead.iter().all(|r| r.headers.get(headers::SOURCE_OFFSET).is_some()));
+    assert!(dead.iter().all(|r| r.headers.text(headers::BODY_OFFSET) == Some("0")));
     bench.end(vec![lane]).await;
 }

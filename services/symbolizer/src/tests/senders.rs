@@ -1,11 +1,16 @@
 //! Who may send for whom.
 
 use super::world::*;
+use crate::entry::Entry;
+use crate::sender::Sender;
 use crate::signatures::{Key, Settings};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
 use unslide_model::{Clock, Secret, SystemClock};
 use unslide_proto::headers;
-use unslide_proto::signed::SigningKey;
-use unslide_stream::{Headers, admin};
+use unslide_proto::signed::{Signer, SigningKey};
+use unslide_stream::{Headers, Record, RecordRef, admin};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_own_topic_names_the_tenant_and_gets_the_answer_on_its_own_topic() {
@@ -79,4 +84,105 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     let bad = dead.iter().filter(|r| r.headers.text(headers::REASON) == Some("bad_signature")).count();
     assert_eq!(bad, 2, "a replay is no way around the signature");
     bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
+    let parsed = |secret| SigningKey::parse(&Secret::new(secret)).unwrap();
+    let edge = parsed("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=");
+    let api = parsed("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
+    let known = |name: &str, key: &SigningKey, tenants: &str| Key {
+        name: name.into(),
+        public_key: key.verifying().to_string(),
+        tenants: vec![tenants.into()],
+    };
+    let keys = vec![known("edge", &edge, "acme"), known("api", &api, "*")];
+    let signatures = Settings { required: true, keys, ..Settings::default() };
+    let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
+    let app = App::new();
+    let now = SystemClock.now_micros() / 1_000;
+    let (edge, api) = (Signer::new("edge", edge), Signer::new("api", api));
+    let said = |signer: Option<&Signer>, value: &[u8]| {
+        let signed = signer.map(|signer| signer.headers(&acme(), now, value)).into_iter().flatten();
+        signed.fold(Headers::new().with(headers::TENANT, "acme"), |all, (name, text)| all.with(name, text))
+    };
+    let input = bench.names.input.clone();
+    let array = [b"[1,".as_slice(), &app.report(1, 2), b"]"].concat();
+    bench.input_with(&input, said(Some(&edge), &array), array.clone()).await;
+    let lane = bench.live();
+    assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1);
+    let letter = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
+    let value = letter.value.clone().unwrap();
+    assert_eq!((&value[..], letter.headers.get(headers::SIGNATURE)), (b"1".as_slice(), None));
+    // As it is, and as the api replays it: the first is nobody's, the second is looked at once more.
+    for signer in [None, Some(&api)] {
+        let replay = said(signer, &value).with(headers::REPLAY_OF, "x/0/1");
+        bench.input_with(&input, replay, value.clone()).await;
+    }
+    let dead = bench.wait(&bench.names.dead_letter, 3).await;
+    let mut reasons: Vec<_> = dead.iter().map(|r| r.headers.text(headers::REASON).unwrap()).collect();
+    reasons.sort_unstable();
+    assert_eq!(reasons, ["no_signature", "not_a_report", "not_a_report"]);
+    bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
+    let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let (input, output) = (bench.names.tenant_input(&acme()), bench.names.tenant_output(&acme()));
+    let client: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", &bench.settings.bootstrap).create().unwrap();
+    let by_hand = NewTopic::new(&input, 2, TopicReplication::Fixed(1));
+    client.create_topics([&by_hand], &AdminOptions::new()).await.unwrap()[0].as_ref().unwrap();
+    for n in [1, 2] {
+        bench.input_with(&input, Headers::new(), app.report(n, 2)).await;
+    }
+    let lane = bench.live();
+    for n in [3, 4] {
+        bench.input(Some("acme"), app.report(n, 2)).await;
+        let shared = bench.wait(&bench.names.output, n as usize - 2).await;
+        assert_eq!(shared.len(), n as usize - 2, "the shared topic goes on");
+    }
+    let status = lane.status().borrow().clone();
+    assert_eq!((status.paused, status.records), (None, 2));
+    let said = bench.worker.outputs.check().unwrap_err();
+    assert!(said.contains("inputs of 1 tenants") && said.contains("unslide tenant topics"), "{said}");
+    assert!(!said.contains("acme"), "{said}");
+    // What mends it: then everything comes, once.
+    admin::create_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    assert_eq!(bench.wait(&output, 2).await.len(), 2);
+    bench.input_with(&input, Headers::new(), app.report(5, 2)).await;
+    let own = bench.wait(&output, 3).await;
+    assert!(own.len() == 3 && own.iter().all(|r| symbolicated(r) > 0));
+    assert_eq!(bench.worker.outputs.check(), Ok(()));
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+    admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    bench.end(vec![lane]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_unknown_for_good_before_the_table_was_read_past_the_record_and_ten_minutes_went_by() {
+    const MINUTE: i64 = 60_000;
+    let bench = Bench::new().await;
+    bench.worker.tenants.refresh().await;
+    let now = SystemClock.now_micros() / 1_000;
+    let sent = |at: i64| {
+        let at_offset = RecordRef { topic: bench.names.input.as_str().into(), partition: 0, offset: 0 };
+        let headers = Headers::new().with(headers::TENANT, "nobody");
+        let record = Record { at: at_offset, time_millis: Some(at), key: None, value: None, headers };
+        let sender = bench.worker.sender(&Entry::of(&record, &bench.names), true);
+        match sender {
+            Sender::Early { .. } => "early",
+            Sender::Refused { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        }
+    };
+    // By the record's age alone: the table was read long after each of them.
+    assert_eq!((sent(now - 9 * MINUTE), sent(now - 11 * MINUTE)), ("early", "unknown_tenant"));
+    // However old the record is: what was written after the last look at the table is not known.
+    bench.clock.ahead(3_600);
+    assert_eq!((sent(now + 30 * MINUTE), sent(now - MINUTE)), ("early", "unknown_tenant"));
+    bench.end(Vec::new()).await;
 }

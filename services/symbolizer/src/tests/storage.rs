@@ -4,8 +4,11 @@ use super::world::*;
 use crate::breaker::Limits;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
-use unslide_model::{DebugId, TenantId};
+use unslide_model::DebugId;
 use unslide_proto::headers;
+use unslide_proto::report::Resymbolicate;
+use unslide_symbolicate::most_bytes;
+use unslide_testkit::macho::longest_chain;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_others() {
@@ -51,7 +54,10 @@ async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
     let lane = bench.live();
     bench.input(Some("acme"), app.report(1, 2)).await;
     let status = paused(&lane).await;
-    assert!(status.paused.unwrap().contains("fetched"), "the reason is told");
+    let said = unready(&lane).await;
+    assert_eq!(Some(&said), status.paused.as_ref());
+    assert!(said.starts_with("symbols of 1 debug ids can't be fetched: object storage refused"), "{said}");
+    assert!(!said.contains("acme") && !said.contains(&app.id.compact()[2..]), "{said}");
     for topic in [&bench.names.output, &bench.names.retry_10s, &bench.names.overflow] {
         assert!(bench.read(topic).await.is_empty(), "{topic}");
     }
@@ -61,27 +67,26 @@ async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn symbols_that_come_late_send_a_report_by_way_of_overflow_and_are_fetched_once() {
+async fn symbols_that_come_late_send_a_report_by_way_of_the_shortest_tier_and_are_fetched_once() {
     let bench = Bench::with(Wishes { patience: Duration::from_millis(50), ..Wishes::default() }).await;
     let app = App::new();
     bench.publish(&app, 1).await;
     let hold = bench.memory.hold(Operation::Get, "t/acme/");
     bench.input(Some("acme"), app.report(1, 2)).await;
     let mut lanes = vec![bench.live()];
-    let waiting = bench.wait(&bench.names.overflow, 1).await.remove(0);
+    let waiting = bench.wait(&bench.names.retry_10s, 1).await.remove(0);
     assert_eq!(waiting.headers.text(headers::REASON), Some("cold"));
-    let key = waiting.key.as_deref().unwrap();
-    assert!([&b"acme/0"[..], b"acme/1"].contains(&key), "{key:?}");
     // Another report of the same image joins the download that is under way.
     bench.input(Some("acme"), app.report(2, 2)).await;
-    bench.wait(&bench.names.overflow, 2).await;
+    bench.wait(&bench.names.retry_10s, 2).await;
+    bench.clock.ahead(10);
     lanes.push(bench.retry());
     drop(hold);
     let outputs = bench.wait(&bench.names.output, 2).await;
     assert!(outputs.iter().all(|r| symbolicated(r) > 0));
-    assert!(outputs.iter().all(|r| r.headers.text(headers::SOURCE_TOPIC) == Some(&bench.names.overflow)));
+    assert!(outputs.iter().all(|r| r.headers.text(headers::SOURCE_TOPIC) == Some(&bench.names.retry_10s)));
     assert_eq!(bench.memory.calls(Operation::Get), 1);
-    assert!(bench.read(&bench.names.retry_10s).await.is_empty());
+    assert!(bench.read(&bench.names.retry_1m).await.is_empty());
     bench.end(lanes).await;
 }
 
@@ -102,6 +107,9 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     let status = paused(&lane).await;
     assert!(status.paused.as_ref().unwrap().contains("object storage fails"), "{status:?}");
     assert!(bench.worker.symbols.breaker().is_open());
+    let said = unready(&lane).await;
+    assert!(said.contains("object storage fails") && said.contains("debug ids"), "{said}");
+    assert!(!said.contains("acme"), "{said}");
     // It is tried now and then, and stays as it is.
     let openings = bench.worker.symbols.breaker().opened();
     while bench.worker.symbols.breaker().opened() < openings + 2 {
@@ -146,11 +154,9 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() 
     assert_eq!(told["key"], text(headers::BODY_KEY));
     assert_eq!(told["bytes"].to_string(), text(headers::BODY_BYTES));
     assert_eq!(told["sha256"], text(headers::BODY_SHA256));
-    let tenant = TenantId::new("acme").unwrap();
-    let key = unslide_artifacts::keys::Key::of_tenant(&tenant, text(headers::BODY_KEY)).unwrap();
-    let object = bench.store.get(&key, 64 << 20).await.unwrap().unwrap();
-    assert_eq!(object.bytes.len().to_string(), text(headers::BODY_BYTES));
-    let body: serde_json::Value = serde_json::from_slice(&object.bytes).unwrap();
+    let object = bench.apart(reference).await;
+    assert_eq!(object.len().to_string(), text(headers::BODY_BYTES));
+    let body: serde_json::Value = serde_json::from_slice(&object).unwrap();
     assert!(body["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
     assert!(bench.read(&bench.names.dead_letter).await.is_empty());
 
@@ -160,4 +166,48 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() 
     let dead = bench.wait(&bench.names.dead_letter, 1).await.remove(0);
     assert_eq!(dead.headers.text(headers::REASON), Some("too_large"));
     bench.end(lanes).await;
+}
+
+/// Until it lies in a segment, the store's own copy is sent along, packed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_report_too_large_for_kafka_gets_its_late_symbols_as_any_other() {
+    let app = App::new();
+    let report = app.report(1, 1_500);
+    let bench = Bench::with(Wishes { output_bytes: Some(report.len()), ..Wishes::default() }).await;
+    let lanes = vec![bench.live(), bench.again()];
+    bench.input(Some("acme"), report).await;
+    let first = bench.wait(&bench.names.output, 1).await.remove(0);
+    bench.publish(&app, 1).await;
+    let wishes = Resymbolicate { revision: 2, needs: app.needs(1), ..Resymbolicate::default() };
+    bench.ask(&first, &bench.apart(&first).await, wishes).await;
+    let both = bench.wait(&bench.names.output, 2).await;
+    let second = both.iter().find(|r| r.headers.text(headers::REVISION) == Some("2")).unwrap();
+    let better: serde_json::Value = serde_json::from_slice(&bench.apart(second).await).unwrap();
+    assert!(better["symbolication"]["frames"]["symbolicated"].as_u64().unwrap() > 0);
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+    bench.end(lanes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn symbols_with_endless_names_make_no_record_much_larger_than_its_reports() {
+    let bench = Bench::new().await;
+    let app = App::of(&longest_chain(4_000));
+    bench.publish(&app, 1).await;
+    let lane = bench.live();
+    // Twenty megabytes, were every frame answered in full.
+    let report = app.report(1, 20);
+    bench.input(Some("acme"), report.clone()).await;
+    let output = bench.wait(&bench.names.output, 1).await.remove(0);
+    assert!(output.value.as_ref().unwrap().len() <= most_bytes(report.len()));
+    assert_eq!((symbolicated(&output), &json(&output)["symbolication"]["truncated"]), (21, &true.into()));
+    // The reports of an array have no more together than one of their size would have.
+    let array: Vec<Vec<u8>> = (2..42).map(|number| app.report(number, 1)).collect();
+    let array = [&b"["[..], &array.join(&b","[..]), b"]"].concat();
+    bench.input(Some("acme"), array.clone()).await;
+    let outputs = bench.wait(&bench.names.output, 41).await;
+    let all: usize = outputs.iter().map(|record| record.value.as_ref().unwrap().len()).sum();
+    assert!(all <= most_bytes(report.len()) + most_bytes(array.len()), "{all}");
+    assert!(outputs.iter().all(|output| symbolicated(output) >= 2));
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+    bench.end(vec![lane]).await;
 }

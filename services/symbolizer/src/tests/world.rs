@@ -4,8 +4,10 @@ use crate::breaker::{Breaker, Limits};
 use crate::letters::Letters;
 use crate::live::{self, Live};
 use crate::metrics::Metrics;
+use crate::outputs::Outputs;
 use crate::resymbolicate::{self, Requests};
 use crate::retry::{self, Retry};
+use crate::run::probe_lane;
 use crate::shares::Shares;
 use crate::signatures::{self, Signatures};
 use crate::symbols::Symbols;
@@ -20,14 +22,16 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_artifacts::{AliasMeta, CacheSettings, Memory, ObjectStore, Put, SymcacheCache, keys};
 use unslide_model::{Clock, ContentHash, DebugId, Quality, RelativeAddress, SystemClock, TenantId};
-use unslide_proto::headers;
-use unslide_proto::report::{LedgerRecord, Outcome, ledger_record::Entry};
+use unslide_proto::report::ledger_record::Entry;
+use unslide_proto::report::resymbolicate::Body;
+use unslide_proto::report::{LedgerRecord, Need, Outcome, Resymbolicate, TerminalOutcome};
 use unslide_proto::symbol::{TenantConfig, TenantLimits, TenantState};
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::Ids;
+use unslide_proto::{body, headers};
 use unslide_report::ReadLimits;
-use unslide_runtime::CpuPool;
-use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Timings};
+use unslide_runtime::{CpuPool, Host};
+use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
 use unslide_stream::{
     BatchLimits, Headers, OutRecord, PositionedConsumer, Producer, Record, Settings, admin, topic_facts,
 };
@@ -49,10 +53,23 @@ pub struct App {
 
 impl App {
     pub fn new() -> App {
-        let built = build(DSYM, &ObjectLimits::default()).unwrap();
+        App::of(DSYM)
+    }
+
+    pub fn of(dsym: &[u8]) -> App {
+        let built = build(dsym, &ObjectLimits::default()).unwrap();
         let symcache = SymCache::parse(built.symcache.clone()).unwrap();
         let first = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap().0;
         App { id: built.debug_id, symcache: built.symcache, address: first }
+    }
+
+    pub fn sha256(&self) -> ContentHash {
+        ContentHash(Sha256::digest(&self.symcache).into())
+    }
+
+    /// What a request needs for which these symbols are of this generation.
+    pub fn needs(&self, generation: u64) -> Vec<Need> {
+        vec![Need { debug_id: self.id.0.to_vec().into(), generation, system: false }]
     }
 
     pub fn report(&self, number: u32, frames: usize) -> Vec<u8> {
@@ -65,7 +82,9 @@ impl App {
         let image =
             Image::new("/private/var/Shop.app/Shop", &id.to_string(), LOAD).size(0x10_0000).cpu(ARM64);
         let thread = Thread::new(0).frames([Frame::at(crash)]).crashed().all_registers(ARM64, crash);
-        let other = Thread::new(1).frames((0..frames).map(|_| Frame::at(crash + 1)));
+        // The innermost frame is where its thread is; behind it are return addresses.
+        let at = |depth| if depth == 0 { crash } else { crash + 4 };
+        let other = Thread::new(1).frames((0..frames).map(|depth| Frame::at(at(depth))));
         let id = format!("00000000-0000-4000-8000-0000{number:08x}");
         Report::standard().id(&id).image(image).thread(thread).thread(other).bytes()
     }
@@ -102,6 +121,7 @@ impl Clock for TestClock {
 /// What a test wants of its worker.
 pub struct Wishes {
     pub output_bytes: Option<usize>,
+    pub most_outputs: usize,
     pub patience: Duration,
     pub breaker: Limits,
     pub signatures: signatures::Settings,
@@ -109,6 +129,8 @@ pub struct Wishes {
     pub limits: TenantLimits,
     pub tenant_topics: bool,
     pub input_partitions: i32,
+    pub overflow_partitions: i32,
+    pub overflow_copies: u32,
     pub record_bytes: usize,
 }
 
@@ -116,12 +138,15 @@ impl Default for Wishes {
     fn default() -> Wishes {
         Wishes {
             output_bytes: None,
+            most_outputs: 128 << 20,
             patience: Duration::from_secs(5),
             breaker: Limits { debug_ids: 100, window: Duration::from_secs(30), open: Duration::from_secs(1) },
             signatures: signatures::Settings::default(),
             limits: TenantLimits::default(),
             tenant_topics: false,
             input_partitions: 4,
+            overflow_partitions: 4,
+            overflow_copies: 500,
             record_bytes: 20 << 20,
         }
     }
@@ -135,6 +160,7 @@ pub struct Bench {
     pub memory: Memory,
     pub clock: Arc<TestClock>,
     pub worker: Arc<Worker>,
+    pub registry: prometheus::Registry,
     live_patience: Duration,
     _folder: tempfile::TempDir,
 }
@@ -149,6 +175,7 @@ impl Bench {
         settings.topic_prefix = format!("{}.", servers::unique("symbolizer"));
         settings.tenant_topics = wishes.tenant_topics;
         settings.partitions.input = wishes.input_partitions;
+        settings.partitions.overflow = wishes.overflow_partitions;
         // Who sends keeps to no limit of this installation.
         let producer = Producer::new(&settings).unwrap();
         settings.max_record_bytes = wishes.record_bytes;
@@ -168,6 +195,7 @@ impl Bench {
         let clock = Arc::new(TestClock::default());
         let breaker = Arc::new(Breaker::new(wishes.breaker));
         let probe = Duration::from_secs(5);
+        let registry = prometheus::Registry::new();
         let worker = Worker {
             slot: "w".to_owned(),
             clock: clock.clone(),
@@ -177,15 +205,31 @@ impl Bench {
             objects: store.clone(),
             topics: names.clone(),
             tenant_topics: settings.tenant_topics,
+            outputs: Outputs::new(&settings),
             limits: ReadLimits { max_bytes: wishes.record_bytes, ..ReadLimits::default() },
             output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
+            most_outputs: wishes.most_outputs,
             letters: Letters { topic: names.dead_letter.clone(), most_bytes: settings.max_copy_bytes() },
             tenant_reports_per_second: 0,
+            overflow_copies_per_second: wishes.overflow_copies,
             ids: Ids::default(),
-            metrics: Metrics::new(&prometheus::Registry::new()).unwrap(),
+            metrics: Metrics::new(&registry).unwrap(),
         };
         let (worker, live_patience) = (Arc::new(worker), wishes.patience);
-        Bench { settings, names, producer, store, memory, clock, worker, live_patience, _folder: folder }
+        let watched = worker.clone();
+        tokio::spawn(async move { watched.outputs.watch().await });
+        Bench {
+            settings,
+            names,
+            producer,
+            store,
+            memory,
+            clock,
+            worker,
+            registry,
+            live_patience,
+            _folder: folder,
+        }
     }
 
     pub async fn tell(&self, tenant: &str, state: TenantState) {
@@ -200,6 +244,7 @@ impl Bench {
             pattern: None,
             batch: BatchLimits { records: 50, bytes: 8 << 20, wait: Duration::from_millis(10) },
             timings: Timings::default(),
+            suspects: Suspects::default(),
         }
     }
 
@@ -247,6 +292,28 @@ impl Bench {
         self.producer.send(&record).await.unwrap();
     }
 
+    /// A request about the report of this output; `stored` is the body that is sent along. Gives its value.
+    pub async fn ask(&self, about: &Record, stored: &[u8], wishes: Resymbolicate) -> bytes::Bytes {
+        let id = about.headers.text(headers::REPORT_ID).unwrap().parse::<unslide_model::ReportId>().unwrap();
+        let request = Resymbolicate {
+            tenant: "acme".into(),
+            report_id: id.0.to_vec().into(),
+            supersedes: wishes.revision - 1,
+            body: Some(Body::InlineLz4(body::compress(stored).into())),
+            ..wishes
+        };
+        let record = OutRecord::to(self.names.resymbolicate.as_str(), request.encode_to_vec());
+        self.producer.send(&record).await.unwrap();
+        record.value.unwrap()
+    }
+
+    /// The body of an output that was kept as an object.
+    pub async fn apart(&self, output: &Record) -> bytes::Bytes {
+        let key = output.headers.text(headers::BODY_KEY).unwrap();
+        let key = keys::Key::of_tenant(&TenantId::new("acme").unwrap(), key).unwrap();
+        self.store.get(&key, 64 << 20).await.unwrap().unwrap().bytes
+    }
+
     pub async fn read(&self, topic: &str) -> Vec<Record> {
         let facts = topic_facts(&self.settings, topic).await.unwrap();
         let from: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
@@ -285,10 +352,15 @@ impl Bench {
 
     /// Ends of single records in the ledger.
     pub async fn terminals(&self) -> Vec<(Outcome, u32)> {
+        self.ends().await.iter().map(|end| (end.outcome(), end.revision)).collect()
+    }
+
+    /// The same with all that they say.
+    pub async fn ends(&self) -> Vec<TerminalOutcome> {
         let ledger = self.read(&self.names.ledger).await;
         let entries = ledger.into_iter().map(|r| LedgerRecord::decode(r.value.unwrap()).unwrap());
         let terminal = entries.filter_map(|record| match record.entry {
-            Some(Entry::Terminal(end)) => Some((end.outcome(), end.revision)),
+            Some(Entry::Terminal(end)) => Some(end),
             _ => None,
         });
         terminal.collect()
@@ -298,7 +370,7 @@ impl Bench {
         let meta = AliasMeta {
             generation,
             quality: Quality::DwarfSymtab,
-            sha256: ContentHash(Sha256::digest(&app.symcache).into()),
+            sha256: app.sha256(),
             object: ContentHash([9; 32]),
         };
         let key = keys::symbols(acme().scope(app.id)).alias(VERSION);
@@ -336,6 +408,13 @@ pub async fn paused(lane: &Lane) -> LaneStatus {
     let mut status = lane.status();
     let waited = tokio::time::timeout(Duration::from_secs(20), status.wait_for(|s| s.paused.is_some())).await;
     waited.unwrap().unwrap().clone()
+}
+
+/// Why readiness says that a lane is not ready.
+pub async fn unready(lane: &Lane) -> String {
+    let host = Host::local().unwrap();
+    probe_lane(&host, "live", lane.status());
+    host.health.ask_now().await.probes.remove("lane live").unwrap().reason.unwrap()
 }
 
 pub async fn tell(

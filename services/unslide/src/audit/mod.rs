@@ -34,7 +34,8 @@ pub struct Arguments {
     /// Audit what came in before here: as --from
     #[arg(long, value_name = "TIME")]
     to: Option<Moment>,
-    /// Show one tenant only. The whole is audited all the same
+    /// Show one tenant only, and what expired before anybody read whose it was. The whole is audited
+    /// all the same
     #[arg(long)]
     tenant: Option<TenantId>,
     /// Print JSON
@@ -89,8 +90,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     bar.finish_and_clear();
     let mut audit = audit?;
     if let Some(tenant) = &arguments.tenant {
-        audit.balance.rows.retain(|row| row.tenant == tenant.as_str());
-        audit.balance.findings.retain(|finding| finding.tenant == tenant.as_str());
+        audit.balance.retain_tenant(tenant.as_str());
     }
     Ok(audit)
 }

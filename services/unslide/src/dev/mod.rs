@@ -27,11 +27,11 @@ use unslide_stream::admin::Created;
 const BUCKET: &str = "unslide";
 /// What is logged where nobody has said so. Kafka's clients warn while the broker gets up.
 const QUIET: &str = "warn,unslide_stream::client=error";
-/// Database connections at most: few, because each is a process with megabytes. The builder keeps
-/// three for listening and the api one.
-const API_CONNECTIONS: u32 = 5;
-const BUILDER_CONNECTIONS: u32 = 7;
-const INDEXER_CONNECTIONS: u32 = 4;
+/// Database connections at most: few, because each is a process with megabytes. The api and the
+/// builder keep one for listening, the builder one more for the lock of the relay.
+const API_CONNECTIONS: u32 = 4;
+const BUILDER_CONNECTIONS: u32 = 5;
+const INDEXER_CONNECTIONS: u32 = 3;
 /// How long the services may take until they are ready.
 const LONGEST_START: Duration = Duration::from_secs(60);
 /// How often the embedded servers are looked after.
@@ -354,8 +354,9 @@ impl Running {
     pub async fn stop(mut self) -> Result<(), BoxError> {
         self.host.shutdown.begin();
         let ended = if self.services.is_finished() { None } else { Some((&mut self.services).await?) };
-        // The probes hold clients, which would go on looking for servers that are gone.
+        // Probes and metrics hold clients, which would go on looking for servers that are gone.
         self.host.health.clear();
+        self.host.process_metrics().clear();
         self.s3.stop().await;
         let servers = self.servers;
         tokio::task::spawn_blocking(move || drop(servers)).await?;

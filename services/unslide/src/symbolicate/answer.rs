@@ -5,7 +5,7 @@ use super::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{Element, ReadError, ReadLimits, Report, split, text};
-use unslide_symbolicate::{Context, enrich};
+use unslide_symbolicate::{Context, Plan, most_bytes};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -61,15 +61,18 @@ pub fn answer(job: Job, library: &Library, format: Format) -> Answer {
 fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, String> {
     let limits = ReadLimits::default();
     if bytes.trim_ascii_start().first() != Some(&b'[') {
-        return report(bytes, library, format).map_err(|error| describe(&error));
+        return report(bytes, library, format, usize::MAX).map_err(|error| describe(&error));
     }
     let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
     let mut out = Vec::with_capacity(bytes.len() * 2);
     let mut copied = 0;
+    // The reports of an array have together what one of their size would have.
+    let mut room = most_bytes(bytes.len());
     for element in elements {
         match (element, format) {
             (Element::Report(element), _) => {
-                let answered = report(element, library, format).map_err(|error| describe(&error))?;
+                let answered = report(element, library, format, room).map_err(|error| describe(&error))?;
+                room = room.saturating_sub(answered.len());
                 if format == Format::Json {
                     // The element is a part of the record, so its offset is that of its first byte.
                     let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
@@ -91,13 +94,16 @@ fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, St
     Ok(out)
 }
 
-fn report(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, ReadError> {
+/// One report, answered in `room` bytes if its own and the statuses of its frames fit them.
+fn report(bytes: &[u8], library: &Library, format: Format, room: usize) -> Result<Vec<u8>, ReadError> {
     let limits = ReadLimits::default();
     let read = Report::read(bytes, &limits)?;
-    let enriched = enrich(&read, &|id| library.symbols(id), &Context::default());
+    let context = Context { most_bytes: Some(room), ..Context::default() };
+    let enriched = Plan::new(&read).enrich_within(&|id| library.symbols(id), &context);
     match format {
         Format::Json => Ok(enriched.bytes),
         Format::Text => {
+            let limits = ReadLimits { max_bytes: usize::MAX, ..limits };
             let log = text::apple_log(&Report::read(&enriched.bytes, &limits)?);
             Ok(with_newline(log.into()).into_bytes())
         }
@@ -120,6 +126,7 @@ fn describe(error: &ReadError) -> String {
 mod tests {
     use super::*;
     use unslide_report::splice;
+    use unslide_testkit::macho;
 
     fn json(bytes: &str) -> Answer {
         let job = Record::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
@@ -151,5 +158,36 @@ mod tests {
         let answer = json(input);
         let bytes = answer.bytes.strip_suffix(b"\r\n").unwrap();
         assert_eq!(splice::strip(bytes, &ReadLimits::default()).unwrap(), input.as_bytes());
+    }
+
+    #[test]
+    fn symbols_with_endless_names_make_no_answer_much_larger_than_its_record() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("long"), macho::longest_chain(4_000)).unwrap();
+        let (library, _) = Library::search(&[folder.path().to_path_buf()]).unwrap();
+        let load = 0x1_0000_0000 + macho::TEXT;
+        let frames = format!("{{\"instruction_addr\":{}}}", load + macho::CODE - macho::TEXT + 2);
+        let report = format!(
+            "{{\"binary_images\":[{{\"image_addr\":{},\"image_size\":4096,\"uuid\":\"{}\",\"name\":\"a\"}}],\
+             \"crash\":{{\"threads\":[{{\"crashed\":true,\"backtrace\":{{\"contents\":[{}]}}}}]}}}}",
+            load,
+            "07".repeat(16),
+            [frames.as_str(); 20].join(",")
+        );
+        let array = format!("[{}]", [report.as_str(); 20].join(","));
+        for record in [&report, &array] {
+            for format in [Format::Json, Format::Text] {
+                let job = Record::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
+                let answer = answer(job, &library, format);
+                assert!(answer.problem.is_none());
+                let text = String::from_utf8(answer.bytes).unwrap();
+                assert!(text.len() <= most_bytes(record.len()), "{} for {}", text.len(), record.len());
+                assert!(
+                    format == Format::Text || text.contains("\"symbolicated\":20"),
+                    "{}",
+                    &text[text.len() - 500..]
+                );
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::administration;
 use crate::failure::{BoxError, Outcome};
+use crate::tenant::there;
 use clap::Args;
 use serde_json::json;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
     let store = Store::connect(settings, Arc::new(SystemClock)).await?;
     if let Some(tenant) = only {
+        there(&store, tenant).await?;
         begin(&store, &tenant.into()).await?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,7 +1,8 @@
 //! `unslide upload`: finds dSYMs, or an operating system's libraries, sends what the server lacks, and
-//! waits until they are built.
+//! waits until they are built. What a second run does stands in `docs/operations.md`.
 
 mod find;
+mod parts;
 mod send;
 
 pub use find::{find, mach_o};

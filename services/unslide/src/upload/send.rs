@@ -1,15 +1,17 @@
 //! Sending one file.
 
 use super::find::{self, Found, MachO};
-use crate::client::{Client, ClientError, Upload, tries};
+use super::parts;
+use crate::client::{Accepted, Client, ClientError, Upload, tries};
 use futures::TryStreamExt;
 use indicatif::ProgressBar;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio_util::io::ReaderStream;
 
 /// What became of a file.
 pub enum Sent {
-    /// The server has all of it, ready, from before.
+    /// The server has all of it from before, and whatever was still to be built was waited for.
     Known,
     /// It was sent; what the server found in it.
     New(String),
@@ -27,14 +29,14 @@ pub async fn send(client: &Client, found: &Found, bar: &ProgressBar, wait: bool)
     {
         return Ok(Sent::Known);
     }
-    let accepted = tries(|| async {
-        bar.set_position(0);
-        let body = body(&found.path, bar).await?;
-        client.upload(&found.name, body, found.size, &hash).await
-    });
-    let accepted = accepted.await.map_err(|error| chain(&error))?;
+    let accepted = match parts::send(client, found, &hash, bar).await {
+        Ok(None) => whole(client, found, &hash, bar).await,
+        Ok(Some(accepted)) => Ok(accepted),
+        Err(error) => Err(error),
+    };
+    let accepted = accepted.map_err(|error| chain(&error))?;
     if !wait {
-        return Ok(Sent::New("uploaded".to_owned()));
+        return Ok(if accepted.existing { Sent::Known } else { Sent::New("uploaded".to_owned()) });
     }
     bar.set_message(format!("{}: building", found.name));
     loop {
@@ -43,6 +45,27 @@ pub async fn send(client: &Client, found: &Found, bar: &ProgressBar, wait: bool)
             return verdict(&upload, accepted.existing);
         }
     }
+}
+
+/// Sends a file in one request.
+async fn whole(
+    client: &Client,
+    found: &Found,
+    hash: &str,
+    bar: &ProgressBar,
+) -> Result<Accepted, ClientError> {
+    // Asked before each try: the one before may have arrived, and only its answer was lost.
+    let sent = AtomicBool::new(false);
+    let accepted = tries(|| async {
+        if let Some(upload) = client.find_upload(hash).await? {
+            return Ok(Accepted { id: upload.id, existing: !sent.load(Relaxed) });
+        }
+        sent.store(true, Relaxed);
+        bar.set_position(0);
+        let body = body(&found.path, bar).await?;
+        client.upload(&found.name, body, found.size, hash).await
+    });
+    accepted.await
 }
 
 /// True where the server has every architecture of the file, byte for byte, and it is ready.

@@ -72,3 +72,54 @@ fn an_upload_of_nothing_is_a_failure_that_says_so() {
 fn the_version_is_told() {
     assert!(stdout(&unslide(&["version"], &[])).starts_with("unslide 0."));
 }
+
+#[test]
+fn what_the_api_signs_the_symbolizers_have_to_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("unslide.toml");
+    let check = |own: &str, tenants: &str| {
+        let keys = "name = 'api'\npublic_key = 'PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw='";
+        let required = "[symbolizer.signatures]\nrequired = true\n[[symbolizer.signatures.keys]]";
+        std::fs::write(&file, format!("{required}\n{keys}\ntenants = ['{tenants}']\n[api.signing]\n{own}\n"))
+            .unwrap();
+        let output = unslide(&["config", "check", "--config", file.to_str().unwrap()], &FINE);
+        (output.status.success(), stdout(&output))
+    };
+    let own = "name = 'api'\nkey = 'TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs='";
+    assert!(check(own, "*").0, "{}", check(own, "*").1);
+    for (own, tenants, said) in
+        [("", "*", "no_signature"), (own, "acme", "not among"), (&own.replace("api", "x"), "*", "not among")]
+    {
+        let (fine, text) = check(own, tenants);
+        assert!(!fine && text.starts_with("api.signing.key") && text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
+    let id = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
+    let wrong: [(&[&str], [&str; 2]); 10] = [
+        (&["tenant", "create", "No Slug"], ["No Slug", "a-z, 0-9"]),
+        (&["tenant", "limits", "acme", "--reports-per-second", "many"], ["--reports-per-second", "many"]),
+        (&["key", "create", "--tenant", "x", "--scope", "reports:read"], ["--tenant", "2 to 40"]),
+        (&["key", "create", "--tenant", "acme", "--scope", "reports:rite"], ["--scope", "reports:write"]),
+        (
+            &["key", "create", "--tenant", "acme", "--scope", "operator", "--expires", "soon"],
+            ["--expires", "90d"],
+        ),
+        (&["key", "revoke", "--tenant", "acme", "the-first"], ["<ID>", "the-first"]),
+        (&["dead-letter", "list", "--api-key", "x", "--from", "yesterday"], ["--from", "90m"]),
+        (&["dead-letter", "replay", id, "--api-key", "x", "--dry-run"], ["cannot be used", "--dry-run"]),
+        (&["reprocess", "--api-key", "x", "--from", "soon"], ["--from", "90m"]),
+        (&["audit", "--from", "2h", "--tenant", "-"], ["--tenant", "2 to 40"]),
+    ];
+    for (arguments, said) in wrong {
+        let output = unslide(arguments, &[]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(said.iter().all(|words| error.contains(words)), "{arguments:?}: {error}");
+    }
+    let none = unslide(&["reprocess"], &[("UNSLIDE_API_KEY", "x")]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8(none.stderr).unwrap().contains("say which reports, or --all"));
+}

@@ -121,9 +121,38 @@ fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// Lines of a source without its unit tests, which stand at its end.
+/// Lines of a source without its unit tests: modules of them, written out or in files of their own.
 fn lines(text: &str) -> usize {
-    text.find("#[cfg(test)]\nmod ").map_or(text, |tests| &text[..tests]).lines().count()
+    let mut lines = text.lines().peekable();
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        let next = lines.peek().copied().unwrap_or_default();
+        let is_module = next.starts_with("mod ") || next.contains(" mod ");
+        if line != "#[cfg(test)]" || next.starts_with(' ') || !is_module {
+            count += 1;
+            continue;
+        }
+        lines.next();
+        if next.ends_with('{') {
+            // Formatted as it is, a module ends with the first brace that nothing stands before.
+            lines.by_ref().find(|line| *line == "}");
+        }
+    }
+    count
+}
+
+#[test]
+fn only_unit_tests_do_not_count() {
+    let code = "fn a() {\n}\n";
+    let inline = "#[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\n";
+    let apart = "#[cfg(test)]\nmod tests;\n";
+    let shared = "#[cfg(test)]\npub(crate) mod tests;\n";
+    for tests in [inline, apart, shared] {
+        assert_eq!(lines(&[code, tests, code].concat()), 4, "{tests}");
+        assert_eq!(lines(&[tests, code].concat()), 2, "{tests}");
+    }
+    let other = "#[cfg(test)]\nfn c() {\n}\n    #[cfg(test)]\n    mod_count: u8,\n";
+    assert_eq!(lines(other), 5);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn sources(counts: &BTreeMap<String, usize>, partition: i32) -> usize {
 }
 
 /// The offset that the lane's group has committed for a partition of the input, with its metadata.
-fn committed(settings: &Settings, partition: i32) -> (Offset, String) {
+pub(super) fn committed(settings: &Settings, partition: i32) -> (Offset, String) {
     let mut config = settings.base();
     config.set("group.id", format!("{}unslide.live", settings.topic_prefix));
     let asker: BaseConsumer = config.create().unwrap();
@@ -143,6 +143,8 @@ async fn what_is_held_back_is_no_lag_and_neither_are_markers() {
     let bench = Bench::new().await;
     let copier = bench.copier();
     copier.held.lock().insert("later".into());
+    // So often that the client's figures are made in the middle of it.
+    *copier.hold.lock() = Duration::from_millis(3);
     bench.input_at(0, std::iter::once("later".to_owned()).chain(numbers(0..500)));
     // Transactions leave markers at the log's end, which nobody ever polls.
     let mut config = bench.settings.producer();
@@ -193,6 +195,50 @@ async fn a_rewind_keeps_what_is_held_back_waiting() {
     assert_eq!(sources(&bench.outputs(31).await, 0), 1);
     copier.held.lock().clear();
     assert_once(&bench.outputs(33).await, 33);
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// An observer that keeps the last count of open offsets.
+#[derive(Default)]
+struct Open(Mutex<i64>);
+
+impl Observer for Open {
+    fn lag(&self, _: i64, open: i64) {
+        *self.0.lock() = open;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offsets_that_an_open_transaction_holds_back_are_told_until_it_ends() {
+    use rdkafka::producer::{BaseRecord, Producer as _};
+    let bench = Bench::new().await;
+    let mut config = bench.settings.producer();
+    config.set("transactional.id", format!("{}t", bench.settings.topic_prefix));
+    let producer: rdkafka::producer::BaseProducer = config.create().unwrap();
+    let input = bench.settings.topics().input;
+    producer.init_transactions(Duration::from_secs(10)).unwrap();
+    producer.begin_transaction().unwrap();
+    for _ in 0..3 {
+        let record: BaseRecord<'_, (), str> = BaseRecord::to(&input).partition(1).payload("x");
+        producer.send(record).map_err(|(e, _)| e).unwrap();
+    }
+    producer.flush(Duration::from_secs(10)).unwrap();
+    let seen = Arc::new(Open::default());
+    let lane = Lane::start(&bench.settings, bench.config("w"), bench.copier(), seen.clone()).unwrap();
+    let told = async |wanted: i64| {
+        for _ in 0..300 {
+            if *seen.0.lock() == wanted {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{} and not {wanted}", seen.0.lock());
+    };
+    told(3).await;
+    producer.commit_transaction(Duration::from_secs(10)).unwrap();
+    told(0).await;
+    until(&lane, |s| s.records == 3).await;
     stop(lane).await;
     bench.done().await;
 }

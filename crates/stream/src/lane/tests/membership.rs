@@ -140,6 +140,7 @@ async fn a_lane_stops_though_kafka_never_answers() {
         pattern: None,
         batch: BatchLimits { records: 20, bytes: 1 << 20, wait: Duration::from_millis(10) },
         timings: Timings::default(),
+        suspects: Suspects::default(),
     };
     let copier = Copier::new(settings.topics(), Duration::ZERO);
     let lane = Lane::start(&settings, config, copier, Arc::new(Unobserved)).unwrap();

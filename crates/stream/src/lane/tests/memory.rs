@@ -9,6 +9,7 @@ struct Highest {
     in_flight: AtomicUsize,
     fetched: AtomicU64,
     figures: AtomicUsize,
+    produced: AtomicUsize,
 }
 
 impl Observer for Highest {
@@ -20,22 +21,52 @@ impl Observer for Highest {
         self.fetched.fetch_max(bytes, Ordering::SeqCst);
         self.figures.fetch_add(1, Ordering::SeqCst);
     }
+
+    fn produced(&self, bytes: usize) {
+        self.produced.fetch_max(bytes, Ordering::SeqCst);
+    }
+}
+
+const RECORD: usize = 64 << 10;
+
+/// Text that no compression makes small.
+fn noise(n: u8) -> String {
+    let mut state = u32::from(n) + 1;
+    let letters = std::iter::repeat_with(move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b' ' + (state >> 24) as u8 % 90)
+    });
+    letters.take(RECORD).collect()
+}
+
+/// The outputs of one transaction are many times what the client's queue may hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_larger_than_the_producers_budget_goes_through_it() {
+    let bench = Bench::new().await;
+    for n in 0..64 {
+        bench.input([noise(n)]).await;
+    }
+    let mut settings = bench.settings.clone();
+    settings.max_record_bytes = 256 << 10;
+    settings.budget.produced = settings.max_output_bytes();
+    let highest = Arc::new(Highest::default());
+    let mut config = bench.config("w");
+    config.batch = BatchLimits { records: 64, bytes: 8 << 20, wait: Duration::from_secs(2) };
+    let lane = Lane::start(&settings, config, bench.copier(), highest.clone()).unwrap();
+    assert_once(&bench.outputs(64).await, 64);
+    let produced = highest.produced.load(Ordering::SeqCst);
+    assert!(
+        (1 << 19..=settings.budget.produced + RECORD).contains(&produced),
+        "{produced} bytes were queued"
+    );
+    stop(lane).await;
+    bench.done().await;
 }
 
 /// Much more waits than the budget allows, and nothing gets done: the lane stops fetching.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_that_gets_nothing_done_stops_fetching_at_its_budget() {
-    const RECORD: usize = 64 << 10;
     let bench = Bench::new().await;
-    let noise = |n: u8| {
-        let mut state = u32::from(n) + 1;
-        std::iter::repeat_with(move || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            char::from(b' ' + (state >> 24) as u8 % 90)
-        })
-        .take(RECORD)
-        .collect::<String>()
-    };
     // Sixteen megabytes.
     for n in 0..=255 {
         // One by one: all of them in one batch would be larger than the topic takes.

@@ -42,7 +42,7 @@ problems!(Failures:);
     responses((status = 200, description = "The apps that reports came from.", body = Apps), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_apps(State(api): State<Api>, access: Access<ReportsRead>) -> Result<Json<Apps>, Problem> {
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let found = apps::list(&mut tx).await?;
     tx.rollback().await?;
     let seen = found.into_iter().filter(|app| access.sees(&app.app));

@@ -74,7 +74,7 @@ pub async fn list_missing_symbols(
     let version = query.version.map(|version| version.replace('\0', ""));
     let limit = PageQuery { limit: query.limit, cursor: None }.limit()?;
     let system = query.system.unwrap_or(false);
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let found = missing::list(&mut tx, app.as_deref(), version.as_deref(), system, limit).await?;
     tx.rollback().await?;
     let items = found.into_iter().map(|missing| MissingSymbol {

@@ -65,7 +65,7 @@ pub async fn list_versions(
     Path(app): Path<String>,
 ) -> Result<Json<Versions>, Problem> {
     let found = if access.sees(&app) {
-        let mut tx = api.store.tenant(access.tenant()).await?;
+        let mut tx = api.tenant(access.tenant()).await?;
         let found = versions::list(&mut tx, &app).await?;
         tx.rollback().await?;
         found

@@ -1,9 +1,10 @@
 //! `GET /v1/dead-letters/{id}/body`.
 
+use super::Desk;
 use super::topic::Topic;
-use super::{Desk, gone};
 use crate::access::{Access, Operator, TenantAdmin};
 use crate::input::{Path, parameter};
+use crate::memory;
 use crate::problem::{Problem, problems};
 use crate::state::Api;
 use axum::extract::State;
@@ -14,7 +15,8 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// Read a dead letter's body
 ///
-/// The value's bytes as they came in, whatever they are.
+/// The value's bytes as they came in, whatever they are. A value that was too large for the letter is
+/// read from the record that the letter was made of, for as long as its topic holds that.
 #[utoipa::path(get, path = "/v1/dead-letters/{id}/body", tag = "dead letters",
     operation_id = "get_dead_letter_body",
     params(("id" = String, Path, description = "The letter's id.")),
@@ -51,10 +53,12 @@ pub async fn operator_get_dead_letter_body(
 async fn answer(api: &Api, desk: &Desk<'_>, id: &str) -> Result<Response, Problem> {
     let id = parameter("id", id)?;
     let mut tx = desk.begin(api).await?;
-    desk.find(&mut tx, &id).await?;
+    let letter = desk.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let record = Topic::open(api).await?.record(&id).await?.ok_or_else(gone)?;
+    let record = Topic::open(api, desk.tenant()).await?.record(&letter).await?;
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    // Those that read are few; those that take are many.
+    let room = memory::answer(&api.permits, desk.tenant(), value.len() as u64)?;
     let name = format!("attachment; filename=\"dead-letter-{id}\"");
     // A browser must not take for a page what somebody sent.
     let headers = [
@@ -64,5 +68,5 @@ async fn answer(api: &Api, desk: &Desk<'_>, id: &str) -> Result<Response, Proble
         (header::CACHE_CONTROL, HeaderValue::from_static("private, no-store")),
         (header::CONTENT_DISPOSITION, HeaderValue::from_str(&name).map_err(Problem::internal)?),
     ];
-    Ok((headers, value).into_response())
+    Ok((headers, room.hold(value)).into_response())
 }

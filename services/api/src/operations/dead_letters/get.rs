@@ -1,6 +1,6 @@
 //! `GET /v1/dead-letters/{id}`.
 
-use super::topic::Topic;
+use super::topic::{Held, Topic};
 use super::{DeadLetter, Desk};
 use crate::access::{Access, Operator, TenantAdmin};
 use crate::input::{Path, parameter};
@@ -11,6 +11,7 @@ use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use unslide_proto::headers;
 use utoipa::ToSchema;
 
 /// Bytes: as text where they are UTF-8, else as base64.
@@ -47,8 +48,14 @@ pub struct ShownDeadLetter {
     /// The letter.
     #[serde(flatten)]
     pub letter: DeadLetter,
-    /// True where the topic still holds the record: then it can be replayed.
+    /// True where the record and its value can still be read: then it can be replayed.
     pub held: bool,
+    /// What is gone, where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// Bytes of a value that was too large for the letter: it is read from the record `source`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_bytes: Option<u64>,
     /// The record's key; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<BytesShown>,
@@ -94,15 +101,21 @@ async fn answer(api: &Api, desk: &Desk<'_>, id: &str) -> Result<Json<ShownDeadLe
     let mut tx = desk.begin(api).await?;
     let letter = desk.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let record = Topic::open(api).await?.record(&id).await?;
-    let headers = record
+    let (record, lost) = match Topic::open(api, desk.tenant()).await?.look(&letter).await? {
+        Held::Whole(record) => (Some(record), None),
+        Held::WithoutValue(record, why) => (Some(record), Some(why)),
+        Held::Nothing(why) => (None, Some(why)),
+    };
+    let shown = record
         .iter()
         .flat_map(|record| record.headers.iter())
         .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
     Ok(Json(ShownDeadLetter {
         letter: letter.into(),
-        held: record.is_some(),
-        headers: headers.collect(),
+        held: lost.is_none(),
+        lost,
+        source_bytes: record.as_ref().and_then(|record| record.headers.number(headers::BODY_BYTES)),
+        headers: shown.collect(),
         key: record.and_then(|record| record.key).map(|key| BytesShown::of(&key)),
     }))
 }

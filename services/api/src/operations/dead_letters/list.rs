@@ -2,15 +2,16 @@
 
 use super::{DeadLetter, Desk};
 use crate::access::{Access, Operator, TenantAdmin};
-use crate::input::Query;
+use crate::input::{Query, time};
 use crate::page::{List, Page, PageQuery, foreign};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::Json;
 use axum::extract::State;
-use serde::Deserialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use std::fmt::Display;
+use std::str::FromStr;
 use unslide_store::dead_letters::{Filter, LetterCursor};
 use utoipa::IntoParams;
 
@@ -32,8 +33,10 @@ pub struct LetterQuery {
     #[param(format = DateTime)]
     pub to: Option<String>,
     /// Whether they were replayed.
+    #[serde(default, deserialize_with = "text")]
     pub replayed: Option<bool>,
     /// Entries a page, 1 to 500; 50 where absent.
+    #[serde(default, deserialize_with = "text")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.
@@ -42,29 +45,12 @@ pub struct LetterQuery {
 }
 
 /// Which dead letters of all to list. What is absent does not matter.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
 pub struct OperatorLetterQuery {
-    /// Of this tenant; nobody's where empty.
-    pub tenant: Option<String>,
-    /// Why they are dead.
-    #[param(example = "unknown_tenant")]
-    pub reason: Option<String>,
-    /// Arrived at this time or later (RFC 3339).
-    #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
-    pub from: Option<String>,
-    /// Arrived before this time (RFC 3339).
-    #[param(format = DateTime)]
-    pub to: Option<String>,
-    /// Whether they were replayed.
-    pub replayed: Option<bool>,
-    /// Entries a page, 1 to 500; 50 where absent.
-    #[param(minimum = 1, maximum = 500)]
-    pub limit: Option<u32>,
-    /// `next_cursor` of the page before, as it was.
-    #[param(max_length = 2048)]
-    pub cursor: Option<String>,
+    tenant: Option<String>,
+    #[serde(flatten)]
+    which: LetterQuery,
 }
 
 problems!(Failures: InvalidParameter);
@@ -81,9 +67,8 @@ pub async fn list_dead_letters(
     access: Access<TenantAdmin>,
     Query(query): Query<LetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), query.replayed)?;
+    let (filter, page) = query.read()?;
     let list = List::of(access.tenant(), "list_dead_letters", &filter);
-    let page = PageQuery { limit: query.limit, cursor: query.cursor };
     answer(&api, &Desk::own(&access)?, list, &filter, None, &page).await
 }
 
@@ -92,7 +77,9 @@ pub async fn list_dead_letters(
 /// Records of all tenants and of nobody that could not be processed, newest first.
 #[utoipa::path(get, path = "/v1/operator/dead-letters", tag = "dead letters",
     operation_id = "operator_list_dead_letters",
-    params(OperatorLetterQuery),
+    params(
+        ("tenant" = Option<String>, Query, description = "Of this tenant; nobody's where empty."),
+        LetterQuery),
     responses((status = 200, description = "A page of dead letters.", body = Page<DeadLetter>), Failures),
     security(("key" = ["operator"])))]
 pub async fn operator_list_dead_letters(
@@ -100,11 +87,11 @@ pub async fn operator_list_dead_letters(
     access: Access<Operator>,
     Query(query): Query<OperatorLetterQuery>,
 ) -> Result<Json<Page<DeadLetter>>, Problem> {
-    let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), query.replayed)?;
-    short("tenant", query.tenant.as_deref())?;
-    let list = List::of(access.tenant(), "operator_list_dead_letters", &(&filter, &query.tenant));
-    let page = PageQuery { limit: query.limit, cursor: query.cursor };
-    answer(&api, &Desk::any(&access), list, &filter, query.tenant.as_deref(), &page).await
+    let OperatorLetterQuery { tenant, which } = query;
+    let (filter, page) = which.read()?;
+    short("tenant", tenant.as_deref())?;
+    let list = List::of(access.tenant(), "operator_list_dead_letters", &(&filter, &tenant));
+    answer(&api, &Desk::any(&access), list, &filter, tenant.as_deref(), &page).await
 }
 
 async fn answer(
@@ -163,9 +150,20 @@ pub fn short(name: &str, text: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
-    // A plus in a query string is a space; a time zone is the only place for one.
-    OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339).map_err(|error| {
-        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
-    })
+impl LetterQuery {
+    /// Which letters, and which part of them.
+    fn read(self) -> Result<(Filter, PageQuery), Problem> {
+        let filter = filter(self.reason, self.from.as_deref(), self.to.as_deref(), self.replayed)?;
+        Ok((filter, PageQuery { limit: self.limit, cursor: self.cursor }))
+    }
+}
+
+/// Reads a value from its text: within another struct a query's values are not told apart.
+fn text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
 }

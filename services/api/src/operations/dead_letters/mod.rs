@@ -14,6 +14,7 @@ mod topic;
 use crate::access::{Access, Operator, TenantAdmin};
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
+use crate::tx::Tx;
 use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
@@ -159,8 +160,12 @@ impl<'a> Desk<'a> {
         Desk { principal: &access.principal, any: true }
     }
 
-    async fn begin(&self, api: &Api) -> Result<TenantTx, StoreError> {
-        api.store.tenant(&self.principal.tenant).await
+    fn tenant(&self) -> &TenantId {
+        &self.principal.tenant
+    }
+
+    async fn begin(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
+        api.tenant(self.tenant()).await
     }
 
     async fn list(
@@ -205,8 +210,4 @@ impl<'a> Desk<'a> {
             dead_letters::replayed(tx, id, &by, placed_as).await
         }
     }
-}
-
-fn gone() -> Problem {
-    Problem::new(Kind::NotFound, "the topic does not hold the record any more")
 }

@@ -1,15 +1,17 @@
 //! `POST /v1/dead-letters/{id}/replay`.
 
+use super::Desk;
 use super::topic::Topic;
-use super::{Desk, gone};
 use crate::access::{Access, Operator, TenantAdmin};
 use crate::input::{Json, Path, parameter};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::Extension;
 use axum::extract::State;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
@@ -64,7 +66,7 @@ pub async fn replay_dead_letter(
     let desk = Desk::own(&access)?;
     // Another tenant's letter must not be told apart from none, also not by what Kafka says.
     known(&api, &desk, &id).await?;
-    let topic = Topic::open(&api).await?;
+    let topic = Topic::open(&api, desk.tenant()).await?;
     replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
@@ -88,7 +90,7 @@ pub async fn operator_replay_dead_letter(
     let id = parameter("id", &id)?;
     let desk = Desk::any(&access);
     known(&api, &desk, &id).await?;
-    let topic = Topic::open(&api).await?;
+    let topic = Topic::open(&api, desk.tenant()).await?;
     replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
@@ -104,7 +106,7 @@ async fn known(api: &Api, desk: &Desk<'_>, id: &LetterId) -> Result<(), Problem>
 /// second one is a second input, as from an SDK that sends twice.
 ///
 /// # Errors
-/// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], [`Kind::TenantSuspended`], or a server fails.
+/// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], or a server fails.
 pub async fn replay(
     api: &Api,
     desk: &Desk<'_>,
@@ -113,17 +115,14 @@ pub async fn replay(
     again: bool,
     trace: TraceContext,
 ) -> Result<Replayed, Problem> {
-    if !desk.any && !desk.principal.active {
-        return Err(Problem::new(Kind::TenantSuspended, "a suspended tenant can look but not send"));
-    }
     let mut tx = desk.begin(api).await?;
     let letter = desk.find(&mut tx, id).await?;
     if letter.replayed.is_some() && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
         return Err(Problem::new(Kind::AlreadyReplayed, detail));
     }
-    let record = topic.record(id).await?.ok_or_else(gone)?;
-    let new = renewed(api, &letter, record, trace);
+    let record = topic.record(&letter).await?;
+    let new = renewed(api, &letter, record, trace).await?;
     let place = api.producer.send(&new).await?;
     let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
     desk.replayed(&mut tx, id, &replayed_as).await?;
@@ -137,23 +136,58 @@ pub async fn replay(
 }
 
 /// The same bytes as a new input.
-fn renewed(api: &Api, letter: &Letter, record: Record, trace: TraceContext) -> OutRecord {
+async fn renewed(
+    api: &Api,
+    letter: &Letter,
+    record: Record,
+    trace: TraceContext,
+) -> Result<OutRecord, Problem> {
     let mut kept = Headers::new();
     match (&letter.found.tenant, record.headers.get(headers::TENANT)) {
         (Some(tenant), _) => kept.push(headers::TENANT, tenant.to_string()),
         (None, Some(claimed)) => kept.push(headers::TENANT, claimed.clone()),
         (None, None) => {}
     }
-    // What a gateway signed is signed still.
-    for name in [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
-        if let Some(value) = record.headers.get(name) {
-            kept.push(name, value.clone());
+    match (&letter.found.tenant, letter.found.index) {
+        // No gateway has signed one report of an array. That it is the tenant's was checked with the
+        // array, before anything of it became a letter.
+        (Some(tenant), Some(_)) => sign(api, tenant, record.value.clone(), &mut kept).await?,
+        // What a gateway signed is signed still; nobody signs for anybody else.
+        _ => {
+            for name in [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
+                if let Some(value) = record.headers.get(name) {
+                    kept.push(name, value.clone());
+                }
+            }
         }
     }
     let at = &record.at;
     kept.push(headers::REPLAY_OF, format!("{}/{}/{}", at.topic, at.partition, at.offset));
     kept.push(headers::TRACEPARENT, trace.header());
-    OutRecord { topic: target(api, letter).into(), key: record.key, value: record.value, headers: kept }
+    let topic = target(api, letter).into();
+    Ok(OutRecord { topic, key: record.key, value: record.value, headers: kept })
+}
+
+/// Signs for a tenant, where the api has a key.
+async fn sign(
+    api: &Api,
+    tenant: &TenantId,
+    value: Option<Bytes>,
+    headers: &mut Headers,
+) -> Result<(), Problem> {
+    if api.signer.is_none() {
+        return Ok(());
+    }
+    let (own, tenant, now) = (api.clone(), tenant.clone(), api.clock.now_micros() / 1_000);
+    // Hashing takes its time.
+    let work = move || {
+        let value = value.unwrap_or_default();
+        own.signer.as_ref().map(|signer| signer.headers(&tenant, now, &value))
+    };
+    for (name, text) in api.cpu.run(work).await?.into_iter().flatten() {
+        headers.push(name, text);
+    }
+    Ok(())
 }
 
 /// The topic that the letter's history began on: an input, or that of requests. The shared input where it

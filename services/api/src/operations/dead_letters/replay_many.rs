@@ -116,7 +116,7 @@ async fn answer(
     }
     // What is begun is ended well before the request's time is over.
     let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
-    let topic = Topic::open(api).await?;
+    let topic = Topic::open(api, desk.tenant()).await?;
     let mut after: Option<LetterCursor> = None;
     loop {
         let mut tx = desk.begin(api).await?;

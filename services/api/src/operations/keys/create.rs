@@ -14,7 +14,8 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
 /// Create a key of the own tenant
 ///
 /// The key's text is shown in this answer and never again. A key gives scopes only that it has itself,
-/// never `operator`, and one that speaks for one app makes keys for that app only.
+/// never `operator`; one that speaks for one app makes keys for that app only, and one that ends makes
+/// keys that end no later.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
     request_body = NewKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
@@ -24,7 +25,7 @@ pub async fn create_key(
     access: Access<TenantAdmin>,
     Json(new): Json<NewKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
-    new.check(api.clock.now())?;
+    new.check(&access.principal, api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(Kind::InsufficientScope, "only operators give the scope operator"));
     }
@@ -38,7 +39,7 @@ pub async fn create_key(
             "this key speaks for one app; so must the keys that it makes",
         ));
     }
-    let tx = api.store.tenant(access.tenant()).await?;
+    let tx = api.tenant(access.tenant()).await?;
     let created = make(&api, tx, &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

@@ -27,7 +27,7 @@ problems!(Failures:);
     responses((status = 200, description = "The keys.", body = Keys), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_keys(State(api): State<Api>, access: Access<TenantAdmin>) -> Result<Json<Keys>, Problem> {
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let own = &access.principal.app;
     let seen = keys::list(&mut tx).await?.into_iter().filter(|key| own.is_none() || key.app == *own);
     let items = seen.map(Key::from).collect();

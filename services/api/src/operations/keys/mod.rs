@@ -6,10 +6,13 @@ mod revoke;
 
 pub use list::Keys;
 
+use crate::input::is_text;
 use crate::problem::{Kind, Problem};
 use crate::state::Api;
+use crate::tx::Tx;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use unslide_model::Scope;
 use unslide_store::keys::Principal;
 use unslide_store::{TenantTx, Uuid, audit, keys};
@@ -83,7 +86,7 @@ pub struct NewKey {
     /// The only app (bundle identifier) that it speaks for; all where absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// When it ends by itself; never where absent.
+    /// When it ends by itself; never where absent. No later than the key that makes it.
     #[serde(default, with = "time::serde::rfc3339::option")]
     pub expires_at: Option<OffsetDateTime>,
 }
@@ -100,25 +103,35 @@ pub struct CreatedKey {
 }
 
 impl NewKey {
-    /// Checks what the schema can't say.
+    /// Checks what the schema can't say, and that the key outlives `by` not, which makes it.
     ///
     /// # Errors
-    /// [`Kind::InvalidBody`].
-    pub fn check(&self, now: OffsetDateTime) -> Result<(), Problem> {
-        let wrong = if self.name.is_empty() || self.name.len() > 200 {
-            "name: 1 to 200 bytes"
+    /// [`Kind::InvalidBody`]; [`Kind::InsufficientScope`] where it would outlive its maker.
+    pub fn check(&self, by: &Principal, now: OffsetDateTime) -> Result<(), Problem> {
+        let wrong = if !is_text(&self.name, 200) {
+            "name: 1 to 200 bytes, none of them NUL"
         } else if self.app.is_some() && self.scopes.contains(&Scope::Operator) {
             "app: operators act for no app"
         } else if self.scopes.is_empty() || self.scopes.len() > Scope::ALL.len() {
             "scopes: at least one, each once"
-        } else if self.app.as_ref().is_some_and(|app| app.is_empty() || app.len() > 255) {
-            "app: 1 to 255 bytes"
+        } else if self.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
+            "app: 1 to 255 bytes, none of them NUL"
         } else if self.expires_at.is_some_and(|end| end <= now) {
             "expires_at: in the past"
         } else {
-            return Ok(());
+            return self.ends_with(by);
         };
         Err(Problem::new(Kind::InvalidBody, wrong))
+    }
+
+    fn ends_with(&self, by: &Principal) -> Result<(), Problem> {
+        let Some(end) = by.expires_at else { return Ok(()) };
+        if self.expires_at.is_some_and(|own| own <= end) {
+            return Ok(());
+        }
+        let end = end.format(&Rfc3339).map_err(Problem::internal)?;
+        let detail = format!("expires_at: this key ends at {end}; so must the keys that it makes, or before");
+        Err(Problem::new(Kind::InsufficientScope, detail))
     }
 }
 
@@ -126,7 +139,12 @@ impl NewKey {
 ///
 /// # Errors
 /// Where the database fails, or the operating system gives no random bytes.
-pub async fn make(api: &Api, mut tx: TenantTx, by: &Principal, new: NewKey) -> Result<CreatedKey, Problem> {
+pub async fn make(
+    api: &Api,
+    mut tx: Tx<TenantTx>,
+    by: &Principal,
+    new: NewKey,
+) -> Result<CreatedKey, Problem> {
     let entropy = api.entropy.key().map_err(Problem::internal)?;
     let mut scopes = new.scopes;
     scopes.sort_unstable();

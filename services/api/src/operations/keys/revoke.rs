@@ -24,7 +24,7 @@ pub async fn revoke_key(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let id: Uuid = parameter("id", &id)?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     if !keys::revoke(&mut tx, id, access.principal.app.as_deref()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such key"));
     }

@@ -30,7 +30,7 @@ pub async fn delete_report(
     let id: ReportId = parameter("id", &id)?;
     let variant = query.variant.unwrap_or(0);
     let app = access.principal.app.as_deref();
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     if !reports::delete(&mut tx, id, variant, app).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
     }

@@ -1,17 +1,19 @@
 //! `GET /v1/reports/{id}/explain`.
 
 use super::get::{VariantQuery, whole};
+use super::symbolication_rate;
 use crate::access::{Access, ReportsRead};
 use crate::image_symbols::{Fetched, fetch};
 use crate::input::{Path, Query};
 use crate::problem::{Problem, problems};
 use crate::state::Api;
+use crate::stored_body::StoredBody;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_report::{ReadLimits, Report};
 
-problems!(Failures: InvalidParameter, NotFound);
+problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
 /// Explain a report's answers
 ///
@@ -29,16 +31,23 @@ pub async fn explain_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
+    symbolication_rate(&api, &access)?;
     let (_, body) = whole(&api, &access, &id, &query).await?;
     let (body, wanted) = api
         .cpu
         .run(move || {
-            let wanted = unslide_symbolicate::needs(&read(&body)?);
+            let wanted = unslide_symbolicate::needs(&read(&body.json)?);
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
     let symbols = fetch(&api, access.tenant(), wanted).await?;
-    let explanation = api.cpu.run(move || explained(&body, &symbols)).await??;
+    let work = move || {
+        let StoredBody { json, mut room } = body;
+        let explanation = explained(&json, &symbols)?;
+        room.grow(explanation.len() as u64)?;
+        Ok::<_, Problem>(room.hold(explanation))
+    };
+    let explanation = api.cpu.run(work).await??;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 

@@ -5,7 +5,7 @@ use crate::access::{Access, ReportsRead};
 use crate::input::{Path, Query, parameter};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
-use crate::stored_body;
+use crate::stored_body::{self, StoredBody};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -62,6 +62,8 @@ pub async fn get_report(
     // The body may be of a revision that came meanwhile: it says which one it is.
     let (stored, body) = body_of(&api, &access, &id, &query, stored).await?;
     let body = api.cpu.run(move || written(body, form)).await??;
+    // What a client reads slowly takes room until it has it.
+    let body = body.room.hold(body.json);
     let named = [(header::CONTENT_TYPE, form.media_type())];
     Ok((again, answer_headers(&stored, form)?, named, body).into_response())
 }
@@ -89,7 +91,7 @@ async fn again_headers(
     access: &Access<ReportsRead>,
     stored: &StoredReport,
 ) -> Result<HeaderMap, Problem> {
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let again = duplicates::of(&mut tx, stored.listed.report_id, stored.listed.variant).await?;
     tx.rollback().await?;
     let mut headers = HeaderMap::new();
@@ -111,7 +113,7 @@ pub async fn find(
     query: &VariantQuery,
 ) -> Result<StoredReport, Problem> {
     let id: ReportId = parameter("id", id)?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let found = report::get(&mut tx, id, query.variant.unwrap_or(0)).await?;
     tx.rollback().await?;
     found
@@ -119,7 +121,7 @@ pub async fn find(
         .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such report"))
 }
 
-/// The stored report of an id with its JSON, as far as the key sees it.
+/// The stored report of an id with its JSON and the room that this has, as far as the key sees it.
 ///
 /// # Errors
 /// As [`find`] and [`body_of`].
@@ -128,7 +130,7 @@ pub async fn whole(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-) -> Result<(StoredReport, Vec<u8>), Problem> {
+) -> Result<(StoredReport, StoredBody), Problem> {
     let stored = find(api, access, id, query).await?;
     body_of(api, access, id, query, stored).await
 }
@@ -145,7 +147,7 @@ async fn body_of(
     id: &str,
     query: &VariantQuery,
     stored: StoredReport,
-) -> Result<(StoredReport, Vec<u8>), Problem> {
+) -> Result<(StoredReport, StoredBody), Problem> {
     let first = match stored_body::read(api, access.tenant(), &stored).await? {
         Ok(body) => return Ok((stored, body)),
         Err(lost) => lost,
@@ -161,14 +163,17 @@ async fn body_of(
     }
 }
 
-fn written(body: Vec<u8>, form: Representation) -> Result<Vec<u8>, Problem> {
+fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem> {
     match form {
         Representation::Json => Ok(body),
         Representation::Text => {
             // It was read when it was symbolicated: only its size may be over the usual bounds now.
             let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-            let report = Report::read(&body, &limits).map_err(Problem::internal)?;
-            Ok(unslide_report::text::apple_log(&report).into_bytes())
+            let StoredBody { json, mut room } = body;
+            let report = Report::read(&json, &limits).map_err(Problem::internal)?;
+            let text = unslide_report::text::apple_log(&report).into_bytes();
+            room.grow(text.len() as u64)?;
+            Ok(StoredBody { json: text, room })
         }
     }
 }

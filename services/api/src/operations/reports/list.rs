@@ -71,7 +71,7 @@ pub async fn list_reports(
         None => None,
     };
     let limit = page.limit()?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
     Ok(Json(Page {

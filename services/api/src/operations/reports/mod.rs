@@ -7,6 +7,8 @@ mod list;
 mod send;
 mod symbolicate;
 
+use crate::access::Access;
+use crate::problem::Problem;
 use crate::state::Api;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -23,6 +25,14 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get::get_report, delete::delete_report))
         .routes(routes!(explain::explain_report))
         .routes(routes!(symbolicate::symbolicate))
+}
+
+/// Takes one from the symbolications that the key's tenant may ask for a second.
+fn symbolication_rate<P>(api: &Api, access: &Access<P>) -> Result<(), Problem> {
+    let limit = api.limits.symbolications_per_second;
+    api.symbolications
+        .take(access.tenant(), f64::from(limit) / f64::from(api.replicas), 1, api.clock.now())
+        .map_err(|seconds| api.over_rate("symbolications_per_second", limit, seconds))
 }
 
 /// A report in a list. Texts are the device's words.

@@ -1,9 +1,9 @@
 //! `POST /v1/reports`.
 
 use crate::access::{Access, ReportsWrite};
-use crate::body::{Chunks, is_gzip};
+use crate::body::Chunks;
 use crate::ingest::{self, Bounds, Form, Incoming};
-use crate::memory::{announced, reserve};
+use crate::memory::reserve;
 use crate::multipart;
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
@@ -66,23 +66,23 @@ pub async fn send_reports(
 ) -> Result<(StatusCode, axum::Json<SentReports>), Problem> {
     let form = form(&headers)?;
     let limits = &api.limits;
-    let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.stall())?;
+    let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.pace())?;
     let limit = report_limit(&api, &access);
     // A tenant that is over its rate is refused before its body is read.
     rate(&api, &access, 0)?;
-    let mut memory = reserve(&api, announced(&headers, limits.ingest_bytes))?;
-    let body = chunks.collect().await?;
-    if is_gzip(&body) {
-        // How much it will be is known only after the fact; the pool bounds how many unpack at once.
-        memory.merge(reserve(&api, unpacked_size(&body).min(limits.ingest_unpacked_bytes))?);
-    }
+    let mut room = reserve(&api.permits, access.tenant(), 0)?;
+    let body = chunks.collect(&mut room).await?;
     let bounds = Bounds {
         unpacked: limits.ingest_unpacked_bytes,
         reports: limits.ingest_reports,
         report: ReadLimits { max_bytes: limit, ..ReadLimits::default() },
     };
     let app = access.principal.app.clone();
-    let reports = api.cpu.run(move || ingest::read(&body, &form, &bounds, app.as_deref())).await??;
+    let work = move || {
+        let reports = ingest::read(&body, &form, &bounds, app.as_deref(), &mut room)?;
+        Ok::<_, Problem>((reports, room))
+    };
+    let (reports, room) = api.cpu.run(work).await??;
     rate(&api, &access, reports.len())?;
     let (maker, tenant) = (api.clone(), access.tenant().clone());
     let work = move || {
@@ -92,7 +92,7 @@ pub async fn send_reports(
     };
     let (reports, records) = api.cpu.run(work).await?;
     api.producer.send_all(&records).await?;
-    drop(memory);
+    drop(room);
     api.metrics.reports.inc_by(reports.len() as u64);
     api.metrics.report_bytes.inc_by(reports.iter().map(|r| r.bytes.len() as u64).sum());
     let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
@@ -113,12 +113,9 @@ fn rate(api: &Api, access: &Access<ReportsWrite>, reports: usize) -> Result<(), 
     let own = access.principal.limits.reports_per_second;
     let limit = if own == 0 { api.limits.reports_per_second } else { own };
     let rate = f64::from(limit) / f64::from(api.replicas);
-    api.rates.take(access.tenant(), rate, reports, api.clock.now()).map_err(|seconds| {
-        api.metrics.refused.with_label_values(&["reports_per_second"]).inc();
-        let detail =
-            format!("reports_per_second: the limit is {limit}; the same request fits in {seconds} s");
-        Problem::new(Kind::RateLimited, detail).retry_after(seconds)
-    })
+    api.rates
+        .take(access.tenant(), rate, reports, api.clock.now())
+        .map_err(|seconds| api.over_rate("reports_per_second", limit, seconds))
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, Problem> {
@@ -140,11 +137,6 @@ fn form(headers: &HeaderMap) -> Result<Form, Problem> {
     let lines =
         ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
     Ok(if lines.contains(&essence.as_str()) { Form::Lines } else { Form::Any })
-}
-
-/// What the last member of gzip data says of its size (RFC 1952 §2.3.1, modulo 2³²): a hint.
-fn unpacked_size(gzip: &[u8]) -> u64 {
-    gzip.last_chunk().map_or(0, |size| u64::from(u32::from_le_bytes(*size)))
 }
 
 fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {

@@ -1,9 +1,11 @@
 //! `POST /v1/symbolicate`.
 
+use super::symbolication_rate;
 use crate::accept::{Representation, negotiate};
 use crate::access::{Access, SymbolsRead};
 use crate::body::{Chunks, gunzip, is_gzip};
 use crate::image_symbols::{Fetched, fetch};
+use crate::memory;
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::body::Body;
@@ -13,15 +15,20 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use unslide_model::TenantId;
 use unslide_report::{ReadLimits, Report};
-use unslide_symbolicate::Context;
+use unslide_symbolicate::{Context, Plan};
 
-problems!(Failures: InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable);
+problems!(Failures: InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
+
+/// An answer may have so many times the bytes of the largest report.
+const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
 ///
 /// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
 /// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
-/// for no symbols.
+/// for no symbols. An answer that would be very large says less of threads that did not crash, and
+/// then of all frames; `symbolication.truncated` tells. A tenant that asks for more than its share a
+/// second is answered 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
     params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
     request_body(description = "The report.", content(
@@ -38,27 +45,29 @@ pub async fn symbolicate(
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
     let limit = api.limits.report_bytes;
-    let room = crate::memory::reserve(&api, crate::memory::announced(&headers, limit as u64))?;
-    let body = Chunks::new(&headers, body, limit as u64, api.limits.stall())?.collect().await?;
+    symbolication_rate(&api, &access)?;
+    let mut room = memory::reserve(&api.permits, access.tenant(), 0)?;
+    let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut room).await?;
     let app = access.principal.app.clone();
-    let (body, wanted) = api
+    let (body, wanted, room) = api
         .cpu
         .run(move || {
-            let body = if is_gzip(&body) { gunzip(&body, limit as u64)?.into() } else { body };
+            let body = if is_gzip(&body) { gunzip(&body, limit as u64, &mut room)?.into() } else { body };
             let report = read(&body, limit)?;
             if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
                 let detail = format!("the key speaks for {app} alone, and the report is not of it");
                 return Err(Problem::new(Kind::InsufficientScope, detail));
             }
             let wanted = unslide_symbolicate::needs(&report);
-            Ok::<_, Problem>((body, wanted))
+            Ok::<_, Problem>((body, wanted, room))
         })
         .await??;
     let symbols = fetch(&api, access.tenant(), wanted).await?;
     let tenant = access.tenant().clone();
     let answer = api.cpu.run(move || enriched(&body, limit, &symbols, &tenant, form)).await??;
+    let answered = memory::answer(&api.permits, access.tenant(), answer.len() as u64)?;
     drop(room);
-    Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
+    Ok(([(header::CONTENT_TYPE, form.media_type())], answered.hold(answer)).into_response())
 }
 
 fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
@@ -77,8 +86,9 @@ fn enriched(
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {
     let report = read(body, limit)?;
-    let context = Context { tenant: Some(tenant), ..Context::default() };
-    let enriched = unslide_symbolicate::enrich(&report, &|id| symbols.get(id), &context);
+    let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
+    let context = Context { tenant: Some(tenant), most_bytes, ..Context::default() };
+    let enriched = Plan::new(&report).enrich_within(&|id| symbols.get(id), &context);
     match form {
         Representation::Json => Ok(enriched.bytes),
         Representation::Text => {

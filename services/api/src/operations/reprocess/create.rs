@@ -48,13 +48,17 @@ pub struct CountedReports {
     pub count: u64,
 }
 
-problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
+
+/// After so many seconds it is worth asking again where too many are open.
+const AGAIN: u32 = 60;
 
 /// Symbolicate stored reports again
 ///
 /// Every report that fits is asked for once, no faster than the service is set to: reports that arrive
 /// meanwhile go first. Those that get better come back as their next revision. With `dry_run` nothing
-/// happens, and the answer says how many reports fit.
+/// happens, and the answer says how many reports fit. A tenant has four that are not over at most;
+/// another is answered 429 with `Retry-After`.
 #[utoipa::path(post, path = "/v1/reprocess", tag = "reports", operation_id = "create_reprocess",
     request_body = NewReprocess,
     responses(
@@ -80,13 +84,18 @@ pub async fn create_reprocess(
         to: new.to,
         debug_id: new.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
     };
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     if new.dry_run {
         let count = reprocess::count(&mut tx, &wanted).await?;
         tx.rollback().await?;
         return Ok(axum::Json(CountedReports { count }).into_response());
     }
     let actor = access.principal.key_id.to_string();
+    let open = reprocess::hold_open(&mut tx).await?;
+    if open >= reprocess::MOST_OPEN {
+        let detail = format!("{open} reprocesses of the tenant are not over yet");
+        return Err(Problem::new(Kind::RateLimited, detail).retry_after(AGAIN));
+    }
     let made = reprocess::create(&mut tx, &actor, &wanted).await?;
     let detail = serde_json::json!({"wanted": made.wanted, "count": made.matched});
     audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;

@@ -22,7 +22,7 @@ pub async fn get_reprocess(
     Path(id): Path<String>,
 ) -> Result<Json<Reprocess>, Problem> {
     let id: Uuid = parameter("id", &id)?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let found = reprocess::get(&mut tx, id).await?;
     tx.rollback().await?;
     // A key for one app sees what is of that app alone.

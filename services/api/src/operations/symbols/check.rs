@@ -61,7 +61,7 @@ pub async fn check_symbols(
     }
     let read = |id: &String| parameter::<DebugId>(&format!("debug_ids: {id:.40}"), id);
     let debug_ids: Vec<DebugId> = request.debug_ids.iter().map(read).collect::<Result<_, _>>()?;
-    let mut tx = api.store.tenant(access.tenant()).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
     let mut checked = symbols::check(&mut tx, &debug_ids).await?;
     if let Some(own) = &access.principal.app {
         let apps = symbols::apps(&mut tx, &debug_ids).await?;

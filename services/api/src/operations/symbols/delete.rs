@@ -38,7 +38,7 @@ pub async fn delete(
     debug_id: &str,
 ) -> Result<StatusCode, Problem> {
     let debug_id: DebugId = parameter("debug_id", debug_id)?;
-    let mut tx = api.store.owner(owner).await?;
+    let mut tx = api.owner(owner).await?;
     let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");
     if let Some(own) = &actor.app {
         let apps = symbols::apps(&mut tx, &[debug_id]).await?;

@@ -53,7 +53,7 @@ pub async fn look(
     debug_id: &str,
 ) -> Result<Json<Symbols>, Problem> {
     let debug_id: DebugId = parameter("debug_id", debug_id)?;
-    let mut tx = api.store.owner(owner).await?;
+    let mut tx = api.owner(owner).await?;
     let seen = sees_symbols(&mut tx, app, &debug_id).await?;
     let found = symbols::get(&mut tx, &debug_id).await?.filter(|_| seen);
     tx.rollback().await?;

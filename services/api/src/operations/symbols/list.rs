@@ -83,7 +83,7 @@ pub async fn list(
         None => None,
     };
     let limit = page.limit()?;
-    let mut tx = api.store.owner(owner).await?;
+    let mut tx = api.owner(owner).await?;
     let found = symbols::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
     Ok(Json(Page {

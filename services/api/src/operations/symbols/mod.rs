@@ -1,10 +1,14 @@
 //! Symbols: uploads and what was found in them.
 
+pub mod begin_upload;
 mod check;
+mod complete_upload;
 pub mod delete;
+pub mod find_upload;
 pub mod get;
 pub mod list;
 pub mod upload;
+mod upload_part;
 pub mod upload_status;
 
 use crate::problem::Problem;
@@ -21,13 +25,18 @@ use utoipa_axum::routes;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_symbols))
+        .routes(routes!(begin_upload::begin_upload))
         .routes(routes!(check::check_symbols))
+        .routes(routes!(find_upload::find_upload))
         .routes(routes!(get::get_symbols, delete::delete_symbols))
 }
 
-/// The route that takes files, for as long as they need.
+/// The routes that take files, for as long as they need.
 pub fn upload_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(upload::upload_symbols))
+    OpenApiRouter::new()
+        .routes(routes!(upload::upload_symbols))
+        .routes(routes!(upload_part::upload_part))
+        .routes(routes!(complete_upload::complete_upload))
 }
 
 /// The route that waits by wish of the client.

@@ -5,6 +5,7 @@ use crate::body::Chunks;
 use crate::digest;
 use crate::input::Query;
 use crate::multipart;
+use crate::permits::{Permit, Resource};
 use crate::problem::{Kind, Problem, problems};
 use crate::receive::{File, May, Received, fits, receive};
 use crate::state::Api;
@@ -87,18 +88,14 @@ pub async fn upload_symbols(
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    let limits = &access.principal.limits;
-    let may = May {
-        bytes: own_or(limits.upload_bytes, api.limits.upload_bytes),
-        symbol_bytes: Some(own_or(limits.symbol_bytes, api.limits.symbol_bytes)),
-        one_app: access.principal.app.is_some(),
-    };
+    let may = May::of(&api, &access.principal);
     let query = UploadQuery { app: access.app(query.app)?, ..query };
     let owner = Owner::Tenant(access.tenant().clone());
-    upload(api, owner, may, query, &headers, body).await
+    let permit = api.permits.take(access.tenant(), Resource::Uploads, 1)?;
+    upload(api, owner, may, query, &headers, body, permit).await
 }
 
-/// Takes a request's files for an owner.
+/// Takes a request's files for an owner, and keeps the permit as long as that takes.
 ///
 /// # Errors
 /// What is wrong with the request, or with a server that is needed.
@@ -109,17 +106,11 @@ pub async fn upload(
     query: UploadQuery,
     headers: &HeaderMap,
     body: Body,
+    permit: Permit,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    for (name, text) in [("name", &query.name), ("app", &query.app)] {
-        if text.as_ref().is_some_and(|text| text.len() > 255 || text.contains('\0')) {
-            return Err(Problem::new(
-                Kind::InvalidParameter,
-                format!("{name}: at most 255 bytes, none of them NUL"),
-            ));
-        }
-    }
+    check_texts(query.name.as_deref(), query.app.as_deref())?;
     // Before any byte is read; it is looked at again when the file is there.
-    let chunks = Chunks::new(headers, body, may.bytes, api.limits.stall())?;
+    let chunks = Chunks::new(headers, body, may.bytes, api.limits.pace())?;
     room(&api, &owner, announced_length(headers), may.symbol_bytes).await?;
     let boundary = multipart::boundary(headers, Kind::InvalidUpload)?;
     let announced = digest::announced(headers)?;
@@ -131,6 +122,7 @@ pub async fn upload(
     // notes the failure and clears the storage. The body then ends with an error.
     let time = Duration::from_secs(api.limits.upload_seconds);
     let work = tokio::spawn(async move {
+        let _permit = permit;
         let file = File { owner, name: query.name, app: query.app, announced, may };
         tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
@@ -143,9 +135,18 @@ pub async fn upload(
     Ok((StatusCode::ACCEPTED, Json(AcceptedUpload { id: first.id, existing: first.existing, uploads })))
 }
 
-/// A tenant's own limit, or the service's where it has none.
-fn own_or(own: u64, default: u64) -> u64 {
-    if own == 0 { default } else { own }
+/// Whether a file's name and app can be kept.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`].
+pub fn check_texts(name: Option<&str>, app: Option<&str>) -> Result<(), Problem> {
+    for (field, text) in [("name", name), ("app", app)] {
+        if text.is_some_and(|text| text.len() > 255 || text.contains('\0')) {
+            let detail = format!("{field}: at most 255 bytes, none of them NUL");
+            return Err(Problem::new(Kind::InvalidParameter, detail));
+        }
+    }
+    Ok(())
 }
 
 fn announced_length(headers: &HeaderMap) -> u64 {
@@ -155,7 +156,7 @@ fn announced_length(headers: &HeaderMap) -> u64 {
 
 async fn room(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
     let Some(limit) = limit else { return Ok(()) };
-    let mut tx = api.store.owner(owner).await?;
+    let mut tx = api.owner(owner).await?;
     let used = usage::stored(&mut tx).await?;
     tx.rollback().await?;
     fits(api, used, bytes, limit)
@@ -176,7 +177,7 @@ async fn all(
     let mut parts = multer::Multipart::new(chunks.into_stream(), boundary);
     let malformed = |error| multipart::problem(error, Kind::InvalidUpload);
     while let Some(field) = parts.next_field().await.map_err(malformed)? {
-        let Some(name) = field.file_name().map(|name| name.chars().take(255).collect::<String>()) else {
+        let Some(name) = field.file_name().map(shown) else {
             continue;
         };
         if uploads.len() == api.limits.upload_files {
@@ -188,6 +189,11 @@ async fn all(
         uploads.push(accepted(Some(name), &received));
     }
     Ok(uploads)
+}
+
+/// As much of a part's file name as is kept.
+fn shown(name: &str) -> String {
+    name.chars().filter(|character| *character != '\0').take(255).collect()
 }
 
 fn accepted(file_name: Option<String>, received: &Received) -> AcceptedFile {

@@ -3,10 +3,11 @@
 use super::SymbolObject;
 use crate::access::{Access, SymbolsRead};
 use crate::input::{Path, Query, parameter};
+use crate::permits::{Resource, Slot};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -88,7 +89,8 @@ pub struct Skipped {
 }
 
 impl Upload {
-    fn of((upload, objects): (uploads::Upload, Vec<uploads::UploadedObject>)) -> Upload {
+    /// What the store says of it.
+    pub fn of((upload, objects): (uploads::Upload, Vec<uploads::UploadedObject>)) -> Upload {
         let placed = |placed: uploads::UploadedObject| UploadedObject {
             object: placed.object.into(),
             path: placed.path,
@@ -124,31 +126,36 @@ problems!(Failures: InvalidParameter, NotFound);
 pub async fn get_upload(
     State(api): State<Api>,
     access: Access<SymbolsRead>,
+    Extension(slot): Extension<Slot>,
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    status(&api, &Owner::Tenant(access.tenant().clone()), access.principal.app.as_deref(), &id, &query).await
+    let owner = Owner::Tenant(access.tenant().clone());
+    status(&api, &access, &slot, &owner, &id, &query).await
 }
 
-/// An owner's upload, as a key for `app` sees it, after the wait that is asked for.
+/// An owner's upload, as the key sees it, after the wait that is asked for. Who waits is not in work.
 ///
 /// # Errors
-/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id or no time.
-pub async fn status(
+/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id or no time; where too many wait.
+pub async fn status<P>(
     api: &Api,
+    access: &Access<P>,
+    slot: &Slot,
     owner: &Owner,
-    app: Option<&str>,
     id: &str,
     query: &WaitQuery,
 ) -> Result<Json<Upload>, Problem> {
+    let app = access.principal.app.as_deref();
     let id: Uuid = parameter("id", id)?;
     let longest = Duration::from_secs(api.limits.wait_seconds);
     let wait = query.wait.as_deref().map(read_wait).transpose()?.unwrap_or_default().min(longest);
     let end = Instant::now() + wait;
+    let mut permit = None;
     // Heard from before the first look on, so that no change falls between the two.
     let mut news = api.uploads.subscribe(id);
     loop {
-        let mut tx = api.store.owner(owner).await?;
+        let mut tx = api.owner(owner).await?;
         let found = uploads::get(&mut tx, id).await?;
         tx.rollback().await?;
         let seen = found.filter(|(upload, _)| app.is_none() || upload.app.as_deref() == app);
@@ -159,6 +166,10 @@ pub async fn status(
         let left = end.saturating_duration_since(Instant::now());
         if found.0.status.is_final() || left.is_zero() {
             return Ok(Json(Upload::of(found)));
+        }
+        if permit.is_none() {
+            permit = Some(api.permits.take(access.tenant(), Resource::Waits, 1)?);
+            slot.release();
         }
         news.changed(left).await;
     }

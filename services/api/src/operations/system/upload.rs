@@ -3,6 +3,7 @@
 use crate::access::{Access, Operator};
 use crate::input::Query;
 use crate::operations::symbols::upload::{AcceptedUpload, UploadQuery, upload};
+use crate::permits::Resource;
 use crate::problem::{Problem, problems};
 use crate::receive::May;
 use crate::state::Api;
@@ -28,11 +29,12 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
     security(("key" = ["operator"])))]
 pub async fn upload_system_symbols(
     State(api): State<Api>,
-    _: Access<Operator>,
+    access: Access<Operator>,
     Query(query): Query<UploadQuery>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    let may = May { bytes: api.limits.upload_bytes, symbol_bytes: None, one_app: false };
-    upload(api, Owner::System, may, query, &headers, body).await
+    let may = May::of_operators(&api);
+    let permit = api.permits.take(access.tenant(), Resource::Uploads, 1)?;
+    upload(api, Owner::System, may, query, &headers, body, permit).await
 }

@@ -3,10 +3,11 @@
 use crate::access::{Access, Operator};
 use crate::input::{Path, Query};
 use crate::operations::symbols::upload_status::{Upload, WaitQuery, status};
+use crate::permits::Slot;
 use crate::problem::{Problem, problems};
 use crate::state::Api;
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use unslide_model::Owner;
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -20,9 +21,10 @@ problems!(Failures: InvalidParameter, NotFound);
     security(("key" = ["operator"])))]
 pub async fn get_system_upload(
     State(api): State<Api>,
-    _: Access<Operator>,
+    access: Access<Operator>,
+    Extension(slot): Extension<Slot>,
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    status(&api, &Owner::System, None, &id, &query).await
+    status(&api, &access, &slot, &Owner::System, &id, &query).await
 }

@@ -2,7 +2,7 @@
 
 use super::{ChangedTenant, announced, nobody};
 use crate::access::{Access, Operator};
-use crate::input::{Json, Path, parameter};
+use crate::input::{Json, Path, is_text, parameter};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::extract::State;
@@ -19,7 +19,8 @@ pub struct TenantChange {
     /// Its name for people.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// `active` or `suspended`: a suspended tenant can look but not send, and its reports on Kafka wait.
+    /// `active` or `suspended`: a suspended tenant can look and take away, but add and change nothing. Its
+    /// reports on Kafka become dead letters, which can be replayed for 30 days.
     #[schema(value_type = Option<String>, example = "suspended")]
     pub state: Option<Standing>,
     /// What it may use.
@@ -70,11 +71,15 @@ pub async fn change_tenant(
     Json(change): Json<TenantChange>,
 ) -> Result<axum::Json<ChangedTenant>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
+    if change.state == Some(Standing::Suspended) && tenant == *access.tenant() {
+        let detail = "state: a key can't suspend the tenant that it belongs to: it could not take it back";
+        return Err(Problem::new(Kind::InvalidParameter, detail));
+    }
     if change.state == Some(Standing::Deleted) {
         return Err(Problem::new(Kind::InvalidBody, "state: active or suspended; DELETE deletes a tenant"));
     }
-    if change.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > 200) {
-        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes"));
+    if change.name.as_ref().is_some_and(|name| !is_text(name, 200)) {
+        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, none of them NUL"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
     let mut now = tenants::lock(&mut tx).await?.ok_or_else(nobody)?;

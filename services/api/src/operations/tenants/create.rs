@@ -2,7 +2,7 @@
 
 use super::{ChangedTenant, TenantLimits, announced};
 use crate::access::{Access, Operator};
-use crate::input::Json;
+use crate::input::{Json, is_text};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use axum::extract::State;
@@ -43,8 +43,8 @@ pub async fn create_tenant(
     Json(new): Json<NewTenant>,
 ) -> Result<(StatusCode, axum::Json<ChangedTenant>), Problem> {
     let name = new.name.unwrap_or_else(|| new.id.to_string());
-    if name.is_empty() || name.len() > 200 {
-        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes"));
+    if !is_text(&name, 200) {
+        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, none of them NUL"));
     }
     let taken = || Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id));
     if api.kafka.tenant_topics {

@@ -15,7 +15,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 /// Create a key of a tenant
 ///
 /// The first key of a new tenant, and the only way to a key with the scope `operator`. The key's
-/// text is shown in this answer and never again.
+/// text is shown in this answer and never again. A key that ends makes keys that end no later.
 #[utoipa::path(post, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "create_tenant_key",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
     request_body = NewKey,
@@ -28,12 +28,12 @@ pub async fn create_tenant_key(
     Json(new): Json<NewKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
-    new.check(api.clock.now())?;
+    new.check(&access.principal, api.clock.now())?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == tenants::State::Deleted) {
         return Err(Problem::new(Kind::NotFound, "there is no such tenant"));
     }
-    let created = make(&api, tx, &access.principal, new).await?;
+    let created = make(&api, tx.into(), &access.principal, new).await?;
     Ok((StatusCode::CREATED, axum::Json(created)))
 }

@@ -87,7 +87,7 @@ pub struct TenantDetail {
 pub struct Usage {
     /// Bytes of stored symbols, each slice once: what `limits.symbol_bytes` is about.
     pub symbol_bytes: u64,
-    /// Bytes of uploads that wait to be taken apart.
+    /// Bytes of uploads that come in parts or wait to be taken apart.
     pub pending_bytes: u64,
     /// Stored slices.
     pub objects: u64,

@@ -1,0 +1,99 @@
+//! When an object counts as lost or damaged: only where readings of it agree. What is another one
+//! each time was changed on its way.
+
+use crate::StoreError;
+use crate::keys::Key;
+use std::time::Duration;
+use unslide_model::ContentHash;
+
+/// How often an object is read that is not what it ought to be.
+pub const READINGS: u32 = 4;
+
+/// What a reading found in an object's place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// Nothing.
+    #[error("is not there")]
+    Absent,
+    /// More bytes than were written.
+    #[error("is longer than what was written")]
+    Longer,
+    /// Other bytes, with this SHA-256.
+    #[error("is not what was written: its SHA-256 is {0}")]
+    Other(ContentHash),
+}
+
+/// Reads an object until it is right, [`READINGS`] times at most; between two readings lies a pause
+/// that grows by `pause`. The inner error is what every one of them found.
+///
+/// # Errors
+/// What `read` fails with; [`StoreError::Transient`] where the readings differ.
+pub async fn read_again<T, E, F>(
+    key: &Key,
+    pause: Duration,
+    mut read: impl FnMut() -> F,
+) -> Result<Result<T, Wrong>, E>
+where
+    E: From<StoreError>,
+    F: Future<Output = Result<Result<T, Wrong>, E>>,
+{
+    let mut last = match read().await? {
+        Ok(right) => return Ok(Ok(right)),
+        Err(wrong) => wrong,
+    };
+    let mut agree = true;
+    for reading in 1..READINGS {
+        tracing::warn!(object.key = %key, "an object {last} and is read again");
+        tokio::time::sleep(pause * reading).await;
+        match read().await? {
+            Ok(right) => return Ok(Ok(right)),
+            Err(wrong) => {
+                agree &= wrong == last;
+                last = wrong;
+            }
+        }
+    }
+    if agree {
+        return Ok(Err(last));
+    }
+    let detail = format!("{READINGS} readings of it differ; by the last it {last}");
+    Err(StoreError::Transient { operation: "get", key: key.to_string(), detail }.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_model::TenantId;
+
+    async fn after(found: &[Result<u8, Wrong>]) -> (Result<Result<u8, Wrong>, StoreError>, usize) {
+        let key = Key::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/one").unwrap();
+        let mut readings = found.iter().cloned();
+        let mut count = 0;
+        let read = || {
+            count += 1;
+            std::future::ready(Ok(readings.next().unwrap()))
+        };
+        (read_again(&key, Duration::from_millis(1), read).await, count)
+    }
+
+    #[tokio::test]
+    async fn only_readings_that_agree_are_believed() {
+        let other = |byte| Err(Wrong::Other(ContentHash([byte; 32])));
+        let (right, count) = after(&[Ok(1)]).await;
+        assert_eq!((right.unwrap(), count), (Ok(1), 1));
+        let (right, count) = after(&[Err(Wrong::Absent), other(1), other(1), Ok(2)]).await;
+        assert_eq!((right.unwrap(), count), (Ok(2), 4));
+        for wrong in [Wrong::Absent, Wrong::Longer, Wrong::Other(ContentHash([7; 32]))] {
+            let all = vec![Err(wrong.clone()); READINGS as usize];
+            assert_eq!(after(&all).await.0.unwrap(), Err(wrong));
+        }
+        for differ in [
+            [other(1), other(2), other(3), other(4)],
+            [other(1), other(1), other(1), Err(Wrong::Absent)],
+            [other(2), other(1), other(1), other(1)],
+        ] {
+            let error = after(&differ).await.0.unwrap_err();
+            assert!(error.is_transient(), "{error}");
+        }
+    }
+}

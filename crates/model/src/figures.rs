@@ -1,0 +1,14 @@
+//! Figures that a part of the program keeps of itself, named for whoever shows them.
+
+/// A family of figures of a `T`: one name, told apart by the values of one label.
+#[derive(Debug)]
+pub struct Figures<T> {
+    /// The metric's name; those of counters end in `_total`.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// The label.
+    pub label: &'static str,
+    /// The label's values, each with its figure now.
+    pub read: fn(&T) -> Vec<(&'static str, u64)>,
+}

@@ -1,0 +1,173 @@
+//! The wire as it is: names of headers, topics, groups and keys, and the bytes of one example of each
+//! message, under the version that they belong to.
+//!
+//! Where this fails, something that other programs read was changed. Records of earlier releases lie in
+//! topics, in compacted ones for as long as a tenant exists, and during an update both releases run.
+//! * A header, topic, group or key that is new is added to `contracts.txt`. One that is there is never
+//!   renamed and never taken out while anybody may read or write it: add a new one beside it.
+//! * A field that is new has a number that was never used, and is added to its example. The bytes of the
+//!   fields from before stay as they are; only a length around them may grow.
+//! * Whatever cannot be said so is another version: a package `v2` beside `v1`, and readers of both.
+//!
+//! `docs/formats.md` and `proto/README.md` say what the names mean; change them with it.
+
+use std::fmt::Write;
+use unslide_model::{DebugId, ReportId, TenantId};
+use unslide_proto::report::{
+    BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,
+    SegmentRef, TerminalOutcome, ledger_record, resymbolicate,
+};
+use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
+use unslide_proto::{Message, keys, lanes, topics};
+
+const PINNED: &str = include_str!("contracts.txt");
+const SYMBOL: &str = include_str!("../../../../proto/unslide/symbol/v1/symbol.proto");
+const REPORT: &str = include_str!("../../../../proto/unslide/report/v1/report.proto");
+const HEADERS: &str = include_str!("../../src/headers.rs");
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The package that a source of messages says, with its version.
+fn package(source: &str) -> &str {
+    let line = source.lines().find_map(|line| line.strip_prefix("package "));
+    line.and_then(|line| line.strip_suffix(';')).expect("a package")
+}
+
+/// A line for a message, after checking that its bytes say the same again.
+fn message<M: Message + Default + PartialEq + std::fmt::Debug>(
+    source: &str,
+    name: &str,
+    example: &M,
+) -> String {
+    let bytes = example.encode_to_vec();
+    assert_eq!(&M::decode(bytes.as_slice()).expect("its own bytes"), example, "{name}");
+    format!("{}.{name} {}", package(source), hexadecimal(&bytes))
+}
+
+fn record(topic: &str, partition: i32, offset: i64) -> RecordRef {
+    RecordRef { topic: topic.to_owned(), partition, offset }
+}
+
+/// One of every message with every field set; a new field is missing here until it is added.
+fn messages() -> Vec<String> {
+    let event = SymbolEvent {
+        tenant: "acme".to_owned(),
+        debug_id: vec![1; 16].into(),
+        generation: 300,
+        quality: 3,
+        symcache_version: 2,
+        deleted: true,
+        at_micros: 1_764_000_000_000_001,
+    };
+    let limits = TenantLimits {
+        reports_per_second: 200,
+        report_bytes: 1 << 20,
+        upload_bytes: 1 << 32,
+        symbol_bytes: 1 << 40,
+        retention_days: 90,
+    };
+    let config = TenantConfig {
+        tenant: "acme".to_owned(),
+        version: 7,
+        state: TenantState::Suspended.into(),
+        limits: Some(limits),
+        at_micros: 1_764_000_000_000_002,
+    };
+    let request = |body| Resymbolicate {
+        tenant: "acme".to_owned(),
+        report_id: vec![2; 16].into(),
+        revision: 4,
+        supersedes: 3,
+        needs: vec![Need { debug_id: vec![1; 16].into(), generation: 300, system: true }],
+        requested_at_micros: 1_764_000_000_000_003,
+        origin: Some(record("crash.reports", 5, 70_000)),
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+        variant: 1,
+        body: Some(body),
+    };
+    let segment = SegmentRef { key: "t/acme/segments/x".to_owned(), offset: 4_096, length: 512 };
+    let ledger = |entry| LedgerRecord {
+        lane: "live".to_owned(),
+        worker: "symbolizer-0".to_owned(),
+        at_micros: 1_764_000_000_000_004,
+        entry: Some(entry),
+    };
+    let count = OutcomeCount { tenant: "acme".to_owned(), outcome: Outcome::DeadLetter.into(), count: 2 };
+    let partition = PartitionBatch {
+        topic: "crash.reports".to_owned(),
+        partition: 5,
+        first_offset: 70_000,
+        next_offset: 70_003,
+        records: 3,
+        outcomes: vec![count],
+    };
+    let terminal = TerminalOutcome {
+        tenant: "acme".to_owned(),
+        report_id: vec![2; 16].into(),
+        revision: 4,
+        outcome: Outcome::SourceGone.into(),
+        origin: Some(record("crash.reports", 5, 70_000)),
+        source: Some(record("unslide.resymbolicate", 1, 9)),
+        segment: "t/acme/segments/x".to_owned(),
+        requested_at_micros: 1_764_000_000_000_003,
+    };
+    vec![
+        message(SYMBOL, "SymbolEvent", &event),
+        message(SYMBOL, "TenantConfig", &config),
+        message(
+            REPORT,
+            "Resymbolicate",
+            &request(resymbolicate::Body::InlineLz4(vec![2, 0, 0, 0, 0x20, b'{', b'}'].into())),
+        ),
+        message(REPORT, "Resymbolicate", &request(resymbolicate::Body::Segment(segment))),
+        message(
+            REPORT,
+            "LedgerRecord",
+            &ledger(ledger_record::Entry::Batch(BatchAccount { partitions: vec![partition] })),
+        ),
+        message(REPORT, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
+    ]
+}
+
+/// The values of enumerations, which stand as numbers in messages and in the store.
+fn values() -> Vec<String> {
+    let states = (0..).map_while(|n| Some((n, TenantState::try_from(n).ok()?.as_str_name())));
+    let outcomes = (0..).map_while(|n| Some((n, Outcome::try_from(n).ok()?.as_str_name())));
+    states.chain(outcomes).map(|(number, name)| format!("value {number} {name}")).collect()
+}
+
+/// Each header's name, as its source says.
+fn headers() -> Vec<String> {
+    let value = |line: &str| Some(line.strip_prefix("pub const ")?.split('"').nth(1)?.to_owned());
+    let mut names: Vec<String> = HEADERS.lines().filter_map(value).collect();
+    assert_eq!(names.len(), HEADERS.matches("pub const").count(), "each name stands in its constant's line");
+    names.sort();
+    names.iter().map(|name| format!("header {name}")).collect()
+}
+
+fn names() -> Vec<String> {
+    let tenant = TenantId::new("acme").expect("a slug");
+    let all = topics::TopicNames::with_prefix("");
+    let mut lines: Vec<String> = all.all().iter().map(|topic| format!("topic {topic}")).collect();
+    lines.push(format!("topic {}", all.tenant_input(&tenant)));
+    lines.push(format!("topic {}", all.tenant_output(&tenant)));
+    for lane in [lanes::LIVE, lanes::RETRY, lanes::RESYMBOLICATE] {
+        lines.push(format!("group {}", lanes::group("", lane)));
+    }
+    lines.push(format!("key of a report {}", keys::report(&tenant.scope(ReportId([2; 16])))));
+    lines.push(format!("key of symbols {}", keys::symbol(Some(&tenant), &DebugId([1; 16]))));
+    lines.push(format!("key of a system's symbols {}", keys::symbol(None, &DebugId([1; 16]))));
+    lines.push(format!("key of a tenant {}", keys::tenant(&tenant)));
+    lines
+}
+
+#[test]
+fn nothing_on_the_wire_changes_unseen() {
+    let mut now = String::new();
+    for line in [headers(), names(), values(), messages()].concat() {
+        writeln!(now, "{line}").expect("a string");
+    }
+    assert!(now == PINNED, "the head of contracts.rs says what to do. It is now:\n{now}");
+}

@@ -1,0 +1,67 @@
+//! The text while it grows, up to a size.
+
+use super::printable;
+use std::fmt;
+
+/// What any text may have, in bytes, and what it may have for each byte of the report. A line has some
+/// sixty bytes, the shortest thing that makes one has half of that.
+const FLOOR: usize = 64 << 10;
+const FACTOR: usize = 8;
+/// The most that any text has.
+const MOST: usize = 64 << 20;
+/// The most members of objects that are shown value by value.
+const MOST_MEMBERS: usize = 1 << 16;
+
+/// A text that takes what is printable, and no more than it has room for: the rest is passed over.
+pub(super) struct Log {
+    text: String,
+    most: usize,
+    members_left: usize,
+    full: bool,
+}
+
+impl Log {
+    /// Room for what is said of a report of so many bytes.
+    pub(super) fn of(report_bytes: usize) -> Log {
+        let most = report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR).min(MOST);
+        Log { text: String::new(), most, members_left: MOST_MEMBERS, full: false }
+    }
+
+    /// True where nothing more is taken: whoever goes through many things can stop.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(super) fn push(&mut self, c: char) {
+        self.push_str(c.encode_utf8(&mut [0; 4]));
+    }
+
+    pub(super) fn push_str(&mut self, text: &str) {
+        let text = &*printable(text);
+        self.full |= text.len() > self.most - self.text.len();
+        if !self.full {
+            self.text.push_str(text);
+        }
+    }
+
+    /// Takes one more member of an object to be shown; false where they are too many.
+    pub(super) fn member(&mut self) -> bool {
+        self.full |= self.members_left == 0;
+        self.members_left = self.members_left.saturating_sub(1);
+        !self.full
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        if self.full {
+            self.text.push_str("\n(cut off: the text would be too large)\n");
+        }
+        self.text
+    }
+}
+
+impl fmt::Write for Log {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push_str(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! What names a letter, and the place in a list that it stands for.
+
+use super::Letter;
+use std::fmt;
+use std::str::FromStr;
+use time::OffsetDateTime;
+
+/// A letter's place in the dead-letter topic, which names it: `<topic id>-<partition>-<offset>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LetterId {
+    /// The broker's id of the topic.
+    pub topic_id: String,
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+/// A text that names no letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of a dead letter")]
+pub struct NoLetterId;
+
+impl fmt::Display for LetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.topic_id, self.partition, self.offset)
+    }
+}
+
+impl FromStr for LetterId {
+    type Err = NoLetterId;
+
+    fn from_str(text: &str) -> Result<LetterId, NoLetterId> {
+        let parts: Vec<&str> = text.split('-').collect();
+        let [topic_id, partition, offset] = parts[..] else { return Err(NoLetterId) };
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let hex = topic_id.len() == 32 && topic_id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !hex || !digits(partition) || !digits(offset) {
+            return Err(NoLetterId);
+        }
+        let id = LetterId {
+            topic_id: topic_id.to_owned(),
+            partition: partition.parse().map_err(|_| NoLetterId)?,
+            offset: offset.parse().map_err(|_| NoLetterId)?,
+        };
+        // Zeros in front would make another name for the same letter.
+        if id.to_string() == text { Ok(id) } else { Err(NoLetterId) }
+    }
+}
+
+/// The last letter of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LetterCursor {
+    pub(super) arrived_at: OffsetDateTime,
+    pub(super) id: LetterId,
+}
+
+impl LetterCursor {
+    /// The cursor for what follows this letter.
+    #[must_use]
+    pub fn after(letter: &Letter) -> LetterCursor {
+        LetterCursor { arrived_at: letter.found.arrived_at, id: letter.found.id.clone() }
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn write(&self) -> String {
+        format!("{}/{}", crate::outbox::micros(self.arrived_at), self.id)
+    }
+
+    /// From text; `None` for any other text.
+    #[must_use]
+    pub fn read(text: &str) -> Option<LetterCursor> {
+        let (micros, id) = text.split_once('/')?;
+        let nanos = i128::from(micros.parse::<i64>().ok()?) * 1_000;
+        Some(LetterCursor {
+            arrived_at: OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?,
+            id: id.parse().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients keep cursors over an update: another text must not be read as this one.
+    #[test]
+    fn a_cursor_is_the_time_and_the_letter() {
+        let id =
+            LetterId { topic_id: "0af7651916cd43dd8448eb211c80319c".to_owned(), partition: 3, offset: 70 };
+        let arrived_at = OffsetDateTime::from_unix_timestamp_nanos(1_763_600_000_000_001_000).unwrap();
+        let cursor = LetterCursor { arrived_at, id };
+        let text = cursor.write();
+        assert_eq!(text, "1763600000000001/0af7651916cd43dd8448eb211c80319c-3-70");
+        assert_eq!(LetterCursor::read(&text), Some(cursor));
+        let far = text.replacen("1763600000000001", "9223372036854775807", 1);
+        let zeros = text.replacen("-3-", "-03-", 1);
+        let bad =
+            ["", "/", "1763600000000001", &text[1..].replace('/', ""), &text.to_uppercase(), &far, &zeros];
+        for bad in bad {
+            assert_eq!(LetterCursor::read(bad), None, "{bad}");
+        }
+    }
+}

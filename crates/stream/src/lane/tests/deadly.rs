@@ -1,0 +1,55 @@
+//! A record that kills its worker each time, beside others that do not.
+
+use super::*;
+
+/// Workers die one after the other at a record, each while it commits what came just before. Which
+/// partition comes first is the client's choice, and stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_its_worker_takes_no_other_with_it() {
+    tokio::join!(beside_others(0), beside_others(1), beside_others(2), beside_others(3));
+}
+
+async fn beside_others(deadly: i32) {
+    let bench = Bench::new().await;
+    for partition in (0..4).filter(|partition| *partition != deadly) {
+        bench.input_at(partition, [format!("harmless {partition}")]);
+    }
+    // So many behind it that a batch is always due.
+    let behind = (0..60).map(|n| format!("behind {n}"));
+    bench.input_at(deadly, std::iter::once("kills".to_owned()).chain(behind));
+    let mut letters = Vec::new();
+    for _ in 0..12 {
+        let copier = bench.copier();
+        let mut dead = copier.dead.subscribe();
+        let dying = copier.dead.subscribe();
+        // A commit takes its time; what dies with the process meanwhile was not committed.
+        let failpoint = move || {
+            (0..20).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                *dying.borrow()
+            })
+        };
+        // Whoever comes next has its name and fences it off.
+        let _ = bench.start_copier("w", copier, Arc::new(failpoint));
+        for _ in 0..200 {
+            if *dead.borrow_and_update() {
+                break;
+            }
+            letters = bench.read(&bench.settings.topics().dead_letter).await;
+            if !letters.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        if !letters.is_empty() {
+            break;
+        }
+    }
+    let told: Vec<_> =
+        letters.iter().map(|letter| (letter.headers.text("reason"), letter.value.as_deref())).collect();
+    assert_eq!(told, [(Some("kills_worker"), Some(&b"kills"[..]))]);
+    let lane = bench.start("w", &bench.copier());
+    assert_once(&bench.outputs(63).await, 63);
+    stop(lane).await;
+    bench.done().await;
+}

@@ -1,0 +1,72 @@
+//! Readable names: C++, Rust and Swift demangled, Objective-C as it is.
+
+mod swift;
+
+pub(crate) use swift::SwiftNames;
+pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift};
+
+use symbolic_common::{Language, Name};
+use symbolic_demangle::{Demangle, DemangleOptions};
+
+/// Longer names stay as they are, mangled or demangled, in bytes.
+pub const MAX_NAME_BYTES: usize = 4096;
+
+/// The readable form of a linkage name (without the underscore that Mach-O puts before C names);
+/// `None` where it is no mangled name, or one that costs too much.
+#[must_use]
+pub fn demangle(linkage_name: &str) -> Option<String> {
+    if is_swift(linkage_name) {
+        return SwiftNames::of_a_report().demangle(&[linkage_name]).ok()?.pop()?;
+    }
+    if linkage_name.len() > MAX_NAME_BYTES {
+        return None;
+    }
+    let name = Name::from(linkage_name);
+    let demangled = match name.detect_language() {
+        // Swift's older names (`_T`) are no longer read by its demangler.
+        Language::Unknown | Language::ObjC | Language::Swift => return None,
+        _ => name.demangle(DemangleOptions::complete())?,
+    };
+    let demangled = thunk(&demangled).unwrap_or(demangled);
+    kept(linkage_name, demangled)
+}
+
+/// What a demangler says, where it says something.
+fn kept(linkage_name: &str, demangled: String) -> Option<String> {
+    (demangled != linkage_name && demangled.len() <= MAX_NAME_BYTES).then_some(demangled)
+}
+
+/// The usual words for a thunk: `{virtual override thunk({offset(-16)}, A::b())}` is
+/// `non-virtual thunk to A::b()`.
+fn thunk(demangled: &str) -> Option<String> {
+    let inner = demangled.strip_prefix("{virtual override thunk({")?.strip_suffix(")}")?;
+    let (words, inner) = match inner.strip_prefix("virtual ") {
+        Some(inner) => ("virtual thunk to ", inner),
+        None => ("non-virtual thunk to ", inner),
+    };
+    let (_, target) = inner.strip_prefix("offset(")?.split_once(")}, ")?;
+    Some(format!("{words}{target}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_language_is_read() {
+        for (mangled, readable) in [
+            ("_ZN3geo5Shape4areaEi", Some("geo::Shape::area(int)")),
+            ("_ZThn16_N10SkPixelRefD0Ev", Some("non-virtual thunk to SkPixelRef::~SkPixelRef()")),
+            ("_ZTv0_n40_N9GrTextureD1Ev", Some("virtual thunk to GrTexture::~GrTexture()")),
+            ("___ZN3foo3barEv_block_invoke", Some("invocation function for block in foo::bar()")),
+            ("_ZN3orb6shapes3sum17h2d55b0580eae69efE", Some("orb::shapes::sum")),
+            ("_RNvCs1234_7mycrate3foo", Some("mycrate::foo")),
+            ("$s4Shop4CartV3addyySiF", Some("Shop.Cart.add(Swift.Int) -> ()")),
+            ("-[Counter add:times:]", None),
+            ("main", None),
+            ("", None),
+        ] {
+            assert_eq!(demangle(mangled).as_deref(), readable, "{mangled}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a report takes in memory while it is symbolicated.
+
+use std::sync::Arc;
+use unslide_model::RelativeAddress;
+use unslide_report::{ReadLimits, Report};
+use unslide_symbolicate::object::{Limits, build};
+use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{Context, ImageSymbols, enrich};
+use unslide_testkit::memory::peak;
+use unslide_testkit::reports::{ARM64, Frame, Image, Thread, sized};
+
+const APP: &[u8] = include_bytes!("../data/app.dsym");
+const LOAD: u64 = 0x1_04e4_c000;
+
+#[test]
+fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
+    let cache = SymCache::parse(build(APP, &Limits::default()).unwrap().symcache).unwrap();
+    let named: Vec<RelativeAddress> =
+        cache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| start).collect();
+    for (images, frames) in [(150, 320), (400, 40), (10, 2_000)] {
+        let path = "/private/var/containers/Bundle/Application/Shop.app/Shop";
+        let own = Image::new(path, &cache.debug_id().to_string(), LOAD).size(0x10_0000).cpu(ARM64);
+        let mut report = sized(7, images, 0).image(own);
+        for index in 0..frames / 16 {
+            let frame =
+                |n: usize| Frame::at(LOAD + named[(index * 16 + n) % named.len()].0 + 1).object("Shop", LOAD);
+            report = report.thread(Thread::new(index as u64).frames((0..16).map(frame)));
+        }
+        let input = report.bytes();
+        let symbols = ImageSymbols::found(Arc::new(cache.clone()) as _);
+        let (enriched, most) = peak(|| {
+            let report = Report::read(&input, &ReadLimits::default()).unwrap();
+            enrich(&report, &|id| (*id == cache.debug_id()).then_some(&symbols), &Context::default())
+        });
+        assert!(enriched.bytes.len() > input.len());
+        let (taken, bytes) = (input.len() + most, input.len() + enriched.bytes.len());
+        assert!(taken <= 3 * bytes, "{taken} bytes for {bytes}: {images} images, {frames} frames");
+    }
+}

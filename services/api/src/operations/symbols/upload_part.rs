@@ -1,0 +1,39 @@
+//! `PUT /v1/symbols/uploads/{id}/parts/{number}`.
+
+use crate::access::{Access, SymbolsWrite};
+use crate::input::Path;
+use crate::parts::{PartPath, put};
+use crate::permits::Resource;
+use crate::problem::{Problem, problems};
+use crate::state::Api;
+use axum::body::Body;
+use axum::extract::State;
+use http::{HeaderMap, StatusCode};
+use unslide_model::Owner;
+
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, NotFound, UploadEnded, TooLarge, UnsupportedFormat);
+
+/// Send a part of an upload
+///
+/// Each part has `part_bytes` bytes, the last one the rest. The same part again takes the place of the
+/// one before. With `X-Content-SHA256` (hexadecimal), `Content-Digest` or `Digest`, a part that arrives
+/// with another hash is refused. The answer comes when the part is safe.
+#[utoipa::path(put, path = "/v1/symbols/uploads/{id}/parts/{number}", tag = "symbols", operation_id = "upload_part",
+    params(("id" = Uuid, Path, description = "The upload's id."),
+        ("number" = u32, Path, description = "The part's number, from 1 on."),
+        ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the part, in hexadecimal.")),
+    request_body(description = "The part's bytes.", content((Vec<u8> = "application/octet-stream"))),
+    responses((status = 204, description = "The part is stored."), Failures),
+    security(("key" = ["symbols:write"])))]
+pub async fn upload_part(
+    State(api): State<Api>,
+    access: Access<SymbolsWrite>,
+    Path(path): Path<PartPath>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let permit = api.permits.take(access.tenant(), Resource::Uploads, 1)?;
+    let owner = Owner::Tenant(access.tenant().clone());
+    put(api, owner, access.principal.app.as_deref(), &path, (&headers, body), permit).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

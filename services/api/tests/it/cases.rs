@@ -1,0 +1,273 @@
+//! For each operation of the document a request that names things of one tenant: whoever asks something
+//! of every operation goes through these, so that an operation without a case is missed by none.
+
+use crate::reports::{A, crash, store};
+use crate::world::{Answer, World, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, Owner, Scope};
+use unslide_store::Uuid;
+use unslide_store::keys::{self, NewKey};
+
+/// A report that only one case is about.
+const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
+
+pub fn document() -> Value {
+    serde_json::to_value(unslide_api::document()).unwrap()
+}
+
+/// Every operation: id, method, path template, the operation.
+pub fn operations(document: &Value) -> Vec<(String, Method, String, Value)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            operations.push((id, method, path.clone(), operation.clone()));
+        }
+    }
+    operations
+}
+
+/// How a request with another tenant's key must end.
+pub enum Foreign {
+    /// What it names does not exist for that tenant.
+    NotFound,
+    /// An empty list.
+    Empty,
+    /// An empty list; what is listed is of no app, so that a key for one app may not ask.
+    EmptyOfNoApp,
+    /// The request names nothing of any tenant: it acts for the key's own.
+    Own(fn(&Value)),
+    /// Only operators get here, who may name any tenant.
+    Operators,
+}
+
+pub struct Case {
+    pub path: String,
+    pub body: Option<Value>,
+    pub foreign: Foreign,
+}
+
+impl Case {
+    fn new(path: impl Into<String>, foreign: Foreign) -> Case {
+        Case { path: path.into(), body: None, foreign }
+    }
+
+    fn body(self, body: Value) -> Case {
+        Case { body: Some(body), ..self }
+    }
+}
+
+/// Things of the tenant acme, and for each operation of the document a request that names them.
+pub async fn cases(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
+    let cases = made(world, key).await;
+    let operations = operations(&document());
+    let ids: BTreeSet<&str> = operations.iter().map(|(id, ..)| id.as_str()).collect();
+    assert_eq!(ids, cases.keys().copied().collect(), "every operation has its case here");
+    cases
+}
+
+async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
+    let file = b"\xcf\xfa\xed\xfe some bytes".to_vec();
+    let hash = sha256(&file);
+    let upload = world.post("/v1/symbols", key, file).await.expect(202);
+    let upload = upload["id"].as_str().unwrap();
+    let debug_id = crate::symbols::stored(world, "acme").await;
+    let file = b"\xcf\xfa\xed\xfe some system's bytes".to_vec();
+    let system_hash = sha256(&file);
+    let system_upload = world.post("/v1/system/symbols", key, file).await.expect(202);
+    let system_upload = system_upload["id"].as_str().unwrap();
+    let system_id = crate::symbols::stored_by(world, &Owner::System, None).await;
+    // The bytes of a case are one part of an upload that waits for it, and of one that has it.
+    let file = Value::String("\u{cf}".to_owned());
+    let in_parts = |n: u8| json!({"size": 15, "sha256": ContentHash([n; 32]).to_string()});
+    let begin = async |routes: &str, n| {
+        let begun = world.post_json(&format!("{routes}/uploads"), key, &in_parts(n)).await.expect(200);
+        begun["id"].as_str().unwrap().to_owned()
+    };
+    let fill = async |routes: &str, id: String| {
+        let case = Case::new(format!("{routes}/uploads/{id}/parts/1"), Foreign::NotFound).body(file.clone());
+        attempt(world, &Method::PUT, &case, key).await.expect(204);
+        id
+    };
+    let (own, systems) = ("/v1/symbols", "/v1/system/symbols");
+    let (open, filled) = (begin(own, 2).await, fill(own, begin(own, 3).await).await);
+    let (system_open, system_filled) =
+        (begin(systems, 2).await, fill(systems, begin(systems, 3).await).await);
+    store(world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let reprocess = world.post_json("/v1/reprocess", key, &json!({"version": "1.0"})).await.expect(202);
+    assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
+    let reprocess = reprocess["id"].as_str().unwrap();
+    store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
+    let made =
+        world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
+    let made = made["id"].as_str().unwrap();
+    let revoked = revoked_key(world).await.0;
+    world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
+    let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
+    let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
+    let one = |rest: &str| format!("/{letter}{rest}");
+    let no_match = |body: &Value| assert_eq!(body["matched"], 0);
+    let all_missing = |body: &Value| {
+        assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
+    };
+    let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
+    let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
+    BTreeMap::from([
+        (
+            "upload_symbols",
+            Case::new("/v1/symbols", Foreign::Own(|body| assert_eq!(body["existing"], false)))
+                .body(Value::String("\u{cf}".to_owned())),
+        ),
+        ("get_upload", Case::new(format!("/v1/symbols/uploads/{upload}"), Foreign::NotFound)),
+        ("find_upload", Case::new(format!("/v1/symbols/uploads/by-content/{hash}"), Foreign::NotFound)),
+        (
+            "begin_upload",
+            Case::new("/v1/symbols/uploads", Foreign::Own(|body| assert_eq!(body["parts"], json!([]))))
+                .body(in_parts(1)),
+        ),
+        (
+            "upload_part",
+            Case::new(format!("/v1/symbols/uploads/{open}/parts/1"), Foreign::NotFound).body(file.clone()),
+        ),
+        ("complete_upload", Case::new(format!("/v1/symbols/uploads/{filled}/complete"), Foreign::NotFound)),
+        ("list_symbols", Case::new("/v1/symbols", Foreign::Empty)),
+        ("get_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        ("delete_symbols", Case::new(format!("/v1/symbols/{debug_id}"), Foreign::NotFound)),
+        (
+            "check_symbols",
+            Case::new("/v1/symbols/check", Foreign::Own(all_missing)).body(json!({"debug_ids": [debug_id]})),
+        ),
+        (
+            "send_reports",
+            Case::new("/v1/reports", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crash(A, "1.0")),
+        ),
+        ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
+        ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
+        ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),
+        ("symbolicate", Case::new("/v1/symbolicate", Foreign::Own(without_symbols)).body(crash(A, "1.0"))),
+        (
+            "create_reprocess",
+            Case::new("/v1/reprocess", Foreign::Own(|body| assert_eq!(body["count"], 0)))
+                .body(json!({"app": "com.example.shop"})),
+        ),
+        ("get_reprocess", Case::new(format!("/v1/reprocess/{reprocess}"), Foreign::NotFound)),
+        ("list_dead_letters", letters("", Foreign::EmptyOfNoApp)),
+        ("get_dead_letter", letters(&one(""), Foreign::NotFound)),
+        ("get_dead_letter_body", letters(&one("/body"), Foreign::NotFound)),
+        ("replay_dead_letter", letters(&one("/replay"), Foreign::NotFound).body(json!({"again": true}))),
+        ("replay_dead_letters", letters("/replay", Foreign::Own(no_match)).body(json!({"dry_run": true}))),
+        ("operator_list_dead_letters", any("")),
+        ("operator_get_dead_letter", any(&one(""))),
+        ("operator_get_dead_letter_body", any(&one("/body"))),
+        ("operator_replay_dead_letter", any(&one("/replay")).body(json!({"again": true}))),
+        ("operator_replay_dead_letters", any("/replay").body(json!({"dry_run": true}))),
+        ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
+        ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
+        ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
+        ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),
+        (
+            "upload_system_symbols",
+            Case::new("/v1/system/symbols", Foreign::Operators).body(Value::String("\u{cf}".to_owned())),
+        ),
+        (
+            "get_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/{system_upload}"), Foreign::Operators),
+        ),
+        (
+            "find_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/by-content/{system_hash}"), Foreign::Operators),
+        ),
+        (
+            "begin_system_upload",
+            Case::new("/v1/system/symbols/uploads", Foreign::Operators).body(in_parts(1)),
+        ),
+        (
+            "upload_system_part",
+            Case::new(format!("/v1/system/symbols/uploads/{system_open}/parts/1"), Foreign::Operators)
+                .body(file),
+        ),
+        (
+            "complete_system_upload",
+            Case::new(format!("/v1/system/symbols/uploads/{system_filled}/complete"), Foreign::Operators),
+        ),
+        ("list_system_symbols", Case::new("/v1/system/symbols", Foreign::Operators)),
+        ("get_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
+        ("delete_system_symbols", Case::new(format!("/v1/system/symbols/{system_id}"), Foreign::Operators)),
+        ("create_tenant", Case::new("/v1/tenants", Foreign::Operators).body(json!({"id": "stark"}))),
+        ("list_tenants", Case::new("/v1/tenants", Foreign::Operators)),
+        ("get_tenant", Case::new("/v1/tenants/acme", Foreign::Operators)),
+        (
+            "change_tenant",
+            Case::new("/v1/tenants/acme", Foreign::Operators).body(json!({"limits": {"retention_days": 30}})),
+        ),
+        ("delete_tenant", Case::new("/v1/tenants/wayne", Foreign::Operators)),
+        ("list_tenant_keys", Case::new("/v1/tenants/acme/keys", Foreign::Operators)),
+        ("revoke_tenant_key", Case::new(format!("/v1/tenants/acme/keys/{revoked}"), Foreign::Operators)),
+        (
+            "create_tenant_key",
+            Case::new("/v1/tenants/acme/keys", Foreign::Operators)
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        (
+            "create_key",
+            Case::new("/v1/keys", Foreign::Own(|body| assert!(body["text"].is_string())))
+                .body(json!({"name": "x", "scopes": ["symbols:read"]})),
+        ),
+        ("list_keys", Case::new("/v1/keys", Foreign::Own(own_keys))),
+        ("revoke_key", Case::new(format!("/v1/keys/{made}"), Foreign::NotFound)),
+    ])
+}
+
+pub async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> Answer {
+    let request = world.request(method.clone(), &case.path, key);
+    world
+        .send(match &case.body {
+            Some(Value::String(_)) => request.body(b"\xcf\xfa\xed\xfe some bytes".to_vec()),
+            Some(body) => request.body(body.to_string()),
+            None => request,
+        })
+        .await
+}
+
+pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewKey {
+    NewKey { name: "test".into(), scopes: scopes.to_vec(), app: app.map(str::to_owned), expires_at }
+}
+
+/// A key of acme with every scope that was revoked.
+pub async fn revoked_key(world: &World) -> (Uuid, String) {
+    let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    assert!(keys::revoke(&mut tx, id, None).await.unwrap());
+    tx.commit().await.unwrap();
+    (id, key)
+}
+
+fn sha256(bytes: &[u8]) -> ContentHash {
+    ContentHash(Sha256::digest(bytes).into())
+}
+
+/// The same case of something that nobody ever had: the path with other ids in the place of its own.
+pub fn absent(template: &str, case: &Case) -> Case {
+    let letters = template.contains("dead-letters/");
+    let parts = template.split('/').zip(case.path.split('/'));
+    let parts = parts.map(|(template, part)| match part.parse::<Uuid>() {
+        _ if !template.starts_with('{') => part.to_owned(),
+        Ok(_) => Uuid::from_u128(0x0198_0000_0000_7000_8000_0000_0000_0001).to_string(),
+        Err(_) if part.parse::<ContentHash>().is_ok() => "0".repeat(64),
+        // A part's number is no name of anything by itself.
+        Err(_) if part.parse::<u32>().is_ok() => part.to_owned(),
+        // A dead letter's id ends in its offset.
+        Err(_) if letters => format!("{}-987654321", part.rsplit_once('-').unwrap().0),
+        Err(_) => "never-existed".to_owned(),
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
+    assert_ne!(path, case.path, "{template} names something");
+    Case { path, body: case.body.clone(), foreign: Foreign::NotFound }
+}

@@ -1,0 +1,317 @@
+//! Uploads in parts: what goes on where it stopped, and what is refused or given up.
+
+use crate::world::{World, tenant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use unslide_artifacts::keys;
+use unslide_model::{ContentHash, Owner, Scope};
+use unslide_store::tenants::Limits;
+use unslide_store::{Uuid, partial};
+
+const PART: usize = 5 << 20;
+
+/// Bytes that begin like a thin Mach-O file, no two parts of it the same.
+fn mach_o(size: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..size).map(|i| u8::try_from(i % 251).unwrap()).collect();
+    bytes[..4].copy_from_slice(&[0xcf, 0xfa, 0xed, 0xfe]);
+    bytes
+}
+
+fn sha256(bytes: &[u8]) -> ContentHash {
+    ContentHash(Sha256::digest(bytes).into())
+}
+
+fn announced(file: &[u8]) -> Value {
+    json!({"name": "Shop", "size": file.len(), "sha256": sha256(file).to_string()})
+}
+
+impl World {
+    async fn begin(&self, key: &str, file: &[u8]) -> Value {
+        self.post_json("/v1/symbols/uploads", key, &announced(file)).await.expect(200)
+    }
+
+    async fn part(&self, key: &str, id: &str, number: usize, part: &[u8]) -> crate::world::Answer {
+        let path = format!("/v1/symbols/uploads/{id}/parts/{number}");
+        self.send(self.request(Method::PUT, &path, key).body(part.to_vec())).await
+    }
+
+    async fn complete(&self, key: &str, id: &str) -> crate::world::Answer {
+        self.post(&format!("/v1/symbols/uploads/{id}/complete"), key, "").await
+    }
+
+    async fn partials(&self) -> i64 {
+        self.number("SELECT count(*) FROM partial_uploads").await
+    }
+
+    /// Nothing has come of an upload for two minutes.
+    async fn forget(&self, id: &str) {
+        let mut connection = self.sql().await;
+        sqlx::query("UPDATE uploads SET updated_at = updated_at - interval '2 minutes' WHERE id = $1")
+            .bind(id.parse::<Uuid>().unwrap())
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        sqlx::Connection::close(connection).await.unwrap();
+    }
+}
+
+fn id(body: &Value) -> String {
+    body["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_half_sent_file_goes_on_where_it_stopped() {
+    let world = World::with(|limits| limits.part_bytes = PART as u64).await;
+    let key = world.key("acme", &[Scope::SymbolsWrite, Scope::SymbolsRead]).await;
+    let file = mach_o(2 * PART + 1_000);
+    let begun = world.begin(&key, &file).await;
+    assert_eq!((&begun["existing"], &begun["part_bytes"]), (&false.into(), &PART.into()));
+    assert_eq!(begun["parts"], json!([]));
+    let id = id(&begun);
+    world.part(&key, &id, 3, &file[2 * PART..]).await.expect(204);
+    world.part(&key, &id, 1, &file[..PART]).await.expect(204);
+    assert_eq!(
+        world.begin(&key, &file).await,
+        json!({"id": id, "existing": false, "part_bytes": PART, "parts": [1, 3]})
+    );
+    let status = format!("/v1/symbols/uploads/{id}");
+    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "receiving");
+    let found = format!("/v1/symbols/uploads/by-content/{}", sha256(&file));
+    world.get(&found, &key).await.expect_problem(404, "not-found");
+    let detail = world.complete(&key, &id).await.expect_problem(409, "incomplete-upload");
+    assert!(detail.ends_with(": 2"), "{detail}");
+    // Damaged at first, and then as it is: the last one counts.
+    world.part(&key, &id, 2, &[7; PART]).await.expect(204);
+    world.part(&key, &id, 2, &file[PART..2 * PART]).await.expect(204);
+    assert_eq!(world.objects("acme").await, Vec::<String>::new());
+    let whole = world.complete(&key, &id).await.expect(202);
+    assert_eq!((&whole["id"], &whole["size"]), (&begun["id"], &file.len().into()));
+    assert_eq!(world.complete(&key, &id).await.expect(202), whole, "its answer may have been lost");
+    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "queued");
+    let stored = keys::upload(tenant("acme").scope(id.parse().unwrap()));
+    let stored = world.bucket().await.get(&stored, 1 << 30).await.unwrap().unwrap();
+    assert_eq!(sha256(&stored.bytes), sha256(&file));
+    assert_eq!(world.partials().await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM jobs WHERE kind = 'build'").await, 1);
+    assert_eq!(world.figure("unslide_api_upload_bytes_total"), file.len() as f64);
+    // From now on it is an upload like any other.
+    world.part(&key, &id, 1, &file[..PART]).await.expect_problem(409, "upload-ended");
+    let again = world.begin(&key, &file).await;
+    assert_eq!((&again["id"], &again["existing"]), (&begun["id"], &true.into()));
+    let again = world.post("/v1/symbols", &key, file.clone()).await.expect(202);
+    assert_eq!((&again["id"], &again["existing"]), (&begun["id"], &true.into()));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
+    let world = World::with(|limits| limits.part_bytes = PART as u64).await;
+    let key = world.master("acme").await;
+    let file = mach_o(PART + 1_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file[..PART]).await.expect(204);
+    let short = world.part(&key, &id, 2, &file[PART..PART + 999]).await;
+    assert!(short.expect_problem(400, "invalid-upload").contains("1000"));
+    world.part(&key, &id, 2, &file[PART - 1..]).await.expect_problem(413, "too-large");
+    let path = format!("/v1/symbols/uploads/{id}/parts/2");
+    let pieces = [Ok::<_, std::io::Error>(vec![1; 600]), Ok(vec![1; 600])];
+    let chunked = world
+        .request(Method::PUT, &path, &key)
+        .body(reqwest::Body::wrap_stream(futures::stream::iter(pieces)));
+    world.send(chunked).await.expect_problem(413, "too-large");
+    let damaged = world.request(Method::PUT, &path, &key).header("x-content-sha256", "0".repeat(64));
+    world.send(damaged.body(file[PART..].to_vec())).await.expect_problem(400, "checksum-mismatch");
+    for number in [0, 3] {
+        let detail = world.part(&key, &id, number, &[1]).await.expect_problem(400, "invalid-parameter");
+        assert!(detail.contains("1 to 2"), "{detail}");
+    }
+    assert_eq!(world.begin(&key, &file).await["parts"], json!([1]));
+    let right =
+        world.request(Method::PUT, &path, &key).header("x-content-sha256", sha256(&file[PART..]).to_string());
+    world.send(right.body(file[PART..].to_vec())).await.expect(204);
+    world.complete(&key, &id).await.expect(202);
+
+    // What is no file of symbols at all ends with its first part.
+    let text = b"<html> and so on";
+    let other = self::id(&world.begin(&key, text).await);
+    world.part(&key, &other, 1, text).await.expect_problem(415, "unsupported-format");
+    world.part(&key, &other, 1, text).await.expect_problem(409, "upload-ended");
+    world.complete(&key, &other).await.expect_problem(409, "upload-ended");
+    let status = world.get(&format!("/v1/symbols/uploads/{other}"), &key).await.expect(200);
+    assert_eq!((&status["status"], &status["reason"]), (&"failed".into(), &"unsupported-format".into()));
+    assert_eq!(world.partials().await, 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
+    let world = World::with(|limits| limits.open_uploads = 2).await;
+    let key = world.master("acme").await;
+    let own = Limits { upload_bytes: 5_000, symbol_bytes: 10_000, ..Limits::default() };
+    world.limit("acme", &own).await;
+    let begin = async |body: Value| world.post_json("/v1/symbols/uploads", &key, &body).await;
+    let detail = begin(announced(&mach_o(5_001))).await.expect_problem(413, "too-large");
+    assert!(detail.contains("5000"), "{detail}");
+    let hash = "1".repeat(64);
+    begin(json!({"size": 0, "sha256": hash})).await.expect_problem(400, "invalid-upload");
+    begin(json!({"size": 1, "sha256": "1"})).await.expect_problem(400, "invalid-body");
+    begin(json!({"size": 1, "sha256": hash, "x": 1})).await.expect_problem(400, "invalid-body");
+    let long = json!({"size": 1, "sha256": hash, "name": "n".repeat(256)});
+    begin(long).await.expect_problem(400, "invalid-parameter");
+
+    // Open ones count as if they were there, for the other way to send as well.
+    let files = [mach_o(5_000), mach_o(4_999), mach_o(10)];
+    let first = id(&world.begin(&key, &files[0]).await);
+    world.begin(&key, &files[1]).await;
+    let full = begin(announced(&files[2])).await.expect_problem(507, "symbol-quota");
+    assert!(full.contains("9999") && full.contains("10000"), "{full}");
+    world.post("/v1/symbols", &key, mach_o(10)).await.expect_problem(507, "symbol-quota");
+    assert_eq!(world.begin(&key, &files[0]).await["id"], first.as_str(), "it counts already");
+
+    // And so many at once.
+    world.limit("acme", &Limits::default()).await;
+    let refused = begin(announced(&files[2])).await;
+    assert!(refused.headers.contains_key("retry-after"));
+    let detail = refused.expect_problem(429, "rate-limited");
+    assert!(detail.contains("open_uploads") && detail.contains("is 2"), "{detail}");
+    assert_eq!(world.figure(r#"unslide_api_refused_total{limit="open_uploads"}"#), 1.0);
+    let other = world.master("umbrella").await;
+    world.begin(&other, &files[2]).await;
+    world.part(&key, &first, 1, &files[0]).await.expect(204);
+    world.complete(&key, &first).await.expect(202);
+    world.begin(&key, &files[2]).await;
+    world.stop().await;
+}
+
+/// The limit may have become smaller since the beginning.
+#[tokio::test]
+async fn the_limit_counts_when_an_upload_is_completed() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let file = mach_o(5_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect(204);
+    world.limit("acme", &Limits { symbol_bytes: 4_999, ..Limits::default() }).await;
+    let detail = world.complete(&key, &id).await.expect_problem(507, "symbol-quota");
+    assert!(detail.contains("this file has 5000"), "{detail}");
+    world.complete(&key, &id).await.expect_problem(409, "upload-ended");
+    assert_eq!(world.objects("acme").await, Vec::<String>::new());
+    assert_eq!(world.partials().await, 0);
+    world.limit("acme", &Limits { symbol_bytes: 5_000, ..Limits::default() }).await;
+    let id = self::id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect(204);
+    world.complete(&key, &id).await.expect(202);
+    world.stop().await;
+}
+
+/// The process ended when object storage had made the file and the database did not know.
+#[tokio::test]
+async fn a_completion_that_was_cut_off_is_found_by_the_next() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect(204);
+    let owner = Owner::Tenant(tenant("acme"));
+    let mut tx = world.store.owner(&owner).await.unwrap();
+    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
+    let tags: Vec<String> =
+        partial::parts(&mut tx, open.id).await.unwrap().into_iter().map(|part| part.etag).collect();
+    tx.rollback().await.unwrap();
+    let key_of_file = keys::upload(owner.own(open.id));
+    world.bucket().await.complete_parts(&key_of_file, &open.multipart_id, &tags, 1_000).await.unwrap();
+    world.complete(&key, &id).await.expect(202);
+    assert_eq!(world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200)["status"], "queued");
+    assert_eq!(world.objects("acme").await.len(), 1);
+    assert_eq!(world.partials().await, 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_upload_without_a_new_part_is_given_up() {
+    let world = World::with(|limits| limits.upload_seconds = 1).await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let id = id(&world.begin(&key, &file).await);
+    let status = format!("/v1/symbols/uploads/{id}");
+    world.forget(&id).await;
+    // A part that comes after all is a sign of life.
+    world.part(&key, &id, 1, &file).await.expect(204);
+    assert_eq!(world.get(&status, &key).await.expect(200)["status"], "receiving");
+    world.forget(&id).await;
+    let ended = world.get(&status, &key).await.expect(200);
+    assert_eq!((&ended["status"], &ended["reason"]), (&"failed".into(), &"abandoned".into()));
+    world.part(&key, &id, 1, &file).await.expect_problem(409, "upload-ended");
+    world.complete(&key, &id).await.expect_problem(409, "upload-ended");
+    assert_ne!(world.begin(&key, &file).await["id"], id.as_str());
+    world.stop().await;
+}
+
+/// Two clients with one file: they send into one upload, and it is queued once.
+#[tokio::test]
+async fn two_clients_with_one_file_fill_one_upload() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let begun = futures::future::join_all((0..8).map(|_| world.begin(&key, &file))).await;
+    assert!(begun.iter().all(|one| one["id"] == begun[0]["id"]), "{begun:?}");
+    let id = id(&begun[0]);
+    let parts = futures::future::join_all((0..4).map(|_| world.part(&key, &id, 1, &file))).await;
+    assert!(parts.iter().all(|answer| answer.status == 204), "{parts:?}");
+    let ends = futures::future::join_all((0..4).map(|_| world.complete(&key, &id))).await;
+    assert!(ends.iter().any(|answer| answer.status == 202), "{ends:?}");
+    world.complete(&key, &id).await.expect(202);
+    assert_eq!(world.number("SELECT count(*) FROM uploads").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM jobs").await, 1);
+    world.stop().await;
+}
+
+/// A bucket that begins multipart uploads and knows of none afterwards.
+async fn forgetful_bucket(listener: TcpListener) {
+    const BEGUN: &str =
+        "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>";
+    const LISTED: &str =
+        "<ListBucketResult><Name>unslide-test</Name><KeyCount>0</KeyCount></ListBucketResult>";
+    loop {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        tokio::spawn(async move {
+            let mut head = vec![0; 16 << 10];
+            let read = socket.read(&mut head).await.unwrap_or(0);
+            let (status, body) = match &head[..read.min(3)] {
+                b"POS" => ("200 OK", BEGUN),
+                b"PUT" => ("404 Not Found", "<Error><Code>NoSuchUpload</Code></Error>"),
+                b"GET" => ("200 OK", LISTED),
+                b"DEL" => ("204 No Content", ""),
+                _ => ("404 Not Found", ""),
+            };
+            let length =
+                if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/xml\r\n{length}connection: close\r\n\r\n"
+            );
+            socket.write_all(format!("{head}{body}").as_bytes()).await.ok();
+        });
+    }
+}
+
+/// A lifecycle rule took them, say: the client begins again.
+#[tokio::test]
+async fn an_upload_whose_parts_object_storage_has_lost_is_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let bucket = tokio::spawn(forgetful_bucket(listener));
+    let world = World::configured(|config| config.objects.endpoint = Some(endpoint)).await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect_problem(409, "upload-ended");
+    let status = world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200);
+    assert_eq!((&status["status"], &status["reason"]), (&"failed".into(), &"upload_lost".into()));
+    assert_eq!(world.partials().await, 0);
+    assert_ne!(world.begin(&key, &file).await["id"], id.as_str());
+    world.stop().await;
+    bucket.abort();
+}

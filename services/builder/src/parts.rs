@@ -1,0 +1,40 @@
+//! Taking away the parts of uploads that will not be completed. No listing of objects names them.
+
+use crate::failure::Failure;
+use crate::worker::Builder;
+use unslide_artifacts::{StoreError, keys};
+use unslide_model::Owner;
+use unslide_store::partial::{self, Partial};
+
+/// Takes away an upload's parts, and the file where they have become one; then its row says so.
+pub(crate) async fn clear(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), Failure> {
+    abort(builder, owner, partial).await?;
+    forget(builder, owner, partial).await
+}
+
+/// The same, but parts that object storage refuses to take away are left to the bucket's lifecycle rule,
+/// so that they keep no others waiting.
+pub(crate) async fn clear_or_leave(
+    builder: &Builder,
+    owner: &Owner,
+    partial: &Partial,
+) -> Result<(), Failure> {
+    match abort(builder, owner, partial).await {
+        Err(error) if error.is_operators_fault() => {
+            tracing::warn!(upload.id = %partial.id, error = %error, "an upload's parts could not be removed");
+        }
+        aborted => aborted?,
+    }
+    forget(builder, owner, partial).await
+}
+
+async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StoreError> {
+    builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
+}
+
+async fn forget(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), Failure> {
+    builder.objects.delete(&keys::upload(owner.own(partial.id))).await?;
+    let mut tx = builder.store.owner(owner).await?;
+    partial::end(&mut tx, partial.id).await?;
+    Ok(tx.commit().await?)
+}

@@ -1,0 +1,35 @@
+//! What an indexer holds at most.
+
+use crate::world::{World, acme};
+use std::time::Duration;
+use unslide_indexer::Settings;
+
+/// The database takes nothing for now, and much more waits than one transaction may hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_holds_so_many_bytes_however_much_waits() {
+    const RECORD: usize = 20_000;
+    const BOUND: u64 = 1 << 16;
+    let world = World::new().await;
+    for n in 0..12 {
+        world.send_raw("acme", &format!("{n:0>RECORD$}")).await;
+    }
+    // What is no report is noted here.
+    let closed = world.close("unreadable_records").await;
+    let own = Settings { batch_bytes: BOUND as usize, batch_wait_milliseconds: 5_000, ..Settings::default() };
+    let running = world.start_with(own);
+    let in_work = || running.counter("unslide_indexer_in_work_bytes");
+    while in_work() == 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let held = in_work();
+    assert!((2 * RECORD as u64..=BOUND).contains(&held), "{held} bytes are in work");
+    World::open(closed).await;
+    world.until("SELECT count(*) FROM unreadable_records", 12).await;
+    world.send(1, 1, None).await;
+    world.until(&format!("SELECT count(*) FROM reports WHERE tenant = '{}'", acme()), 1).await;
+    while in_work() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    running.stop().await;
+    world.end().await;
+}

@@ -1,0 +1,110 @@
+//! What a replay puts off.
+
+use crate::world::{World, acme};
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use std::time::Duration;
+use unslide_model::{ContentHash, DebugId, Quality};
+use unslide_store::slots;
+use unslide_testkit::servers;
+
+impl World {
+    /// Symbols for the image of every report.
+    async fn publish(&self) {
+        let mut tx = self.store.tenant(&acme()).await.unwrap();
+        let new = slots::Published {
+            debug_id: DebugId([0x11; 16]),
+            quality: Quality::Dwarf,
+            content_hash: ContentHash([1; 32]),
+            symcache_version: 1,
+            generation: 1,
+        };
+        slots::publish(&mut tx, &new).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Waits until upkeep has gone through once from beginning to end.
+    async fn round_of_upkeep(&self) {
+        for _ in 0..2 {
+            self.execute(
+                "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision)
+                 VALUES ('acme', gen_random_uuid(), 0, decode(repeat('ff', 32), 'hex'), now() - interval '20 years', 1)",
+            )
+            .await;
+            self.until("SELECT count(*) FROM report_keys WHERE received_at < now() - interval '19 years'", 0)
+                .await;
+        }
+    }
+}
+
+/// Another indexer has the half of the partitions, and is behind: what it has still to store may be the
+/// answer to what was put off.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_put_off_waits_for_the_partitions_of_other_indexers_too() {
+    let world = World::new().await;
+    world.publish().await;
+    for n in 1..=12 {
+        world.send(n, 1, None).await;
+    }
+    for n in 1..=11 {
+        world.send(n, 2, Some(1)).await;
+    }
+    let topic = world.topics().output;
+    let facts = unslide_stream::topic_facts(&world.kafka, &topic).await.unwrap();
+    assert!(facts.partitions.iter().all(|held| held.end > 0), "each partition has something: {facts:?}");
+    world
+        .execute(&format!(
+            "INSERT INTO partition_leases (topic, partition, owner, lease_until)
+             SELECT '{topic}', p, 'another', now() + interval '1 day' FROM generate_series(-1, 1) AS p"
+        ))
+        .await;
+    let running = world.start();
+    for held in &facts.partitions[2..] {
+        let at = format!(
+            "SELECT next_offset FROM positions WHERE topic = '{topic}' AND partition = {}",
+            held.partition
+        );
+        world.until(&format!("SELECT coalesce(({at}), 0)"), held.end).await;
+    }
+    // As if the other one had stored this much, and no second revision.
+    world.execute("UPDATE report_keys SET ask_pending = true").await;
+    world.round_of_upkeep().await;
+    let made = "SELECT count(*) FROM outbox WHERE kind = 'resymbolicate'";
+    assert_eq!(world.number(made).await, 0);
+    assert!(world.number("SELECT count(*) FROM report_keys WHERE ask_pending").await > 0);
+    // It is gone, and this one goes on with what it had.
+    world.execute("DELETE FROM partition_leases WHERE owner = 'another'").await;
+    world.until("SELECT count(*) FROM reports", 12).await;
+    world.until("SELECT count(*) FROM report_keys WHERE ask_pending", 0).await;
+    assert_eq!(world.number(made).await, 1);
+    running.stop().await;
+    world.end().await;
+}
+
+/// Outputs are written in transactions, whose ends take offsets: without these the position of an idle
+/// partition would never reach the end that another indexer waits for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn positions_move_over_what_is_no_record() {
+    let world = World::new().await;
+    let topic = world.topics().output;
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers::kafka()).set("transactional.id", format!("{topic}.test"));
+    tokio::task::spawn_blocking(move || {
+        let producer: BaseProducer = config.create().unwrap();
+        let within = Duration::from_secs(30);
+        producer.init_transactions(within).unwrap();
+        producer.begin_transaction().unwrap();
+        producer.send(BaseRecord::<str, str>::to(&topic).partition(1).payload("{}")).unwrap();
+        producer.commit_transaction(within).unwrap();
+    })
+    .await
+    .unwrap();
+    let running = world.start();
+    world.until_caught_up().await;
+    let noted = world
+        .number("SELECT next_offset FROM positions WHERE partition = 1 AND topic LIKE '%symbolicated'")
+        .await;
+    assert_eq!(noted, 2, "one record, and the end of its transaction");
+    running.stop().await;
+    world.end().await;
+}

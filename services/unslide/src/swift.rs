@@ -1,0 +1,169 @@
+//! Swift's demangler in processes of its own.
+//!
+//! It is C++, and some names end its process (see [`unslide_symbolicate::demangle`]). So this binary starts
+//! itself again as `unslide swift-demangler`, without this process's environment, and asks over a socket:
+//! a request is names, each as its length (u32, little-endian) and its bytes, with a length of [`LAST`]
+//! behind them; each answer is a length and bytes, or a length of [`LAST`] where there is none. An answer is
+//! sent as soon as it is there, so that the one that is missing tells which name ended the process. A
+//! request is read whole before the first answer is written, so neither side waits for the other. Before
+//! the first request the process says with a length of [`LAST`] that it is ready.
+
+use parking_lot::Mutex;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_here, demangle_with};
+
+/// The subcommand of the process that demangles.
+pub const COMMAND: &str = "swift-demangler";
+
+/// In the place of a length: the end of the names, or no answer.
+const LAST: u32 = u32::MAX;
+/// The longest name or answer, in bytes.
+const MAX_BYTES: u32 = 1 << 20;
+/// For longer than this no name is tried.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The most memory that a demangler's process may have, in bytes of addresses.
+const MAX_MEMORY: u64 = 1 << 30;
+
+/// Has Swift's names demangled by other processes from here on.
+pub fn isolate() {
+    demangle_with(Pool::default());
+}
+
+/// Processes that wait for names. A thread that asks takes one, or starts one where none is left, so there
+/// are no more of them than threads.
+#[derive(Default)]
+struct Pool(Mutex<Vec<Process>>);
+
+impl Swift for Pool {
+    fn demangle(&self, names: &[&str]) -> Result<Vec<Option<String>>, Unavailable> {
+        let waiting = self.0.lock().pop();
+        let mut process = match waiting {
+            Some(process) => process,
+            None => Process::start().map_err(|error| {
+                tracing::error!(error = %error, "no process for Swift's demangler could be started");
+                Unavailable
+            })?,
+        };
+        let mut answers = Vec::with_capacity(names.len());
+        match process.ask(names, &mut answers) {
+            Ok(()) => self.0.lock().push(process),
+            Err(error) => {
+                tracing::warn!(error = %error, names = names.len(), answered = answers.len(), "Swift's demangler ended");
+            }
+        }
+        Ok(answers)
+    }
+}
+
+struct Process {
+    child: Child,
+    requests: BufWriter<UnixStream>,
+    answers: BufReader<UnixStream>,
+}
+
+impl Process {
+    fn start() -> io::Result<Process> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        ours.set_write_timeout(Some(PATIENCE))?;
+        // Where it can be had, the file that runs here, also if another one has taken its place.
+        let own = std::path::Path::new("/proc/self/exe");
+        let program = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
+        let child = Command::new(program)
+            .arg(COMMAND)
+            .env_clear()
+            .current_dir("/")
+            // A signal to everybody in a terminal is for us to act on.
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
+            .stdout(Stdio::from(OwnedFd::from(theirs)))
+            .stderr(Stdio::null())
+            .spawn()?;
+        let requests = BufWriter::new(ours.try_clone()?);
+        let mut process = Process { child, requests, answers: BufReader::new(ours) };
+        read(&mut process.answers)?;
+        Ok(process)
+    }
+
+    fn ask(&mut self, names: &[&str], answers: &mut Vec<Option<String>>) -> io::Result<()> {
+        for name in names {
+            write(&mut self.requests, Some(name.as_bytes()))?;
+        }
+        write(&mut self.requests, None)?;
+        self.requests.flush()?;
+        for _ in names {
+            let answer = read(&mut self.answers)?;
+            answers.push(answer.and_then(|bytes| String::from_utf8(bytes).ok()));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already; what counts is that it is waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write(to: &mut impl Write, bytes: Option<&[u8]>) -> io::Result<()> {
+    let length = bytes.map_or(Ok(LAST), |bytes| u32::try_from(bytes.len()));
+    to.write_all(&length.map_err(io::Error::other)?.to_le_bytes())?;
+    to.write_all(bytes.unwrap_or_default())
+}
+
+fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length == LAST {
+        return Ok(None);
+    }
+    if length > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a longer name than there are"));
+    }
+    let mut bytes = vec![0; length as usize];
+    from.read_exact(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Answers requests on standard input until there are no more.
+pub fn run() -> ExitCode {
+    use nix::sys::resource::{Resource, setrlimit};
+    for (resource, most) in [(Resource::RLIMIT_AS, MAX_MEMORY), (Resource::RLIMIT_CORE, 0)] {
+        if setrlimit(resource, most, most).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    let (mut input, mut output) = (BufReader::new(io::stdin().lock()), io::stdout().lock());
+    if write(&mut output, None).and_then(|()| output.flush()).is_err() {
+        return ExitCode::FAILURE;
+    }
+    while let Ok(names) = request(&mut input) {
+        for name in names {
+            let answer = std::str::from_utf8(&name).ok().and_then(demangle_here);
+            let mut bytes = Vec::new();
+            let sent = write(&mut bytes, answer.as_deref().map(str::as_bytes))
+                .and_then(|()| output.write_all(&bytes))
+                .and_then(|()| output.flush());
+            if sent.is_err() {
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn request(input: &mut impl Read) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    while let Some(name) = read(input)? {
+        names.push(name);
+    }
+    Ok(names)
+}

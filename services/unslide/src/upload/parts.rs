@@ -1,0 +1,96 @@
+//! Sending a large file in parts, so that a run that ends in the middle loses one of them at most.
+
+use super::find::Found;
+use crate::client::{Accepted, Begun, Client, ClientError, tries};
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use indicatif::ProgressBar;
+use sha2::{Digest, Sha256};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use unslide_model::ContentHash;
+
+/// Files up to this size go in one request: it is what a service takes as one part unless it is told
+/// otherwise.
+const WHOLE: u64 = 8 << 20;
+/// Bytes after which the bar moves.
+const PIECE: usize = 1 << 18;
+
+/// Sends what the service lacks of a file. `None` for a file that is to go in one request.
+///
+/// # Errors
+/// [`ClientError`].
+pub async fn send(
+    client: &Client,
+    found: &Found,
+    hash: &str,
+    bar: &ProgressBar,
+) -> Result<Option<Accepted>, ClientError> {
+    if found.size <= WHOLE {
+        return Ok(None);
+    }
+    let mut first = true;
+    loop {
+        let begun = tries(|| client.begin_upload(&found.name, found.size, hash)).await?;
+        let Some(begun) = begun else { return Ok(None) };
+        if begun.existing {
+            return Ok(Some(Accepted { id: begun.id, existing: first }));
+        }
+        match rest(client, found, &begun, bar).await {
+            // The service has given up what it had of the file: all of it is to be sent.
+            Err(ClientError::Refused { status: 409, .. }) if first => first = false,
+            sent => return sent.map(Some),
+        }
+    }
+}
+
+/// Sends the parts that have not come, and has a file made of all.
+async fn rest(
+    client: &Client,
+    found: &Found,
+    begun: &Begun,
+    bar: &ProgressBar,
+) -> Result<Accepted, ClientError> {
+    let most = begun.part_bytes.max(1);
+    let place = |number: u64| (number - 1) * most;
+    let bytes = |number: u64| most.min(found.size - place(number));
+    let (here, missing): (Vec<u64>, Vec<u64>) =
+        (1..=found.size.div_ceil(most)).partition(|number| begun.parts.contains(number));
+    let mut done: u64 = here.into_iter().map(bytes).sum();
+    bar.set_position(done);
+    // What was there goes into no rate.
+    bar.reset_eta();
+    for number in missing {
+        let (path, start, size) = (found.path.clone(), place(number), bytes(number));
+        let read = tokio::task::spawn_blocking(move || read(&path, start, size)).await;
+        let (part, sha256) = read.map_err(std::io::Error::other)??;
+        tries(|| {
+            bar.set_position(done);
+            client.upload_part(&begun.id, number, body(&part, bar), part.len(), &sha256)
+        })
+        .await?;
+        done += size;
+    }
+    tries(|| client.complete_upload(&begun.id)).await
+}
+
+/// Some bytes of a file, and their SHA-256.
+fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> {
+    let mut file = std::fs::File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut part = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    file.take(size).read_to_end(&mut part)?;
+    let sha256 = ContentHash(Sha256::digest(&part).into()).to_string();
+    Ok((part.into(), sha256))
+}
+
+/// A part as a stream that moves the bar.
+fn body(part: &Bytes, bar: &ProgressBar) -> reqwest::Body {
+    let (part, bar) = (part.clone(), bar.clone());
+    let pieces = (0..part.len()).step_by(PIECE).map(move |at| part.slice(at..part.len().min(at + PIECE)));
+    let moving = stream::iter(pieces).map(move |piece| {
+        bar.inc(piece.len() as u64);
+        Ok::<_, std::io::Error>(piece)
+    });
+    reqwest::Body::wrap_stream(moving)
+}

@@ -1,0 +1,113 @@
+//! How long a dashboard waits for its lists, with few and with many stored reports.
+
+use sqlx::{Connection, Executor, PgConnection};
+use std::time::{Duration, Instant};
+use unslide_tests::installation::{Installation, TENANT};
+
+/// How many reports are stored where nothing else is asked for.
+const STORED: u64 = 1_000_000;
+/// The apps and the versions of each that reports are of.
+const APPS: u64 = 40;
+const VERSIONS: u64 = 25;
+/// How many reports one statement stores.
+const AT_ONCE: u64 = 200_000;
+
+/// Prints the times of each query. `UNSLIDE_BENCH_STORED` says how many reports are stored.
+pub async fn print(full: bool) {
+    let asked = std::env::var("UNSLIDE_BENCH_STORED").ok().and_then(|text| text.parse().ok());
+    let (few, many, rounds) = if full { (10_000, asked.unwrap_or(STORED), 400) } else { (4_000, 8_000, 5) };
+    let mut installation = Installation::prepare().await;
+    for service in ["builder", "api"] {
+        installation.start_service(service, service, &[]);
+    }
+    installation.make_tenant(TENANT);
+    installation.wait_ready("api").await;
+    let mut database = PgConnection::connect(&installation.database_url()).await.expect("PostgreSQL");
+    println!("\nQueries over HTTP, {APPS} apps of {VERSIONS} versions, over 30 days");
+    let mut before: Option<Vec<[Duration; 2]>> = None;
+    for (from, to) in [(0, few), (few, many)] {
+        store(&mut database, from, to).await;
+        let times = measure(&installation, rounds).await;
+        println!("  {to} reports stored");
+        for (n, (name, [half, most])) in NAMES.iter().zip(&times).enumerate() {
+            let grown = before.as_ref().map_or(String::new(), |before| {
+                format!(", {:.2}x that of few", most.as_secs_f64() / before[n][1].as_secs_f64())
+            });
+            println!("    {name:<28} p50 {half:>8.1?}, p99 {most:>8.1?}{grown}");
+        }
+        before = Some(times);
+    }
+    installation.stop().await;
+}
+
+const NAMES: [&str; 4] =
+    ["reports of a version", "reports of an app, next page", "versions of an app", "apps"];
+
+/// The median and the 99th percentile of each of [`NAMES`].
+async fn measure(installation: &Installation, rounds: u64) -> Vec<[Duration; 2]> {
+    let client = installation.client();
+    let mut times = vec![Vec::new(); NAMES.len()];
+    for round in 0..rounds {
+        let app = format!("com.example.app{}", round * 7 % APPS);
+        let version = format!("{}.0", round * 11 % VERSIONS);
+        let (_, page) = client.get(&format!("/v1/reports?app={app}")).await;
+        let cursor =
+            page["next_cursor"].as_str().unwrap_or_else(|| panic!("a second page: {page}")).to_owned();
+        let paths = [
+            format!("/v1/reports?app={app}&version={version}"),
+            format!("/v1/reports?app={app}&cursor={cursor}"),
+            format!("/v1/apps/{app}/versions"),
+            "/v1/apps".to_owned(),
+        ];
+        for (path, times) in paths.iter().zip(&mut times) {
+            let begun = Instant::now();
+            let (status, answer) = client.get(path).await;
+            times.push(begun.elapsed());
+            assert!(
+                status == 200 && answer["items"].as_array().is_some_and(|items| !items.is_empty()),
+                "{answer}"
+            );
+        }
+    }
+    times
+        .into_iter()
+        .map(|mut times| {
+            times.sort();
+            [times[times.len() / 2], times[times.len() * 99 / 100]]
+        })
+        .collect()
+}
+
+/// Stores reports with these numbers by SQL, as the indexer would leave them.
+async fn store(database: &mut PgConnection, from: u64, to: u64) {
+    let reports = "INSERT INTO reports (tenant, received_at, report_id, variant, revision, app, version, build, type, \
+             status, device, os_name, os_version, model, process, reason, summary, frames_total, frames_symbolicated, \
+             frames_device, frames_missing, system_images, stored_at) \
+         SELECT $1, now() - (n * 7919 % 2592000) * interval '1 second', md5(n::text)::uuid, 0, 1, \
+             'com.example.app' || n % $4, n / $4 % $5 || '.0', '1', 'mach', 'complete', sha256(n::text::bytea), 'iOS', '18.1', \
+             'iPhone17,1', 'Shop', 'EXC_BAD_ACCESS', '{\"exception\": \"EXC_BAD_ACCESS\", \"signal\": \"SIGSEGV\"}', 320, 320, \
+             0, 0, '{}', now() \
+         FROM generate_series($2, $3 - 1) n";
+    let today = "SELECT unslide_partitions_ensure(current_date - 31, current_date + 1)";
+    database.execute(today).await.expect("partitions");
+    let mut next = from;
+    while next < to {
+        let end = to.min(next + AT_ONCE);
+        let done = sqlx::query(reports)
+            .bind(TENANT)
+            .bind(next as i64)
+            .bind(end as i64)
+            .bind(APPS as i64)
+            .bind(VERSIONS as i64);
+        done.execute(&mut *database).await.expect("stored");
+        next = end;
+    }
+    let days = "INSERT INTO app_days (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated, \
+             complete, partial, none) \
+         SELECT tenant, app, version, (received_at AT TIME ZONE 'UTC')::date, count(*), count(*), sum(frames_total), \
+             sum(frames_symbolicated), count(*), 0, 0 \
+         FROM reports GROUP BY 1, 2, 3, 4";
+    database.execute("TRUNCATE app_days").await.expect("emptied");
+    database.execute(days).await.expect("counted");
+    database.execute("ANALYZE reports; ANALYZE app_days").await.expect("analysed");
+}

@@ -1,0 +1,69 @@
+//! What `unslide dev` takes: the time until everything is ready, and its memory.
+
+use std::time::{Duration, Instant};
+use unslide_tests::binary::{self, Process};
+
+/// Prints the first and the second start on one data folder.
+pub fn print() {
+    let folder = tempfile::tempdir().expect("a folder");
+    println!("\nunslide dev: Kafka, PostgreSQL, S3 and all services");
+    for start in ["first start", "started again"] {
+        let run = run(folder.path());
+        println!(
+            "  {start:<14} ready after {:.1} s; {} MB resident in {} processes, {} MB where shared pages count once",
+            run.ready.as_secs_f64(),
+            run.resident >> 20,
+            run.processes,
+            run.proportional >> 20
+        );
+    }
+}
+
+struct Run {
+    ready: Duration,
+    processes: usize,
+    /// The sum of what is resident, in bytes: a page that processes share counts for each.
+    resident: u64,
+    /// The same, each shared page counted once, in bytes.
+    proportional: u64,
+}
+
+fn run(folder: &std::path::Path) -> Run {
+    let data = folder.join("data").display().to_string();
+    let log = folder.join("log");
+    let command = binary::command(&["dev", "--json", "--data-dir", &data, "--listen", "127.0.0.1:0"]);
+    let begin = Instant::now();
+    let process = Process::start("unslide dev", command, &log);
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("\"api_url\"")) {
+        assert!(
+            begin.elapsed() < Duration::from_secs(120),
+            "not ready: {}",
+            std::fs::read_to_string(&log).unwrap_or_default()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ready = begin.elapsed();
+    let tree = tree(process.id());
+    let sum = |field| tree.iter().map(|id| memory(*id, field)).sum();
+    let run = Run { ready, processes: tree.len(), resident: sum("Rss:"), proportional: sum("Pss:") };
+    std::fs::remove_file(&log).expect("removed");
+    process.terminate(Duration::from_secs(60));
+    run
+}
+
+/// A process and all that it started, and those started.
+fn tree(id: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten();
+    let children = threads.flat_map(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        text.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<u32>>()
+    });
+    std::iter::once(id).chain(children.flat_map(tree)).collect()
+}
+
+/// A field of a process's memory, in bytes; 0 where the process has ended.
+fn memory(id: u32, field: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+}

@@ -1,0 +1,241 @@
+//! The commands of operators and administrators, each by its effect on an installation that runs.
+
+use serde_json::Value;
+use std::time::Duration;
+use unslide_tests::app::App;
+use unslide_tests::client::Client;
+use unslide_tests::installation::{Installation, TENANT};
+
+const SOON: Duration = Duration::from_secs(90);
+/// What is told of and not sent by anybody.
+const NO_KEY: &str = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
+
+fn fails(installation: &Installation, arguments: &[&str], said: &[&str]) {
+    let (status, output, error) = installation.command(arguments);
+    assert_eq!((status, output.as_str()), (1, ""), "unslide {arguments:?}: {output}{error}");
+    assert!(said.iter().all(|words| error.contains(words)), "unslide {arguments:?}: {error}");
+}
+
+/// Makes a key; its text.
+fn key(installation: &Installation, tenant: &str, more: &[&str]) -> String {
+    let arguments = [&["key", "create", "--tenant", tenant], more].concat();
+    let output = installation.command_succeeds(&arguments);
+    assert_eq!((output.lines().count(), output.starts_with("unslide_")), (1, true), "{output}");
+    output.trim().to_owned()
+}
+
+/// The line of `key list` for a key, in its parts.
+fn listed(installation: &Installation, tenant: &str, key: &str) -> Vec<String> {
+    let output = installation.command_succeeds(&["key", "list", "--tenant", tenant]);
+    let prefix = key.rsplit_once('_').expect("a key").0;
+    let line = output.lines().find(|line| line.contains(prefix)).unwrap_or_else(|| panic!("{output}"));
+    assert!(!output.contains(key), "a secret is shown once");
+    line.split('\t').map(str::to_owned).collect()
+}
+
+fn shown(installation: &Installation, tenant: &str) -> Value {
+    serde_json::from_str(&installation.command_succeeds(&["tenant", "show", tenant])).expect("JSON")
+}
+
+/// The dead letters that a key sees, once there are some.
+async fn letters(installation: &Installation, key: &str) -> Vec<Value> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let output = installation.command_succeeds(&["dead-letter", "list", "--json", "--api-key", key]);
+        let found: Vec<Value> = serde_json::from_str(&output).expect("JSON");
+        if !found.is_empty() {
+            return found;
+        }
+        assert!(waited < SOON, "no dead letter");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        waited += Duration::from_millis(200);
+    }
+}
+
+async fn keys(installation: &Installation, app: &App) {
+    let more = ["--scope", "reports:write,reports:read", "--app", "com.example.shop", "--expires", "90d"];
+    let shop = key(installation, TENANT, &[&more[..], &["--name", "the shop"]].concat());
+    let parts = listed(installation, TENANT, &shop);
+    let [id, _, state, expires, _, scopes, of, name] = &parts[..] else { panic!("{parts:?}") };
+    assert_eq!((state.as_str(), of.as_str(), name.as_str()), ("in force", "com.example.shop", "the shop"));
+    assert!(scopes == "reports:write,reports:read" && expires.starts_with("expires 2"), "{parts:?}");
+    let client = Client::new(&installation.url, &shop);
+    assert_eq!(client.get("/v1/reports").await.0, 200);
+    assert_eq!(client.post("/v1/symbols", app.dsym.clone()).await.0, 403, "another scope");
+    let mut other: Value = serde_json::from_slice(&app.report(9).bytes()).expect("JSON");
+    other["system"]["CFBundleIdentifier"] = "com.example.bank".into();
+    assert_eq!(client.post("/v1/reports", other.to_string().into_bytes()).await.0, 403, "another app");
+    let output = installation.command_succeeds(&["key", "revoke", "--tenant", TENANT, id]);
+    assert_eq!(output, "revoked\n");
+    assert_eq!(client.get("/v1/reports").await.0, 401);
+    assert_eq!(listed(installation, TENANT, &shop)[2], "revoked");
+    fails(
+        installation,
+        &["key", "create", "--tenant", "nobody", "--scope", "operator"],
+        &["no tenant nobody", "tenant list"],
+    );
+    fails(installation, &["key", "list", "--tenant", "nobody"], &["no tenant nobody", "tenant list"]);
+    fails(installation, &["key", "revoke", "--tenant", "nobody", id], &["no tenant nobody"]);
+    fails(installation, &["key", "revoke", "--tenant", TENANT, NO_KEY], &["has no key", "key list"]);
+    let both = ["key", "create", "--tenant", TENANT, "--scope", "operator", "--app", "a"];
+    fails(installation, &both, &["can't act for operators"]);
+    let past =
+        ["key", "create", "--tenant", TENANT, "--scope", "operator", "--expires", "2001-01-01T00:00:00Z"];
+    fails(installation, &past, &["--expires", "past"]);
+}
+
+/// A suspended tenant's upload is refused, and its report on Kafka becomes a dead letter: its id.
+async fn suspended(installation: &Installation, app: &App, folder: &str, stark: &str, admin: &str) -> String {
+    assert_eq!(installation.command_succeeds(&["tenant", "suspend", "stark"]), "stark\tsuspended\n");
+    let file = format!("{folder}/usr/lib/libshop.dylib");
+    let (status, _, error) = installation.command(&["upload", &file, "--api-key", stark]);
+    assert!(status == 1 && error.contains("suspended"), "{error}");
+    let client = Client::new(&installation.url, stark);
+    assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 403);
+    assert_eq!(client.get("/v1/reports").await.0, 200, "it can look");
+    let input = installation.topic("crash.reports");
+    installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(3).bytes()).await;
+    let found = letters(installation, admin).await;
+    assert_eq!((found.len(), &found[0]["reason"]), (1, &"tenant_suspended".into()), "{found:?}");
+    let id = found[0]["id"].as_str().expect("an id").to_owned();
+    let body =
+        installation.command_succeeds(&["dead-letter", "show", &id, "--body", "-", "--api-key", admin]);
+    assert_eq!(body.as_bytes(), app.report(3).bytes());
+    fails(installation, &["dead-letter", "replay", &id, "--api-key", admin], &["suspended"]);
+    assert_eq!(installation.command_succeeds(&["tenant", "resume", "stark"]), "stark\tactive\n");
+    id
+}
+
+async fn symbols(installation: &Installation, folder: &str, operator: &str) {
+    let (status, _, error) = installation.command(&["upload", "--system", folder]);
+    assert!(status == 1 && error.contains("403"), "{error}");
+    let upload = ["upload", "--system", folder, "--api-key", operator];
+    assert!(installation.command_succeeds(&upload).ends_with("1 uploaded, 0 known before, 0 failed\n"));
+    assert!(installation.command_succeeds(&upload).ends_with("0 uploaded, 1 known before, 0 failed\n"));
+
+    let backfill = |more: &[&str]| installation.command_succeeds(&[&["symbols", "backfill"], more].concat());
+    assert_eq!(backfill(&["--tenant", TENANT]), format!("{TENANT}\tup to date\n"));
+    let database = installation.database_url();
+    let mut connection =
+        <sqlx::PgConnection as sqlx::Connection>::connect(&database).await.expect("PostgreSQL");
+    let older = "UPDATE objects SET symcache_version = 0 WHERE tenant = '~system'";
+    sqlx::query(older).execute(&mut connection).await.expect("an older release's");
+    assert!(backfill(&[]).contains("~system\tbegun\n"));
+    let mut waited = Duration::ZERO;
+    while !backfill(&[]).contains("~system\tup to date\n") {
+        assert!(waited < SOON, "the backfill does not end");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        waited += Duration::from_millis(200);
+    }
+    fails(installation, &["symbols", "backfill", "--tenant", "nobody"], &["no tenant nobody"]);
+}
+
+/// What came in and what became of it, once nothing is on its way.
+async fn audited(installation: &Installation) -> Value {
+    let mut waited = Duration::ZERO;
+    loop {
+        let (status, output, error) = installation.command(&["audit", "--json"]);
+        assert_eq!(status, 0, "{output}{error}");
+        let audit: Value = serde_json::from_str(&output).expect("JSON");
+        if audit["total"]["unread"] == 0 && audit["total"]["waiting"] == 0 {
+            return audit;
+        }
+        assert!(waited < SOON, "{output}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        waited += Duration::from_millis(200);
+    }
+}
+
+async fn deleted(installation: &Installation, app: &App, stark: &str) {
+    let output = installation.command_succeeds(&["tenant", "delete", "stark", "--wait"]);
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((lines.first(), lines.last()), (Some(&"stark\tdeleted"), Some(&"left\t0")), "{output}");
+    for removed in ["reports\t1 rows removed", "api_keys\t2 rows removed"] {
+        assert!(lines.contains(&removed), "{removed}: {output}");
+    }
+    let proof = shown(installation, "stark");
+    let left = proof["erasure"]["remaining"].as_object().expect("counted");
+    assert!(proof["state"] == "deleted" && left.values().all(|rows| *rows == 0), "{proof}");
+    assert_eq!(Client::new(&installation.url, stark).get("/v1/reports").await.0, 401);
+    let prefix = "SELECT count(*) FROM reports WHERE tenant = 'stark'";
+    let database = installation.database_url();
+    let mut connection =
+        <sqlx::PgConnection as sqlx::Connection>::connect(&database).await.expect("PostgreSQL");
+    let rows: i64 = sqlx::query_scalar(prefix).fetch_one(&mut connection).await.expect("a number");
+    assert_eq!(rows, 0);
+    // What still comes leaves nothing but its outcome.
+    let before = audited(installation).await["total"]["other"].as_u64();
+    let input = installation.topic("crash.reports");
+    installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(4).bytes()).await;
+    let after = audited(installation).await["total"]["other"].as_u64();
+    assert_eq!(after, before.map(|before| before + 1));
+    fails(installation, &["tenant", "create", "stark"], &["was deleted", "never given again"]);
+    fails(installation, &["tenant", "resume", "stark"], &["was deleted", "for good"]);
+    fails(installation, &["key", "list", "--tenant", "stark"], &["no tenant stark"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_an_operator_does_what_it_says() {
+    let app = App::fixture("app");
+    let installation = Installation::start().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("usr/lib/libshop.dylib");
+    std::fs::create_dir_all(library.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&library, &app.dsym).expect("written");
+    let folder = folder.path().to_str().expect("a path");
+    keys(&installation, &app).await;
+
+    let create = ["tenant", "create", "stark", "--name", "Stark", "--reports-per-second", "50"];
+    assert_eq!(installation.command_succeeds(&create), "stark\n");
+    fails(&installation, &create, &["exists already", "tenant show stark"]);
+    let listed = installation.command_succeeds(&["tenant", "list"]);
+    assert!(
+        listed.contains("stark\tactive\tStark\n") && listed.contains(&format!("{TENANT}\tactive")),
+        "{listed}"
+    );
+    let stark =
+        key(&installation, "stark", &["--scope", "symbols:write,symbols:read,reports:write,reports:read"]);
+    let admin = key(&installation, "stark", &["--scope", "tenant:admin"]);
+    let operator = key(&installation, TENANT, &["--scope", "operator"]);
+    let limits = ["tenant", "limits", "stark", "--report-bytes", "1000"];
+    assert_eq!(installation.command_succeeds(&limits), "stark\tactive\n");
+    let tenant = shown(&installation, "stark");
+    let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["reports_per_second"]);
+    assert_eq!(said, (&1000.into(), &50.into()), "what is not named stays");
+    let client = Client::new(&installation.url, &stark);
+    assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 413);
+    installation.command_succeeds(&["tenant", "limits", "stark", "--report-bytes", "0"]);
+    for command in ["show", "suspend", "resume", "limits", "delete"] {
+        fails(&installation, &["tenant", command, "nobody"], &["no tenant nobody", "tenant list"]);
+    }
+
+    let letter = suspended(&installation, &app, folder, &stark, &admin).await;
+    symbols(&installation, folder, &operator).await;
+    let audit = audited(&installation).await;
+    assert_eq!((&audit["total"]["in"], &audit["total"]["dead_letter"]), (&1.into(), &1.into()), "{audit}");
+
+    fails(&installation, &["dead-letter", "show", &letter], &["403"]);
+    fails(
+        &installation,
+        &["dead-letter", "show", NO_KEY, "--api-key", &admin],
+        &["not the id of a dead letter"],
+    );
+    let all = installation.command_succeeds(&["dead-letter", "list", "--all", "--api-key", &operator]);
+    assert!(all.contains(&letter) && all.contains("\tstark\ttenant_suspended\t"), "{all}");
+    let replay = ["dead-letter", "replay", &letter, "--api-key", &admin];
+    assert!(installation.command_succeeds(&replay).contains("replayed as "));
+    fails(&installation, &replay, &["replayed already"]);
+    let path = "/v1/reports/00000000-0000-4000-8000-000000000003";
+    client.wait_for(path, SOON, |status, _| status == 200).await;
+
+    let shop = ["reprocess", "--app", "com.example.shop", "--api-key", &admin];
+    let reprocess = |more: &[&'static str]| installation.command_succeeds(&[&shop[..], more].concat());
+    assert_eq!(reprocess(&["--dry-run"]), "1 reports fit\n");
+    let output = reprocess(&["--wait"]);
+    assert!(output.contains("done: 1 asked, 0 under way before, 0 better, 1 unchanged, 0 gone"), "{output}");
+    fails(&installation, &["reprocess", "--all"], &["403"]);
+    assert_eq!(reprocess(&["--to", "1h", "--dry-run"]), "0 reports fit\n");
+
+    deleted(&installation, &app, &stark).await;
+    installation.stop().await;
+}
