@@ -24,6 +24,7 @@ use unslide_artifacts::keys::Key;
 use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StoreError, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::objects::Symcache;
+use unslide_store::slots::Slot;
 use unslide_store::symbols::{self, Symbols};
 use unslide_store::{OwnerTx, objects, slots};
 use unslide_symbolicate::symcache::READS;
@@ -134,8 +135,10 @@ async fn once(
         alias.meta.object == object && same
     };
     let generation = match (current, current.filter(is_ours)) {
-        // An attempt before this one came as far as an alias.
-        (_, Some(ours)) if ours.meta.generation >= slot.generation => ours.meta.generation,
+        // An attempt before this one came as far as an alias, and no deletion took its number since.
+        (_, Some(ours)) if announced(&slot, &ours.meta) || ours.meta.generation > slot.generation => {
+            ours.meta.generation
+        }
         (Some(other), None) if !is_better(&known, &object, built.quality, &other.meta) => {
             // Also where whoever wrote the alias died before the slot was raised.
             if other.meta.generation > slot.generation {
@@ -150,8 +153,8 @@ async fn once(
     if !write(builder, id, slice, built, generation, &aliases).await? {
         return Ok(None);
     }
-    if slot.content_hash != Some(object) || slot.generation != generation {
-        let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
+    let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
+    if !announced(&slot, &meta) {
         let raised = announce(&mut tx, id, &meta, symcache.version).await?;
         // The slot is locked from here on, so that no deletion comes any more; one may have come
         // since the first look. Then the alias has to say another number, or to go.
@@ -247,6 +250,11 @@ async fn point(
     }
 }
 
+/// True where the slot says of an alias what it says itself.
+fn announced(slot: &Slot, alias: &AliasMeta) -> bool {
+    slot.generation == alias.generation && slot.content_hash == Some(alias.object)
+}
+
 fn created(known: &Symbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
     known
         .objects
@@ -331,7 +339,7 @@ mod tests {
             },
             active: false,
         };
-        let slot = slots::Slot { debug_id: ID, generation: 0, quality: Quality::None, content_hash: None };
+        let slot = Slot { debug_id: ID, generation: 0, quality: Quality::None, content_hash: None };
         // Of one upload are 3 and 4.
         let known = Symbols { slot, objects: vec![object(1, 9), object(2, 5), object(3, 1), object(4, 1)] };
         let better = |ours: u8, quality, theirs: u8, their_quality| {

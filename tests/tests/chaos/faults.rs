@@ -1,11 +1,12 @@
 //! Lets the planned faults strike.
 
-use crate::world::{DRAIN, World};
+use crate::world::{DISK, DRAIN, World};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -77,13 +78,25 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
             if !world.disks {
                 return;
             }
-            let ballast = {
-                let mut installation = world.installation.lock().await;
-                let cache = installation.cache(name);
-                let root = PathBuf::from(format!("/proc/{}/root", installation.process(name).id()));
-                root.join(cache.strip_prefix("/").unwrap_or(&cache)).join("ballast")
+            let until = Instant::now() + lasts;
+            // A process that has only just been started has no disk of its own yet.
+            let filled = loop {
+                let (ballast, host) = {
+                    let mut installation = world.installation.lock().await;
+                    let cache = installation.cache(name);
+                    let root = PathBuf::from(format!("/proc/{}/root", installation.process(name).id()));
+                    (root.join(cache.strip_prefix("/").unwrap_or(&cache)).join("ballast"), cache)
+                };
+                match fill(&ballast, &host) {
+                    Some(written) => break Some((ballast, written)),
+                    None if Instant::now() < until => sleep(Duration::from_millis(10)).await,
+                    None => break None,
+                }
             };
-            let written = fill(&ballast);
+            let Some((ballast, written)) = filled else {
+                world.note(&format!("{name}: has had no disk to fill"));
+                return;
+            };
             world.note(&format!("{name}: its disk is full after {written} bytes"));
             sleep(lasts).await;
             // It is gone already where the process has ended.
@@ -93,16 +106,21 @@ async fn process(world: &Arc<World>, name: &str, fault: Fault, lasts: Duration) 
     }
 }
 
-/// Writes until nothing more can be written; how much that was.
-fn fill(file: &std::path::Path) -> usize {
-    let Ok(mut file) = std::fs::File::create(file) else { return 0 };
+/// Writes until nothing more can be written, never more than a worker's disk holds; how much that was.
+/// None where the file would lie on the machine's own disk, the one of `host`, or nowhere.
+fn fill(file: &Path, host: &Path) -> Option<usize> {
+    let mut ballast = std::fs::File::create(file).ok()?;
+    if ballast.metadata().ok()?.dev() == std::fs::metadata(host).ok()?.dev() {
+        let _ = std::fs::remove_file(file);
+        return None;
+    }
     let mut written = 0;
     for size in [4_096, 1] {
-        while file.write_all(&vec![0; size]).is_ok() {
+        while written < DISK && ballast.write_all(&vec![0; size]).is_ok() {
             written += size;
         }
     }
-    written
+    Some(written)
 }
 
 async fn server(world: &Arc<World>, target: Target, fault: Fault, lasts: Duration) {

@@ -15,7 +15,7 @@ use unslide_tests::installation::{Installation, Place, free_port};
 use unslide_tests::proxy::Proxy;
 
 /// Room for symcaches of one worker, on a disk of its own where that can be mounted.
-const DISK: u64 = 2 << 20;
+pub const DISK: usize = 2 << 20;
 /// More than the longest retry tier and the time for which an unknown tenant is waited for, less than
 /// object storage forgives.
 const TIERS: Duration = Duration::from_secs(620);
@@ -135,7 +135,7 @@ impl World {
         }
         let mut installation = self.installation.lock().await;
         if service == "symbolizer" && self.disks {
-            installation.start_service_on_disk(name, service, &settings, DISK);
+            installation.start_service_on_disk(name, service, &settings, DISK as u64);
         } else {
             installation.start_service(name, service, &settings);
         }

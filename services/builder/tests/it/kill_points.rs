@@ -8,7 +8,7 @@ use unslide_artifacts::{ETag, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, Kind};
 use unslide_store::outbox::Relay;
-use unslide_store::{Uuid, uploads};
+use unslide_store::{Uuid, symbols, uploads};
 use unslide_symbolicate::object::{Limits, objects};
 use unslide_symbolicate::symcache::VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
@@ -191,5 +191,42 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     assert_eq!(world.wait(better).await.0.status, uploads::Status::Done);
     assert!(events.is_quiet().await);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
+    let mut world = mortal().await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    let upload = world.upload("app", &file).await;
+    let mut lock = world.connect().await;
+    before_the_slot(&mut lock, &id.id).await;
+    world.builder();
+    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
+    world.kill_builders().await;
+    let_go(lock).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let deleted = symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(world.alias(&id).await.unwrap().generation, deleted.generation);
+    // Whoever is to purge it comes late: the file is found in its upload once more before that.
+    let lease = time::Duration::hours(1);
+    let purge = jobs::lease(&world.store, &[Kind::Purge], "late", lease, 1).await.unwrap();
+    world.builder();
+    let (record, objects) = world.wait(upload).await;
+    assert_eq!(record.status, uploads::Status::Done, "{record:?}");
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    jobs::fail(&mut tx, &purge[0], "late", false).await.unwrap();
+    tx.commit().await.unwrap();
+    world.idle().await;
+    let (alias, slot) = (world.alias(&id).await.unwrap(), world.slot(&id.id).await.unwrap());
+    assert_eq!((alias.generation, alias.object), (2, objects[0].object.content_hash));
+    assert_eq!((slot.generation, slot.content_hash), (2, Some(alias.object)));
+    for told in [(1, true), (2, false)] {
+        let event = events.event().await;
+        assert_eq!((event.generation, event.deleted), told);
+    }
+    assert!(events.is_quiet().await);
     world.stop().await;
 }
