@@ -55,7 +55,7 @@ pub enum Message {
         at_micros: i64,
     },
     /// A stored report is to be symbolicated again. The relay adds its body, see
-    /// [`crate::requests::source`].
+    /// [`crate::requests::sources`].
     Resymbolicate {
         /// The report.
         report_id: ReportId,

@@ -42,6 +42,8 @@ pub struct Settings {
     /// Seconds for which a job waits for object storage or the database to come back, or for room in
     /// the work folder, before the attempt counts as failed.
     pub patience_seconds: u64,
+    /// Stored reports that each builder asks for a second when symbols came late that they wait for.
+    pub wake_per_second: u32,
     /// Stored reports that are asked for a second when somebody wants them symbolicated again.
     pub reprocess_per_second: u32,
     /// Seconds after which an upload whose bytes have not all come is given up, from its last part on
@@ -82,6 +84,7 @@ impl Default for Settings {
             lease_seconds: 30,
             job_seconds: 3_600,
             patience_seconds: 900,
+            wake_per_second: 1_000,
             reprocess_per_second: 200,
             receiving_seconds: 8 * 3_600,
             erase_again_seconds: 8 * 3_600,
@@ -128,6 +131,7 @@ impl Config {
             ("uploads", own.uploads as u64),
             ("build_bytes", own.build_bytes),
             ("job_seconds", own.job_seconds),
+            ("wake_per_second", own.wake_per_second.into()),
             ("reprocess_per_second", own.reprocess_per_second.into()),
             ("receiving_seconds", own.receiving_seconds),
             ("erase_again_seconds", own.erase_again_seconds),

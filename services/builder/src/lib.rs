@@ -14,6 +14,7 @@ mod failure;
 mod message;
 mod metrics;
 mod news;
+mod pace;
 mod parts;
 mod publish;
 mod purge;

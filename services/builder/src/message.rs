@@ -1,15 +1,18 @@
 //! From rows of the outbox to records on Kafka.
 
 use crate::failure::Failure;
+use std::collections::BTreeMap;
 use unslide_artifacts::keys::segment;
+use unslide_model::{ReportId, TenantId};
 use unslide_proto::report::{Need, RecordRef, Resymbolicate, SegmentRef, resymbolicate};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message as _, headers, keys};
+use unslide_store::Store;
 use unslide_store::outbox::{self, Message, Unsent};
+use unslide_store::requests::{self, Source};
 use unslide_store::segments::Body;
 use unslide_store::tenants::State;
-use unslide_store::{Store, requests};
 use unslide_stream::OutRecord;
 
 /// The kind of a message, for metrics.
@@ -21,13 +24,33 @@ pub(crate) fn kind(message: &Message) -> &'static str {
     }
 }
 
-/// The record for a message; `None` where there is nothing to send any more: the report that was
-/// asked for is gone.
-pub(crate) async fn record(
+/// The records for messages, in their order; `None` where there is nothing to send any more: the report
+/// that was asked for is gone.
+pub(crate) async fn records(
     store: &Store,
     topics: &TopicNames,
-    unsent: &Unsent,
-) -> Result<Option<OutRecord>, Failure> {
+    unsent: &[Unsent],
+) -> Result<Vec<Option<OutRecord>>, Failure> {
+    let mut asked: BTreeMap<&TenantId, Vec<(ReportId, u32)>> = BTreeMap::new();
+    for unsent in unsent {
+        if let Message::Resymbolicate { report_id, variant, .. } = &unsent.message {
+            asked.entry(unsent.tenant()?).or_default().push((*report_id, *variant));
+        }
+    }
+    let look_ups = asked.into_iter().map(async |(tenant, reports)| {
+        let mut tx = store.tenant(tenant).await?;
+        let sources = requests::sources(&mut tx, &reports).await?;
+        tx.rollback().await?;
+        Ok::<_, Failure>((tenant, sources))
+    });
+    let sources = futures::future::try_join_all(look_ups).await?.into_iter().collect();
+    unsent.iter().map(|unsent| record(topics, unsent, &sources)).collect()
+}
+
+/// Stored reports that are asked for again.
+type Sources<'t> = BTreeMap<&'t TenantId, BTreeMap<(ReportId, u32), Source>>;
+
+fn record(topics: &TopicNames, unsent: &Unsent, sources: &Sources<'_>) -> Result<Option<OutRecord>, Failure> {
     let owner = &unsent.owner;
     let record = match &unsent.message {
         Message::SymbolEvent { debug_id, generation, quality, symcache_version, deleted, at_micros } => {
@@ -65,7 +88,7 @@ pub(crate) async fn record(
             };
             OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(tenant))
         }
-        Message::Resymbolicate { .. } => match request(store, topics, unsent).await? {
+        Message::Resymbolicate { .. } => match request(topics, unsent, sources)? {
             Some(record) => record,
             None => return Ok(None),
         },
@@ -80,31 +103,33 @@ pub(crate) async fn record(
 
 /// A request with the stored report in it, or with where it lies in object storage, so that the worker
 /// needs no database.
-async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<Option<OutRecord>, Failure> {
+fn request(
+    topics: &TopicNames,
+    unsent: &Unsent,
+    sources: &Sources<'_>,
+) -> Result<Option<OutRecord>, Failure> {
     let Message::Resymbolicate { report_id, variant, revision, supersedes, needs, requested_at_micros } =
         &unsent.message
     else {
         return Ok(None);
     };
     let tenant = unsent.tenant()?;
-    let mut tx = store.tenant(tenant).await?;
-    let source = requests::source(&mut tx, *report_id, *variant).await?;
-    tx.rollback().await?;
+    let source = sources.get(tenant).and_then(|of| of.get(&(*report_id, *variant)));
     let Some(source) = source else { return Ok(None) };
     let need = |need: &outbox::Need| Need {
         debug_id: need.debug_id.0.to_vec().into(),
         generation: need.generation,
         system: need.system,
     };
-    let body = match source.body {
-        Body::Inline(compressed) => resymbolicate::Body::InlineLz4(compressed.into()),
+    let body = match &source.body {
+        Body::Inline(compressed) => resymbolicate::Body::InlineLz4(compressed.clone().into()),
         Body::Segment(place) => resymbolicate::Body::Segment(SegmentRef {
             key: segment(tenant, place.day, place.segment).to_string(),
             offset: place.offset,
             length: place.length,
         }),
     };
-    let traceparent = source.traceparent.unwrap_or_default();
+    let traceparent = source.traceparent.clone().unwrap_or_default();
     let request = Resymbolicate {
         tenant: tenant.to_string(),
         report_id: report_id.0.to_vec().into(),
@@ -113,8 +138,8 @@ async fn request(store: &Store, topics: &TopicNames, unsent: &Unsent) -> Result<
         body: Some(body),
         needs: needs.iter().map(need).collect(),
         requested_at_micros: *requested_at_micros,
-        origin: source.origin.map(|origin| RecordRef {
-            topic: origin.topic,
+        origin: source.origin.as_ref().map(|origin| RecordRef {
+            topic: origin.topic.clone(),
             partition: origin.partition,
             offset: origin.offset,
         }),

@@ -1,7 +1,7 @@
 //! The relay: sends the outbox to Kafka, each tenant's in its order. One process at a time does it.
 
 use crate::failure::{Failure, chain};
-use crate::message::{kind, record};
+use crate::message::{kind, records};
 use crate::upkeep::Upkeep;
 use crate::worker::Builder;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ const BATCH: u32 = 500;
 /// Bytes of records that are held at once: requests carry whole reports.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Stored reports that are looked up at the same time.
+/// Messages whose stored reports are looked up, and held, at the same time.
 const LOOK_UPS: usize = 8;
 
 /// How often the outbox is looked at without a notification.
@@ -82,11 +82,8 @@ async fn send(builder: &Builder, relay: &mut Relay, unsent: &[Unsent]) -> Result
     let mut group: Vec<(&Unsent, Option<OutRecord>)> = Vec::new();
     let (mut bytes, mut keys) = (0, HashSet::new());
     for some in unsent.chunks(LOOK_UPS) {
-        // Requests look up their reports: some at a time.
-        let look_ups = some.iter().map(|message| record(&builder.store, &builder.topics, message));
-        let records = futures::future::join_all(look_ups).await;
+        let records = records(&builder.store, &builder.topics, some).await?;
         for (message, record) in some.iter().zip(records) {
-            let record = record?;
             let size = record.as_ref().map_or(0, OutRecord::size);
             let key = record.as_ref().map(|record| (record.topic.clone(), record.key.clone()));
             let again = key.as_ref().is_some_and(|key| keys.contains(key));

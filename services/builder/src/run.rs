@@ -4,6 +4,7 @@ use crate::alone::Gate;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::news::News;
+use crate::pace::Pace;
 use crate::work_folder::WorkFolder;
 use crate::worker::{self, Builder};
 use crate::{relay, upkeep};
@@ -16,8 +17,11 @@ use unslide_store::Store;
 use unslide_store::jobs::Kind;
 use unslide_stream::Producer;
 
-/// Wake and purge jobs at once: they wait for servers most of the time, and no build may hold them up.
-const SMALL_JOBS: usize = 4;
+/// Wake jobs at once: they wait for their turn most of the time.
+const WAKES: usize = 8;
+
+/// Purge jobs at once: they wait for servers most of the time.
+const PURGES: usize = 2;
 
 /// Why the builder can't start.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +56,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         metrics: Metrics::new(&host.metrics)?,
         news: News::new(),
         work: WorkFolder::new(&config.builder),
+        waking: Pace::new(config.builder.wake_per_second),
+        reprocessing: Pace::new(config.builder.reprocess_per_second),
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
         gate: Gate::default(),
@@ -61,11 +67,13 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     crate::metrics::watch(&builder.host.metrics, &builder)?;
     probes(&builder);
     tracing::info!("the builder is at work");
-    let [builds, small, again, reprocess, erasing, relay] = [(); 6].map(|()| builder.clone());
+    let [builds, wakes, purges, again, reprocess, erasing, relay] = [(); 7].map(|()| builder.clone());
     tokio::join!(
         builder.host.shutdown.token().run_until_cancelled(builder.news.listen(&builder.store)),
         worker::work(builds, &[Kind::Build], builder.settings.uploads),
-        worker::work(small, &[Kind::Wake, Kind::WakeSystem, Kind::Purge], SMALL_JOBS),
+        // None of these holds another up.
+        worker::work(wakes, &[Kind::Wake, Kind::WakeSystem], WAKES),
+        worker::work(purges, &[Kind::Purge], PURGES),
         worker::work(again, &[Kind::Backfill], 1),
         worker::work(reprocess, &[Kind::Reprocess], 1),
         // One at a time and for itself: it takes as long as the tenant was large.

@@ -1,6 +1,7 @@
 //! Asking for the reports that came before their symbols did.
 
 use crate::failure::Failure;
+use crate::pace::Turn;
 use crate::worker::Builder;
 use time::Duration;
 use unslide_model::{DebugId, Owner};
@@ -20,33 +21,39 @@ const LATER: Duration = Duration::seconds(2);
 /// An upload that has not moved for so long holds nobody up any more.
 const PATIENCE: Duration = Duration::minutes(10);
 
-/// Pages over the waits, a transaction each. Begun anew it asks nobody twice: a report has one
-/// request at a time.
+/// Pages over the waits, a transaction each, no faster than is set. Begun anew it asks nobody twice: a
+/// report has one request at a time.
 pub(crate) async fn wake(
     builder: &Builder,
     job: &Lease,
     debug_id: &DebugId,
     generation: u64,
 ) -> Result<(), Failure> {
+    let turn = Turn::of(builder);
     let mut from = None;
     loop {
         let mut tx = builder.store.tenant(job.tenant()?).await?;
         let page = wakes::page(&mut tx, debug_id, generation, from, PAGE).await?;
+        let next = page.next.filter(|_| !turn.is_over());
         if page.next.is_none() {
             jobs::complete(&mut tx, job).await?;
+        } else if next.is_none() {
+            jobs::postpone(&mut tx, job, Duration::ZERO).await?;
         }
         tx.commit().await?;
         builder.metrics.woken.inc_by(page.requested);
-        match page.next {
+        match next {
             Some(next) => from = Some(next),
             None => return Ok(()),
         }
+        builder.waking.asked(page.requested, &turn).await;
     }
 }
 
 /// The same for system symbols: for all that came, through the reports of all tenants that lack
 /// any. What was done is noted by day and by debug id: begun anew it goes on with the rest.
 pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Failure> {
+    let turn = Turn::of(builder);
     loop {
         let mut tx = builder.store.owner(&Owner::System).await?;
         let since = tx.now() - PATIENCE;
@@ -72,10 +79,16 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
                     };
                     tx.commit().await?;
                     builder.metrics.woken.inc_by(page.requested);
+                    builder.waking.asked(page.requested, &turn).await;
                     match page.next {
                         Some(next) => from = Some(next),
                         None => break,
                     }
+                }
+                if turn.is_over() {
+                    let mut tx = builder.store.owner(&Owner::System).await?;
+                    jobs::postpone(&mut tx, job, Duration::ZERO).await?;
+                    return Ok(tx.commit().await?);
                 }
             }
         }

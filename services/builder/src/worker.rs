@@ -5,6 +5,7 @@ use crate::config::Settings;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::news::News;
+use crate::pace::Pace;
 use crate::work_folder::WorkFolder;
 use crate::{backfill, build, erase, purge, reprocess, wake};
 use std::sync::Arc;
@@ -39,6 +40,10 @@ pub(crate) struct Builder {
     pub(crate) news: News,
     pub(crate) settings: Settings,
     pub(crate) work: WorkFolder,
+    /// How fast reports are asked for whose symbols came late.
+    pub(crate) waking: Pace,
+    /// How fast those are that somebody wants again.
+    pub(crate) reprocessing: Pace,
     /// Names this process in the jobs that it has.
     pub(crate) name: String,
     /// Where jobs of all kinds pass.

@@ -85,7 +85,8 @@ async fn stored(installation: &Installation, revision: i32, count: u32) {
             return;
         }
         assert!(begin.elapsed() < FOR_EVER, "{there} of {count} reports have the revision {revision}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        // Counting is work as well.
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 

@@ -170,7 +170,7 @@ async fn a_report_that_is_gone_is_not_asked_for_again() {
     assert_eq!(wake(&database, generation).await, 1);
     crate::partitions::drop_before(&database.store, start().date().next_day().unwrap()).await.unwrap();
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(requests::source(&mut tx, arrival(1).report_id, 0).await.unwrap().is_none());
+    assert!(requests::sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     database.wait(Duration::HOUR);
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);

@@ -91,7 +91,8 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     database.store(&[arrival(1), arrival(2), arrival(3)]).await;
     let begun = begin(&database, "a").await.unwrap();
     let moved = frames(&waiting(&database).await);
-    database.store(&[revised(&arrival(2), 2, image(1, false, Some(1)))]).await;
+    let revision = revised(&arrival(2), 2, image(1, false, Some(1)));
+    database.store(std::slice::from_ref(&revision)).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(reports::delete(&mut tx, arrival(3).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
@@ -104,8 +105,12 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     assert_eq!(database.number("SELECT count(*) FROM report_bodies").await, 1);
     // What a request carries is where the body is.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let source = requests::source(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
-    assert_eq!((source.revision, source.body), (1, Body::Segment(place)));
+    let asked = [2, 3, 1].map(|n| (arrival(n).report_id, 0));
+    let sources = requests::sources(&mut tx, &asked).await.unwrap();
+    assert_eq!(sources.keys().collect::<Vec<_>>(), [&asked[2], &asked[0]], "the third is gone");
+    let said = |asked| (sources[asked].revision, sources[asked].body.clone());
+    assert_eq!(said(&asked[2]), (1, Body::Segment(place)));
+    assert_eq!(said(&asked[0]), (2, Body::Inline(revision.body)));
     drop(tx);
     // A revision of what has moved: the body is here again, and the frame is dead.
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
@@ -208,7 +213,7 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let stored = database.store(&[arrival(1), revised(&arrival(1), 2, image(1, false, Some(2)))]).await;
     assert_eq!(stored.iter().map(|s| s.outcome).collect::<Vec<_>>(), [Outcome::Deleted; 2]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(requests::source(&mut tx, id, 0).await.unwrap().is_none());
+    assert!(requests::sources(&mut tx, &[(id, 0)]).await.unwrap().is_empty());
     let at = start() + Duration::HOUR;
     assert!(requests::answered(&mut tx, (id, 0), 2, Answer::Gone, at).await.unwrap().is_none());
     tx.commit().await.unwrap();

@@ -152,8 +152,9 @@ async fn symbols_that_were_there_first_are_asked_for_when_the_report_is_stored()
     let stored = database.store(&[arrival(1)]).await;
     assert_eq!(stored[0].requested, Some(2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let source = requests::source(&mut tx, arrival(1).report_id, 0).await.unwrap().unwrap();
-    assert_eq!((source.revision, source.body), (1, crate::segments::Body::Inline(arrival(1).body)));
+    let sources = requests::sources(&mut tx, &[(arrival(1).report_id, 0)]).await.unwrap();
+    let source = &sources[&(arrival(1).report_id, 0)];
+    assert_eq!((source.revision, &source.body), (1, &crate::segments::Body::Inline(arrival(1).body)));
     // Taken away again: nothing to ask for.
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let upload = crate::uploads::create(&mut tx, None, None).await.unwrap();

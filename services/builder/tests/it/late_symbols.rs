@@ -5,7 +5,7 @@ use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
-use unslide_store::jobs::{self, Kind};
+use unslide_store::jobs::{self, Kind, Work};
 use unslide_store::outbox::Relay;
 use unslide_store::reports::{self, Arrival, Effects, Facts, ImageUse, Origin, Outcome};
 use unslide_store::requests::{self, Answer};
@@ -212,6 +212,45 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     assert!(jobs::complete(&mut tx, &job).await.is_err(), "the dead one has no say any more");
     drop(tx);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end() {
+    let mut world = World::start(0).await;
+    world.config.builder.wake_per_second = 1;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let wanted = DebugId([7; 16]);
+    store(&world, wanted, 1..=450).await;
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let symbols = slots::Published {
+        debug_id: wanted,
+        quality: Quality::Dwarf,
+        content_hash: ContentHash([7; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &symbols).await.unwrap();
+    tx.commit().await.unwrap();
+    world.builder();
+    // The newest ones, and then nobody for more than three minutes.
+    assert_eq!(requests_for(&mut requests, 200).await.len(), 200);
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let deleted = Work::Purge { debug_id: DebugId([8; 16]), objects: vec![], generation: 1 };
+    jobs::add(&mut tx, &deleted).await.unwrap();
+    tx.commit().await.unwrap();
+    while jobs::counts(&world.store).await.unwrap().iter().any(|count| count.kind != Kind::Wake.as_str()) {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(world.running("wake"), 1);
+    assert!(requests.is_quiet().await);
+    // A builder that ends does not wait for that, and leaves the job to the next one as it was.
+    world.stop_builders().await;
+    world.config.builder.wake_per_second = 1_000;
+    world.builder();
+    assert_eq!(requests_for(&mut requests, 250).await.len(), 250);
+    world.idle().await;
+    assert!(requests.is_quiet().await, "each once");
     world.stop().await;
 }
 
