@@ -2,8 +2,8 @@
 //! rest of the time.
 
 use crate::worker::Builder;
+use parking_lot::Mutex;
 use std::time::Duration;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -29,8 +29,7 @@ impl Turn<'_> {
     }
 }
 
-/// So many reports a second, of all jobs of one process that share it; they come in the order in which
-/// they wait.
+/// So many reports a second, of all jobs of one process that share it, each a page in turn.
 pub(crate) struct Pace {
     each: Duration,
     /// When what was asked for so far has had its time.
@@ -43,15 +42,16 @@ impl Pace {
         Pace { each: Duration::from_secs(1) / per_second.max(1), until: Mutex::new(Instant::now()) }
     }
 
-    /// Returns when the reports that were `asked` for just now have had their time, or the builder ends.
-    pub(crate) async fn asked(&self, asked: u64, turn: &Turn<'_>) {
-        let pause = async {
-            let mut until = self.until.lock().await;
-            let begin = (*until).max(Instant::now());
-            *until = begin + self.each * u32::try_from(asked).unwrap_or(u32::MAX);
-            sleep_until(*until).await;
-        };
-        turn.stopping.run_until_cancelled(pause).await;
+    /// Returns when the reports that were asked for until now have had their time, or the builder ends.
+    pub(crate) async fn wait(&self, turn: &Turn<'_>) {
+        let until = *self.until.lock();
+        turn.stopping.run_until_cancelled(sleep_until(until)).await;
+    }
+
+    /// So many more reports were asked for.
+    pub(crate) fn asked(&self, reports: u64) {
+        let mut until = self.until.lock();
+        *until = (*until).max(Instant::now()) + self.each * u32::try_from(reports).unwrap_or(u32::MAX);
     }
 }
 
@@ -60,21 +60,30 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn jobs_share_a_pace_and_nothing_is_saved_up() {
+    async fn jobs_share_a_pace_page_by_page_and_save_nothing_up() {
         let pace = Pace::new(200);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let (begun, stopping) = (Instant::now(), CancellationToken::new());
         let turn = Turn { begun, stopping: &stopping };
-        let one = async |asked| {
-            pace.asked(asked, &turn).await;
+        let waited = async || {
+            pace.wait(&turn).await;
             begun.elapsed().as_millis()
         };
-        assert_eq!(one(0).await, 0);
-        let ended = tokio::join!(one(100), one(1), one(300));
-        assert_eq!(ended, (500, 505, 2_005));
+        assert_eq!(waited().await, 0);
+        pace.asked(100);
+        let other = async || {
+            let begin = waited().await;
+            pace.asked(300);
+            begin
+        };
+        assert_eq!(tokio::join!(other(), other()), (500, 500), "a page of each");
+        assert_eq!(waited().await, 3_500);
+        pace.asked(1);
+        assert_eq!(waited().await, 3_505);
         assert!(!turn.is_over());
+        pace.asked(100_000);
         stopping.cancel();
-        assert_eq!(one(100_000).await, 2_005);
+        assert_eq!(waited().await, 3_505);
         assert!(turn.is_over());
         let stopping = CancellationToken::new();
         let turn = Turn { begun, stopping: &stopping };

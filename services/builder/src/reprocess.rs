@@ -16,6 +16,7 @@ pub(crate) async fn reprocess(builder: &Builder, job: &Lease, id: Uuid) -> Resul
     let tenant = job.tenant()?;
     let turn = Turn::of(builder);
     loop {
+        builder.reprocessing.wait(&turn).await;
         let mut tx = builder.store.tenant(tenant).await?;
         let page = reprocess::page(&mut tx, id, PAGE).await?;
         let Some(page) = page.filter(|page| page.more) else {
@@ -25,7 +26,9 @@ pub(crate) async fn reprocess(builder: &Builder, job: &Lease, id: Uuid) -> Resul
             }
             jobs::complete(&mut tx, job).await?;
             tx.commit().await?;
-            builder.metrics.reprocessed.inc_by(page.map_or(0, |page| page.asked));
+            let asked = page.map_or(0, |page| page.asked);
+            builder.metrics.reprocessed.inc_by(asked);
+            builder.reprocessing.asked(asked);
             return Ok(());
         };
         let is_over = turn.is_over();
@@ -34,9 +37,9 @@ pub(crate) async fn reprocess(builder: &Builder, job: &Lease, id: Uuid) -> Resul
         }
         tx.commit().await?;
         builder.metrics.reprocessed.inc_by(page.asked);
+        builder.reprocessing.asked(page.asked);
         if is_over {
             return Ok(());
         }
-        builder.reprocessing.asked(page.asked, &turn).await;
     }
 }

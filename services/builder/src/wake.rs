@@ -32,6 +32,7 @@ pub(crate) async fn wake(
     let turn = Turn::of(builder);
     let mut from = None;
     loop {
+        builder.waking.wait(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
         let page = wakes::page(&mut tx, debug_id, generation, from, PAGE).await?;
         let next = page.next.filter(|_| !turn.is_over());
@@ -42,11 +43,11 @@ pub(crate) async fn wake(
         }
         tx.commit().await?;
         builder.metrics.woken.inc_by(page.requested);
+        builder.waking.asked(page.requested);
         match next {
             Some(next) => from = Some(next),
             None => return Ok(()),
         }
-        builder.waking.asked(page.requested, &turn).await;
     }
 }
 
@@ -71,6 +72,7 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
             for tenant in &tenants {
                 let mut from = None;
                 loop {
+                    builder.waking.wait(&turn).await;
                     let mut tx = builder.store.tenant(tenant).await?;
                     let page = match wakes::system::page(&mut tx, &arrived, from, PAGE).await {
                         // It waits for nothing any more, and the others do.
@@ -79,16 +81,16 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
                     };
                     tx.commit().await?;
                     builder.metrics.woken.inc_by(page.requested);
-                    builder.waking.asked(page.requested, &turn).await;
-                    match page.next {
-                        Some(next) => from = Some(next),
-                        None => break,
+                    builder.waking.asked(page.requested);
+                    from = page.next;
+                    if turn.is_over() {
+                        let mut tx = builder.store.owner(&Owner::System).await?;
+                        jobs::postpone(&mut tx, job, Duration::ZERO).await?;
+                        return Ok(tx.commit().await?);
                     }
-                }
-                if turn.is_over() {
-                    let mut tx = builder.store.owner(&Owner::System).await?;
-                    jobs::postpone(&mut tx, job, Duration::ZERO).await?;
-                    return Ok(tx.commit().await?);
+                    if from.is_none() {
+                        break;
+                    }
                 }
             }
         }
