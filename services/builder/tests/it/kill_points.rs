@@ -70,6 +70,16 @@ async fn mortal() -> World {
     world
 }
 
+/// Has a builder write the alias, and die before the database knows of it.
+async fn leave_an_alias(world: &mut World, id: &Scoped<DebugId>) {
+    let mut lock = world.connect().await;
+    before_the_slot(&mut lock, &id.id).await;
+    world.builder();
+    stored(world, id, |key| key.ends_with("/symcache-v1")).await;
+    world.kill_builders().await;
+    let_go(lock).await;
+}
+
 /// The upload is done, and says, stores and announces generation 1, once.
 async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mut Topic) {
     let (record, objects) = world.wait(upload).await;
@@ -163,12 +173,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     let mut events = world.symbol_events();
     let (file, id) = app();
     let better = world.upload("app", &file).await;
-    let mut lock = world.connect().await;
-    before_the_slot(&mut lock, &id.id).await;
-    world.builder();
-    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
-    world.kill_builders().await;
-    let_go(lock).await;
+    leave_an_alias(&mut world, &id).await;
     // Its job is with a builder that does not come to an end either; another upload offers less.
     let lease = time::Duration::hours(1);
     let taken = loop {
@@ -200,12 +205,7 @@ async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
     let mut events = world.symbol_events();
     let (file, id) = app();
     let upload = world.upload("app", &file).await;
-    let mut lock = world.connect().await;
-    before_the_slot(&mut lock, &id.id).await;
-    world.builder();
-    stored(&world, &id, |key| key.ends_with("/symcache-v1")).await;
-    world.kill_builders().await;
-    let_go(lock).await;
+    leave_an_alias(&mut world, &id).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let deleted = symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
     tx.commit().await.unwrap();

@@ -162,6 +162,20 @@ async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusi
     tx.commit().await.unwrap();
 }
 
+/// Symbols for an image come, without an object.
+async fn publish(world: &World, debug_id: DebugId) {
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let symbols = slots::Published {
+        debug_id,
+        quality: Quality::Dwarf,
+        content_hash: ContentHash([7; 32]),
+        symcache_version: 1,
+        generation: 1,
+    };
+    slots::publish(&mut tx, &symbols).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
 /// The next `count` requests: their reports and revisions.
 async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(ReportId, u32)> {
     let mut asked = Vec::new();
@@ -179,16 +193,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let debug_id = DebugId([7; 16]);
     store(&world, debug_id, 1..=500).await;
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let symbols = slots::Published {
-        debug_id,
-        quality: Quality::Dwarf,
-        content_hash: ContentHash([7; 32]),
-        symcache_version: 1,
-        generation: 1,
-    };
-    slots::publish(&mut tx, &symbols).await.unwrap();
-    tx.commit().await.unwrap();
+    publish(&world, debug_id).await;
     // One takes the job, commits a page, and is killed in the next one.
     let lease = time::Duration::milliseconds(500);
     let job = jobs::lease(&world.store, &[Kind::Wake], "dead", lease, 1).await.unwrap().remove(0);
@@ -222,16 +227,7 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let wanted = DebugId([7; 16]);
     store(&world, wanted, 1..=450).await;
-    let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let symbols = slots::Published {
-        debug_id: wanted,
-        quality: Quality::Dwarf,
-        content_hash: ContentHash([7; 32]),
-        symcache_version: 1,
-        generation: 1,
-    };
-    slots::publish(&mut tx, &symbols).await.unwrap();
-    tx.commit().await.unwrap();
+    publish(&world, wanted).await;
     world.builder();
     // The newest ones, and then nobody for more than three minutes.
     assert_eq!(requests_for(&mut requests, 200).await.len(), 200);
