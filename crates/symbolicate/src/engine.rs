@@ -293,10 +293,10 @@ impl<'i> Splicer<'i> {
         warnings: usize,
         context: &Context<'_>,
     ) -> Splicer<'i> {
-        // What frames with and without symbols take on average, so that the output is allocated once
-        // for all but unusual reports.
-        const WITH_SYMBOLS: usize = 640;
-        const WITHOUT: usize = 208;
+        // More than frames with and without symbols take in all but unusual reports: to grow the output
+        // would cost as much as to write a quarter of it.
+        const WITH_SYMBOLS: usize = 1024;
+        const WITHOUT: usize = 320;
         let frames: usize = plan
             .frames
             .iter()

@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use unslide_model::DebugId;
 use unslide_report::Text;
 
-/// A key with all that surrounds it, known when the program is built: `,"name":`.
+/// A key with all that surrounds it, known when the program is built: `,"name":"`. What writes it is
+/// always inlined, so that the compiler knows its length and copies it without a call.
 macro_rules! key {
     ($name:literal) => {
-        $crate::json::Key(concat!(",\"", $name, "\":"))
+        $crate::json::Key(concat!(",\"", $name, "\":\""))
     };
 }
 pub(crate) use key;
@@ -26,35 +27,47 @@ pub(crate) struct Object<'o> {
 
 impl<'o> Object<'o> {
     /// Opens an object.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn open(out: &'o mut Vec<u8>) -> Object<'o> {
-        out.push(b'{');
         Object { out, first: true }
     }
 
     /// Closes the object.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn close(self) {
+        if self.first {
+            self.out.push(b'{');
+        }
         self.out.push(b'}');
     }
 
+    /// Writes what stands before a value, and the brace in place of the first one's comma.
+    #[inline(always)]
+    fn begin(&mut self, key: &[u8]) {
+        let at = self.out.len();
+        self.out.extend_from_slice(key);
+        if std::mem::take(&mut self.first)
+            && let Some(comma) = self.out.get_mut(at)
+        {
+            *comma = b'{';
+        }
+    }
+
     /// Writes a key; the caller writes the value to what is returned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&mut self, key: Key) -> &mut Vec<u8> {
         let key = key.0.as_bytes();
-        self.out.extend_from_slice(if self.first { &key[1..] } else { key });
-        self.first = false;
+        self.begin(&key[..key.len() - 1]);
         self.out
     }
 
     /// A string that is escaped already, or needs no escapes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn escaped(&mut self, key: Key, value: &[u8]) {
-        let out = self.key(key);
-        out.reserve(value.len() + 2);
-        out.push(b'"');
-        out.extend_from_slice(value);
-        out.push(b'"');
+        self.begin(key.0.as_bytes());
+        self.out.reserve(value.len() + 1);
+        self.out.extend_from_slice(value);
+        self.out.push(b'"');
     }
 
     /// Any string.
@@ -63,13 +76,13 @@ impl<'o> Object<'o> {
     }
 
     /// An integer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(&mut self, key: Key, value: impl itoa::Integer) {
         integer(self.key(key), value);
     }
 
     /// A member that is only written where it is true.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn flag(&mut self, key: Key, value: bool) {
         if value {
             self.key(key).extend_from_slice(b"true");

@@ -77,13 +77,17 @@ impl<'a> DeviceNames<'a> {
 
     /// The readable form of a device's name; `None` where there is no other.
     pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
+        const MANGLED: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
         let raw = device.name.raw();
-        let mangled: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
-        let others =
-            || mangled.iter().any(|prefix| raw.starts_with(prefix)).then(|| demangle(&device.name.decode()));
+        let mangled = MANGLED.iter().any(|prefix| raw.starts_with(prefix));
+        // Most names are neither, and are not hashed.
+        if !mangled && !is_swift(raw) {
+            return None;
+        }
         match self.0.entry(raw) {
             Entry::Occupied(known) => known.into_mut().as_deref(),
-            Entry::Vacant(new) => new.insert(others()?).as_deref(),
+            Entry::Vacant(new) if mangled => new.insert(demangle(&device.name.decode())).as_deref(),
+            Entry::Vacant(_) => None,
         }
     }
 }

@@ -77,4 +77,5 @@ const APPROXIMATE: u32 = 1 << 28;
 const SOURCE_SHIFT: u32 = 29;
 const FUNCTION_MASK: u32 = APPROXIMATE - 1;
 const PLACE_SIZE: usize = 9;
+const SCOPE_SIZE: usize = 8;
 const FUNCTION_SIZE: usize = 12;

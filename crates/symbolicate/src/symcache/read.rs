@@ -3,7 +3,7 @@
 
 use super::{
     APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, JsonStr, MAGIC, MAX_CALLS, NONE, OWNER,
-    PLACE_SIZE, SOURCE_SHIFT, VERSION,
+    PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
 };
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 
@@ -199,7 +199,7 @@ impl Layout {
             starts: section(ranges, 4),
             places: section(ranges, PLACE_SIZE as u64),
             calls: section(calls, PLACE_SIZE as u64),
-            scopes: section(scopes, 8),
+            scopes: section(scopes, SCOPE_SIZE as u64),
             functions: section(functions, FUNCTION_SIZE as u64),
             texts: section(texts, 1),
         };
@@ -292,7 +292,7 @@ impl<B: AsRef<[u8]>> SymCache<B> {
     pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<Answer<'_>>)> {
         let view = View { bytes: self.bytes.as_ref(), layout: &self.layout };
         (0..self.layout.starts.len).map_while(move |i| {
-            let start = view.record(self.layout.starts, i, 4, 0)?;
+            let start = view.number(self.layout.starts, i)?;
             Some((RelativeAddress(u64::from(start)), view.answer_of(i)))
         })
     }
@@ -337,12 +337,19 @@ struct ScopeRecord {
 }
 
 impl<'a> View<'a> {
-    /// The number `offset` bytes into record `index` of a section; `None` past the section's end.
-    fn record(&self, section: Section, index: usize, size: usize, offset: usize) -> Option<u32> {
+    /// Record `index` of a section of records of this size; `None` past the section's end.
+    #[inline]
+    fn record<const SIZE: usize>(&self, section: Section, index: usize) -> Option<&'a [u8; SIZE]> {
         if index >= section.len {
             return None;
         }
-        u32_at(self.bytes, section.at + index * size + offset)
+        self.bytes.get(section.at + index * SIZE..)?.first_chunk()
+    }
+
+    /// Record `index` of a section of numbers.
+    #[inline]
+    fn number(&self, section: Section, index: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
     fn lookup(&self, offset: u32) -> Option<Answer<'a>> {
@@ -350,11 +357,11 @@ impl<'a> View<'a> {
         let ranges = self.layout.starts.len;
         let last = self.layout.buckets.len - 1;
         let bound =
-            |i: usize| self.record(self.layout.buckets, i.min(last), 4, 0).map(|n| (n as usize).min(ranges));
+            |i: usize| self.number(self.layout.buckets, i.min(last)).map(|n| (n as usize).min(ranges));
         let (mut low, mut high) = (bound(bucket)?, if bucket < last { bound(bucket + 1)? } else { ranges });
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.record(self.layout.starts, middle, 4, 0)? <= offset {
+            if self.number(self.layout.starts, middle)? <= offset {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -377,7 +384,8 @@ impl<'a> View<'a> {
                         2 => Source::Exports,
                         _ => return None,
                     };
-                    let symbol = self.text(self.function(scope.function, 0)?)?;
+                    let [linkage, ..] = self.function(scope.function)?;
+                    let symbol = self.text(linkage)?;
                     return Some(Answer {
                         source,
                         approximate: scope.flags & APPROXIMATE != 0,
@@ -395,12 +403,7 @@ impl<'a> View<'a> {
     }
 
     fn place(&self, section: Section, index: usize, before: u32) -> Option<Place> {
-        if index >= section.len {
-            return None;
-        }
-        let at = section.at + index * PLACE_SIZE;
-        let record: &[u8; PLACE_SIZE] = self.bytes.get(at..at + PLACE_SIZE)?.try_into().ok()?;
-        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *record;
+        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
         Some(Place {
             scope: u32::from_le_bytes([s0, s1, s2, s3]),
             line: u32::from_le_bytes([l0, l1, l2, 0]),
@@ -415,8 +418,10 @@ impl<'a> View<'a> {
     }
 
     fn scope(&self, index: u32) -> Option<ScopeRecord> {
-        let flags = self.record(self.layout.scopes, index as usize, 8, 0)?;
-        let second = self.record(self.layout.scopes, index as usize, 8, 4)?;
+        let [f0, f1, f2, f3, s0, s1, s2, s3] =
+            *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
+        let flags = u32::from_le_bytes([f0, f1, f2, f3]);
+        let second = u32::from_le_bytes([s0, s1, s2, s3]);
         let owner = flags & OWNER != 0;
         Some(ScopeRecord {
             function: flags & FUNCTION_MASK,
@@ -426,9 +431,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// One of the texts of a function: linkage name, demangled name or path.
-    fn function(&self, index: u32, text: usize) -> Option<u32> {
-        self.record(self.layout.functions, index as usize, FUNCTION_SIZE, 4 * text)
+    /// Where the texts of a function are: linkage name, demangled name and path.
+    #[inline]
+    fn function(&self, index: u32) -> Option<[u32; 3]> {
+        let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
+        let [r0, r1, r2, r3, d0, d1, d2, d3, p0, p1, p2, p3] = *record;
+        Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
     }
 
     fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
@@ -445,16 +453,17 @@ impl<'a> View<'a> {
 
     fn call(&self, place: Place) -> Option<(Call<'a>, Option<Place>)> {
         let scope = self.scope(place.scope)?;
-        let raw = self.text(self.function(scope.function, 0)?)?;
+        let [linkage, demangled, path] = self.function(scope.function)?;
+        let raw = self.text(linkage)?;
         let optional = |text| Some(text).filter(|text| *text != NONE);
-        let demangled = match optional(self.function(scope.function, 1)?) {
+        let demangled = match optional(demangled) {
             Some(text) => Some(self.text(text)?),
             None => None,
         };
         let call = Call {
             function: demangled.unwrap_or(raw),
             raw: demangled.map(|_| raw),
-            file: optional(self.function(scope.function, 2)?).and_then(|text| self.text(text)),
+            file: optional(path).and_then(|text| self.text(text)),
             line: Some(place.line).filter(|n| *n != 0),
             column: Some(place.column).filter(|n| *n != 0),
             inlined: scope.caller.is_some(),

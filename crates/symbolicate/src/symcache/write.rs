@@ -4,8 +4,8 @@
 use super::read::checksum;
 use super::text::escape;
 use super::{
-    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, NONE, OWNER, PLACE_SIZE, SOURCE_SHIFT,
-    Source, VERSION,
+    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
+    SOURCE_SHIFT, Source, VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
 use crate::memory::{Memory, NoMemory};
@@ -130,7 +130,7 @@ impl Writer {
         HEADER_SIZE
             + self.texts.len()
             + FUNCTION_SIZE * self.functions.len()
-            + 8 * self.scopes.len()
+            + SCOPE_SIZE * self.scopes.len()
             + PLACE_SIZE * self.calls.len()
     }
 
