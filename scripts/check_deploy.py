@@ -1,10 +1,11 @@
 """What no schema sees in the deployment files: references among them, probes, limits, and that the
-binary accepts the configuration they hand it. Run by scripts/check-deploy."""
+binary accepts the configuration they hand it; and what the documents say of the same. Run by scripts/check-deploy."""
 
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -40,7 +41,7 @@ def text_of(folder):
 
 def check_kustomization(folder):
     spec = documents(folder / "kustomization.yaml")[0]
-    named = list(spec.get("resources", [])) + [p["path"] for p in spec.get("patches", [])]
+    named = list(spec.get("resources", [])) + [p["path"] for p in spec.get("patches", []) if "path" in p]
     named += [f for g in spec.get("configMapGenerator", []) for f in g["files"]]
     for name in named:
         expect((folder / name).exists(), f"{folder.relative_to(TOP)}: {name} does not exist")
@@ -85,17 +86,94 @@ def check_volumes(name, pod, container, config):
         for mount in mounts:
             room = size(volumes[mount["name"]]["emptyDir"]["sizeLimit"])
             expect(wanted(own) <= room, f"{name}: {key} may grow to {wanted(own) >> 30} GiB, its volume to {room >> 30}")
+            expect(room < 2 * wanted(own), f"{name}: {key} uses {wanted(own) >> 30} of {room >> 30} GiB that its volume has")
 
 
-def check_keda(scale):
-    """KEDA's own types, from its npm package of models."""
-    script = """
-      import { ScaledObject } from "@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject";
-      new ScaledObject(JSON.parse(process.argv[1])).validate();
+def check_type(document):
+    """Types of operators, KEDA's and Prometheus's, from npm packages of their models."""
+    package = {"keda.sh": "keda", "monitoring.coreos.com": "prometheus-operator"}
+    version, kind = document["apiVersion"], document["kind"]
+    module = f"@kubernetes-models/{package[version.split('/')[0]]}/{version}/{kind}"
+    script = f"""
+      import {{ {kind} }} from "{module}";
+      new {kind}(JSON.parse(process.argv[1])).validate();
     """
-    command = ["node", "--input-type=module", "-e", script, json.dumps(scale)]
-    done = subprocess.run(command, cwd=os.environ["KEDA"], capture_output=True, text=True)
-    expect(done.returncode == 0, f"KEDA's schema refuses the ScaledObject:\n{done.stderr}")
+    command = ["node", "--input-type=module", "-e", script, json.dumps(document)]
+    done = subprocess.run(command, cwd=os.environ["MODELS"], capture_output=True, text=True)
+    expect(done.returncode == 0, f"the schema refuses the {kind}:\n{done.stderr}")
+
+
+def drain_seconds(config):
+    """What `process.drain_seconds` is."""
+    boot = (TOP / "services/unslide/src/boot.rs").read_text()
+    usual = re.search(r"Resources \{ cpu_threads: 0, drain_seconds: (\d+) \}", boot)[1]
+    return config.get("process", {}).get("drain_seconds", int(usual))
+
+
+def configured(config, container):
+    """The configuration with what the container's environment says instead."""
+    own = {section: dict(keys) for section, keys in config.items()}
+    for entry in container.get("env", []):
+        name = re.fullmatch(r"UNSLIDE_([A-Z]+)__([A-Z_]+)", entry["name"])
+        if name and "value" in entry:
+            value = entry["value"]
+            own.setdefault(name[1].lower(), {})[name[2].lower()] = int(value) if value.isdigit() else value
+    return own
+
+
+def check_stop(name, pod, container, config, serves):
+    """A pod that serves goes on until its endpoint is withdrawn everywhere, and nobody is killed while it drains."""
+    command = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+    expect(command[0] == "sleep", f"{name}: preStop does {command}")
+    pause, drain, grace = int(command[1]), drain_seconds(config), pod["terminationGracePeriodSeconds"]
+    expect(pause >= 5 or not serves, f"{name}: closes its listener while its endpoint is still in use")
+    expect(pause + drain < grace, f"{name}: stops in {pause} s and {drain} s, but is killed after {grace} s")
+
+
+def check_workloads(found, config):
+    """What holds in the base and in each overlay."""
+    workloads = {d["metadata"]["name"]: d for d in found if d["kind"] in ("Deployment", "StatefulSet")}
+    services = [d["spec"] for d in found if d["kind"] == "Service"]
+    served = [s["selector"]["app.kubernetes.io/name"] for s in services if s.get("clusterIP") != "None"]
+    expect(served == ["unslide-api"], f"services are for {served}")
+    for name, workload in workloads.items():
+        pod = workload["spec"]["template"]["spec"]
+        for container in pod["containers"]:
+            own = configured(config, container)
+            check_container(name, pod, container)
+            check_volumes(name, pod, container, own)
+            check_stop(name, pod, container, own, name in served)
+    logins = {d["metadata"]["name"]: d["spec"] for d in found if d["kind"] == "TriggerAuthentication"}
+    for name, spec in logins.items():
+        given = {secret["parameter"] for secret in spec.get("secretTargetRef", [])}
+        expect({"sasl", "username", "password"} <= given, f"the login {name} gives only {sorted(given)}")
+    scaled = [d for d in found if d["kind"] == "ScaledObject"]
+    expect(len(scaled) == 1, "one ScaledObject is expected")
+    for document in found:
+        if "MODELS" in os.environ and document["apiVersion"].startswith("keda.sh/"):
+            check_type(document)
+    for scale in scaled:
+        target = scale["spec"]["scaleTargetRef"]
+        expect(workloads[target["name"]]["kind"] == target["kind"], f"scales {target}, which is not there")
+        expect("replicas" not in workloads[target["name"]]["spec"], f"{target['name']}: each apply undoes the scaling")
+        for trigger in scale["spec"]["triggers"]:
+            servers = trigger["metadata"]["bootstrapServers"].split(",")
+            for server in servers:
+                expect("." in server, f"the trigger's {server} is looked for in KEDA's namespace")
+            login = trigger.get("authenticationRef", {}).get("name")
+            expect(login is None or login in logins, f"the trigger's login {login} is not there")
+
+
+def check_overlays():
+    """The same of what kustomize makes of the overlays."""
+    if not shutil.which("kustomize"):
+        return
+    command = ["kustomize", "build", str(KUBERNETES / "overlays/production")]
+    found = list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    (config,) = [d["data"]["unslide.toml"] for d in found if d["kind"] == "ConfigMap"]
+    before = len(problems)
+    check_workloads(found, tomllib.loads(config))
+    problems[before:] = [f"overlays/production: {problem}" for problem in problems[before:]]
 
 
 def check_manifests():
@@ -110,8 +188,6 @@ def check_manifests():
     for name, workload in workloads.items():
         pod = workload["spec"]["template"]["spec"]
         for container in pod["containers"]:
-            check_container(name, pod, container)
-            check_volumes(name, pod, container, config)
             ports = {p["name"] for p in container["ports"]}
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 expect(container[probe]["httpGet"]["port"] in ports, f"{name}: {probe} asks a port that is not there")
@@ -126,13 +202,8 @@ def check_manifests():
         check_container(name, pod, pod["containers"][0])
     images = {json.dumps(documents(KUBERNETES / name / "kustomization.yaml")[0]["images"]) for name in ("base", "migrate")}
     expect(len(images) == 1, f"the migration and the services have different images: {sorted(images)}")
-    scaled = [d for d in found if d["kind"] == "ScaledObject"]
-    expect(len(scaled) == 1, "one ScaledObject is expected")
-    for scale in scaled:
-        if "KEDA" in os.environ:
-            check_keda(scale)
-        target = scale["spec"]["scaleTargetRef"]
-        expect(workloads[target["name"]]["kind"] == target["kind"], f"scales {target}, which is not there")
+    check_workloads(found, config)
+    for scale in [d for d in found if d["kind"] == "ScaledObject"]:
         trigger = scale["spec"]["triggers"][0]
         expect(trigger["type"] == "kafka", "scaling is by consumer lag")
         keys = {"bootstrapServers", "consumerGroup", "topic", "lagThreshold"}
@@ -150,6 +221,29 @@ def check_compose():
         for other in service.get("depends_on", {}):
             expect(other in spec["services"], f"compose: {name} depends on {other}, which is not there")
     expect(SERVICES <= set(spec["services"]), "compose: a service is missing")
+    kafka = spec["services"]["kafka"]
+    mounts = [volume.split(":")[1] for volume in kafka["volumes"]]
+    for folder in kafka["environment"].get("KAFKA_LOG_DIRS", "/tmp/kafka-logs").split(","):
+        kept = any(pathlib.PurePosixPath(folder).is_relative_to(mount) for mount in mounts)
+        expect(kept, f"compose: Kafka writes to {folder}, which goes with its container")
+    image = (TOP / "deploy/docker/Dockerfile").read_text()
+    volumes = re.findall(r"^VOLUME (\S+)$", image, re.M)
+    for name in sorted(SERVICES | {"migrate"}):
+        service, own = spec["services"][name], spec["services"][name]["environment"]
+        given = "UNSLIDE_POSTGRES__URL" in own
+        wanted = any("database" in secret or "migrate" in secret for secret in SECRETS[name])
+        expect(given == wanted, f"compose: {name} {'has' if given else 'lacks'} a login to the database")
+        closed = service.get("read_only") and service.get("cap_drop") == ["ALL"] and not service.get("cap_add")
+        closed = closed and service.get("security_opt") == ["no-new-privileges:true"]
+        expect(closed, f"compose: {name} has more rights than it needs")
+        places = [own[key] for key in own if key.endswith(("__CACHE_DIR", "__WORK_DIR"))]
+        writable = volumes + service.get("tmpfs", [])
+        for place in places:
+            kept = any(pathlib.PurePosixPath(place).is_relative_to(folder) for folder in writable)
+            expect(kept, f"compose: {name} cannot write to {place}")
+        grace = int(service["stop_grace_period"].removesuffix("s"))
+        drain = int(own.get("UNSLIDE_PROCESS__DRAIN_SECONDS", drain_seconds({})))
+        expect(drain < grace, f"compose: {name} drains for {drain} s, but is killed after {grace} s")
     for name in SERVICES & set(spec["services"]):
         given = str(spec["services"][name]["environment"])
         expect("OWNER" not in given and "ROOT" not in given, f"compose: {name} has the password of an owner")
@@ -171,6 +265,66 @@ def check_alerts():
         expect(metric in sources or f'"{own}"' in sources, f"alerts: no service declares {metric}")
 
 
+def check_scrapes():
+    """Targets have the job that the alert rules ask for, and the ports that pods have."""
+    (monitor,) = documents(TOP / "deploy/observability/podmonitor.yaml")
+    if "MODELS" in os.environ:
+        check_type(monitor)
+    spec = monitor["spec"]
+    label = "app.kubernetes.io/name"
+    (selected,) = spec["selector"]["matchExpressions"]
+    expect((selected["key"], selected["operator"]) == (label, "In"), "podmonitor: pods are selected by name")
+    expect(set(selected["values"]) == {f"unslide-{s}" for s in SERVICES}, f"podmonitor: scrapes {selected['values']}")
+    expect(spec.get("jobLabel") == label, f"podmonitor: jobs are not named by {label}")
+    (overlay,) = documents(KUBERNETES / "overlays/production/kustomization.yaml")
+    expect(spec["namespaceSelector"]["matchNames"] == [overlay["namespace"]], "podmonitor: looks into another namespace")
+    policies = documents(KUBERNETES / "base/networkpolicy.yaml")
+    admitted = policies[0]["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    expect(monitor["metadata"]["namespace"] == admitted, f"podmonitor: metrics are read from {admitted}")
+    expect([e["port"] for e in spec["podMetricsEndpoints"]] == ["admin"], "podmonitor: metrics are on the port admin")
+    rules = [r for g in documents(TOP / "deploy/observability/alerts.yaml")[0]["groups"] for r in g["rules"]]
+    for rule in rules:
+        for job in re.findall(r'job=~"([^"]*)"', rule["expr"]):
+            unmatched = [value for value in selected["values"] if not re.fullmatch(job, value)]
+            expect(not unmatched, f"alerts: {rule['alert']} does not match the jobs {unmatched}")
+
+
+def check_runbook():
+    """The commands of the runbook: what they apply is there, and waits say for how long."""
+    text = (TOP / "docs/operations.md").read_text()
+    applied = re.findall(r"kubectl apply -k (\S+)", text)
+    expect(len(applied) == 2, f"operations: applies {applied}")
+    for folder in applied:
+        there = (TOP / folder / "kustomization.yaml").exists()
+        expect(there and "overlays/" in folder, f"operations: {folder} is no overlay")
+    for command in re.findall(r"kubectl .*\bwait\b.*", text):
+        expect("--timeout=" in command, f"operations: waits for 30 s only: {command}")
+    (overlay,) = documents(KUBERNETES / "overlays/production/kustomization.yaml")
+    made = re.search(r"kubectl create namespace\s+(\w+)", text)
+    expect(made and made[1] == overlay["namespace"], "operations: nobody makes the overlay's namespace")
+    compose = yaml.safe_load((TOP / "docker-compose.yml").read_text())
+    for statement in compose["configs"]["roles"]["content"].splitlines():
+        told = re.sub(r"'.*'", "'…'", statement)
+        expect(told in text, f"operations: does not say {told}")
+
+
+def check_writers():
+    """SECURITY.md says of each topic who may write to it."""
+    section = (TOP / "SECURITY.md").read_text().split("## Who may write to which topic\n")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row) if "<" not in name}
+    topics = set(re.findall(r'^pub const \w+: &str = "(.*)";', (TOP / "crates/proto/src/topics.rs").read_text(), re.M))
+    expect(named == topics, f"SECURITY.md: the writers' table and topics.rs differ by {sorted(named ^ topics)}")
+
+
+def check_proofs():
+    """What docs/guarantees.md cites as a proof is a test, and no helper of one."""
+    cited = re.findall(r"`[\w/.-]+\.rs::(\w+)`", (TOP / "docs/guarantees.md").read_text())
+    sources = text_of("crates") + text_of("services") + text_of("tests")
+    tests = re.findall(r"#\[(?:tokio::)?test\b.*\]\n(?:\s*#\[.*\]\n)*\s*(?:pub )?(?:async )?fn (\w+)", sources)
+    expect(set(cited) <= set(tests), f"guarantees: no tests are {sorted(set(cited) - set(tests))}")
+
+
 def substitute(value):
     return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
 
@@ -178,12 +332,19 @@ def substitute(value):
 for kustomization in sorted(KUBERNETES.rglob("kustomization.yaml")):
     check_kustomization(kustomization.parent)
 check_manifests()
+check_overlays()
 check_alerts()
+check_scrapes()
+check_runbook()
+check_writers()
+check_proofs()
 compose = check_compose()
 if binary := os.environ.get("UNSLIDE_BIN"):
-    for name, service in compose.items():
-        run_config_check(binary, f"compose: {name}", {k: substitute(v) for k, v in service["environment"].items()}, [])
+    # The command asks for every service's settings at once, also of one that has no login to the database.
     credentials = {"UNSLIDE_POSTGRES__URL": "postgres://unslide_service:secret@postgres/unslide"}
+    for name, service in compose.items():
+        own = {k: substitute(v) for k, v in service["environment"].items()}
+        run_config_check(binary, f"compose: {name}", credentials | own, [])
     run_config_check(binary, "kubernetes", credentials, ["--config", str(KUBERNETES / "shared/unslide.toml")])
 else:
     print("check-deploy: UNSLIDE_BIN is not set: the configurations are not handed to the binary")
