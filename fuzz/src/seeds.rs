@@ -126,4 +126,22 @@ save('zip', zip([(name, data)], zipfile.ZIP_DEFLATED))
 save('zip-stored', zip([(name, data[:2048])], zipfile.ZIP_STORED))
 save('nested.zip', zip([('inner.tar.gz', gzip.compress(small, mtime=0))], zipfile.ZIP_DEFLATED))
 save('bare', data[:4096])
+# Sparse files, in pax 1.0 and in GNU's old form with a block of its map behind the header.
+out = io.BytesIO()
+with tarfile.open(fileobj=out, mode='w', format=tarfile.PAX_FORMAT) as t:
+    i = tarfile.TarInfo('GNUSparseFile.7/orb')
+    b = bytes('2\\n0\\n512\\n1024\\n600\\n', 'ascii').ljust(512, bytes(1)) + data[:1112]
+    i.size = len(b)
+    i.pax_headers = {'GNU.sparse.major': '1', 'GNU.sparse.minor': '0', 'GNU.sparse.name': name,
+                     'GNU.sparse.realsize': '2048'}
+    t.addfile(i, io.BytesIO(b))
+save('sparse-pax.tar', out.getvalue())
+parts = b''.join(b'%011o\\0%011o\\0' % (2 * n * 512, 512) for n in range(6))
+i = tarfile.TarInfo(name)
+i.type, i.size = b'S', 6 * 512
+h = bytearray(i.tobuf(tarfile.GNU_FORMAT))
+h[386:482], h[482], h[483:495] = parts[:96], 1, b'%011o\\0' % 6144
+h[148:156] = b' ' * 8
+h[148:156] = b'%06o\\0 ' % sum(h)
+save('sparse-old.tar', bytes(h) + parts[96:].ljust(512, bytes(1)) + data[:6 * 512] + bytes(1024))
 ";

@@ -9,6 +9,7 @@ mod budget;
 mod error;
 mod magic;
 mod member;
+mod sparse;
 mod tar;
 mod walk;
 mod zip;
@@ -62,7 +63,7 @@ pub struct Contents {
     /// Bytes that were unpacked.
     pub unpacked_bytes: u64,
     /// Entries that were not looked into though they might have been meant, the first
-    /// [`Contents::SKIPPED_SHOWN`] of them.
+    /// [`Contents::SKIPPED_SHOWN`] of them; those that may hide symbols come before others.
     pub skipped: Vec<Skipped>,
     /// How many were skipped.
     pub skipped_count: u64,
@@ -74,10 +75,13 @@ impl Contents {
 
     fn skip(&mut self, path: &str, reason: SkipReason) {
         self.skipped_count += 1;
-        if self.skipped.len() < Self::SKIPPED_SHOWN {
-            let path = path.chars().take(1024).collect();
-            self.skipped.push(Skipped { path, reason });
+        if self.skipped.len() == Self::SKIPPED_SHOWN {
+            let harmless = self.skipped.iter().rposition(|s| !s.reason.may_hide_symbols());
+            let Some(at) = harmless.filter(|_| reason.may_hide_symbols()) else { return };
+            self.skipped.remove(at);
         }
+        let path = path.chars().take(1024).collect();
+        self.skipped.push(Skipped { path, reason });
     }
 }
 
@@ -111,9 +115,12 @@ pub enum SkipReason {
     /// A zip entry packed in a way that is not supported; the number is the format's.
     #[error("compression method {0} is not supported")]
     Method(u16),
-    /// A kind of tar entry that is not supported, such as a sparse file.
+    /// A kind of tar entry that is not supported, such as a file's part from another volume.
     #[error("tar entries of kind {0:?} are not supported")]
     Kind(char),
+    /// A sparse tar entry whose map contradicts itself, the file's size or the bytes that are there.
+    #[error("the map of its holes {0}")]
+    Holes(&'static str),
     /// An archive in a format that is not supported.
     #[error("{0} archives are not supported")]
     Format(&'static str),
@@ -126,4 +133,32 @@ pub enum SkipReason {
     /// An archive within the archive that is cut off or damaged.
     #[error("{0}")]
     Broken(String),
+}
+
+impl SkipReason {
+    /// What holds no symbols, or none that are not found elsewhere as well.
+    pub const HARMLESS: [SkipReason; 3] = [SkipReason::Link, SkipReason::Special, SkipReason::StaticLibrary];
+
+    /// A short name that never changes.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            SkipReason::Outside => "outside",
+            SkipReason::PathTooLong => "path_too_long",
+            SkipReason::Link => "link",
+            SkipReason::Special => "special",
+            SkipReason::Encrypted => "encrypted",
+            SkipReason::Method(_) => "method",
+            SkipReason::Kind(_) => "kind",
+            SkipReason::Holes(_) => "holes",
+            SkipReason::Format(_) => "format",
+            SkipReason::StaticLibrary => "static_library",
+            SkipReason::TooDeep => "too_deep",
+            SkipReason::Broken(_) => "broken",
+        }
+    }
+
+    fn may_hide_symbols(&self) -> bool {
+        !Self::HARMLESS.contains(self)
+    }
 }

@@ -37,7 +37,8 @@ impl<'a> Budget<'a> {
         if self.members.get() > limit { Err(ArchiveError::TooManyMembers(limit)) } else { Ok(()) }
     }
 
-    fn spend(&self, path: &str, bytes: u64) -> Result<(), ArchiveError> {
+    /// Counts what is unpacked, before it is used.
+    pub(super) fn spend(&self, path: &str, bytes: u64) -> Result<(), ArchiveError> {
         let unpacked = self.unpacked.get().saturating_add(bytes);
         self.unpacked.set(unpacked);
         let limits = self.limits;

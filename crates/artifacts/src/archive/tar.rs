@@ -1,13 +1,14 @@
-//! Reading tar archives as a stream: ustar, GNU long names and pax paths.
+//! Reading tar archives as a stream: ustar, GNU long names, pax paths and sparse files.
 //!
 //! Source of the format: POSIX.1-2017, `pax` (ustar and extended headers); GNU tar manual,
-//! "Basic Tar Format" (long names, base-256 numbers).
+//! "Basic Tar Format" (long names, base-256 numbers) and "Storing Sparse Files".
 
+use super::sparse::{Filled, Map, Records};
 use super::walk::{Walk, entry_path};
 use super::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 
-const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 512;
 
 /// Bytes of a pax header or a long name; more is hostile.
 const LARGEST_EXTENSION: u64 = 1 << 20;
@@ -21,7 +22,7 @@ pub(super) fn is_header(block: &[u8]) -> bool {
 }
 
 /// An octal field, or a base-256 one; `None` for anything else and for negative numbers.
-fn number(field: &[u8]) -> Option<u64> {
+pub(super) fn number(field: &[u8]) -> Option<u64> {
     if let Some((first, rest)) = field.split_first()
         && first & 0x80 != 0
     {
@@ -53,8 +54,8 @@ impl Tar<'_> {
         ArchiveError::Corrupt { container: self.container.into(), what: what.into(), at: self.at }
     }
 
-    /// The next block; `None` at the end of the stream.
-    fn block(&mut self) -> Result<Option<[u8; BLOCK]>, ArchiveError> {
+    /// The next block, `what` by name; `None` at the end of the stream.
+    fn block(&mut self, what: &str) -> Result<Option<[u8; BLOCK]>, ArchiveError> {
         let mut block = [0; BLOCK];
         let mut filled = 0;
         while filled < BLOCK {
@@ -71,8 +72,27 @@ impl Tar<'_> {
         match filled {
             0 => Ok(None),
             BLOCK => Ok(Some(block)),
-            _ => Err(self.truncated("a header ends")),
+            _ => Err(self.truncated(&format!("{what} ends"))),
         }
+    }
+
+    /// A block that has to be there.
+    fn needed(&mut self, what: &str) -> Result<[u8; BLOCK], ArchiveError> {
+        self.block(what)?.ok_or_else(|| self.truncated(&format!("{what} ends")))
+    }
+
+    /// The map of a sparse file in GNU's old form: in the header and in blocks behind it, which
+    /// the entry's size does not count.
+    fn old_map(&mut self, header: &[u8; BLOCK]) -> Result<Map, ArchiveError> {
+        let mut map = Map::of_size(number(&header[483..495]));
+        map.read_slots(&header[386..482]);
+        let mut more = header[482] != 0;
+        while more {
+            let block = self.needed("a map of holes")?;
+            map.read_slots(&block[..504]);
+            more = block[504] != 0;
+        }
+        Ok(map)
     }
 
     fn skip(&mut self, bytes: u64, what: &str) -> Result<(), ArchiveError> {
@@ -111,6 +131,7 @@ fn padding(size: u64) -> u64 {
 struct Extended {
     path: Option<Vec<u8>>,
     size: Option<u64>,
+    sparse: Records,
 }
 
 impl Extended {
@@ -124,6 +145,8 @@ impl Extended {
                 self.path = Some(path.to_vec());
             } else if let Some(size) = record.strip_prefix(b"size=") {
                 self.size = std::str::from_utf8(size).ok().and_then(|n| n.parse().ok());
+            } else if let Some(sparse) = record.strip_prefix(b"GNU.sparse.") {
+                self.sparse.read(sparse);
             }
             records = &records[length..];
         }
@@ -139,7 +162,7 @@ pub(super) fn walk(
     let mut tar = Tar { source, at: 0, container };
     let mut extended = Extended::default();
     loop {
-        let Some(header) = tar.block()? else {
+        let Some(header) = tar.block("a header")? else {
             // Some writers leave out the two blocks of zeros at the end.
             return Ok(());
         };
@@ -170,9 +193,7 @@ pub(super) fn walk(
             }
             _ => {}
         }
-        let Extended { path, size } = std::mem::take(&mut extended);
-        let name = path.unwrap_or_else(|| short_name(&header));
-        entry(walk, &mut tar, kind, &name, size.unwrap_or(declared), depth)?;
+        entry(walk, &mut tar, &header, std::mem::take(&mut extended), declared, depth)?;
     }
 }
 
@@ -186,18 +207,23 @@ fn short_name(header: &[u8; BLOCK]) -> Vec<u8> {
 fn entry(
     walk: &mut Walk<'_>,
     tar: &mut Tar<'_>,
-    kind: u8,
-    name: &[u8],
-    size: u64,
+    header: &[u8; BLOCK],
+    extended: Extended,
+    declared: u64,
     depth: usize,
 ) -> Result<(), ArchiveError> {
-    let shown = String::from_utf8_lossy(name).into_owned();
+    let Extended { path, size, mut sparse } = extended;
+    let size = size.unwrap_or(declared);
+    // The path of a sparse file is one of a folder that never was.
+    let name = sparse.take_name().or(path).unwrap_or_else(|| short_name(header));
+    let shown = String::from_utf8_lossy(&name).into_owned();
     // Links, devices and folders have no content, whatever their size field says.
-    let reason = match kind {
+    let (reason, map) = match header[156] {
         b'5' => return Ok(()),
-        b'1' | b'2' => Some(SkipReason::Link),
-        b'3' | b'4' | b'6' => Some(SkipReason::Special),
-        b'0' | 0 | b'7' => None,
+        b'1' | b'2' => (Some(SkipReason::Link), None),
+        b'3' | b'4' | b'6' => (Some(SkipReason::Special), None),
+        b'0' | 0 | b'7' => (None, sparse.into_map()),
+        b'S' => (None, Some(tar.old_map(header)?)),
         other => {
             walk.skip(&shown, SkipReason::Kind(char::from(other)));
             return tar.skip(size.saturating_add(padding(size)), &shown);
@@ -211,7 +237,7 @@ fn entry(
     if size > limit {
         return Err(ArchiveError::TooLarge { path: shown, limit });
     }
-    let path = match entry_path(tar.container, name, walk.budget.limits) {
+    let path = match entry_path(tar.container, &name, walk.budget.limits) {
         Ok(path) => path,
         Err(reason) => {
             walk.skip(&shown, reason);
@@ -219,11 +245,27 @@ fn entry(
         }
     };
     let container = tar.container;
-    let mut content = Content { left: size, read: 0, tar, path: &path };
-    walk.content(&mut content, &path, container, depth)?;
-    let (left, read) = (content.left, content.read);
-    tar.at += read;
-    tar.skip(left + padding(size), &path)
+    let Some(mut map) = map else {
+        let mut content = Content { left: size, read: 0, tar, path: &path };
+        walk.content(&mut content, &path, container, depth)?;
+        return content.pass_over(padding(size));
+    };
+    let mut left = size;
+    map.read_lines(|| {
+        let Some(rest) = left.checked_sub(BLOCK as u64) else { return Ok(None) };
+        left = rest;
+        tar.needed(&path).map(Some)
+    })?;
+    let mut content = Content { left, read: 0, tar, path: &path };
+    match map.fragments(left) {
+        Err(reason) => walk.skip(&path, reason),
+        Ok((_, real)) if real > limit => return Err(ArchiveError::TooLarge { path, limit }),
+        Ok((fragments, real)) => {
+            let mut filled = Filled::new(&mut content, fragments, real, &path, walk.budget);
+            walk.content(&mut filled, &path, container, depth)?;
+        }
+    }
+    content.pass_over(padding(size))
 }
 
 /// The bytes of one entry; the stream's end before the entry's is the archive's fault.
@@ -232,6 +274,14 @@ struct Content<'a, 't> {
     read: u64,
     tar: &'a mut Tar<'t>,
     path: &'a str,
+}
+
+impl Content<'_, '_> {
+    /// Goes to the entry's end and so many bytes on.
+    fn pass_over(self, padding: u64) -> Result<(), ArchiveError> {
+        self.tar.at += self.read;
+        self.tar.skip(self.left + padding, self.path)
+    }
 }
 
 impl Read for Content<'_, '_> {

@@ -56,8 +56,7 @@ impl<R: Read + Seek> Zip<'_, R> {
         Ok(bytes)
     }
 
-    /// Where the central directory begins, and how many entries it has.
-    fn directory(&mut self) -> Result<(u64, u64), ArchiveError> {
+    fn directory(&mut self) -> Result<Directory, ArchiveError> {
         let reach = END_REACH.min(self.size);
         let begin = self.size - reach;
         let tail = self.read(begin, usize::try_from(reach).unwrap_or(0), "the end record")?;
@@ -84,11 +83,27 @@ impl<R: Read + Seek> Zip<'_, R> {
                 if !record.starts_with(END64) {
                     return Err(self.corrupt("there is no zip64 end record", record_at));
                 }
-                return Ok((u64_at(&record, 48), u64_at(&record, 32)));
+                let (size, begin) = (u64_at(&record, 40), u64_at(&record, 48));
+                let end = begin.saturating_add(size).min(end_at);
+                return Ok(Directory { begin, end, entries: u64_at(&record, 32) });
             }
         }
-        Ok((offset, entries))
+        Ok(Directory { begin: offset, end: (offset + size).min(end_at), entries })
     }
+
+    /// Whether the directory goes on behind the entries that its end record counts: macOS's
+    /// Archive Utility writes no zip64 records, so its count of 65,536 entries is 0.
+    fn goes_on(&mut self, at: u64, end: u64) -> Result<bool, ArchiveError> {
+        let room = at.checked_add(46).is_some_and(|next| next <= end);
+        Ok(room && self.read(at, CENTRAL.len(), "a directory entry")? == CENTRAL)
+    }
+}
+
+/// Where the central directory lies, and how many entries its end record counts.
+struct Directory {
+    begin: u64,
+    end: u64,
+    entries: u64,
 }
 
 /// One entry of the central directory.
@@ -167,8 +182,10 @@ pub(super) fn walk<R: Read + Seek>(
 ) -> Result<(), ArchiveError> {
     let size = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Disk)?;
     let mut zip = Zip { source, size, container };
-    let (mut at, entries) = zip.directory()?;
-    for _ in 0..entries {
+    let Directory { begin: mut at, end, entries } = zip.directory()?;
+    let mut seen = 0;
+    while seen < entries || zip.goes_on(at, end)? {
+        seen += 1;
         walk.budget.entry()?;
         let (entry, next) = Entry::read(&mut zip, at)?;
         at = next;

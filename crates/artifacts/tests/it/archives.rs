@@ -182,3 +182,23 @@ fn formats_without_support_are_named() {
     let reasons: Vec<_> = contents.skipped.into_iter().map(|s| s.reason).collect();
     assert_eq!(reasons, [SkipReason::Format("xz"), SkipReason::StaticLibrary]);
 }
+
+#[test]
+fn what_may_hide_symbols_is_named_before_what_does_not() {
+    let mut tar = tar::Builder::new(Vec::new());
+    for n in 0..2 * Contents::SKIPPED_SHOWN {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        tar.append_link(&mut header, format!("link{n}"), "App").unwrap();
+    }
+    let mut header = tar::Header::new_gnu();
+    header.set_size(10);
+    tar.append_data(&mut header, "dSYMs.tar.xz", &b"\xfd7zXZ\0rest"[..]).unwrap();
+    let (_, contents) = open(&tar.into_inner().unwrap(), &Limits::default()).unwrap();
+    assert_eq!(contents.skipped_count, 2 * Contents::SKIPPED_SHOWN as u64 + 1);
+    assert_eq!(contents.skipped.len(), Contents::SKIPPED_SHOWN);
+    let mut links = contents.skipped;
+    assert_eq!(links.pop().unwrap().reason.word(), "format");
+    assert!(links.into_iter().all(|link| link.reason.word() == "link"));
+}

@@ -1,6 +1,7 @@
 //! Archives that lie, break off or want to do harm.
 
 use crate::archives::{Kept, gz, open, tar_of, thin, zip_of};
+use crate::sparse;
 use proptest::prelude::*;
 use std::io::{Cursor, Write};
 use unslide_artifacts::archive::{ArchiveError, Limits, SkipReason, unpack};
@@ -67,7 +68,7 @@ fn links_and_devices_are_not_followed() {
         (b'2', SkipReason::Link),
         (b'3', SkipReason::Special),
         (b'6', SkipReason::Special),
-        (b'S', SkipReason::Kind('S')),
+        (b'M', SkipReason::Kind('M')),
     ] {
         let mut tar = raw_tar("link", kind, b"");
         tar.extend(tar_of(&[("good", &thin(2))]));
@@ -167,6 +168,43 @@ fn a_hundred_thousand_entries_pass_and_too_many_do_not() {
     assert!(matches!(open(&two, &limits).unwrap_err(), ArchiveError::TooManyMembers(1)));
 }
 
+/// A zip as macOS's Archive Utility makes it: no zip64 records, and a count of 16 bits that wraps.
+fn wrapped_zip(entries: u32) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for n in 1..entries {
+        zip.start_file(format!("f{n}"), stored).unwrap();
+    }
+    zip.start_file("App", stored).unwrap();
+    zip.write_all(&thin(1)).unwrap();
+    let mut zip = zip.finish().unwrap().into_inner();
+    let record = zip.windows(4).rposition(|w| w == b"PK\x06\x06").unwrap();
+    let directory = [&zip[record + 40..record + 44], &zip[record + 48..record + 52]].concat();
+    let end = zip.windows(4).rposition(|w| w == b"PK\x05\x06").unwrap();
+    zip[end + 8..end + 10].copy_from_slice(&entries.to_le_bytes()[..2]);
+    zip[end + 10..end + 12].copy_from_slice(&entries.to_le_bytes()[..2]);
+    zip[end + 12..end + 20].copy_from_slice(&directory);
+    zip.drain(record..end);
+    zip
+}
+
+#[test]
+fn a_count_that_wraps_hides_no_entries() {
+    for entries in [65_536, 65_600] {
+        let (members, contents) = open(&wrapped_zip(entries), &Limits::default()).unwrap();
+        assert_eq!((members, contents.entries), (vec![("App".to_owned(), thin(1))], entries.into()));
+    }
+    let mut zip = wrapped_zip(65_600);
+    let limits = Limits { entries: 65_599, ..Limits::default() };
+    assert!(matches!(open(&zip, &limits).unwrap_err(), ArchiveError::TooManyEntries(65_599)));
+    // What lies behind the directory's end, by its size, is none of it.
+    let at = zip.len() - 22 + 12;
+    let size = u32::from_le_bytes(zip[at..at + 4].try_into().unwrap());
+    zip[at..at + 4].copy_from_slice(&(size - 40).to_le_bytes());
+    let (members, contents) = open(&zip, &Limits::default()).unwrap();
+    assert_eq!((members.len(), contents.entries), (0, 65_599));
+}
+
 #[test]
 fn sizes_that_lie_and_checksums_that_do_not_match() {
     for (field, value) in [(24, 100_u32), (24, 1 << 20), (16, 7)] {
@@ -215,7 +253,7 @@ fn raw_zip(name: &str, bytes: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> 
 }
 
 /// One tar entry with any name and kind, without the end of an archive.
-fn raw_tar(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn raw_tar(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
     let mut tar = vec![0; 512];
     tar[..name.len()].copy_from_slice(name.as_bytes());
     tar[124..136].copy_from_slice(format!("{:011o}\0", bytes.len()).as_bytes());
@@ -227,7 +265,7 @@ fn raw_tar(name: &str, kind: u8, bytes: &[u8]) -> Vec<u8> {
     tar
 }
 
-fn checksum(tar: &mut [u8]) {
+pub fn checksum(tar: &mut [u8]) {
     tar[148..156].fill(b' ');
     let sum: u32 = tar[..512].iter().map(|b| u32::from(*b)).sum();
     tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
@@ -235,18 +273,21 @@ fn checksum(tar: &mut [u8]) {
 
 fn seeds() -> Vec<Vec<u8>> {
     let tar = tar_of(&[("a/b", &thin(1)), ("c", &gz(&thin(2)))]);
-    vec![zip_of(&[("a", &thin(1)), ("b.zip", &zip_of(&[("c", &thin(2))]))]), gz(&tar), tar]
+    let mut seeds = sparse::seeds();
+    seeds.extend([zip_of(&[("a", &thin(1)), ("b.zip", &zip_of(&[("c", &thin(2))]))]), gz(&tar), tar]);
+    seeds
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn damaged_archives_give_an_answer(
-        which in 0..3_usize,
+        which in any::<prop::sample::Index>(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
     ) {
-        let mut upload = seeds().swap_remove(which);
+        let mut seeds = seeds();
+        let mut upload = seeds.swap_remove(which.index(seeds.len()));
         for (at, byte) in damage {
             let at = at.index(upload.len());
             upload[at] = byte;

@@ -15,5 +15,6 @@ mod corpus;
 mod hostile_archives;
 mod s3_server;
 mod segments;
+mod sparse;
 mod store_suite;
 mod symcaches;

@@ -13,9 +13,9 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    pub async fn start() -> S3Server {
+    pub fn start() -> S3Server {
         let folder = tempfile::tempdir().unwrap();
-        let endpoint = S3Endpoint::start(folder.path(), "unslide").await.unwrap();
+        let endpoint = S3Endpoint::start(folder.path(), "unslide").unwrap();
         let settings = Settings {
             endpoint: Some(endpoint.url()),
             bucket: "unslide".into(),

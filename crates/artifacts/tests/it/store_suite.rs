@@ -216,7 +216,7 @@ async fn listing_and_deleting(store: &ObjectStore) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s3_passes_the_suite() {
-    let server = S3Server::start().await;
+    let server = S3Server::start();
     suite(ObjectStore::s3(&server.settings).await, ObjectStore::s3(&server.settings).await).await;
 }
 
@@ -229,7 +229,7 @@ async fn memory_passes_the_suite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operators_fault_is_never_a_missing_object() {
-    let server = S3Server::start().await;
+    let server = S3Server::start();
     let no_bucket = Settings { bucket: "nowhere".into(), ..server.settings.clone() };
     let wrong_key = Settings { secret_key: Secret::new("wrong"), ..server.settings.clone() };
     for settings in [no_bucket, wrong_key] {
