@@ -44,7 +44,8 @@ pub enum Work {
         debug_id: DebugId,
         /// The objects that are not needed any more.
         objects: Vec<ContentHash>,
-        /// The generation of the deletion: symbols of a later one stay.
+        /// The generation of the deletion: symbols of a later one stay. 0 where nothing was deleted, and
+        /// an upload that failed has left the objects.
         generation: u64,
     },
     /// Build symcaches anew whose format is older than a version.
@@ -136,6 +137,8 @@ pub struct Lease {
     pub exhausted: bool,
     /// When the lease ends unless it is kept alive.
     pub until: OffsetDateTime,
+    /// When the job was added.
+    pub created_at: OffsetDateTime,
     token: Uuid,
 }
 
@@ -207,7 +210,8 @@ pub async fn lease(
     let now = store.now();
     let rows = sqlx::query!(
         r#"SELECT id AS "id!", tenant AS "tenant!", payload AS "payload!", attempts AS "attempts!",
-                  max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!"
+                  max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
+                  created_at AS "created_at!"
            FROM unslide_jobs_take($1, $2, $3, $4, $5)"#,
         &kinds,
         worker,
@@ -226,6 +230,7 @@ pub async fn lease(
                 attempt: from_row32(row.attempts),
                 exhausted: row.attempts > row.max_attempts,
                 until: row.lease_until,
+                created_at: row.created_at,
                 token: row.lease_token,
             })
         })
@@ -309,20 +314,44 @@ pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
 pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<()> {
+    give_back(tx, job, pause, None).await
+}
+
+/// Gives a job back that could not be done because a server is away, and says when it is tried again: after
+/// a pause that grows with the job's age, up to [`LONGEST_PAUSE`]. It counts as no attempt, however often
+/// that happens. `error` is kept for the operator.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn put_off(tx: &mut OwnerTx, job: &Lease, error: &str) -> Result<OffsetDateTime> {
+    let now = tx.now();
+    // As long as it has been waiting: so pauses double here too.
+    let pause = (now - job.created_at).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+    give_back(tx, job, pause, Some(error)).await?;
+    Ok(now + pause)
+}
+
+async fn give_back(tx: &mut OwnerTx, job: &Lease, pause: Duration, error: Option<&str>) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "UPDATE jobs SET status = 'queued', run_at = $4, attempts = greatest(attempts - 1, 0), lease_token = NULL,
-                         lease_until = NULL, updated_at = $5
+                         lease_until = NULL, last_error = coalesce($6, last_error), updated_at = $5
          WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
         tenant,
         job.id,
         job.token,
         now + pause,
-        now
+        now,
+        error.map(shown)
     )
     .execute(connection)
     .await?;
     still_held(job, &done)
+}
+
+/// As much of an error as is kept.
+fn shown(error: &str) -> String {
+    error.chars().filter(|c| *c != '\0').take(2000).collect()
 }
 
 /// What became of a job that failed.
@@ -353,7 +382,7 @@ pub async fn fail(tx: &mut OwnerTx, job: &Lease, error: &str, for_good: bool) ->
         job.token,
         over,
         again,
-        error.chars().filter(|c| *c != '\0').take(2000).collect::<String>(),
+        shown(error),
         now
     )
     .execute(connection)

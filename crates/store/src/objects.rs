@@ -1,9 +1,11 @@
 //! Objects: one slice of one file each, kept by the hash of its bytes.
 
+use crate::jobs::{self, Work};
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::uploads::read_hash;
 use crate::{OwnerTx, Result, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, Quality};
 
@@ -228,6 +230,59 @@ pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) 
     .execute(connection)
     .await?;
     Ok((object, known))
+}
+
+/// Takes the objects of an upload away that has failed before they were built, unless another upload that
+/// is not over has them too; jobs take what is stored of them. Comes under [`crate::usage::hold`], so that
+/// nobody finds them meanwhile. Gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "DELETE FROM objects o
+         WHERE tenant = $1 AND status IN ('queued', 'building')
+           AND content_hash IN (SELECT content_hash FROM upload_objects WHERE tenant = $1 AND upload_id = $2)
+           AND NOT EXISTS (
+               SELECT FROM upload_objects b JOIN uploads u ON u.tenant = b.tenant AND u.id = b.upload_id
+               WHERE b.tenant = $1 AND b.content_hash = o.content_hash AND b.upload_id <> $2
+                 AND u.status IN ('receiving', 'queued', 'building'))
+         RETURNING debug_id, content_hash",
+        tenant,
+        upload
+    )
+    .fetch_all(connection)
+    .await?;
+    let count = rows.len();
+    // Those without a debug id have nothing under one.
+    let mut stored: BTreeMap<DebugId, Vec<ContentHash>> = BTreeMap::new();
+    for row in rows {
+        let debug_id = DebugId::from_uuid(row.debug_id.unwrap_or_default());
+        stored.entry(debug_id).or_default().push(read_hash("objects", &row.content_hash)?);
+    }
+    for (debug_id, objects) in stored {
+        jobs::add(tx, &Work::Purge { debug_id, objects, generation: 0 }).await?;
+    }
+    Ok(count)
+}
+
+/// Those of these objects that the owner does not have.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
+    let hashes: Vec<Vec<u8>> = objects.iter().map(|hash| hash.0.to_vec()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_scalar!(
+        r#"SELECT w.hash AS "hash!" FROM unnest($2::bytea[]) AS w (hash)
+           WHERE NOT EXISTS (SELECT FROM objects o WHERE o.tenant = $1 AND o.content_hash = w.hash)"#,
+        tenant,
+        &hashes
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.iter().map(|hash| read_hash("objects", hash)).collect()
 }
 
 /// Objects of the transaction's tenant whose symcache is of a format older than `version`, in the

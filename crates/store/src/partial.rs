@@ -6,6 +6,7 @@
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::uploads::read_hash;
 use crate::{OwnerTx, Result, Uuid};
+use time::Duration;
 use unslide_model::ContentHash;
 
 /// What is known of an upload in parts before they come.
@@ -58,6 +59,9 @@ pub struct Part {
     /// Object storage's name for its bytes.
     pub etag: String,
 }
+
+/// For how long one request alone has the file made of the parts: longer than object storage takes.
+pub const COMPLETION: Duration = Duration::minutes(5);
 
 struct Row {
     id: Uuid,
@@ -249,6 +253,42 @@ pub async fn note(tx: &mut OwnerTx, id: Uuid, part: &Part) -> Result<bool> {
     .execute(connection)
     .await?;
     Ok(true)
+}
+
+/// Leaves it to the caller to have the file made of the parts, for [`COMPLETION`] at most. False where it
+/// is left to somebody else, or there are no parts any more.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold(tx: &mut OwnerTx, id: Uuid) -> Result<bool> {
+    let (connection, owner, now) = tx.parts();
+    let held = sqlx::query!(
+        "UPDATE partial_uploads SET completing_at = $3
+         WHERE tenant = $1 AND upload_id = $2 AND (completing_at IS NULL OR completing_at <= $4)",
+        owner,
+        id,
+        now,
+        now - COMPLETION
+    )
+    .execute(connection)
+    .await?;
+    Ok(held.rows_affected() > 0)
+}
+
+/// The file was not made: the next one may try.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn let_go(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let (connection, owner, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE partial_uploads SET completing_at = NULL WHERE tenant = $1 AND upload_id = $2",
+        owner,
+        id
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Notes that object storage holds no parts of the upload any more: they are its object, or gone.

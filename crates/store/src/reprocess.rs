@@ -237,20 +237,21 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page
     let of_ours = asks.iter().zip(&placed).filter(|(_, placed)| placed.is_some()).map(|(ask, _)| ask);
     let (ours, variants): (Vec<Uuid>, Vec<i32>) =
         of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).unzip();
-    let (looked, asked) = (found.reports.len(), ours.len());
-    let rows = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
+    // One that is sent again, since it was overdue, stays the other reprocess's, which waits for its answer.
+    let asked = sqlx::query!(
         "UPDATE report_keys k SET reprocess_id = $2
          FROM unnest($3::uuid[], $4::integer[]) AS a (report_id, variant)
-         WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
+         WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.reprocess_id IS NULL",
         tenant,
         id,
         &ours,
         &variants
     )
     .execute(&mut *connection)
-    .await?;
+    .await?
+    .rows_affected();
+    let fitting = asks.len() as u64;
     let done = sqlx::query!(
         "UPDATE reprocesses SET last = coalesce($4, last), looked = looked + $5, asked = asked + $6,
                 under_way = under_way + $7, status = CASE WHEN $4::text IS NULL THEN 'done' ELSE status END, updated_at = $8
@@ -259,9 +260,9 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page
         id,
         row.last,
         found.next.map(|next| next.write()),
-        rows(looked),
-        rows(asked),
-        rows(asks.len() - asked),
+        to_row(found.reports.len() as u64),
+        to_row(asked),
+        to_row(fitting.saturating_sub(asked)),
         now
     )
     .execute(connection)
@@ -269,8 +270,7 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page
     if done.rows_affected() == 0 {
         return Ok(None);
     }
-    let asked = u64::try_from(asked).unwrap_or(u64::MAX);
-    Ok(Some(Page { asked, more: found.next.is_some() }))
+    Ok(Some(Page { asked: ours.len() as u64, more: found.next.is_some() }))
 }
 
 /// The generations of the symbols that there are for these reports' own images: an answer is not to

@@ -3,8 +3,10 @@
 
 use crate::number::to_row32;
 use crate::reports::lock_known;
+use crate::reprocess::{self, Ends};
 use crate::segments::{bounds, drop_frames_at};
 use crate::{Result, Store, TenantTx, Uuid};
+use std::collections::{BTreeMap, HashSet};
 use time::{Date, OffsetDateTime};
 
 /// The days that reports are kept where a tenant's limit is `limit` (0: `usual`). What is kept is
@@ -53,7 +55,14 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     sorted.sort_unstable();
     sorted.dedup();
     // In the order of everybody who writes reports.
-    lock_known(tx, &sorted).await?;
+    let keys = lock_known(tx, &sorted).await?;
+    let going: HashSet<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
+    for key in keys.iter().filter(|key| going.contains(&(key.report_id.uuid(), to_row32(key.variant)))) {
+        if let Some(id) = key.reprocess {
+            ends.entry(id).or_default().gone += 1;
+        }
+    }
     let (connection, tenant, _) = tx.parts();
     // The time once more: by it the days that are kept are left out.
     macro_rules! delete_of {
@@ -80,7 +89,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     delete_of!("waits");
     sqlx::query!(
         "UPDATE report_keys r SET requested_at = NULL, asked_at = NULL, requested_needs = NULL,
-                ask_pending = false
+                reprocess_id = NULL, ask_pending = false
          FROM unnest($2::uuid[], $3::integer[]) AS k (report_id, variant)
          WHERE r.tenant = $1 AND r.report_id = k.report_id AND r.variant = k.variant
            AND (r.requested_at IS NOT NULL OR r.ask_pending)",
@@ -91,6 +100,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     .execute(connection)
     .await?;
     drop_frames_at(tx, &times, &ids, &variants, false).await?;
+    reprocess::count_ends(tx, &ends).await?;
     Ok(gone)
 }
 

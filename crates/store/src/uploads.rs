@@ -1,10 +1,13 @@
 //! Uploaded files, from the first byte to the last object built.
 
+pub mod files;
+
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row, to_row32};
 use crate::objects::{Object, ObjectRow};
 use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owned, Owner};
@@ -57,8 +60,11 @@ impl Status {
 pub struct Skipped {
     /// Its path in the archive.
     pub path: String,
-    /// Why, such as `symlink`.
+    /// Why, a stable word such as `link`.
     pub reason: String,
+    /// Why, for people; what was noted before there were words has it in `reason`.
+    #[serde(default)]
+    pub detail: Option<String>,
 }
 
 /// An upload.
@@ -68,9 +74,9 @@ pub struct Upload {
     pub id: Uuid,
     /// How far it is.
     pub status: Status,
-    /// A stable word for what went wrong.
+    /// A stable word for what went wrong, or for what it waits for.
     pub reason: Option<String>,
-    /// What exactly went wrong.
+    /// What exactly that is.
     pub detail: Option<String>,
     /// The file's name, as the client said.
     pub file_name: Option<String>,
@@ -188,6 +194,15 @@ pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     set(tx, id, Status::Building, None, &[]).await
 }
 
+/// Notes that an upload which a builder had begun with waits for a server that is away.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let why = ("unavailable", "a server that it needs is away; it goes on by itself");
+    set(tx, id, Status::Queued, Some(why), &[]).await
+}
+
 /// Notes that every object of the upload has its final status.
 ///
 /// # Errors
@@ -219,8 +234,14 @@ async fn set(
 ) -> Result<()> {
     // Postgres has no NUL in texts, and a path of an archive may hold one.
     let clean = |text: &str| text.replace('\0', "\u{FFFD}");
-    let skipped: Vec<Skipped> =
-        skipped.iter().map(|s| Skipped { path: clean(&s.path), reason: clean(&s.reason) }).collect();
+    let skipped: Vec<Skipped> = skipped
+        .iter()
+        .map(|s| Skipped {
+            path: clean(&s.path),
+            reason: clean(&s.reason),
+            detail: s.detail.as_deref().map(clean),
+        })
+        .collect();
     let skipped = serde_json::to_value(skipped).map_err(|e| StoreError::corrupt("uploads", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
@@ -276,8 +297,11 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(Upload, Vec<Uploa
     .fetch_all(connection)
     .await?;
     let objects: Vec<Object> = objects.into_iter().map(ObjectRow::read).collect::<Result<_>>()?;
+    // An archive may hold many thousands.
+    let objects: HashMap<&[u8], &Object> =
+        objects.iter().map(|object| (object.content_hash.0.as_slice(), object)).collect();
     let placed = places.into_iter().filter_map(|place| {
-        let object = objects.iter().find(|o| o.content_hash.0.as_slice() == place.content_hash)?.clone();
+        let object = Object::clone(objects.get(place.content_hash.as_slice())?);
         Some(UploadedObject { object, path: place.path, known: place.known })
     });
     Ok(Some((row.read()?, placed.collect())))

@@ -90,13 +90,22 @@ pub async fn stored(tx: &mut OwnerTx) -> Result<Symbols> {
 /// # Errors
 /// Where the database fails.
 pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<Symbols> {
+    hold(tx).await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    stored(tx).await
+}
+
+/// Takes the lock alone: until the transaction ends nobody else notes objects of the owner.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('symbols of ' || $1, 0))")
         .bind(tenant)
         .execute(connection)
         .await?;
-    // A statement of its own: it sees what was committed while the lock was waited for.
-    stored(tx).await
+    Ok(())
 }
 
 /// Bytes that the tenant does not have yet, of these slices with their sizes.

@@ -12,7 +12,7 @@ use unslide_store::StoreError;
 use unslide_store::jobs::{self, Lease};
 
 /// The attempt from which on a job runs alone.
-const ALONE_FROM: u32 = 3;
+pub(crate) const ALONE_FROM: u32 = 3;
 
 /// Where jobs pass to be begun: many beside each other, or one alone. Whoever waits to be alone holds up
 /// all that come after.

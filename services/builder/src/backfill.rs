@@ -51,7 +51,7 @@ async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'
         return Ok("gone");
     };
     if fetched.sha256 != hash {
-        return Err(Failure::Server(format!("object storage gave other bytes for {key}")));
+        return Err(Failure::Again(format!("object storage gave other bytes for {key}")));
     }
     let slices = unpack(builder, &path, &room, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {

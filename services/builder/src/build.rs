@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::time::Instant;
 use unslide_artifacts::keys::{self, Key};
 use unslide_artifacts::{Condition, Put, StoreError, Wrong, read_again};
-use unslide_model::{ContentHash, Owner};
+use unslide_model::{ContentHash, Owned, Owner};
 use unslide_runtime::CpuError;
 use unslide_store::jobs::{self, Lease};
 use unslide_store::objects::{self, Status};
@@ -23,6 +23,9 @@ use unslide_symbolicate::object::{self, Limits};
 
 /// What the pause grows by after which a file is fetched again that comes other than it was received.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Why an upload fails that is more than its tenant may store.
+pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 
 /// Takes an upload apart and builds what is new in it. Every step may be done again.
 pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
@@ -60,12 +63,24 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
     complete(tx, job).await?;
     if usable {
         // Its objects are kept by content; what nothing could be made of stays for the operator.
-        let key = keys::upload(owner.own(id));
-        if let Err(error) = builder.objects.delete(&key).await {
-            tracing::warn!(upload.id = %id, error = %error, "a finished upload's file could not be removed");
-        }
+        discard_or_leave(builder, &owner.own(id)).await;
     }
     Ok(())
+}
+
+/// Removes the file of an upload that is over.
+pub(crate) async fn discard(builder: &Builder, upload: &Owned<Uuid>) -> Result<(), Failure> {
+    builder.objects.delete(&keys::upload(upload)).await?;
+    let mut tx = builder.store.owner(&upload.owner).await?;
+    uploads::files::gone(&mut tx, upload.id).await?;
+    Ok(tx.commit().await?)
+}
+
+/// The same; where it can't be done now, the upkeep does it later.
+pub(crate) async fn discard_or_leave(builder: &Builder, upload: &Owned<Uuid>) {
+    if let Err(failure) = discard(builder, upload).await {
+        tracing::warn!(upload.id = %upload.id, ?failure, "a finished upload's file could not be removed");
+    }
 }
 
 async fn complete(mut tx: OwnerTx, job: &Lease) -> Result<(), Failure> {
@@ -92,11 +107,16 @@ async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::Skipped]) -> Result
 fn shown(skipped: &[unslide_artifacts::archive::Skipped], count: u64) -> Vec<uploads::Skipped> {
     let mut shown: Vec<_> = skipped
         .iter()
-        .map(|s| uploads::Skipped { path: s.path.clone(), reason: s.reason.to_string() })
+        .map(|s| uploads::Skipped {
+            path: s.path.clone(),
+            reason: s.reason.word().to_owned(),
+            detail: Some(s.reason.to_string()),
+        })
         .collect();
     let more = count.saturating_sub(shown.len() as u64);
     if more > 0 {
-        shown.push(uploads::Skipped { path: String::new(), reason: format!("and {more} more") });
+        let detail = Some(format!("and {more} more"));
+        shown.push(uploads::Skipped { path: String::new(), reason: "more".to_owned(), detail });
     }
     shown
 }
@@ -166,7 +186,7 @@ async fn note(
 /// packed. Operators know what they store for all.
 async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slice]) -> Result<(), Failure> {
     if *owner == Owner::System {
-        return Ok(());
+        return Ok(usage::hold(tx).await?);
     }
     let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
     let limit = if own == 0 { builder.settings.symbol_bytes } else { own };
@@ -176,7 +196,7 @@ async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slic
     if more > 0 && used.saturating_add(more) > limit {
         let detail =
             format!("{used} bytes of symbols are stored, {more} more are in it, and the limit is {limit}");
-        return Err(Failure::job("symbol_quota", detail));
+        return Err(Failure::job(OVER_QUOTA, detail));
     }
     Ok(())
 }
@@ -216,7 +236,7 @@ pub(crate) async fn make(
     });
     let (built, sha256) = match outcome.await {
         Ok(Ok(built)) => built,
-        Ok(Err(object::ObjectError::Unavailable(error))) => return Err(Failure::Server(error.to_string())),
+        Ok(Err(object::ObjectError::Unavailable(error))) => return Err(Failure::Again(error.to_string())),
         Ok(Err(error)) => return Ok(Err(rejection(&error))),
         Err(CpuError::Panicked(text)) => {
             let reason = format!("the builder failed on it: {text}");

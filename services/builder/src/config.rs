@@ -40,7 +40,7 @@ pub struct Settings {
     /// Seconds that one job may take.
     pub job_seconds: u64,
     /// Seconds for which a job waits for object storage or the database to come back, or for room in
-    /// the work folder, before the attempt counts as failed.
+    /// the work folder, before it is given back to be tried again later.
     pub patience_seconds: u64,
     /// Stored reports that each builder asks for a second when symbols came late that they wait for.
     pub wake_per_second: u32,
@@ -49,6 +49,8 @@ pub struct Settings {
     /// Seconds after which an upload whose bytes have not all come is given up, from its last part on
     /// where it comes in parts. More than the api lets an upload take.
     pub receiving_seconds: u64,
+    /// Days for which the file of an upload that failed is kept, for whoever looks into it.
+    pub failed_upload_days: u32,
     /// Seconds after which a deleted tenant is looked for a second time, to find what an upload that
     /// had begun before the deletion may have left. More than an upload and its building may take.
     pub erase_again_seconds: u64,
@@ -87,6 +89,7 @@ impl Default for Settings {
             wake_per_second: 1_000,
             reprocess_per_second: 200,
             receiving_seconds: 8 * 3_600,
+            failed_upload_days: 30,
             erase_again_seconds: 8 * 3_600,
             symbol_bytes: 1 << 40,
             archive_entries: limits.entries,
@@ -134,6 +137,7 @@ impl Config {
             ("wake_per_second", own.wake_per_second.into()),
             ("reprocess_per_second", own.reprocess_per_second.into()),
             ("receiving_seconds", own.receiving_seconds),
+            ("failed_upload_days", own.failed_upload_days.into()),
             ("erase_again_seconds", own.erase_again_seconds),
             ("symbol_bytes", own.symbol_bytes),
             ("archive_entries", own.archive_entries),

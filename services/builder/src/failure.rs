@@ -1,5 +1,6 @@
 //! Why a job did not come to its end.
 
+use std::io::ErrorKind;
 use unslide_artifacts::archive::ArchiveError;
 
 /// A failure, by what is to be done.
@@ -7,6 +8,8 @@ use unslide_artifacts::archive::ArchiveError;
 pub(crate) enum Failure {
     /// A server is away or refuses us: the job is not to blame, and waits.
     Server(String),
+    /// It did not work this time, and nothing says that it was not for the job: it is tried so many times.
+    Again(String),
     /// The job can't succeed: a stable word for the upload's record, and a sentence.
     Job { reason: &'static str, detail: String },
     /// Somebody else has the job.
@@ -38,6 +41,7 @@ impl From<unslide_store::StoreError> for Failure {
             unslide_store::StoreError::LeaseLost(_) => Failure::LeaseLost,
             unslide_store::StoreError::TenantDeleted => Failure::TenantDeleted,
             error if error.is_data() => Failure::job("internal", chain(&error)),
+            error @ unslide_store::StoreError::Corrupt { .. } => Failure::Again(chain(&error)),
             error => Failure::Server(chain(&error)),
         }
     }
@@ -45,13 +49,24 @@ impl From<unslide_store::StoreError> for Failure {
 
 impl From<unslide_artifacts::StoreError> for Failure {
     fn from(error: unslide_artifacts::StoreError) -> Failure {
-        Failure::Server(chain(&error))
+        use unslide_artifacts::StoreError::{File, Refused, Source, Transient, Unfinished};
+        match error {
+            File(error) | Source(error) => error.into(),
+            error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => Failure::Server(chain(&error)),
+            error => Failure::Again(chain(&error)),
+        }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
-        Failure::Server(format!("the builder's disk: {error}"))
+        let detail = format!("the builder's disk: {error}");
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
+                Failure::Server(detail)
+            }
+            _ => Failure::Again(detail),
+        }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn watch(registry: &Registry, builder: &Builder) -> Result<(), Error>
 
 #[derive(Clone)]
 pub(crate) struct Metrics {
-    /// Jobs that ended, by kind and outcome (`done`, `failed`, `again`, `lost`).
+    /// Jobs that ended, by kind and outcome (`done`, `failed`, `again`, `put_off`, `lost`).
     pub(crate) jobs: IntCounterVec,
     /// How long a job took, by kind.
     pub(crate) job_seconds: HistogramVec,

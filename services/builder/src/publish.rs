@@ -74,8 +74,15 @@ pub(crate) enum Published {
 /// An alias as it is now.
 struct Current {
     version: u32,
-    meta: AliasMeta,
+    /// `None` where what lies there does not say what it is, such as what a store wrote half.
+    meta: Option<AliasMeta>,
     etag: ETag,
+}
+
+impl Current {
+    fn is_of(&self, object: &ContentHash) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.object == *object)
+    }
 }
 
 pub(crate) async fn publish(
@@ -99,7 +106,7 @@ pub(crate) async fn publish(
             return Ok(published);
         }
     }
-    Err(Failure::Server(format!("the symbols for {} change all the time", id.id)))
+    Err(Failure::Again(format!("the symbols for {} change all the time", id.id)))
 }
 
 /// One try; `None` where somebody else got in between.
@@ -117,7 +124,7 @@ async fn once(
     let known = symbols::get(&mut tx, &id.id).await?;
     let aliases = aliases(builder, id).await?;
     let Some(known) = known.filter(|known| created(known, &object).is_some()) else {
-        let ours: Vec<_> = aliases.iter().filter(|alias| alias.meta.object == object).collect();
+        let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(&object)).collect();
         for alias in &ours {
             builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
         }
@@ -129,26 +136,29 @@ async fn once(
     let symcache = built.recorded()?;
     let slot = known.slot;
     // One that an attempt before this one has left behind says nothing any more.
-    let current = aliases.iter().max_by_key(|alias| alias.meta.generation);
-    let is_ours = |alias: &&Current| {
-        let same = built.form(alias.version).is_none_or(|form| form.sha256 == alias.meta.sha256);
-        alias.meta.object == object && same
+    let current = aliases
+        .iter()
+        .filter_map(|alias| Some((alias.version, alias.meta.as_ref()?)))
+        .max_by_key(|(_, meta)| meta.generation);
+    let is_ours = |(version, meta): &(u32, &AliasMeta)| {
+        let same = built.form(*version).is_none_or(|form| form.sha256 == meta.sha256);
+        meta.object == object && same
     };
     let generation = match (current, current.filter(is_ours)) {
         // An attempt before this one came as far as an alias, and no deletion took its number since.
-        (_, Some(ours)) if announced(&slot, &ours.meta) || ours.meta.generation > slot.generation => {
-            ours.meta.generation
+        (_, Some((_, ours))) if announced(&slot, ours) || ours.generation > slot.generation => {
+            ours.generation
         }
-        (Some(other), None) if !is_better(&known, &object, built.quality, &other.meta) => {
+        (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
             // Also where whoever wrote the alias died before the slot was raised.
-            if other.meta.generation > slot.generation {
-                announce(&mut tx, id, &other.meta, other.version).await?;
+            if other.generation > slot.generation {
+                announce(&mut tx, id, other, version).await?;
             }
             objects::ready(&mut tx, &object, built.quality, &symcache).await?;
             tx.commit().await?;
             return Ok(Some(Published::Yields));
         }
-        _ => current.map_or(0, |current| current.meta.generation).max(slot.generation) + 1,
+        _ => current.map_or(0, |(_, meta)| meta.generation).max(slot.generation) + 1,
     };
     if !write(builder, id, slice, built, generation, &aliases).await? {
         return Ok(None);
@@ -196,9 +206,8 @@ async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>,
     let mut aliases = Vec::new();
     for version in versions(builder) {
         let Some(head) = builder.objects.head(&keys::symbols(id).alias(version)).await? else { continue };
-        // An alias whose metadata is not ours is replaced.
         let meta = AliasMeta::from_metadata(&head.metadata);
-        aliases.extend(meta.map(|meta| Current { version, meta, etag: head.etag }));
+        aliases.push(Current { version, meta, etag: head.etag });
     }
     Ok(aliases)
 }
@@ -219,7 +228,7 @@ async fn write(
         let (object, sha256) = (slice.new.content_hash, form.sha256);
         let meta = AliasMeta { generation, quality: built.quality, sha256, object };
         let current = aliases.iter().find(|alias| alias.version == form.version);
-        if current.is_some_and(|current| current.meta == meta) {
+        if current.is_some_and(|current| current.meta.as_ref() == Some(&meta)) {
             continue;
         }
         if !kept {
@@ -302,18 +311,17 @@ mod tests {
         };
         let now = async || {
             let head = objects.head(&key).await.unwrap().unwrap();
-            let meta = AliasMeta::from_metadata(&head.metadata).unwrap();
-            Current { version: 1, meta, etag: head.etag }
+            Current { version: 1, meta: AliasMeta::from_metadata(&head.metadata), etag: head.etag }
         };
         let (better, worse) = (meta(1, 2, Quality::DwarfSymtab), meta(1, 1, Quality::Symtab));
         assert!(put(better, None).await);
         assert!(!put(worse, None).await, "somebody was first");
         let seen = now().await;
-        assert_eq!(seen.meta, better);
+        assert_eq!(seen.meta.as_ref(), Some(&better));
         let best = meta(2, 3, Quality::DwarfSymtab);
         assert!(put(best, Some(&seen)).await);
         assert!(!put(worse, Some(&seen)).await, "it is another one by now");
-        assert_eq!(now().await.meta, best);
+        assert_eq!(now().await.meta, Some(best));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use unslide_model::{ContentHash, DebugId, Owned, Quality};
 use unslide_store::jobs::{self, Lease};
 use unslide_store::outbox::{self, Message};
 use unslide_store::symbols::Symbols;
-use unslide_store::{slots, symbols};
+use unslide_store::{objects, slots, symbols, usage};
 
 /// Removes what a deletion has left. What was uploaded again since then stays. The workers are told
 /// a second time: between the deletion and now one may have fetched what was still there.
@@ -39,13 +39,12 @@ pub(crate) async fn purge(
             None => break,
         }
     }
-    for object in deleted {
-        let here = known.as_ref().is_some_and(|k| k.objects.iter().any(|o| o.object.content_hash == *object));
-        if !here {
-            builder.objects.delete(&keys::object(id.owner.own(*object))).await?;
-        }
+    // Who finds one of them in an upload has done so by now, or stores it anew afterwards.
+    usage::hold(&mut tx).await?;
+    for object in objects::missing(&mut tx, deleted).await? {
+        builder.objects.delete(&keys::object(id.owner.own(object))).await?;
     }
-    if slot.is_some_and(|slot| slot.generation == generation) {
+    if generation > 0 && slot.is_some_and(|slot| slot.generation == generation) {
         let message = Message::SymbolEvent {
             debug_id: *debug_id,
             generation,

@@ -39,7 +39,10 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
         builder.metrics.relaying.set(0);
         if let Err(failure) = held {
             builder.metrics.relay_failures.inc();
-            let (Failure::Server(detail) | Failure::Job { detail, .. }) = failure else { continue };
+            let (Failure::Server(detail) | Failure::Again(detail) | Failure::Job { detail, .. }) = failure
+            else {
+                continue;
+            };
             tracing::warn!(detail, "the outbox could not be sent; it is tried again");
         }
         tokio::select! {

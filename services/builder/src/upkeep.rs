@@ -1,8 +1,8 @@
 //! What has to be done now and then: unanswered requests, old rows, figures.
 
 use crate::failure::Failure;
-use crate::parts;
 use crate::worker::Builder;
+use crate::{build, parts};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -20,6 +20,8 @@ const CLEAR: Duration = Duration::from_secs(600);
 const KEEP_SENT: time::Duration = time::Duration::hours(1);
 /// How long ended jobs are kept.
 const KEEP_JOBS: time::Duration = time::Duration::days(7);
+/// After which nobody removes the file of a done upload any more, unless it was left behind.
+const LEFT: time::Duration = time::Duration::hours(1);
 /// Requests that are sent again in one go.
 const PAGE: u32 = 200;
 /// Between two countings of jobs.
@@ -57,6 +59,7 @@ impl Upkeep {
         if is_due(&mut self.cleared, CLEAR) {
             let now = builder.host.clock.now();
             abandon(builder, now).await?;
+            discard(builder, now).await?;
             relay.purge(now - KEEP_SENT).await?;
             jobs::purge(&builder.store, now - KEEP_JOBS).await?;
             let again = Duration::from_secs(builder.settings.erase_again_seconds);
@@ -87,6 +90,21 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Fai
         if let Err(failure) = cleared {
             // Parts are looked for again, and others are not to wait for them.
             tracing::warn!(upload.id = %upload.id, ?failure, "what came of an upload could not be removed");
+        }
+    }
+    Ok(())
+}
+
+/// Removes the files of uploads that have failed long enough ago, and those that builders which died have
+/// left of others.
+async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Failure> {
+    let days = time::Duration::days(builder.settings.failed_upload_days.into());
+    let failed = now.checked_sub(days).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    for upload in uploads::files::kept(&builder.store, failed, now - LEFT, PAGE).await? {
+        if let Err(failure) = build::discard(builder, &upload).await {
+            // The others would have to wait as long for the same.
+            tracing::warn!(upload.id = %upload.id, ?failure, "an upload's file could not be removed");
+            break;
         }
     }
     Ok(())

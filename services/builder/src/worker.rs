@@ -17,7 +17,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_store::jobs::{self, Failed, Kind, Lease, Work};
-use unslide_store::{Store, uploads};
+use unslide_store::{Store, objects, uploads, usage};
 use unslide_stream::Producer;
 
 /// How often jobs are looked for without a notification: those whose pause is over give none.
@@ -120,7 +120,7 @@ async fn perform(builder: &Builder, job: &Lease) {
     let done = tokio::select! {
         done = attempt(builder, job) => done,
         () = keep(builder, job) => Err(Failure::LeaseLost),
-        () = sleep(limit) => Err(Failure::job("timeout", format!("not done within {} s", limit.as_secs()))),
+        () = sleep(limit) => Err(late(job, limit)),
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
@@ -141,10 +141,22 @@ async fn perform(builder: &Builder, job: &Lease) {
             tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
             "dropped"
         }
-        Err(Failure::Server(detail)) => end(builder, job, "unavailable", &detail, false).await,
+        Err(Failure::Server(detail)) => put_off(builder, job, &detail).await,
+        // Until it is done, what was deleted answers: it is never given up.
+        Err(Failure::Again(detail)) if job.work.kind() == Kind::Purge => put_off(builder, job, &detail).await,
+        Err(Failure::Again(detail)) => end(builder, job, "unavailable", &detail, false).await,
         Err(Failure::Job { reason, detail }) => end(builder, job, reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
+}
+
+/// Why a job is not done in its time. A purge does nothing but wait for servers.
+fn late(job: &Lease, limit: Duration) -> Failure {
+    let detail = format!("not done within {} s", limit.as_secs());
+    match job.work.kind() {
+        Kind::Purge => Failure::Again(detail),
+        _ => Failure::job("timeout", detail),
+    }
 }
 
 /// A build's end, unless its tenant was deleted meanwhile.
@@ -160,13 +172,16 @@ async fn unless_deleted(builder: &Builder, job: &Lease, done: Result<(), Failure
     }
 }
 
-/// Tries a job; while a server is away it waits, and the attempt is not counted.
+/// Tries a job; while a server is away it waits. One that runs alone does not: all others would wait too.
 async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
     if job.exhausted {
         let detail = "every builder that began with it died; its bytes are kept";
         return Err(Failure::job("kills_builder", detail));
     }
-    let patience = Instant::now() + Duration::from_secs(builder.settings.patience_seconds);
+    let alone = job.attempt >= alone::ALONE_FROM;
+    let patience = if alone { 0 } else { builder.settings.patience_seconds };
+    let patience = Instant::now() + Duration::from_secs(patience);
+    let stopping = builder.host.shutdown.token();
     let mut pause = PAUSE;
     loop {
         let done = match &job.work {
@@ -183,9 +198,11 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
             Work::Erase => erase::erase(builder, job).await,
         };
         match done {
-            Err(Failure::Server(detail)) if Instant::now() + pause < patience => {
-                tracing::warn!(job.id = %job.id, detail, pause_seconds = pause.as_secs(), "a server is away; the job waits");
-                sleep(pause).await;
+            Err(failure @ (Failure::Server(_) | Failure::Again(_))) if Instant::now() + pause < patience => {
+                tracing::warn!(job.id = %job.id, ?failure, pause_seconds = pause.as_secs(), "a job waits and goes on");
+                if stopping.run_until_cancelled(sleep(pause)).await.is_none() {
+                    return Err(failure);
+                }
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             other => return other,
@@ -208,13 +225,42 @@ pub(crate) async fn keep(builder: &Builder, job: &Lease) {
     }
 }
 
+/// Gives a job back that is not to blame; where it is an upload's, the upload's record says what it waits
+/// for.
+async fn put_off(builder: &Builder, job: &Lease, detail: &str) -> &'static str {
+    let again: Result<_, unslide_store::StoreError> = async {
+        let mut tx = builder.store.owner(&job.owner).await?;
+        let again = jobs::put_off(&mut tx, job, &format!("unavailable: {detail}")).await?;
+        if let Work::Build { upload } = &job.work {
+            uploads::waits(&mut tx, *upload).await?;
+        }
+        tx.commit().await?;
+        Ok(again)
+    }
+    .await;
+    match again {
+        Ok(at) => {
+            tracing::warn!(job.id = %job.id, owner = %job.owner, detail, again = %at, "a server is away; the job is put off");
+            "put_off"
+        }
+        Err(error) => unnoted(job, &error),
+    }
+}
+
+fn unnoted(job: &Lease, error: &unslide_store::StoreError) -> &'static str {
+    tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
+    "lost"
+}
+
 /// Gives a job back, or ends it; where it was an upload's, the upload's record says why.
 async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_good: bool) -> &'static str {
     let ended: Result<Failed, unslide_store::StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
         let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), for_good).await?;
         if let (Failed::ForGood, Work::Build { upload }) = (failed, &job.work) {
+            usage::hold(&mut tx).await?;
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
+            objects::give_up(&mut tx, *upload).await?;
         }
         tx.commit().await?;
         if let (Failed::ForGood, Work::Reprocess { id }) = (failed, &job.work) {
@@ -228,15 +274,16 @@ async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_goo
     match ended {
         Ok(Failed::ForGood) => {
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
+            if let (Work::Build { upload }, build::OVER_QUOTA) = (&job.work, reason) {
+                // What is more than the tenant may store is not stored.
+                build::discard_or_leave(builder, &job.owner.own(*upload)).await;
+            }
             "failed"
         }
         Ok(Failed::Again(at)) => {
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is tried again later");
             "again"
         }
-        Err(error) => {
-            tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
-            "lost"
-        }
+        Err(error) => unnoted(job, &error),
     }
 }

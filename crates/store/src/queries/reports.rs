@@ -3,6 +3,7 @@
 use crate::cursor::ReportCursor;
 use crate::number::{from_row32, to_row32};
 use crate::reports::Frames;
+use crate::segments::bounds;
 use crate::{Result, TenantTx};
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
@@ -134,27 +135,57 @@ impl Row {
     }
 }
 
-/// Where a list begins: the table whose index gives the order.
-enum Source {
-    Reports,
-    /// By an app image, from its waits.
-    Waits,
-    /// By a system image, from the days that have it.
-    SystemImages,
+/// Where the reports of an image are found.
+struct ImageReports {
+    /// Some have it as an image of their app: by its waits.
+    waits: bool,
+    /// Some may have it as a system image, on these days, as times from and to, in ascending order.
+    system: Vec<(OffsetDateTime, OffsetDateTime)>,
 }
 
-async fn source(tx: &mut TenantTx, debug_id: Option<DebugId>) -> Result<Source> {
-    let Some(debug_id) = debug_id else { return Ok(Source::Reports) };
-    let (connection, tenant, _) = tx.parts();
-    let system = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM system_waits WHERE tenant = $1 AND debug_id = $2)
-              AND NOT EXISTS (SELECT FROM waits WHERE tenant = $1 AND debug_id = $2) AS "system!""#,
-        tenant,
-        debug_id.uuid()
-    )
-    .fetch_one(connection)
-    .await?;
-    Ok(if system { Source::SystemImages } else { Source::Waits })
+impl ImageReports {
+    async fn find(tx: &mut TenantTx, debug_id: DebugId) -> Result<ImageReports> {
+        let (connection, tenant, _) = tx.parts();
+        let row = sqlx::query!(
+            r#"SELECT EXISTS (SELECT FROM waits WHERE tenant = $1 AND debug_id = $2) AS "waits!",
+                      ARRAY (SELECT day FROM system_waits WHERE tenant = $1 AND debug_id = $2 ORDER BY day) AS "days!""#,
+            tenant,
+            debug_id.uuid()
+        )
+        .fetch_one(connection)
+        .await?;
+        let mut system: Vec<(OffsetDateTime, OffsetDateTime)> = Vec::new();
+        for (from, to) in row.days.into_iter().map(bounds) {
+            match system.last_mut() {
+                Some(last) if last.1 == from => last.1 = to,
+                _ => system.push((from, to)),
+            }
+        }
+        Ok(ImageReports { waits: row.waits, system })
+    }
+
+    /// The rows of `waits` of the image, with their reports. The planner knows nothing of how the two
+    /// tables go together, and would rather hash all reports; the LIMIT of one keeps it to one look-up a
+    /// row, in the order of the waits.
+    fn push_waits(query: &mut QueryBuilder<Postgres>, tenant: &str, debug_id: DebugId) {
+        query.push(
+            " FROM waits w CROSS JOIN LATERAL (SELECT * FROM reports o WHERE o.tenant = w.tenant \
+             AND o.received_at = w.received_at AND o.report_id = w.report_id AND o.variant = w.variant LIMIT 1) r \
+             WHERE w.tenant = ",
+        );
+        query.push_bind(tenant.to_owned()).push(" AND w.debug_id = ").push_bind(debug_id.uuid());
+    }
+
+    /// The reports that have it as a system image: those of its days, and no other's, are looked at.
+    fn push_system(&self, query: &mut QueryBuilder<Postgres>, tenant: &str, debug_id: DebugId) {
+        query.push(" FROM reports r WHERE r.tenant = ").push_bind(tenant.to_owned());
+        query.push(" AND r.system_images @> ARRAY[").push_bind(debug_id.uuid()).push("] AND (false");
+        for (from, to) in &self.system {
+            query.push(" OR r.received_at >= ").push_bind(*from);
+            query.push(" AND r.received_at < ").push_bind(*to);
+        }
+        query.push(")");
+    }
 }
 
 /// The reports that fit, newest first.
@@ -167,7 +198,7 @@ pub async fn list(
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<Page> {
-    let (mut query, key) = matching(tx, COLUMNS, filter).await?;
+    let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter).await?;
     if let Some(cursor) = after {
         // The time alone once more: by it the days that are over are left out.
         query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.received_at);
@@ -195,48 +226,58 @@ pub async fn list(
 /// # Errors
 /// Where the database fails.
 pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
-    let (mut query, _) = matching(tx, "count(*)", filter).await?;
+    let (mut query, _) = matching(tx, "SELECT count(*)", filter).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// The question for columns of the reports that fit, and the table that gives their order.
+/// How the database would count them.
+#[cfg(test)]
+pub(crate) async fn explain(tx: &mut TenantTx, filter: &Filter) -> Result<Vec<String>> {
+    let (mut query, _) = matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter).await?;
+    Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
+}
+
+/// The question `select` about the reports that fit, and the table that gives their order.
 async fn matching(
     tx: &mut TenantTx,
-    columns: &str,
+    select: &str,
     filter: &Filter,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
-    let source = source(tx, filter.debug_id).await?;
+    let image = match filter.debug_id {
+        Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),
+        None => None,
+    };
     let (_, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::<Postgres>::new("SELECT ");
-    query.push(columns);
+    let mut query = QueryBuilder::<Postgres>::new(select);
     // The order has to come from the table that the list is driven by.
-    let key = match source {
-        Source::Waits => {
-            // The planner knows nothing of how the two tables go together, and would rather hash all
-            // reports; the LIMIT of one keeps it to one look-up a row, in the order of the waits.
-            query.push(
-                " FROM waits w CROSS JOIN LATERAL (SELECT * FROM reports o WHERE o.tenant = w.tenant \
-                 AND o.received_at = w.received_at AND o.report_id = w.report_id AND o.variant = w.variant LIMIT 1) r \
-                 WHERE w.tenant = ",
-            );
+    let key = match image {
+        None => {
+            query.push(" FROM reports r WHERE r.tenant = ").push_bind(tenant.to_owned());
+            "r"
+        }
+        Some((debug_id, image)) if image.system.is_empty() => {
+            ImageReports::push_waits(&mut query, tenant, debug_id);
             "w"
         }
-        _ => {
-            query.push(" FROM reports r WHERE r.tenant = ");
+        Some((debug_id, image)) if !image.waits => {
+            image.push_system(&mut query, tenant, debug_id);
+            "r"
+        }
+        // A report may say of a system image that it is its app's.
+        Some((debug_id, image)) => {
+            query.push(" FROM (SELECT r.*");
+            ImageReports::push_waits(&mut query, tenant, debug_id);
+            query.push(" UNION ALL SELECT r.*");
+            image.push_system(&mut query, tenant, debug_id);
+            query.push(
+                " AND NOT EXISTS (SELECT FROM waits w WHERE w.tenant = r.tenant AND w.received_at = r.received_at \
+                 AND w.report_id = r.report_id AND w.variant = r.variant AND w.debug_id = ",
+            );
+            query.push_bind(debug_id.uuid()).push(")) r WHERE true");
             "r"
         }
     };
-    query.push_bind(tenant.to_owned());
-    match (&source, filter.debug_id) {
-        (Source::Waits, Some(debug_id)) => {
-            query.push(" AND w.debug_id = ").push_bind(debug_id.uuid());
-        }
-        (Source::SystemImages, Some(debug_id)) => {
-            query.push(" AND r.system_images @> ARRAY[").push_bind(debug_id.uuid()).push("]");
-        }
-        _ => {}
-    }
     for (column, value) in [
         ("r.app", &filter.app),
         ("r.version", &filter.version),

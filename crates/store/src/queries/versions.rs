@@ -2,6 +2,7 @@
 
 use super::missing::{self, MissingImage};
 use crate::{Result, TenantTx};
+use std::collections::HashMap;
 use time::Date;
 
 /// A version of an app.
@@ -59,11 +60,14 @@ pub async fn list(tx: &mut TenantTx, app: &str) -> Result<Vec<Version>> {
     )
     .fetch_all(connection)
     .await?;
-    let wanted = missing::of_app(tx, &app).await?;
+    let mut wanted: HashMap<String, Vec<MissingImage>> = HashMap::new();
+    for (version, image) in missing::of_app(tx, &app).await? {
+        wanted.entry(version).or_default().push(image);
+    }
     Ok(rows
         .into_iter()
         .map(|row| Version {
-            missing: wanted.iter().filter(|(v, _)| *v == row.version).map(|(_, m)| m.clone()).collect(),
+            missing: wanted.remove(&row.version).unwrap_or_default(),
             version: row.version,
             reports: row.reports,
             devices: row.devices,

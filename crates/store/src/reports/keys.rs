@@ -93,11 +93,15 @@ pub(super) async fn lock(
     .execute(connection)
     .await?;
     let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
+    let of = |rows: Vec<KeyRow>| rows.into_iter().map(|row| ((row.report_id, row.content_hash), row));
+    found.extend(of(lock_wanted(tx, wanted).await?));
+    let new: Vec<_> =
+        wanted.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect();
     let mut variants: BTreeMap<ReportId, u32> = BTreeMap::new();
-    for row in lock_known(tx, &ids).await? {
-        let next = variants.entry(row.report_id).or_default();
-        *next = (*next).max(row.variant + 1);
-        found.insert((row.report_id, row.content_hash), row);
+    if !new.is_empty() {
+        // Since the first variants are ours nobody adds another; what came while we waited for them is there now.
+        found.extend(of(lock_wanted(tx, &new).await?));
+        variants = next_variants(tx, &new).await?;
     }
     let mut conflicted: BTreeSet<Uuid> = BTreeSet::new();
     for (id, hash, at) in wanted {
@@ -126,7 +130,8 @@ pub(super) async fn lock(
         let ids: Vec<Uuid> = conflicted.into_iter().collect();
         let (connection, tenant, _) = tx.parts();
         sqlx::query!(
-            "UPDATE report_keys SET conflicted = true WHERE tenant = $1 AND report_id = ANY ($2)",
+            "UPDATE report_keys SET conflicted = true
+             WHERE tenant = $1 AND report_id = ANY ($2) AND variant = 0 AND NOT conflicted",
             tenant,
             &ids
         )
@@ -145,7 +150,7 @@ pub(super) async fn lock(
 
 async fn insert_variant(tx: &mut TenantTx, row: &KeyRow) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    // All variants of the id are locked: nobody else takes this number.
+    // The id's first variant is locked: nobody else takes this number.
     sqlx::query!(
         "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision, conflicted)
          VALUES ($1, $2, $3, $4, $5, 0, true)",
@@ -158,6 +163,55 @@ async fn insert_variant(tx: &mut TenantTx, row: &KeyRow) -> Result<()> {
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// Locks, in the order of id and variant, what is there of these reports, and the first variant of
+/// each id: whoever has that one alone adds variants. However many others an id has, they are left alone.
+async fn lock_wanted(
+    tx: &mut TenantTx,
+    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
+) -> Result<Vec<KeyRow>> {
+    let ids: Vec<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
+    let hashes: Vec<Vec<u8>> = wanted.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        Row,
+        r#"SELECT k.report_id, k.variant, k.content_hash, k.received_at, k.latest_revision, k.requested_revision,
+                  k.requested_at, k.asked_at, k.reprocess_id, k.deleted_at IS NOT NULL AS "deleted!"
+           FROM (SELECT w.report_id, 0 AS variant FROM unnest($2::uuid[]) AS w (report_id)
+                 UNION
+                 SELECT h.report_id, h.variant FROM unnest($2::uuid[], $3::bytea[]) AS w (report_id, content_hash)
+                 JOIN report_keys h ON h.tenant = $1 AND h.report_id = w.report_id AND h.content_hash = w.content_hash
+                ) AS p
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = p.report_id AND k.variant = p.variant
+           ORDER BY k.report_id, k.variant FOR UPDATE OF k"#,
+        tenant,
+        &ids,
+        &hashes
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter().map(Row::read).collect()
+}
+
+/// The number that the next variant of each of these ids gets.
+async fn next_variants(
+    tx: &mut TenantTx,
+    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
+) -> Result<BTreeMap<ReportId, u32>> {
+    let ids: BTreeSet<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT w.report_id AS "report_id!",
+                  (SELECT max(k.variant) FROM report_keys k WHERE k.tenant = $1 AND k.report_id = w.report_id) AS "last!"
+           FROM unnest($2::uuid[]) AS w (report_id)"#,
+        tenant,
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (ReportId::from_uuid(row.report_id), from_row32(row.last) + 1)).collect())
 }
 
 /// Locks every variant of these ids that is there, in the order of id and variant.

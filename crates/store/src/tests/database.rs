@@ -1,5 +1,6 @@
 //! A migrated database for one test, and reports to fill it with.
 
+use crate::outbox::Relay;
 use crate::reports::{self, Arrival, Effects, Facts, Frames, ImageUse, Stored};
 use crate::tenants::{self, Limits};
 use crate::{Settings, Store, migrate, partitions};
@@ -95,6 +96,17 @@ impl Database {
         let stored = reports::store(&mut tx, arrivals, effects, None).await.unwrap();
         tx.commit().await.unwrap();
         stored
+    }
+
+    /// The relay. The lock of the one before is free once the database has seen its connection's end.
+    pub async fn relay(&self) -> Relay {
+        for _ in 0..1_500 {
+            if let Some(relay) = Relay::acquire(&self.store).await.unwrap() {
+                return relay;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("somebody else is the relay");
     }
 
     /// Everything that reports leave behind, as text.

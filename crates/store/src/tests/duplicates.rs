@@ -49,3 +49,20 @@ async fn a_second_arrival_is_noted_once_and_counted_never() {
     crate::partitions::purge_keys(&database.store, start() + Duration::DAY).await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM report_duplicates").await, 0);
 }
+
+/// A device, or somebody who means harm, sends ever new reports under one id: what a further one costs
+/// does not grow with how many there are.
+#[tokio::test]
+async fn a_further_report_of_an_id_leaves_the_others_of_it_alone() {
+    let database = Database::new().await;
+    let other = |n: u8| Arrival { content_hash: ContentHash([n; 32]), ..from(i64::from(n), 0) };
+    let many: Vec<Arrival> = (1..=200).map(other).collect();
+    database.store(&many).await;
+    assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE conflicted").await, 200);
+    let now = database.number("SELECT pg_current_xact_id()::text::bigint").await;
+    assert_eq!(database.store(&[other(201)]).await[0].variant, 200);
+    // To lock a row marks it as to change it does.
+    let touched = "FROM report_keys WHERE greatest(xmin::text::bigint, xmax::text::bigint)";
+    let touched = database.number(&format!("SELECT count(*) {touched} > {now}")).await;
+    assert_eq!(touched, 2, "the first one and the new one");
+}

@@ -206,6 +206,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ),
     ("unslide_tenant_rows", "counts the rows of the transaction's own tenant"),
     ("unslide_tenants", "operators list tenants"),
+    ("unslide_uploads_kept", "the builder removes files of uploads that are over: ids only"),
     ("unslide_uploads_stuck", "the builder ends uploads that nobody goes on with: ids only"),
 ];
 

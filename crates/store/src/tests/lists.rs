@@ -2,7 +2,7 @@
 
 use super::database::{Database, acme, arrival, debug_id, image, publish, revised, start};
 use crate::cursor::ReportCursor;
-use crate::queries::reports::{Filter, Listed, list};
+use crate::queries::reports::{Filter, Listed, explain, list};
 use crate::queries::{apps, missing, versions};
 use crate::reports::Arrival;
 use sqlx::Row;
@@ -44,7 +44,11 @@ async fn all(database: &Database, filter: &Filter, page: u32) -> Vec<Listed> {
 #[tokio::test]
 async fn every_filter_alone_and_together_in_pages_gives_what_a_scan_gives() {
     let database = Database::new().await;
-    let arrivals = varied();
+    let mut arrivals = varied();
+    for (n, one) in arrivals.iter_mut().enumerate() {
+        // Some reports say of a system image that it is their app's.
+        one.images.push(image(201, n % 7 != 0, None));
+    }
     database.store(&arrivals).await;
     let text = |s: &str| Some(s.to_owned());
     let filters = [
@@ -63,6 +67,8 @@ async fn every_filter_alone_and_together_in_pages_gives_what_a_scan_gives() {
             ..Filter::default()
         },
         Filter { debug_id: Some(debug_id(200)), ..Filter::default() },
+        Filter { debug_id: Some(debug_id(201)), ..Filter::default() },
+        Filter { debug_id: Some(debug_id(201)), build: text("3"), to: Some(start()), ..Filter::default() },
         Filter { debug_id: Some(debug_id(77)), ..Filter::default() },
         Filter { app: text("com.acme.shop' OR true --\0"), ..Filter::default() },
     ];
@@ -119,6 +125,25 @@ async fn a_list_by_app_and_version_reads_an_index_in_order_and_stops() {
         .number("SELECT count(*) FROM pg_indexes WHERE indexname IN ('reports_app', 'reports_version', 'waits_report')")
         .await;
     assert_eq!(indexes, 3);
+}
+
+#[tokio::test]
+async fn of_a_system_image_only_the_days_that_have_it_are_read() {
+    let database = Database::new().await;
+    let mut arrivals = varied();
+    for one in &mut arrivals {
+        // The newest and the oldest day have it, and the one between has not.
+        if one.received_at.date() == (start() - Duration::DAY).date() {
+            one.images.retain(|image| image.debug_id != debug_id(200));
+        }
+    }
+    database.store(&arrivals).await;
+    let filter = Filter { debug_id: Some(debug_id(200)), ..Filter::default() };
+    assert_eq!(all(&database, &filter, 100).await.len(), 40);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let mut plan = explain(&mut tx, &filter).await.unwrap();
+    plan.retain(|line| line.contains(" on reports_"));
+    assert_eq!(plan.len(), 2, "{plan:?}");
 }
 
 #[tokio::test]

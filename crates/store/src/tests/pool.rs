@@ -10,7 +10,7 @@ async fn connections_are_bounded_and_waiting_for_one_has_an_end() {
     let database = Database::new().await;
     let settings = Settings {
         max_connections: 1,
-        acquire_timeout_seconds: 1,
+        acquire_timeout_seconds: 5,
         ..Settings::with_url(database.url.clone())
     };
     let store = Store::connect(&settings, Arc::new(SystemClock)).await.unwrap();

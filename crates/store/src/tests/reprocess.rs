@@ -3,7 +3,7 @@
 use super::database::{Database, acme, arrival, image, revised};
 use crate::reprocess::{self, Page, Status, Wanted};
 use crate::requests::{self, Answer};
-use crate::{Uuid, partitions};
+use crate::{Uuid, partitions, retention};
 use time::Duration;
 
 async fn create(database: &Database, wanted: &Wanted) -> (Uuid, u64) {
@@ -115,6 +115,40 @@ async fn a_report_that_is_deleted_ends_the_request_for_it() {
     assert_eq!((seen.asked, seen.better, seen.unchanged, seen.gone), (2, 0, 0, 1));
 }
 
+/// The first waits for its answers whatever a second one does meanwhile, and neither waits for ever.
+#[tokio::test]
+async fn a_request_that_is_sent_again_for_a_second_reprocess_still_counts_for_the_first() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2)]).await;
+    database.wait(Duration::MINUTE);
+    let (first, _) = create(&database, &Wanted::default()).await;
+    while page(&database, first).await.more {}
+    database.wait(requests::PATIENCE + Duration::MINUTE);
+    let (second, _) = create(&database, &Wanted::default()).await;
+    while page(&database, second).await.more {}
+    database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
+    database.store(&[revised(&arrival(2), 2, image(1, false, Some(1)))]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let seen = reprocess::get(&mut tx, first).await.unwrap().unwrap();
+    assert_eq!((seen.asked, seen.better), (2, 2));
+    let seen = reprocess::get(&mut tx, second).await.unwrap().unwrap();
+    assert_eq!((seen.asked, seen.under_way, seen.better), (0, 2, 0));
+}
+
+#[tokio::test]
+async fn a_report_whose_time_is_over_ends_the_request_for_it() {
+    let database = Database::new().await;
+    database.store(&[arrival(1), arrival(2)]).await;
+    database.wait(Duration::MINUTE);
+    let (id, _) = create(&database, &Wanted::default()).await;
+    while page(&database, id).await.more {}
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let tomorrow = arrival(1).received_at.date().next_day().unwrap();
+    assert_eq!(retention::expire(&mut tx, tomorrow, 10).await.unwrap(), 2);
+    let seen = reprocess::get(&mut tx, id).await.unwrap().unwrap();
+    assert_eq!((seen.asked, seen.gone), (2, 2));
+}
+
 #[tokio::test]
 async fn of_two_workers_that_believe_to_have_it_one_goes_on() {
     let database = Database::new().await;
@@ -126,7 +160,14 @@ async fn of_two_workers_that_believe_to_have_it_one_goes_on() {
     let mut second = database.store.tenant(&acme()).await.unwrap();
     assert!(reprocess::page(&mut first, id, 2).await.unwrap().is_some());
     let (late, ()) = tokio::join!(reprocess::page(&mut second, id, 2), async {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let waits = "SELECT count(*) FROM pg_stat_activity
+                     WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        for _ in 0..1_500 {
+            if database.number(waits).await > 0 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
         first.commit().await.unwrap();
     });
     assert_eq!(late.unwrap(), None);

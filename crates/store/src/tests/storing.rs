@@ -1,7 +1,7 @@
 //! Storing reports: once each, revisions in order, counts in step.
 
 use super::database::{Database, acme, arrival, debug_id, image, publish, revised, start, tenant_id};
-use crate::outbox::{Message, Relay};
+use crate::outbox::Message;
 use crate::queries::{report, versions};
 use crate::reports::{self, Effects, Outcome};
 use crate::{partitions, requests, wakes};
@@ -99,7 +99,7 @@ async fn other_bytes_under_the_same_id_are_kept_apart_and_flagged() {
 }
 
 async fn requests_sent(database: &Database) -> Vec<(u32, u32, u64)> {
-    let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
+    let mut relay = database.relay().await;
     let unsent = relay.next(1000).await.unwrap();
     let ids: Vec<i64> = unsent.iter().map(|u| u.id).collect();
     relay.sent(&ids, start()).await.unwrap();

@@ -5,9 +5,9 @@ use crate::jobs::{self, Kind, Work};
 use crate::objects::{self, NewObject, Symcache};
 use crate::symbols::{self, Readiness};
 use crate::uploads::{self, Skipped};
-use crate::{Uuid, slots};
+use crate::{Uuid, slots, usage};
 use std::time::Duration;
-use unslide_model::{Clock, ContentHash, Owner, Quality};
+use unslide_model::{Clock, ContentHash, DebugId, Owner, Quality};
 
 pub fn object(content: u8, debug: Option<u8>) -> NewObject {
     NewObject {
@@ -56,7 +56,7 @@ async fn an_upload_goes_its_way_and_says_where_it_is() {
     let symcache = Symcache { size: 77, sha256: ContentHash([8; 32]), version: 1 };
     objects::ready(&mut tx, &ContentHash([1; 32]), Quality::Dwarf, &symcache).await.unwrap();
     objects::rejected(&mut tx, &ContentHash([2; 32]), objects::Status::Malformed, "cut off").await.unwrap();
-    let skipped = [Skipped { path: "link\0".into(), reason: "symlink".into() }];
+    let skipped = [Skipped { path: "link\0".into(), reason: "link".into(), detail: Some("\0".into()) }];
     uploads::done(&mut tx, id, &skipped).await.unwrap();
     jobs::complete(&mut tx, &leased[0]).await.unwrap();
     tx.commit().await.unwrap();
@@ -117,6 +117,47 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     assert!(matches!(&purge[0].work, Work::Purge { generation: 7, objects, .. } if objects.len() == 2));
     let kinds = database.number("SELECT count(*) FROM outbox WHERE kind = 'symbol_event'").await;
     assert_eq!(kinds, 4);
+}
+
+#[tokio::test]
+async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
+    let database = Database::new().await;
+    let [a, b] = [upload(&database).await, upload(&database).await];
+    let fail = async |id: Uuid| {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        usage::hold(&mut tx).await.unwrap();
+        uploads::failed(&mut tx, id, "timeout", "not done in time", &[]).await.unwrap();
+        let gone = objects::give_up(&mut tx, id).await.unwrap();
+        let asked: Vec<_> = [1, 2, 3, 4].map(|n| ContentHash([n; 32])).into();
+        let missing = objects::missing(&mut tx, &asked).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut missing: Vec<u8> = missing.into_iter().map(|hash| hash.0[0]).collect();
+        missing.sort_unstable();
+        (gone, missing)
+    };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    for (id, content, debug) in
+        [(a, 1, Some(1)), (a, 2, Some(2)), (a, 3, None), (a, 4, Some(4)), (b, 1, Some(1))]
+    {
+        objects::found(&mut tx, id, "kit", &object(content, debug)).await.unwrap();
+    }
+    objects::building(&mut tx, &ContentHash([2; 32])).await.unwrap();
+    objects::rejected(&mut tx, &ContentHash([4; 32]), objects::Status::Unsupported, "no").await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(fail(a).await, (2, vec![2, 3]));
+    let purges = jobs::lease(&database.store, &[Kind::Purge], "w", time::Duration::MINUTE, 9).await.unwrap();
+    let of = |debug_id, object: u8| Work::Purge {
+        debug_id,
+        objects: vec![ContentHash([object; 32])],
+        generation: 0,
+    };
+    let mut purged: Vec<_> = purges.into_iter().map(|job| format!("{:?}", job.work)).collect();
+    let mut expected =
+        [of(debug_id(2), 2), of(DebugId::from_uuid(Uuid::nil()), 3)].map(|work| format!("{work:?}"));
+    purged.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(purged, expected);
+    assert_eq!(fail(b).await, (1, vec![1, 2, 3]), "the last one that had it");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::database::{Database, acme, arrival, debug_id, image, symbols, tenant_id};
 use crate::jobs::{self, Kind, Lease, Work};
-use crate::outbox::{Message, Need, Relay};
+use crate::outbox::{Message, Need};
 use crate::reports::{self, Effects};
 use crate::wakes::system::{self, Arrived};
 use crate::{StoreError, Uuid, objects, requests, slots, uploads};
@@ -70,7 +70,7 @@ async fn wake(database: &Database, job: &Lease, mut pages: usize) -> (u64, bool)
 
 /// The requests in the outbox: by tenant and report, what each was made for.
 async fn requests_made(database: &Database) -> Vec<(String, u8, Vec<Need>)> {
-    let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
+    let mut relay = database.relay().await;
     let unsent = relay.next(1_000).await.unwrap();
     let requests = unsent.into_iter().filter_map(|unsent| match unsent.message {
         Message::Resymbolicate { report_id, needs, .. } => {

@@ -112,6 +112,29 @@ async fn a_failure_is_tried_again_later_and_later_and_then_never() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_put_off_counts_no_attempt_and_waits_as_long_as_it_is_old() {
+    let database = Database::new().await;
+    add(&database, &acme()).await;
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let jobs = lease(&database, 1).await;
+        assert_eq!((jobs[0].attempt, jobs[0].exhausted), (1, false));
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let again = jobs::put_off(&mut tx, &jobs[0], "a server\0 is away").await.unwrap();
+        assert!(matches!(jobs::put_off(&mut tx, &jobs[0], "x").await, Err(StoreError::LeaseLost(_))));
+        let pause = again - tx.now();
+        tx.commit().await.unwrap();
+        pauses.push(pause.whole_seconds());
+        database.wait(pause - Duration::SECOND);
+        assert!(lease(&database, 1).await.is_empty(), "not yet due");
+        database.wait(Duration::SECOND);
+    }
+    assert_eq!(pauses, [2, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+    let why = database.number("SELECT count(*) FROM jobs WHERE last_error = 'a server is away'").await;
+    assert_eq!(why, 1);
+}
+
+#[tokio::test]
 async fn a_job_that_kills_its_workers_is_given_out_a_last_time_to_be_buried() {
     let database = Database::new().await;
     add(&database, &acme()).await;
@@ -160,16 +183,8 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     assert!(outbox::wait_sent(&database.store, &acme(), id, std::time::Duration::ZERO).await.unwrap());
     assert_eq!(relay.next(10).await.unwrap(), first);
     drop(relay);
-    // Its connection closes in the background.
-    let mut again = None;
-    for _ in 0..100 {
-        again = Relay::acquire(&database.store).await.unwrap();
-        if again.is_some() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert!(again.is_some(), "the lock went with the relay");
+    // Its connection closes in the background, and the lock goes with it.
+    database.relay().await;
 }
 
 /// Adds requests for reports of these numbers.

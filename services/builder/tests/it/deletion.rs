@@ -68,6 +68,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     assert_eq!(world.own_topics().await, 2);
     world.builder();
     world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
+    world.files_gone().await;
     // What other services put under the tenant's prefix goes as well.
     let segment = keys::segment(&acme(), world.host.clock.now().date(), Uuid::nil());
     world.put(&segment).await;
@@ -77,6 +78,13 @@ async fn a_deleted_tenant_leaves_nothing_and_what_comes_late_is_found() {
     let erasure = world.erased(false).await;
     assert_eq!(world.stored().await, Vec::<String>::new());
     assert_eq!(erasure.objects, stored as u64);
+    // They are listed for a moment more.
+    for _ in 0..600 {
+        if world.own_topics().await == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert_eq!(world.own_topics().await, 0);
     assert!(erasure.object_bytes > 0 && erasure.removed["objects"] == 1 && erasure.removed["uploads"] == 1);
     assert!(erasure.remaining.unwrap().values().all(|left| *left == 0));
@@ -148,13 +156,18 @@ async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_
     world.one("app", &app).await;
     // Packed it is small; what counts is what would be stored.
     let packed = zip_of(&[("kit", &kit)]);
-    let (upload, objects) = world.wait(world.upload("kit.zip", &packed).await).await;
+    let id = world.upload("kit.zip", &packed).await;
+    let (upload, objects) = world.wait(id).await;
     assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("symbol_quota")));
     let detail = upload.detail.unwrap();
     for number in [app.len() as u64, limits.symbol_bytes] {
         assert!(detail.contains(&number.to_string()), "{detail}");
     }
     assert!(objects.is_empty());
+    // Nor is its file kept.
+    while world.objects.head(&keys::upload(acme().scope(id))).await.unwrap().is_some() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     // What is there already costs nothing.
     let (_, known) = world.one("again", &app).await;
     assert!(known);

@@ -4,7 +4,7 @@
 use crate::world::{Topic, World, acme};
 use sqlx::PgConnection;
 use std::time::Duration;
-use unslide_artifacts::{ETag, keys};
+use unslide_artifacts::{ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, Kind};
 use unslide_store::outbox::Relay;
@@ -196,6 +196,20 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     assert_eq!(world.wait(better).await.0.status, uploads::Status::Done);
     assert!(events.is_quiet().await);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
+    world.stop().await;
+}
+
+/// What a store that died itself may leave: the bytes, and nothing of what they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_that_does_not_say_what_it_is_is_replaced() {
+    let mut world = mortal().await;
+    let mut events = world.symbol_events();
+    let (file, id) = app();
+    let half = Put::default();
+    world.objects.put(&keys::symbols(&id).alias(VERSION), "half".into(), &half).await.unwrap();
+    let upload = world.upload("app", &file).await;
+    world.builder();
+    is_whole(&world, &id, upload, &mut events).await;
     world.stop().await;
 }
 

@@ -51,7 +51,7 @@ impl World {
     /// Servers, a tenant, and so many builders.
     pub async fn start(builders: usize) -> World {
         let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), BUCKET).await.unwrap();
+        let s3 = S3Endpoint::start(folder.path(), BUCKET).unwrap();
         let database = servers::unique("builder").replace('-', "_");
         admin_sql(&format!("CREATE DATABASE {database}")).await;
         let url = servers::postgres();
@@ -186,7 +186,7 @@ impl World {
     pub async fn storage(&mut self, up: bool) {
         match (up, self.s3.take()) {
             (false, Some(s3)) => s3.stop().await,
-            (true, None) => self.s3 = Some(S3Endpoint::start(self.folder.path(), BUCKET).await.unwrap()),
+            (true, None) => self.s3 = Some(S3Endpoint::start(self.folder.path(), BUCKET).unwrap()),
             (_, s3) => self.s3 = s3,
         }
     }
@@ -228,6 +228,20 @@ impl World {
         assert_eq!(objects.len(), 1, "{objects:?}");
         let object = objects.swap_remove(0);
         (object.object, object.known)
+    }
+
+    /// Waits until no upload's file is left: it goes after the upload is done.
+    pub async fn files_gone(&self) {
+        use sqlx::Connection;
+        let mut connection = self.connect().await;
+        let left = "SELECT count(*) FROM uploads WHERE file_gone_at IS NULL";
+        let gone = async {
+            while sqlx::query_scalar::<_, i64>(left).fetch_one(&mut connection).await.unwrap() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the files go");
+        connection.close().await.unwrap();
     }
 
     /// Waits until no job is left.
