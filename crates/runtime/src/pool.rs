@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Jobs that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
@@ -31,7 +31,8 @@ pub enum CpuError {
     Closed,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+/// Says whether it did anything.
+type Work = Box<dyn FnOnce() -> bool + Send>;
 
 struct Queue {
     jobs: Classes<Work>,
@@ -41,7 +42,7 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     jobs: IntCounter,
     panics: IntCounter,
     waiting: IntGauge,
@@ -80,7 +81,7 @@ impl CpuPool {
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue { jobs, open: true }),
             more: Condvar::new(),
-            room: Semaphore::new(threads * (1 + QUEUED_PER_THREAD)),
+            room: Arc::new(Semaphore::new(threads * (1 + QUEUED_PER_THREAD))),
             jobs: counter("unslide_cpu_jobs_total", "Jobs that the CPU pool has finished."),
             panics: counter("unslide_cpu_panics_total", "Jobs of the CPU pool that panicked."),
             waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
@@ -111,7 +112,7 @@ impl CpuPool {
 
     /// Runs a job on the pool and waits for it without holding up the async runtime. Where the
     /// queue is full this waits for room first. A job that was started runs to its end even when
-    /// the caller is gone.
+    /// the caller is gone; one that still waits then is not started, and keeps its room until its turn.
     ///
     /// # Errors
     /// [`CpuError`], where the job panicked.
@@ -120,8 +121,8 @@ impl CpuPool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let _room = self.handle.0.room.acquire().await.map_err(|_| CpuError::Closed)?;
-        self.submit(job).await
+        let room = self.handle.0.room.clone().acquire_owned().await.map_err(|_| CpuError::Closed)?;
+        self.push(job, Some(room)).await
     }
 
     /// Puts a job on the queue at once, without a bound: for callers that bound their own batches,
@@ -131,16 +132,30 @@ impl CpuPool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        self.push(job, None)
+    }
+
+    /// Puts a job on the queue, with the room that it takes there where its caller may go away.
+    fn push<T, F>(&self, job: F, room: Option<OwnedSemaphorePermit>) -> Job<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
         let (send, receive) = oneshot::channel();
         let shared = self.handle.0.clone();
         let counted = shared.clone();
         let work: Work = Box::new(move || {
+            if room.is_some() && send.is_closed() {
+                return false;
+            }
             let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| {
                 counted.panics.inc();
                 CpuError::Panicked(panic_text(panic.as_ref()))
             });
+            drop(room);
             // A caller that no longer waits is no error.
             let _ = send.send(result);
+            true
         });
         shared.queue.lock().jobs.push(self.class, work);
         shared.waiting.inc();
@@ -200,9 +215,10 @@ fn work(shared: &Shared) {
         };
         shared.waiting.dec();
         let start = Instant::now();
-        job();
-        shared.seconds.observe(start.elapsed().as_secs_f64());
-        shared.jobs.inc();
+        if job() {
+            shared.seconds.observe(start.elapsed().as_secs_f64());
+            shared.jobs.inc();
+        }
     }
 }
 
@@ -249,11 +265,16 @@ mod tests {
     fn no_more_jobs_run_at_once_than_there_are_threads() {
         let pool = CpuPool::new(2).unwrap();
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let meeting = Arc::new(std::sync::Barrier::new(2));
         let jobs: Vec<_> = (0..20)
             .map(|i| {
-                let (now, most) = (now.clone(), most.clone());
+                let (now, most, meeting) = (now.clone(), most.clone(), meeting.clone());
                 pool.submit(move || {
                     most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    // The first two are there at once, however slow the machine is.
+                    if i < 2 {
+                        meeting.wait();
+                    }
                     std::thread::sleep(Duration::from_millis(2));
                     now.fetch_sub(1, Ordering::SeqCst);
                     i
@@ -263,6 +284,29 @@ mod tests {
         let results: Vec<i32> = jobs.into_iter().map(|job| job.wait().unwrap()).collect();
         assert_eq!(results, (0..20).collect::<Vec<_>>());
         assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn callers_that_go_away_leave_no_more_jobs_than_there_is_room_for() {
+        let pool = CpuPool::new(1).unwrap();
+        let waiting = &pool.handle.0.waiting;
+        let (begin, gate) = std::sync::mpsc::channel::<()>();
+        let held = pool.submit(move || gate.recv());
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..100 {
+            let begun = begun.clone();
+            let run = pool.run(move || begun.fetch_add(1, Ordering::SeqCst));
+            // Asked once, and then nobody waits for it any more.
+            tokio::time::timeout(Duration::ZERO, run).await.unwrap_err();
+        }
+        let most = 1 + QUEUED_PER_THREAD;
+        // The job that holds the thread may have waited, too.
+        assert!(usize::try_from(waiting.get()).unwrap() <= most + 1, "{}", waiting.get());
+        begin.send(()).unwrap();
+        held.await.unwrap().unwrap();
+        assert_eq!(pool.run(|| 7).await, Ok(7));
+        assert_eq!((begun.load(Ordering::SeqCst), waiting.get()), (0, 0));
+        assert_eq!(pool.handle.0.room.available_permits(), most);
     }
 
     #[test]

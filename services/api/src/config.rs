@@ -92,7 +92,7 @@ pub struct Limits {
     pub ingest_bytes: u64,
     /// Bytes of that body unpacked, all reports together.
     pub ingest_unpacked_bytes: u64,
-    /// Reports in one such body.
+    /// Reports in one such body, and lines, whatever is in them.
     pub ingest_reports: usize,
     /// Bytes of one report; a tenant's own limit can only be smaller.
     pub report_bytes: usize,

@@ -59,13 +59,13 @@ pub fn read(
     app: Option<&str>,
     room: &mut Room,
 ) -> Result<Vec<Incoming>, Problem> {
-    let mut reading = Reading { reports: Vec::new(), left: bounds.unpacked, bounds, app, room };
+    let mut reading = Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, app, room };
     match form {
         Form::Parts(boundary) => {
             let body = reading.unpacked(body)?;
             // The parts are copies.
             reading.room.grow(body.len() as u64)?;
-            for (name, part) in parts(body, boundary)? {
+            for (name, part) in parts(body, boundary, bounds.reports)? {
                 reading.document(&part, false, &format!("part {name}: "))?;
             }
         }
@@ -80,6 +80,8 @@ pub fn read(
 
 struct Reading<'b> {
     reports: Vec<Incoming>,
+    /// Lines that are not empty, whether there are reports in them or not.
+    lines: usize,
     /// Bytes that may still be unpacked.
     left: u64,
     bounds: &'b Bounds,
@@ -111,6 +113,10 @@ impl Reading<'_> {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
+            if self.lines == self.bounds.reports {
+                return Err(too_many(self.bounds.reports));
+            }
+            self.lines += 1;
             let line = bytes.slice_ref(line);
             self.record(
                 &line,
@@ -131,10 +137,8 @@ impl Reading<'_> {
         let many = elements.len() > 1 || record.trim_ascii_start().starts_with(b"[");
         for (index, element) in elements.into_iter().enumerate() {
             if self.reports.len() == self.bounds.reports {
-                let problem =
-                    format!("more than {} reports; send them in several requests", self.bounds.reports);
                 self.reports.truncate(before);
-                return Err(Problem::new(Kind::TooLarge, problem));
+                return Err(too_many(self.bounds.reports));
             }
             let place = if many { format!("{place}report {index}: ") } else { place.to_owned() };
             let incoming = self.element(record, &element, &place);
@@ -184,6 +188,10 @@ impl Reading<'_> {
     }
 }
 
+fn too_many(most: usize) -> Problem {
+    Problem::new(Kind::TooLarge, format!("more than {most} reports; send them in several requests"))
+}
+
 /// `limit` is that of one report.
 fn refused(place: &str, error: &ReadError, limit: usize) -> Problem {
     if matches!(error, ReadError::TooLarge { limit: reached, .. } if *reached == limit) {
@@ -208,8 +216,8 @@ fn first_line_is_complete(bytes: &[u8], limits: &ReadLimits) -> bool {
 }
 
 /// The parts that hold reports: files, JSON, and fields named `report` or `reports`. Other fields
-/// of a form say something about the sender and are passed over.
-fn parts(body: Bytes, boundary: &str) -> Result<Vec<(String, Bytes)>, Problem> {
+/// of a form say something about the sender and are passed over. At most `most` are taken.
+fn parts(body: Bytes, boundary: &str, most: usize) -> Result<Vec<(String, Bytes)>, Problem> {
     let malformed = |error| multipart::problem(error, Kind::InvalidBody);
     let mut parts = multer::Multipart::new(stream::iter([Ok::<_, std::convert::Infallible>(body)]), boundary);
     let reading = async {
@@ -220,6 +228,9 @@ fn parts(body: Bytes, boundary: &str) -> Result<Vec<(String, Bytes)>, Problem> {
             let wanted = field.file_name().is_some() || json || matches!(name.as_str(), "report" | "reports");
             let bytes = field.bytes().await.map_err(malformed)?;
             if wanted && !bytes.is_empty() {
+                if found.len() == most {
+                    return Err(too_many(most));
+                }
                 found.push((name, bytes));
             }
         }
@@ -337,6 +348,24 @@ mod tests {
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2_000));
         assert_eq!(refusal(large.clone(), &Form::Any).0, Kind::TooLarge);
         assert_eq!(refusal(format!("[{large}]"), &Form::Any).0, Kind::TooLarge);
+    }
+
+    /// However few reports there are in them.
+    #[test]
+    fn lines_and_parts_are_as_many_as_reports_may_be() {
+        let part = "--b\r\nContent-Disposition: form-data; name=\"report\"\r\n\r\n[]\r\n";
+        let parts = |number| format!("{}--b--\r\n", part.repeat(number));
+        for (form, three, four) in [
+            (Form::Lines, "[]\n \n".repeat(3), "[]\n".repeat(4)),
+            (Form::Any, "[]\n \n".repeat(3), "[]\n".repeat(4)),
+            (Form::Any, "[]\n".repeat(3), format!("[{A}]\n{}", "[]\n".repeat(3))),
+            (Form::Parts("b".to_owned()), parts(3), parts(4)),
+        ] {
+            assert_eq!(refusal(three, &form).0, Kind::InvalidReport, "{form:?}");
+            let (kind, detail) = refusal(four, &form);
+            assert_eq!(kind, Kind::TooLarge, "{form:?}: {detail}");
+            assert!(detail.starts_with("more than 3 reports"), "{detail}");
+        }
     }
 
     /// A part's gzip is unpacked within the same room as a body's.

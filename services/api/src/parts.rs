@@ -230,8 +230,10 @@ pub async fn complete(
     let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == Status::Receiving);
     let parts = partial::parts(&mut tx, id).await?;
     let used = usage::stored(&mut tx).await?;
-    tx.rollback().await?;
-    let Some(partial) = partial else { return accepted(upload) };
+    let Some(partial) = partial else {
+        tx.rollback().await?;
+        return accepted(upload);
+    };
     let here = |number: &u32| parts.binary_search_by_key(number, |part| part.number).is_ok();
     let missing: Vec<u32> = (1..=partial.parts()).filter(|number| !here(number)).collect();
     if !missing.is_empty() {
@@ -241,9 +243,17 @@ pub async fn complete(
         let detail = format!("of {} parts these have not come: {}{more}", partial.parts(), named.join(", "));
         return Err(Problem::new(Kind::IncompleteUpload, detail));
     }
+    // Whoever is second would find parts that the first has taken, and no file yet.
+    let ours = partial::hold(&mut tx, id).await?;
+    tx.commit().await?;
     let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
     apart(async move {
         let (key, size) = (keys::upload(owner.own(id)), partial.announced.size);
+        if !ours {
+            let made = api.objects.head(&key).await?.is_some_and(|head| head.size == size);
+            let busy = || Problem::unavailable("another request makes the file of the parts", 1);
+            return if made { received(&api, &owner, &partial).await } else { Err(busy()) };
+        }
         // It counted for all others since it began; the limit may have become smaller.
         let others = usage::Symbols { pending: used.pending.saturating_sub(size), ..used };
         if let Some(Err(problem)) = may.symbol_bytes.map(|limit| fits(&api, others, size, limit)) {
@@ -254,7 +264,12 @@ pub async fn complete(
         match api.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
             Ok(()) => received(&api, &owner, &partial).await,
             Err(StoreError::Unfinished { .. }) => Err(lost(&api, &owner, &partial).await?),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let mut tx = api.owner(&owner).await?;
+                partial::let_go(&mut tx, id).await?;
+                tx.commit().await?;
+                Err(error.into())
+            }
         }
     })
     .await

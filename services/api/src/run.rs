@@ -117,7 +117,10 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
 /// [`Error`] where something is not usable.
 pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>), Error> {
     let limits = config.api.limits.clone();
-    let store = Store::connect(&config.postgres, host.clock.clone()).await?;
+    let mut postgres = config.postgres.clone();
+    // Nobody waits for an answer of the database longer than a request may take.
+    postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
+    let store = Store::connect(&postgres, host.clock.clone()).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     let producer = Producer::new(&config.kafka)?;
     let cache = CacheSettings::new(config.api.cache_dir.clone(), config.api.cache_bytes)

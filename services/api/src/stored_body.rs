@@ -3,15 +3,19 @@
 use crate::memory::{self, Room};
 use crate::problem::Problem;
 use crate::state::Api;
+use crate::tx::Tx;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, Frame, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
-use unslide_store::queries::report::StoredReport;
-use unslide_store::segments::Body;
+use unslide_store::TenantTx;
+use unslide_store::queries::report::{self, Found};
 
 /// Why a body that ought to be there is not.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {
+    /// The database has another by now, or none.
+    #[error("the body of the stored report {0} was revised or moved")]
+    Moved(ReportId),
     /// Its segment is not there.
     #[error("the segment {0} of a stored report is gone")]
     Gone(String),
@@ -36,33 +40,41 @@ pub struct StoredBody {
     pub room: Room,
 }
 
-/// A stored report's JSON; the inner error where it is not what the row says.
+/// The JSON of a report that was found in this transaction, which ends; the inner error where it is not
+/// what the row says. Nothing of it is read before there is room.
 ///
 /// # Errors
 /// Where there is no room for it, a server does not answer, or the database's own copy is damaged.
 pub async fn read(
     api: &Api,
     tenant: &TenantId,
-    stored: &StoredReport,
+    tx: Tx<TenantTx>,
+    found: &Found,
 ) -> Result<Result<StoredBody, Lost>, Problem> {
-    let room = memory::answer(&api.permits, tenant, stored.size)?;
-    Ok(json(api, tenant, stored).await?.map(|json| StoredBody { json, room }))
+    let room = memory::answer(&api.permits, tenant, found.size)?;
+    Ok(json(api, tenant, tx, found).await?.map(|json| StoredBody { json, room }))
 }
 
-async fn json(api: &Api, tenant: &TenantId, stored: &StoredReport) -> Result<Result<Vec<u8>, Lost>, Problem> {
-    let (report_id, variant) = (stored.listed.report_id, stored.listed.variant);
-    let place = match &stored.stored {
-        Body::Segment(place) => *place,
-        Body::Inline(_) => {
-            let body = stored.stored.clone();
-            return Ok(Ok(api.cpu.run(move || body.json()).await??));
-        }
+async fn json(
+    api: &Api,
+    tenant: &TenantId,
+    mut tx: Tx<TenantTx>,
+    found: &Found,
+) -> Result<Result<Vec<u8>, Lost>, Problem> {
+    let (report_id, variant) = (found.listed.report_id, found.listed.variant);
+    let Some(place) = found.place else {
+        let body = report::body(&mut tx, &found.listed).await?;
+        tx.rollback().await?;
+        let Some(body) = body else { return Ok(Err(Lost::Moved(report_id))) };
+        return Ok(Ok(api.cpu.run(move || body.json()).await??));
     };
+    // It waits for object storage, and so shall no connection.
+    tx.rollback().await?;
     let key = keys::segment(tenant, place.day, place.segment);
     let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
         return Ok(Err(Lost::Gone(key.to_string())));
     };
-    let revision = stored.listed.revision;
+    let revision = found.listed.revision;
     let read = move || {
         let frame = Frame::read_of(frame, report_id, variant)?;
         if frame.head.revision == revision {

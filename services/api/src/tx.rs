@@ -5,43 +5,79 @@ use crate::permits::{Resource, Turn};
 use crate::problem::Problem;
 use crate::state::Api;
 use std::ops::{Deref, DerefMut};
+use tokio::runtime::Handle;
 use unslide_model::{Owner, TenantId};
 use unslide_store::{OwnerTx, StoreError, TenantTx};
 
-/// A transaction and the turn that it takes.
-pub struct Tx<T> {
-    tx: T,
-    /// `None` for what operators do to a tenant, and for the system's symbols.
-    _turn: Option<Turn>,
+/// What ends a transaction.
+pub trait Ends: Send + 'static {
+    /// Commits it, or rolls it back.
+    fn end(self, commit: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-impl<T> Deref for Tx<T> {
+impl Ends for TenantTx {
+    async fn end(self, commit: bool) -> Result<(), StoreError> {
+        if commit { self.commit().await } else { self.rollback().await }
+    }
+}
+
+impl Ends for OwnerTx {
+    async fn end(self, commit: bool) -> Result<(), StoreError> {
+        if commit { self.commit().await } else { self.rollback().await }
+    }
+}
+
+/// A transaction and the turn that it takes. Where its request goes away in the middle, the turn is
+/// kept until the database is done with what it was asked last: so long that has the connection.
+pub struct Tx<T: Ends> {
+    /// `None` once it is ended.
+    tx: Option<T>,
+    /// `None` for what operators do to a tenant, and for the system's symbols.
+    turn: Option<Turn>,
+}
+
+impl<T: Ends> Deref for Tx<T> {
     type Target = T;
 
+    #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
     fn deref(&self) -> &T {
-        &self.tx
+        self.tx.as_ref().expect("it has not ended")
     }
 }
 
-impl<T> DerefMut for Tx<T> {
+impl<T: Ends> DerefMut for Tx<T> {
+    #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.tx
+        self.tx.as_mut().expect("it has not ended")
     }
 }
 
-impl<T> From<T> for Tx<T> {
+impl<T: Ends> From<T> for Tx<T> {
     fn from(tx: T) -> Tx<T> {
-        Tx { tx, _turn: None }
+        Tx { tx: Some(tx), turn: None }
     }
 }
 
-impl Tx<TenantTx> {
+impl<T: Ends> Drop for Tx<T> {
+    fn drop(&mut self) {
+        let (Some(tx), Some(turn)) = (self.tx.take(), self.turn.take()) else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = tx.end(false).await {
+                tracing::debug!(%error, "a transaction that was given up ended with its connection");
+            }
+            drop(turn);
+        });
+    }
+}
+
+impl<T: Ends> Tx<T> {
     /// As [`TenantTx::commit`].
     ///
     /// # Errors
     /// As there.
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.tx.commit().await
+        self.end(true).await
     }
 
     /// As [`TenantTx::rollback`].
@@ -49,25 +85,14 @@ impl Tx<TenantTx> {
     /// # Errors
     /// As there.
     pub async fn rollback(self) -> Result<(), StoreError> {
-        self.tx.rollback().await
-    }
-}
-
-impl Tx<OwnerTx> {
-    /// As [`OwnerTx::commit`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        self.tx.commit().await
+        self.end(false).await
     }
 
-    /// As [`OwnerTx::rollback`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn rollback(self) -> Result<(), StoreError> {
-        self.tx.rollback().await
+    async fn end(mut self, commit: bool) -> Result<(), StoreError> {
+        match self.tx.take() {
+            Some(tx) => tx.end(commit).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -79,7 +104,7 @@ impl Api {
     /// Where the database can't be reached.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let turn = self.permits.turn(tenant, Resource::Connections).await?;
-        Ok(Tx { tx: self.store.tenant(tenant).await?, _turn: Some(turn) })
+        Ok(Tx { tx: Some(self.store.tenant(tenant).await?), turn: Some(turn) })
     }
 
     /// The same for an owner of symbols.
@@ -91,6 +116,6 @@ impl Api {
             Owner::Tenant(tenant) => Some(self.permits.turn(tenant, Resource::Connections).await?),
             Owner::System => None,
         };
-        Ok(Tx { tx: self.store.owner(owner).await?, _turn: turn })
+        Ok(Tx { tx: Some(self.store.owner(owner).await?), turn })
     }
 }

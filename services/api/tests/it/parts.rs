@@ -250,6 +250,33 @@ async fn an_upload_without_a_new_part_is_given_up() {
     world.stop().await;
 }
 
+/// Of a request that died, or is still at it, nothing is known but that it began.
+#[tokio::test]
+async fn while_one_request_makes_the_file_another_waits_and_spoils_nothing() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let file = mach_o(1_000);
+    let id = id(&world.begin(&key, &file).await);
+    world.part(&key, &id, 1, &file).await.expect(204);
+    let owner = Owner::Tenant(tenant("acme"));
+    let mut tx = world.store.owner(&owner).await.unwrap();
+    let open = partial::get(&mut tx, id.parse().unwrap()).await.unwrap().unwrap();
+    assert!(partial::hold(&mut tx, open.id).await.unwrap());
+    tx.commit().await.unwrap();
+    // As where the other one has taken the parts, and its file is not there yet.
+    world.bucket().await.abort_parts(&keys::upload(owner.own(open.id)), &open.multipart_id).await.unwrap();
+    world.complete(&key, &id).await.expect_problem(503, "unavailable");
+    assert_eq!(
+        world.get(&format!("/v1/symbols/uploads/{id}"), &key).await.expect(200)["status"],
+        "receiving"
+    );
+    // Nobody came back.
+    let later = "UPDATE partial_uploads SET completing_at = completing_at - interval '6 minutes' RETURNING 1";
+    assert_eq!(world.number(&format!("WITH done AS ({later}) SELECT count(*) FROM done")).await, 1);
+    world.complete(&key, &id).await.expect_problem(409, "upload-ended");
+    world.stop().await;
+}
+
 /// Two clients with one file: they send into one upload, and it is queued once.
 #[tokio::test]
 async fn two_clients_with_one_file_fill_one_upload() {

@@ -3,28 +3,40 @@
 //! operation that names a thing is asked.
 
 use crate::cases::{Case, Foreign, absent, attempt, cases, document, operations};
+use crate::reports::{A, crash, store};
 use crate::world::World;
+use reqwest::Method;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use unslide_api::Limits;
 use unslide_model::Secret;
 
 /// The request for TLS that comes before the first message (PostgreSQL's protocol, message formats).
 const SSL_REQUEST: i32 = 80_877_103;
 
-/// Stands between the api and its database, and counts statements.
-async fn count(listener: TcpListener, server: String, statements: Arc<AtomicUsize>) {
+/// What went through.
+#[derive(Default)]
+struct Passed {
+    statements: AtomicUsize,
+    /// Bytes of the database's answers.
+    answered: AtomicUsize,
+}
+
+/// Stands between the api and its database, and counts.
+async fn count(listener: TcpListener, server: String, passed: Arc<Passed>) {
     while let Ok((client, _)) = listener.accept().await {
-        let (server, statements) = (server.clone(), statements.clone());
+        let (server, passed) = (server.clone(), passed.clone());
         tokio::spawn(async move {
             let server = TcpStream::connect(server).await.unwrap();
-            let (mut answers, asks) = server.into_split();
-            let (questions, mut client) = client.into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut client).await });
-            // Ends with either connection.
-            let _ = forward(questions, asks, &statements).await;
+            let (answers, asks) = server.into_split();
+            let (questions, client) = client.into_split();
+            let counted = passed.clone();
+            // Both end with either connection.
+            tokio::spawn(async move { back(answers, client, &counted.answered).await });
+            let _ = forward(questions, asks, &passed.statements).await;
         });
     }
 }
@@ -54,6 +66,39 @@ async fn forward(
     }
 }
 
+async fn back(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    answered: &AtomicUsize,
+) -> std::io::Result<()> {
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let read = from.read(&mut piece).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        answered.fetch_add(read, Ordering::SeqCst);
+        to.write_all(&piece[..read]).await?;
+    }
+}
+
+/// A world whose questions to the database are counted.
+async fn counted(change: impl FnOnce(&mut Limits)) -> (World, Arc<Passed>) {
+    let passed = Arc::new(Passed::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let world = World::configured(|config| {
+        change(&mut config.api.limits);
+        let url = config.postgres.url.reveal().to_owned();
+        let (front, path) = url.rsplit_once('/').unwrap();
+        let (login, server) = front.rsplit_once('@').unwrap();
+        tokio::spawn(count(listener, server.to_owned(), passed.clone()));
+        config.postgres.url = Secret::new(format!("{login}@{address}/{path}"));
+    })
+    .await;
+    (world, passed)
+}
+
 /// The count once nothing more comes: a transaction that was given up is rolled back after the answer.
 async fn settled(statements: &AtomicUsize) -> usize {
     loop {
@@ -67,20 +112,8 @@ async fn settled(statements: &AtomicUsize) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_anothers_costs_what_nothing_costs() {
-    let statements = Arc::new(AtomicUsize::new(0));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let mut behind = None;
-    let world = World::configured(|config| {
-        let url = config.postgres.url.reveal().to_owned();
-        let (front, path) = url.rsplit_once('/').unwrap();
-        let (login, server) = front.rsplit_once('@').unwrap();
-        tokio::spawn(count(listener, server.to_owned(), statements.clone()));
-        config.postgres.url = Secret::new(format!("{login}@{address}/{path}"));
-        behind = Some(());
-    })
-    .await;
-    behind.unwrap();
+    let (world, passed) = counted(|_| {}).await;
+    let statements = &passed.statements;
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
     let (cases, operations) = (cases(&world, &acme).await, operations(&document()));
     // Until the keys' use is noted, which happens beside the requests.
@@ -97,7 +130,7 @@ async fn what_is_anothers_costs_what_nothing_costs() {
         let cost = async |case: &Case| {
             let before = statements.load(Ordering::SeqCst);
             attempt(&world, method, case, &umbrella).await.expect_problem(404, "not-found");
-            settled(&statements).await - before
+            settled(statements).await - before
         };
         // Once to warm up: a new connection sets itself up.
         cost(&never).await;
@@ -112,5 +145,35 @@ async fn what_is_anothers_costs_what_nothing_costs() {
         measured += 1;
     }
     assert!(measured > 9, "{measured}");
+    world.stop().await;
+}
+
+/// A body that is not answered costs no more than its row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_is_read_where_it_is_wanted_and_has_room() {
+    let (world, passed) = counted(|limits| (limits.answer_bytes, limits.tenant_share) = (64 << 20, 50)).await;
+    let acme = world.master("acme").await;
+    // Nothing that could be compressed.
+    let mut state = 1_u64;
+    let letters = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'0' + u8::try_from(state >> 58).unwrap())
+    });
+    let mut large = crash(A, "1.0");
+    large["user"] = letters.take(18_000_000).collect::<String>().into();
+    store(&world, "acme", &large, 1, world.host.clock.now()).await;
+    let path = format!("/v1/reports/{A}");
+    let read = || passed.answered.load(Ordering::SeqCst);
+    let before = read();
+    // What is not taken keeps its room.
+    let unread = world.request(Method::GET, &path, &acme).send().await.unwrap();
+    assert_eq!(unread.status().as_u16(), 200);
+    assert!(read() - before > 10_000_000, "{}", read() - before);
+    let before = read();
+    world.get(&path, &acme).await.expect_problem(429, "tenant-busy");
+    let has = world.request(Method::GET, &path, &acme).header("if-none-match", &unread.headers()["etag"]);
+    assert_eq!(world.send(has).await.status.as_u16(), 304);
+    assert!(read() - before < 100_000, "{}", read() - before);
+    drop(unread);
     world.stop().await;
 }

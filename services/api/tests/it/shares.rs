@@ -341,30 +341,75 @@ async fn every_operation_does_with_one_connection_of_its_tenant() {
 /// One tenant's transactions wait for a lock in the database, and others are answered meanwhile.
 #[tokio::test]
 async fn connections_that_one_tenant_holds_leave_some_for_another() {
-    let world = World::configured(|config| config.postgres.max_connections = 4).await;
+    let world = World::configured(|config| {
+        (config.postgres.max_connections, config.api.limits.request_seconds) = (4, 300);
+    })
+    .await;
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
     let mut locking = world.sql().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
     let path = format!("/v1/reports/{A}");
-    let deleting = futures::future::join_all((0..8).map(|_| world.delete(&path, &acme)));
+    let deleting = || futures::future::join_all((0..8).map(|_| world.delete(&path, &acme)));
+    // Requests whose clients go away: the database goes on with what it was asked.
+    for turns in [7.0, 8.0, 8.0, 8.0] {
+        let waiting = async {
+            world.until(REQUESTS, 8.0).await;
+            world.until(r#"unslide_api_turns{kind="connections"}"#, turns).await;
+            until_locks(&world, 1).await;
+        };
+        tokio::select! {
+            _ = deleting() => panic!("the report is locked"),
+            () = waiting => {}
+        }
+        world.until(REQUESTS, 0.0).await;
+    }
     let asking = async {
         world.until(REQUESTS, 8.0).await;
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        while world.number(waiting).await == 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
         for _ in 0..50 {
             world.get("/v1/symbols", &umbrella).await.expect(200);
         }
-        assert_eq!(world.number(waiting).await, 1);
-        // One of four connections is the tenant's.
-        assert_eq!(world.figure(r#"unslide_api_turns{kind="connections"}"#), 7.0);
+        assert_eq!(world.number(LOCKS).await, 1);
+        // One of four connections is the tenant's, and still has the first question.
+        world.until(r#"unslide_api_turns{kind="connections"}"#, 8.0).await;
         sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
         sqlx::Connection::close(locking).await.unwrap();
     };
-    let (deleted, ()) = tokio::join!(deleting, asking);
+    let (deleted, ()) = tokio::join!(deleting(), asking);
     assert_eq!(deleted.iter().filter(|answer| answer.status == 204).count(), 1);
     world.stop().await;
+}
+
+/// A request that is over leaves the database no longer at work than a request may take.
+#[tokio::test]
+async fn a_statement_takes_no_longer_than_a_request_may() {
+    let world = World::with(|limits| limits.request_seconds = 10).await;
+    let acme = world.master("acme").await;
+    store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
+    let mut locking = world.sql().await;
+    sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
+    sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
+    let path = format!("/v1/reports/{A}");
+    let (answer, ()) = tokio::join!(world.delete(&path, &acme), until_locks(&world, 1));
+    assert!(answer.status.is_server_error(), "{}", answer.status);
+    until_locks(&world, 0).await;
+    sqlx::query("ROLLBACK").execute(&mut locking).await.unwrap();
+    sqlx::Connection::close(locking).await.unwrap();
+    world.delete(&path, &acme).await.expect(204);
+    world.stop().await;
+}
+
+/// Statements that wait for a lock.
+const LOCKS: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
+async fn until_locks(world: &World, number: i64) {
+    for _ in 0..500 {
+        if world.number(LOCKS).await == number {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{} statements wait, and not {number}", world.number(LOCKS).await);
 }

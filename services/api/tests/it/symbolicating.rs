@@ -185,7 +185,7 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
     world.post_json("/v1/symbolicate", &key, &crash_in(&acme)).await.expect(200);
     assert!(files(cache).len() > others.len() && !others.is_empty());
     let without = async || {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if files(cache) == others {
                 return true;
             }

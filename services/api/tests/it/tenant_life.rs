@@ -102,6 +102,13 @@ async fn a_tenant_is_made_with_topics_of_its_own_where_tenants_have_them() {
     // A slug that was given and taken back gets none.
     world.delete("/v1/tenants/stark", &operator).await.expect(202);
     admin::delete_tenant_topics(&kafka, &tenant("stark")).await.unwrap();
+    // They are listed for a moment more.
+    for _ in 0..600 {
+        if there().await == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
     world.post_json("/v1/tenants", &operator, &json!({"id": "stark"})).await.expect_problem(409, "conflict");
     assert_eq!(there().await, 0);
     world.stop().await;

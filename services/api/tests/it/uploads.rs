@@ -1,6 +1,6 @@
 //! `POST /v1/symbols` and what becomes of an upload.
 
-use crate::world::{World, tenant};
+use crate::world::{World, slow, tenant};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sha2::{Digest, Sha256};
@@ -66,7 +66,8 @@ async fn a_form_brings_several_files() {
     let world = World::with(|limits| limits.upload_files = 2).await;
     let key = world.master("acme").await;
     let part = |name: &'static str, size| Part::bytes(mach_o(size)).file_name(name);
-    let form = Form::new().part("a", part("One", 1_000)).text("note", "hello").part("b", part("Two", 2_000));
+    let note = "hello".repeat(1 << 20);
+    let form = Form::new().part("a", part("One", 5 << 20)).text("note", note).part("b", part("Two", 2_000));
     let sent = world.send(world.request(Method::POST, "/v1/symbols", &key).multipart(form)).await.expect(202);
     let names: Vec<_> =
         sent["uploads"].as_array().unwrap().iter().map(|u| u["file_name"].as_str().unwrap()).collect();
@@ -90,6 +91,27 @@ async fn a_form_brings_several_files() {
     ]
     .concat();
     world.send(cut.body(body)).await.expect_problem(400, "invalid-upload");
+    world.stop().await;
+}
+
+/// What comes before a file would be held in memory: it is not waited for to its end.
+#[tokio::test]
+async fn a_form_that_does_not_begin_is_refused() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    for head in ["x", "--b\r\nContent-Disposition: form-data; name=\""] {
+        let (more, body) = slow();
+        more.unbounded_send(Ok(head.as_bytes().to_vec())).unwrap();
+        for _ in 0..32 {
+            more.unbounded_send(Ok(vec![b'x'; 64 << 10])).unwrap();
+        }
+        let request = world
+            .request(Method::POST, "/v1/symbols", &key)
+            .header("content-type", "multipart/form-data; boundary=b");
+        let detail = world.send(request.body(body)).await.expect_problem(400, "invalid-upload");
+        assert!(detail.contains("1048576 bytes"), "{detail}");
+        drop(more);
+    }
     world.stop().await;
 }
 
@@ -249,7 +271,8 @@ async fn build(world: &World, upload: Uuid, hash: ContentHash) {
     objects::rejected(&mut tx, &hash, objects::Status::Malformed, "the load commands end early")
         .await
         .unwrap();
-    let skipped = uploads::Skipped { path: "link".to_owned(), reason: "symlink".to_owned() };
+    let detail = Some("links are not followed".to_owned());
+    let skipped = uploads::Skipped { path: "symlink".to_owned(), reason: "link".to_owned(), detail };
     uploads::done(&mut tx, upload, &[skipped]).await.unwrap();
     tx.commit().await.unwrap();
 }
@@ -269,7 +292,7 @@ async fn waiting_ends_when_the_upload_is_built() {
         tokio::time::sleep(Duration::from_millis(300)).await;
         build(&world, upload, ContentHash(Sha256::digest(&file).into())).await;
     });
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(29));
     let done = answer.expect(200);
     assert_eq!(done["status"], "done");
     let object = &done["objects"][0];
@@ -279,7 +302,9 @@ async fn waiting_ends_when_the_upload_is_built() {
         (&"malformed".into(), &"the load commands end early".into())
     );
     assert_eq!((&object["offers"]["dwarf"], &object["known"]), (&true.into(), &false.into()));
-    assert_eq!(done["skipped"][0]["reason"], "symlink");
+    let skipped =
+        serde_json::json!([{ "path": "symlink", "reason": "link", "detail": "links are not followed" }]);
+    assert_eq!(done["skipped"], skipped);
     world.get(&format!("{path}?wait=soon"), &key).await.expect_problem(400, "invalid-parameter");
     world.get("/v1/symbols/uploads/7", &key).await.expect_problem(400, "invalid-parameter");
 

@@ -90,7 +90,7 @@ impl World {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), BUCKET).await.unwrap();
+        let s3 = S3Endpoint::start(folder.path(), BUCKET).unwrap();
         let database = servers::unique("api").replace('-', "_");
         admin_sql(&format!("CREATE DATABASE {database}")).await;
         let url = servers::postgres();
@@ -148,7 +148,7 @@ impl World {
     /// Stops the api, which must drain, and takes everything away.
     pub async fn stop(self) {
         self.host.shutdown.begin();
-        tokio::time::timeout(Duration::from_secs(10), self.running).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(60), self.running).await.unwrap().unwrap().unwrap();
         self.store.close().await;
         admin::delete(&self.config.kafka).await.unwrap();
         // Fails where a connection was left open.
@@ -234,7 +234,7 @@ impl World {
         let mut consumer = PositionedConsumer::open(kafka, &topic, &starts).await.unwrap();
         let limits = BatchLimits { records: 1_000, bytes: 1 << 26, wait: Duration::from_millis(200) };
         let mut records = Vec::new();
-        for _ in 0..50 {
+        for _ in 0..300 {
             records.extend(consumer.next_batch(limits).await.unwrap().records);
             if records.len() >= at_least {
                 break;
@@ -295,7 +295,7 @@ impl World {
 
     /// Returns once a metric has this value.
     pub async fn until(&self, line: &str, value: f64) {
-        for _ in 0..600 {
+        for _ in 0..3_000 {
             if self.seen(line) == Some(value) {
                 return;
             }

@@ -6,6 +6,7 @@ use crate::input::{Path, Query, parameter};
 use crate::problem::{Kind, Problem, problems};
 use crate::state::Api;
 use crate::stored_body::{self, StoredBody};
+use crate::tx::Tx;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,8 +14,9 @@ use serde::Deserialize;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
 use unslide_report::{ReadLimits, Report};
+use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
-use unslide_store::queries::report::{self, StoredReport};
+use unslide_store::queries::report::{self, Found};
 use utoipa::IntoParams;
 
 /// Which report of an id.
@@ -54,46 +56,41 @@ pub async fn get_report(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
-    let stored = find(&api, &access, &id, &query).await?;
-    let again = again_headers(&api, &access, &stored).await?;
-    if has_copy(&headers, &tag(&stored, form)) {
-        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&stored, form)?).into_response());
+    let (mut tx, found) = find(&api, &access, &id, &query).await?;
+    let again = again_headers(&mut tx, &found).await?;
+    if has_copy(&headers, &tag(&found, form)) {
+        tx.rollback().await?;
+        return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a revision that came meanwhile: it says which one it is.
-    let (stored, body) = body_of(&api, &access, &id, &query, stored).await?;
+    let (found, body) = body_of(&api, &access, &id, &query, (tx, found)).await?;
     let body = api.cpu.run(move || written(body, form)).await??;
     // What a client reads slowly takes room until it has it.
     let body = body.room.hold(body.json);
     let named = [(header::CONTENT_TYPE, form.media_type())];
-    Ok((again, answer_headers(&stored, form)?, named, body).into_response())
+    Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
 
-fn tag(stored: &StoredReport, form: Representation) -> String {
-    format!("\"{}-{}\"", stored.listed.revision, form.name())
+fn tag(found: &Found, form: Representation) -> String {
+    format!("\"{}-{}\"", found.listed.revision, form.name())
 }
 
 type AnswerHeaders = [(header::HeaderName, HeaderValue); 5];
 
-fn answer_headers(stored: &StoredReport, form: Representation) -> Result<AnswerHeaders, Problem> {
-    let revision = stored.listed.revision;
+fn answer_headers(found: &Found, form: Representation) -> Result<AnswerHeaders, Problem> {
+    let revision = found.listed.revision;
     Ok([
-        (header::ETAG, HeaderValue::from_str(&tag(stored, form)).map_err(Problem::internal)?),
+        (header::ETAG, HeaderValue::from_str(&tag(found, form)).map_err(Problem::internal)?),
         (header::VARY, HeaderValue::from_static("accept, authorization")),
         (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
         (header::HeaderName::from_static("x-report-revision"), HeaderValue::from(revision)),
-        (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(stored.variants)),
+        (header::HeaderName::from_static("x-report-variants"), HeaderValue::from(found.variants)),
     ])
 }
 
 /// How often the report came again, and when last.
-async fn again_headers(
-    api: &Api,
-    access: &Access<ReportsRead>,
-    stored: &StoredReport,
-) -> Result<HeaderMap, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
-    let again = duplicates::of(&mut tx, stored.listed.report_id, stored.listed.variant).await?;
-    tx.rollback().await?;
+async fn again_headers(tx: &mut Tx<TenantTx>, found: &Found) -> Result<HeaderMap, Problem> {
+    let again = duplicates::of(tx, found.listed.report_id, found.listed.variant).await?;
     let mut headers = HeaderMap::new();
     headers.insert("x-report-duplicates", HeaderValue::from(again.count));
     if let Some(last) = again.last.and_then(|last| last.format(&Rfc3339).ok()) {
@@ -102,23 +99,25 @@ async fn again_headers(
     Ok(headers)
 }
 
-/// The stored report of an id, as far as the key sees it.
+/// The stored report of an id without its body, as far as the key sees it, and the transaction that it
+/// was found in.
 ///
 /// # Errors
 /// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id.
-pub async fn find(
+async fn find(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-) -> Result<StoredReport, Problem> {
+) -> Result<(Tx<TenantTx>, Found), Problem> {
     let id: ReportId = parameter("id", id)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = report::get(&mut tx, id, query.variant.unwrap_or(0)).await?;
-    tx.rollback().await?;
-    found
-        .filter(|stored| access.sees(&stored.listed.app))
-        .ok_or_else(|| Problem::new(Kind::NotFound, "there is no such report"))
+    let found = report::find(&mut tx, id, query.variant.unwrap_or(0)).await?;
+    let Some(found) = found.filter(|found| access.sees(&found.listed.app)) else {
+        tx.rollback().await?;
+        return Err(Problem::new(Kind::NotFound, "there is no such report"));
+    };
+    Ok((tx, found))
 }
 
 /// The stored report of an id with its JSON and the room that this has, as far as the key sees it.
@@ -130,9 +129,9 @@ pub async fn whole(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-) -> Result<(StoredReport, StoredBody), Problem> {
-    let stored = find(api, access, id, query).await?;
-    body_of(api, access, id, query, stored).await
+) -> Result<(Found, StoredBody), Problem> {
+    let found = find(api, access, id, query).await?;
+    body_of(api, access, id, query, found).await
 }
 
 /// A found report's JSON, wherever it is. Where it is not where the row said, it has moved or has been
@@ -146,16 +145,16 @@ async fn body_of(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-    stored: StoredReport,
-) -> Result<(StoredReport, StoredBody), Problem> {
-    let first = match stored_body::read(api, access.tenant(), &stored).await? {
-        Ok(body) => return Ok((stored, body)),
+    (tx, found): (Tx<TenantTx>, Found),
+) -> Result<(Found, StoredBody), Problem> {
+    let first = match stored_body::read(api, access.tenant(), tx, &found).await? {
+        Ok(body) => return Ok((found, body)),
         Err(lost) => lost,
     };
     tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
-    let stored = find(api, access, id, query).await?;
-    match stored_body::read(api, access.tenant(), &stored).await? {
-        Ok(body) => Ok((stored, body)),
+    let (tx, found) = find(api, access, id, query).await?;
+    match stored_body::read(api, access.tenant(), tx, &found).await? {
+        Ok(body) => Ok((found, body)),
         Err(lost) => {
             api.metrics.lost_bodies.inc();
             Err(Problem::internal(lost))

@@ -174,10 +174,10 @@ async fn all(
         return Ok(vec![accepted(name, &received)]);
     };
     let mut uploads = Vec::new();
-    let mut parts = multer::Multipart::new(chunks.into_stream(), boundary);
-    let malformed = |error| multipart::problem(error, Kind::InvalidUpload);
-    while let Some(field) = parts.next_field().await.map_err(malformed)? {
+    let mut parts = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
+    while let Some(field) = parts.next().await? {
         let Some(name) = field.file_name().map(shown) else {
+            multipart::pass_over(field, Kind::InvalidUpload).await?;
             continue;
         };
         if uploads.len() == api.limits.upload_files {

@@ -36,10 +36,10 @@ pub struct Upload {
     /// final status, which may be `malformed`.
     #[schema(value_type = String)]
     pub status: uploads::Status,
-    /// Why it failed, a stable word.
+    /// Why it failed, or what it waits for, a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it failed, for people.
+    /// Why it failed, or what it waits for, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The file's name, as the client said.
@@ -63,7 +63,9 @@ pub struct Upload {
     pub updated_at: OffsetDateTime,
     /// What was found in it.
     pub objects: Vec<UploadedObject>,
-    /// Members of an archive that were passed over.
+    /// Members of an archive that were passed over, the first hundred: those that may hold symbols before
+    /// links, devices and static libraries. A last one without a path and of the reason `more` stands for
+    /// the rest.
     pub skipped: Vec<Skipped>,
 }
 
@@ -84,8 +86,11 @@ pub struct UploadedObject {
 pub struct Skipped {
     /// Its path in the archive.
     pub path: String,
-    /// Why, such as `symlink`.
+    /// Why, a stable word such as `link`.
     pub reason: String,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 impl Upload {
@@ -96,7 +101,11 @@ impl Upload {
             path: placed.path,
             known: placed.known,
         };
-        let skipped = |skipped: uploads::Skipped| Skipped { path: skipped.path, reason: skipped.reason };
+        let skipped = |skipped: uploads::Skipped| Skipped {
+            path: skipped.path,
+            reason: skipped.reason,
+            detail: skipped.detail,
+        };
         Upload {
             id: upload.id,
             status: upload.status,
