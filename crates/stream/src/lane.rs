@@ -183,7 +183,7 @@ pub struct Timings {
     pub session: Duration,
     /// A lane that does not poll for this long is taken for hung.
     pub poll_interval: Duration,
-    /// A lane that has messages and ends no transaction for this long is stalled.
+    /// A lane that has messages and commits no transaction for this long is stalled.
     pub stall: Duration,
 }
 
@@ -207,8 +207,7 @@ pub struct LaneStatus {
     pub partitions: usize,
     /// Why nothing is processed for now.
     pub paused: Option<String>,
-    /// Messages wait, nothing holds them back, and no transaction was committed or aborted for
-    /// [`Timings::stall`].
+    /// Messages wait, nothing holds them back, and no transaction was committed for [`Timings::stall`].
     pub stalled: bool,
     /// Transactions committed since the start.
     pub commits: u64,

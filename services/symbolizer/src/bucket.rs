@@ -1,5 +1,7 @@
 //! A token bucket. Time is an argument: microseconds of one clock, never going back by itself.
 
+use unslide_report::MOST_ELEMENTS;
+
 /// Tokens that come at a steady rate, up to a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
@@ -46,10 +48,12 @@ impl Bucket {
         there
     }
 
-    /// Takes tokens for what has been done already; what is not there is owed, up to a burst.
+    /// Takes tokens for what has been done already; what is not there is owed. No more can be done before
+    /// it is known than what a burst of the largest records holds, so no more is owed.
     pub fn owe(&mut self, rate: Rate, now: i64, tokens: f64) {
         self.fill(rate, now);
-        self.tokens = (self.tokens - tokens).max(-rate.burst);
+        let most = rate.burst * MOST_ELEMENTS as f64;
+        self.tokens = (self.tokens - tokens).max(-most);
     }
 
     /// Microseconds until there are so many tokens, or a full bucket if that is less.
@@ -116,8 +120,22 @@ mod tests {
         assert_eq!(taken(&mut bucket, 200_000), 0);
         assert_eq!(taken(&mut bucket, 300_000), 1);
         bucket.owe(RATE, 300_000, 1e9);
-        assert!(!bucket.is_full(RATE, 1_299_999));
-        assert!(bucket.is_full(RATE, 1_300_000));
+        // A burst of five records of a thousand elements, and the burst itself.
+        assert!(!{ bucket }.is_full(RATE, 300_000 + 500_400_000));
+        assert!(bucket.is_full(RATE, 300_000 + 500_500_000));
+    }
+
+    #[test]
+    fn a_record_of_a_thousand_elements_is_paid_for_whatever_the_rate() {
+        let rate = Rate::with_burst(10.0, 2.0);
+        let mut bucket = Bucket::full(rate, 0);
+        assert!(bucket.take(rate, 0));
+        bucket.owe(rate, 0, 999.0);
+        let second = 1_000_000;
+        assert_eq!((1..=98).find(|n| bucket.take(rate, n * second)), None);
+        assert_eq!(bucket.wait(rate, 98 * second, 1.0), second / 10);
+        assert!(bucket.take(rate, 98 * second + second / 10));
+        assert!(!bucket.take(rate, 98 * second + second / 10));
     }
 
     #[test]

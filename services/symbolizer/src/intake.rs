@@ -4,26 +4,43 @@
 use crate::bodies::Body;
 use crate::entry::{Entry, Reason};
 use crate::letters::{History, Position};
+use crate::outcomes::SPREAD;
 use crate::sender::Sender;
 use crate::shares::Shares;
 use crate::symbols::{self, Fetched, Generations, Held, Wanted};
 use crate::tenants::Limits;
 use crate::worker::{Look, Step, Worker};
 use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::sync::Arc;
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
 use unslide_stream::lane::{Done, Refusal};
-use unslide_stream::{OutRecord, Record};
+use unslide_stream::{OutRecord, Record, RecordRef};
 use unslide_symbolicate::{Context, Enriched, Plan, most_bytes};
 
 /// What becomes of reports.
 pub struct Intake {
     worker: Arc<Worker>,
     lane: &'static str,
-    /// What each tenant may use; records of internal topics were counted before.
+    /// What each tenant may use. Records of internal topics were counted before, the reports of an array in
+    /// overflow beside the first were not.
     shares: Arc<Shares>,
+    /// Arrays that are not done and whose reports were counted.
+    paid: Mutex<HashSet<RecordRef>>,
+}
+
+/// True for a record that waits for its tenant's rate in overflow.
+pub fn is_paced(entry: &Entry<'_>) -> bool {
+    entry.tries(Reason::OverShare) > 0
+}
+
+/// Which part of its tenant's records in overflow a record is of; each has its part of the rate.
+pub fn part_of(record: &Record) -> (&Arc<str>, u8, u8) {
+    let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
+    (&record.at.topic, half, SPREAD)
 }
 
 /// A record that is being read.
@@ -48,7 +65,7 @@ enum Part {
 impl Intake {
     /// What becomes of the reports of a lane.
     pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<Shares>) -> Intake {
-        Intake { worker, lane, shares }
+        Intake { worker, lane, shares, paid: Mutex::default() }
     }
 
     /// The end of a record that the lane itself ends.
@@ -79,7 +96,7 @@ impl Intake {
         let single = elements.len() == 1
             && matches!(elements[0], Element::Report(bytes) if bytes.len() == value.len());
         let count = elements.len();
-        if fetched.is_none() && !entry.internal && count > 1 {
+        if fetched.is_none() && count > 1 {
             self.owe(&entry, tenant, limits, count - 1);
         }
         let tries = entry.tries(Reason::FetchFailed);
@@ -207,15 +224,41 @@ impl Intake {
 
     fn admits(&self, entry: &Entry<'_>, tenant: &TenantId, limits: Limits) -> bool {
         let now = self.worker.clock.now_micros();
-        let topic = &entry.record.at.topic;
-        self.worker.rate(limits).is_none_or(|rate| self.shares.take(tenant, topic, rate, now))
+        let at = &entry.record.at;
+        let Some(rate) = self.worker.rate(limits) else { return true };
+        self.paid.lock().contains(at) || self.shares.take(tenant, &at.topic, rate, now)
     }
 
+    /// The reports of an array beside the first are owed where the record itself was counted: on the
+    /// input, and in overflow. Once, however often the record is looked at before it is done.
     fn owe(&self, entry: &Entry<'_>, tenant: &TenantId, limits: Limits, more: usize) {
-        if let Some(rate) = self.worker.rate(limits) {
-            let now = self.worker.clock.now_micros();
-            self.shares.owe(tenant, &entry.record.at.topic, rate, now, more);
+        let at = &entry.record.at;
+        let paced = is_paced(entry);
+        let Some(rate) = self.worker.rate(limits).filter(|_| paced || !entry.internal) else { return };
+        if !self.paid.lock().insert(at.clone()) {
+            return;
         }
+        let now = self.worker.clock.now_micros();
+        if paced {
+            self.shares.owe_part(tenant, part_of(entry.record), rate, now, more);
+        } else {
+            self.shares.owe(tenant, &at.topic, rate, now, more);
+        }
+    }
+
+    /// These records are done.
+    pub fn committed(&self, records: &[&Record]) {
+        let mut paid = self.paid.lock();
+        if !paid.is_empty() {
+            records.iter().for_each(|record| {
+                paid.remove(&record.at);
+            });
+        }
+    }
+
+    /// Other partitions are this lane's now: what was begun of the others is not its own any more.
+    pub fn assigned(&self) {
+        self.paid.lock().clear();
     }
 }
 

@@ -45,6 +45,7 @@ impl Processor for Live {
 
     fn assigned(&self, shares: &[TopicShare]) {
         self.shares.assigned(shares);
+        self.intake.assigned();
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
@@ -56,6 +57,7 @@ impl Processor for Live {
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
+        self.intake.committed(records);
         self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
     }
 }

@@ -50,6 +50,20 @@ impl Outputs {
         Some(Instant::now() + AGAIN)
     }
 
+    /// True where the tenant had an output at the last look.
+    pub fn has(&self, tenant: &TenantId) -> bool {
+        self.seen.read().outputs.contains(tenant)
+    }
+
+    /// Looks, where one of these inputs had no output at the last look.
+    ///
+    /// # Errors
+    /// Where Kafka does not tell.
+    pub async fn seek(&self, inputs: impl Iterator<Item = String>) -> Result<(), StreamError> {
+        let unseen = inputs.filter_map(|input| self.names.tenant_of_input(&input)).any(|t| !self.has(&t));
+        if unseen { self.look().await } else { Ok(()) }
+    }
+
     /// How many inputs have no output.
     pub fn lacking(&self) -> usize {
         self.seen.read().lacking.len()

@@ -266,6 +266,7 @@ impl Processor for Requests {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             let worker = &self.again.worker;
+            worker.seek_outputs(batch.iter()).await?;
             let mut done = Vec::with_capacity(batch.len());
             for records in groups(batch, |_| true) {
                 let bodies = stored_bodies::fetch(&worker.objects, records.iter()).await?;

@@ -3,8 +3,7 @@
 
 use crate::account::Ledger;
 use crate::entry::{Entry, Reason};
-use crate::intake::Intake;
-use crate::outcomes::SPREAD;
+use crate::intake::{Intake, is_paced, part_of};
 use crate::resymbolicate::Again;
 use crate::rotation::{Rotation, Seen};
 use crate::shares::Shares;
@@ -72,11 +71,9 @@ impl Retry {
         let tenant = self.worker.tenant_named(&entry)?;
         // Who is over no rate, or not served any more, is not paced.
         let copies = entry.tries(Reason::OverShare);
-        let paced = copies > 0 && self.worker.tenants.standing(&tenant) == Standing::Active;
+        let paced = is_paced(&entry) && self.worker.tenants.standing(&tenant) == Standing::Active;
         let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced);
-        let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
-        let part = (&record.at.topic, half, SPREAD);
-        let wait = rate.and_then(|rate| self.shares.pace(&tenant, part, rate, now).err());
+        let wait = rate.and_then(|rate| self.shares.pace(&tenant, part_of(record), rate, now).err());
         let copied_from = copied_from(record);
         let seen = Seen { at: &record.at, copied_from, copies, tenant: &tenant, behind };
         match wait {
@@ -142,6 +139,7 @@ impl Processor for Retry {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             self.worker.meet(&batch).await;
+            self.worker.seek_outputs(batch.iter()).await?;
             let mut done = Vec::with_capacity(batch.len());
             for records in groups(batch, |record| self.ways.is_request(record)) {
                 let requests = records.iter().filter(|record| self.ways.is_request(record));
@@ -166,6 +164,7 @@ impl Processor for Retry {
 
     fn assigned(&self, _: &[TopicShare]) {
         self.ways.rotation.assigned();
+        self.ways.intake.assigned();
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
@@ -177,6 +176,7 @@ impl Processor for Retry {
     }
 
     fn committed(&self, records: &[&Record], done: &[&Done]) {
+        self.ways.intake.committed(records);
         self.ways.rotation.committed(records.iter().map(|record| &record.at));
         self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
     }

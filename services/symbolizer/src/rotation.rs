@@ -109,7 +109,9 @@ impl Rotation {
     pub fn undue(&self, seen: Seen<'_>, wait: i64, now: i64) -> Option<i64> {
         let mut partitions = self.partitions.lock();
         partitions.stepping.remove(seen.at);
-        let Some(rate) = self.rate.filter(|_| seen.copies < MOST) else { return Some(wait) };
+        let Some(rate) = self.rate.filter(|_| seen.copies < MOST) else {
+            return Some(wait.min(LOOK));
+        };
         let new = || Partition::new(rate, now);
         let partition = partitions.all.entry(place(seen.at)).or_insert_with(new);
         if now.saturating_sub(std::mem::replace(&mut partition.seen, now)) > BEFORE + LOOK {

@@ -65,12 +65,11 @@ impl Shares {
     pub fn pace(
         &self,
         tenant: &TenantId,
-        (topic, part, of): (&Arc<str>, u8, u8),
+        part: (&Arc<str>, u8, u8),
         per_second: f64,
         now: i64,
     ) -> Result<(), i64> {
-        let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
-        let place = Place { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) };
+        let (place, rate) = self.part(tenant, part, per_second);
         self.with(place, rate, now, |bucket, rate| {
             if bucket.take(rate, now) {
                 Ok(())
@@ -78,6 +77,30 @@ impl Shares {
                 Err(bucket.wait(rate, now, (rate.burst / 2.0).max(1.0)))
             }
         })
+    }
+
+    /// A record of `part` that was let through turned out to hold `more` reports beside the first.
+    pub fn owe_part(
+        &self,
+        tenant: &TenantId,
+        part: (&Arc<str>, u8, u8),
+        per_second: f64,
+        now: i64,
+        more: usize,
+    ) {
+        let (place, rate) = self.part(tenant, part, per_second);
+        self.with(place, rate, now, |bucket, rate| bucket.owe(rate, now, more as f64));
+    }
+
+    /// The bucket of one part of a tenant's records.
+    fn part(
+        &self,
+        tenant: &TenantId,
+        (topic, part, of): (&Arc<str>, u8, u8),
+        per_second: f64,
+    ) -> (Place, Rate) {
+        let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
+        (Place { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) }, rate)
     }
 
     /// How many buckets there are.
@@ -163,6 +186,9 @@ mod tests {
         assert_eq!(pace(1, 0), Ok(()), "the other part has its own");
         let later = (0..100).take_while(|_| pace(0, wait).is_ok()).count();
         assert_eq!(later, 30);
+        shares.owe_part(&tenant("acme"), (&topic, 0, 2), 120.0, wait, 600);
+        assert_eq!(pace(0, wait), Err(10_500_000), "an array costs its own part");
+        assert_eq!(pace(1, wait), Ok(()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::account::Ledger;
 use crate::bodies::{self, Body};
+use crate::entry::Entry;
 use crate::letters::{History, Letters};
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -14,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{ObjectStore, StoreError};
 use unslide_model::{Clock, ReportId, Scoped, TenantId};
+use unslide_proto::Message;
 use unslide_proto::headers;
+use unslide_proto::report::Resymbolicate;
 use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
@@ -150,13 +153,40 @@ impl Worker {
         (rate > 0).then_some(f64::from(rate))
     }
 
-    /// The topic of a report whose history began in the topic `origin`.
-    fn output_topic(&self, tenant: &TenantId, origin: &str) -> String {
-        if self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant) {
+    /// The topic of a report with this history. What comes from a tenant's own input goes to the tenant's
+    /// own output. Where that was removed meanwhile, a copy or a request goes to the output of all, so
+    /// that nobody else's waits for it; an input itself is not read then.
+    fn output_topic(&self, tenant: &TenantId, history: &History<'_>) -> String {
+        let origin = &history.origin.topic;
+        let own = self.tenant_topics && self.topics.tenant_of_input(origin).as_ref() == Some(tenant);
+        let first_hand = **origin == *history.source.at.topic;
+        if own && (first_hand || self.outputs.has(tenant)) {
             self.topics.tenant_output(tenant)
         } else {
             self.topics.output.clone()
         }
+    }
+
+    /// Looks for the outputs of tenants from whose inputs the records of a batch came: whether one is
+    /// there is not guessed by what was seen before it was made.
+    ///
+    /// # Errors
+    /// [`Pause`] where Kafka does not tell.
+    pub async fn seek_outputs<'r>(&self, batch: impl Iterator<Item = &'r Record>) -> Result<(), Pause> {
+        if !self.tenant_topics {
+            return Ok(());
+        }
+        let origins = batch.filter_map(|record| {
+            let entry = Entry::of(record, &self.topics);
+            if !entry.request && *record.at.topic != *self.topics.resymbolicate {
+                return Some(entry.origin.topic);
+            }
+            Some(Resymbolicate::decode(record.value.clone()?).ok()?.origin?.topic)
+        });
+        self.outputs.seek(origins).await.map_err(|error| {
+            let reason = format!("the topics of tenants can't be listed: {error}");
+            Pause { reason, wait: Duration::from_secs(1) }
+        })
     }
 
     /// True where these outputs are as many bytes as may be held.
@@ -257,7 +287,7 @@ impl Worker {
     ) -> Output {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
-        let topic = self.output_topic(&id.tenant, &history.origin.topic);
+        let topic = self.output_topic(&id.tenant, history);
         let fits = self.output_bytes.saturating_sub(HEADER_BYTES);
         let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
         let context = Context { most_bytes, ..context };

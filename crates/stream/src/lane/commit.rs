@@ -3,7 +3,7 @@
 use super::attempts::Attempts;
 use super::context::{Mark, Place, offsets};
 use super::engine::Engine;
-use super::slots::Ready;
+use super::slots::{Batch, Ready, Slot};
 use super::transaction::Fault;
 use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
 use crate::record::{OutRecord, Record};
@@ -38,6 +38,10 @@ impl<P: Processor> Engine<P> {
                 break;
             }
             let Some(mut ready) = self.ready.pop_front() else { break };
+            if ready.again {
+                self.prepare_again(ready);
+                break;
+            }
             let cut = self.cut(&ready);
             if cut.items.is_empty() {
                 continue;
@@ -48,8 +52,8 @@ impl<P: Processor> Engine<P> {
                 Err(fault) => Err(fault),
             };
             let seconds = begun.elapsed().as_secs_f64();
-            let known = !matches!(result, Err(Fault::Unknown(_) | Fault::Fenced(_)));
-            if known {
+            // A batch that is refused gets smaller. One that is only aborted gets nowhere.
+            if matches!(result, Ok(()) | Err(Fault::Refused { .. })) {
                 self.progress = Instant::now();
             }
             match result {
@@ -73,6 +77,15 @@ impl<P: Processor> Engine<P> {
                     self.observer.transaction(TransactionEnd::Aborted, seconds);
                     tracing::error!("the lane pauses: {why}");
                     self.paused = Some(why);
+                    self.wait(ready, Duration::from_secs(5));
+                    break;
+                }
+                Err(Fault::Missing(why)) => {
+                    self.observer.transaction(TransactionEnd::Aborted, seconds);
+                    tracing::error!("the lane pauses: {why}");
+                    self.paused = Some(why);
+                    self.unwritten = true;
+                    ready.again = true;
                     self.wait(ready, Duration::from_secs(5));
                     break;
                 }
@@ -102,6 +115,21 @@ impl<P: Processor> Engine<P> {
             }
         }
         Ok(true)
+    }
+
+    /// Has the records of a batch prepared once more, and after them what is prepared or ready now: where
+    /// their outputs go may be seen otherwise by now.
+    fn prepare_again(&mut self, first: Ready) {
+        match std::mem::replace(&mut self.slot, Slot::Empty) {
+            Slot::Empty => {}
+            Slot::Marking { batch, .. } | Slot::Preparing { batch, .. } | Slot::Waiting { batch, .. } => {
+                self.backlog.push_front(batch);
+            }
+        }
+        for ready in self.ready.drain(..).rev() {
+            self.backlog.push_front(Batch { held: ready.held });
+        }
+        self.backlog.push_front(Batch { held: first.held });
     }
 
     fn wait(&mut self, mut ready: Ready, time: Duration) {
@@ -140,6 +168,14 @@ impl<P: Processor> Engine<P> {
     }
 
     fn transact(&self, ready: &Ready, cut: &Cut, list: &TopicPartitionList) -> Result<(), Fault> {
+        #[cfg(test)]
+        if self.faults.aborted.as_ref().is_some_and(|failpoint| failpoint()) {
+            return Err(Fault::Redo("the test wants it".to_owned()));
+        }
+        #[cfg(test)]
+        if self.faults.missing.as_ref().is_some_and(|failpoint| failpoint()) {
+            return Err(Fault::Missing("the test wants it".to_owned()));
+        }
         let done: Vec<&Done> = cut.items.iter().map(|index| &ready.done[*index]).collect();
         let account = self.processor.account(&done);
         let outputs = cut
@@ -152,7 +188,12 @@ impl<P: Processor> Engine<P> {
             let ownership = self.consumer.context().ownership.lock();
             membership::metadata(&self.consumer, &ownership.member)
         };
-        self.producer.run(outputs, list, metadata)
+        self.producer.run(outputs, list, metadata)?;
+        #[cfg(test)]
+        if self.faults.unanswered.as_ref().is_some_and(|failpoint| failpoint()) {
+            return Err(Fault::Unknown("the test wants it".to_owned()));
+        }
+        Ok(())
     }
 
     fn note_commit(&mut self, ready: &Ready, cut: &Cut) {
@@ -165,6 +206,7 @@ impl<P: Processor> Engine<P> {
         drop(ownership);
         self.fenced = 0;
         self.paused = None;
+        self.unwritten = false;
         self.commits += 1;
         self.records += cut.items.len() as u64;
         let records: Vec<&Record> = cut.items.iter().map(|index| &ready.held[*index].record).collect();

@@ -71,6 +71,8 @@ pub(super) struct Owned {
     /// No two assignments, also of one partition, have the same epoch.
     pub epoch: u64,
     pub mark: Mark,
+    /// The last attempt that this worker noted, and where. It lives, so that it is no other one.
+    pub noted: Option<(i64, Attempts)>,
     /// True once a record was polled: then the client has a position that must be set back on a rewind.
     pub touched: bool,
     /// Where the committed log ends, as the client last said; 0 before that.
@@ -161,6 +163,14 @@ impl Ownership {
         }
         owned.gate = Gate::Open;
         Admission::Take { epoch: owned.epoch }
+    }
+
+    /// Lets go of what is known of the committed offsets: somebody may have committed others since, so
+    /// that no attempt may be taken back.
+    pub(super) fn forget_marks(&mut self) {
+        for owned in self.owned.values_mut() {
+            owned.mark = Mark::Unread;
+        }
     }
 
     /// Makes everything prepared so far worthless, as after a rewind.
@@ -307,10 +317,12 @@ impl ConsumerContext for LaneContext {
         if ownership.member != member {
             ownership.member = member;
             ownership.returned |= !ownership.owned.is_empty();
+            ownership.forget_marks();
         }
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
-            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, touched: false, end: 0 };
+            let owned =
+                Owned { gate: Gate::Open, epoch, mark: Mark::Unread, noted: None, touched: false, end: 0 };
             ownership.owned.insert((element.topic().into(), element.partition()), owned);
         }
         ownership.shares_changed = true;
@@ -354,7 +366,7 @@ mod tests {
     }
 
     fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
-        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, touched: true, end: 0 };
+        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true, end: 0 };
         let places = [("t".into(), 0), ("t".into(), 1)];
         let mut ownership =
             Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() };

@@ -51,15 +51,20 @@ pub(super) struct Engine<P> {
     pub(super) trial: Option<Trial>,
     /// Why nothing is prepared or written for now.
     pub(super) paused: Option<String>,
+    /// The pause is for a topic that is missing: it ends with the next commit, and not when something is
+    /// prepared.
+    pub(super) unwritten: bool,
     fetching_paused: bool,
     pub(super) fenced: u32,
     pub(super) commits: u64,
     pub(super) records: u64,
     polled: Instant,
-    /// When a transaction last ended or nothing was to be done.
+    /// When a transaction was last committed, or a batch narrowed down, or nothing was to be done.
     pub(super) progress: Instant,
     /// After Kafka did not tell how many partitions there are: when it is asked again.
     pub(super) shares_not_before: Option<Instant>,
+    #[cfg(test)]
+    pub(super) faults: super::tests::Faults,
 }
 
 impl<P: Processor> Engine<P> {
@@ -107,6 +112,7 @@ impl<P: Processor> Engine<P> {
             producing: false,
             rewinding: false,
             paused: None,
+            unwritten: false,
             fetching_paused: false,
             fenced: 0,
             commits: 0,
@@ -114,6 +120,8 @@ impl<P: Processor> Engine<P> {
             polled: Instant::now(),
             progress: Instant::now(),
             shares_not_before: None,
+            #[cfg(test)]
+            faults: super::tests::Faults::default(),
             lane,
             processor,
             observer,
@@ -341,6 +349,10 @@ impl<P: Processor> Engine<P> {
     // ---- the producer's life -------------------------------------------------------------------
 
     fn start_producer(&mut self) -> Result<(), LaneError> {
+        #[cfg(test)]
+        if self.faults.no_producer.as_ref().is_some_and(|failpoint| failpoint()) {
+            return Ok(());
+        }
         if !self.producing {
             let _call = self.control.watch.enter("start the transactional producer");
             let begun = self.producer.init(Duration::from_millis(500));
@@ -351,6 +363,9 @@ impl<P: Processor> Engine<P> {
 
     /// The end of a transaction is not known: begin again with a new producer, from what is committed.
     pub(super) fn start_over(&mut self) -> Result<(), LaneError> {
+        // The partitions may be given up before what is committed was read. An attempt that was taken
+        // back then would set them back to before the transaction.
+        self.consumer.context().ownership.lock().forget_marks();
         self.gather.clear();
         self.backlog.clear();
         self.ready.clear();
@@ -389,6 +404,7 @@ impl<P: Processor> Engine<P> {
     fn end_idle_pause(&mut self) {
         if matches!(self.slot, Slot::Empty) && self.ready.is_empty() && self.backlog.is_empty() {
             self.paused = None;
+            self.unwritten = false;
         }
     }
 
@@ -418,7 +434,9 @@ impl<P: Processor> Engine<P> {
     fn is_busy(&self) -> bool {
         let waiting = self.consumer.context().ownership.lock().waiting > 0;
         let here = !self.gather.is_empty() || !self.backlog.is_empty() || !self.ready.is_empty();
-        self.paused.is_none() && (waiting || here || !matches!(self.slot, Slot::Empty))
+        // Before a rewind nobody knows what is to be done.
+        let begun = self.rewinding || !matches!(self.slot, Slot::Empty);
+        self.paused.is_none() && (waiting || here || begun)
     }
 
     fn report(&mut self) {

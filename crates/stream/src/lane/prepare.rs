@@ -137,9 +137,14 @@ impl<P: Processor> Engine<P> {
                 if let Mark::Known { offset, attempts } = owned.mark {
                     // Nothing committed yet: the first record's own offset.
                     let offset = offset.unwrap_or(held.record.at.offset);
-                    let attempts = attempts.again(limit);
+                    // After a rewind it may be there already.
+                    let noted = owned.noted == Some((offset, attempts));
+                    let attempts = if noted { attempts } else { attempts.again(limit) };
                     owned.mark = Mark::Written { offset, attempts };
-                    notes.push((place, offset, attempts));
+                    if !noted {
+                        owned.noted = Some((offset, attempts));
+                        notes.push((place, offset, attempts));
+                    }
                 }
             }
         }
@@ -197,7 +202,9 @@ impl<P: Processor> Engine<P> {
         };
         match prepared {
             Prepared::Done(done) if (1..=batch.held.len()).contains(&done.len()) => {
-                self.paused = None;
+                if !self.unwritten {
+                    self.paused = None;
+                }
                 let rest = batch.held.split_off(done.len());
                 if !rest.is_empty() {
                     self.backlog.push_front(Batch { held: rest });

@@ -1,6 +1,6 @@
 //! Going back to the committed offsets.
 
-use super::context::{LaneContext, Mark, Place, places};
+use super::context::{LaneContext, Place, places};
 use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
@@ -37,9 +37,9 @@ pub(super) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResult<()> {
         consumer.resume(&places(ownership.owned.keys()))?;
     }
     ownership.renew_epochs();
-    for owned in ownership.owned.values_mut() {
-        owned.mark = Mark::Unread;
-    }
+    ownership.forget_marks();
+    // What was polled comes again. The client's next figures say what waits of it.
+    ownership.waiting = ownership.waiting.max(i64::try_from(touched.len()).unwrap_or(i64::MAX));
     tracing::info!(partitions = touched.len(), "went back to the committed offsets");
     Ok(())
 }

@@ -77,11 +77,13 @@ pub(super) struct Ready {
     pub bare: bool,
     /// When the next transaction may begin.
     pub not_before: Option<Instant>,
+    /// Instead of that the records are prepared again.
+    pub again: bool,
 }
 
 impl Ready {
     pub(super) fn new(held: Vec<Held>, done: Vec<Done>) -> Ready {
-        Ready { held, done, aborted: 0, replaced: false, bare: false, not_before: None }
+        Ready { held, done, aborted: 0, replaced: false, bare: false, not_before: None, again: false }
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -3,6 +3,7 @@
 
 use super::engine::Engine;
 use super::*;
+use crate::tests::ANSWER;
 use crate::{BatchLimits, PositionedConsumer, Producer, admin, topic_facts};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,19 @@ mod memory;
 mod tenant_topics;
 
 pub(super) type Failpoint = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// What goes wrong where a failpoint says `true`, whatever the producer.
+#[derive(Default)]
+pub(super) struct Faults {
+    /// A transaction is aborted.
+    pub aborted: Option<Failpoint>,
+    /// A transaction is aborted because a topic is missing.
+    pub missing: Option<Failpoint>,
+    /// A transaction is committed and the answer is lost.
+    pub unanswered: Option<Failpoint>,
+    /// The producer can't be started for now.
+    pub no_producer: Option<Failpoint>,
+}
 
 fn incompressible(bytes: usize) -> Vec<u8> {
     let mut state = 1u64;
@@ -238,18 +252,27 @@ impl Bench {
         records
     }
 
-    /// Waits until `count` records are committed on the output, and some time more for surplus ones.
-    async fn outputs(&self, count: usize) -> BTreeMap<String, usize> {
-        let topic = self.settings.topics().output;
-        for _ in 0..150 {
-            if self.read(&topic).await.len() >= count {
+    /// Waits until `count` records are committed on a topic, and some time more for surplus ones.
+    async fn read_all(&self, topic: &str, count: usize) -> Vec<Record> {
+        for _ in 0..300 {
+            if self.read(topic).await.len() >= count {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
+        self.read(topic).await
+    }
+
+    /// What is on the dead-letter topic once it holds `count` letters.
+    async fn letters(&self, count: usize) -> Vec<Record> {
+        self.read_all(&self.settings.topics().dead_letter, count).await
+    }
+
+    /// How often each source has an output once there are `count` outputs.
+    async fn outputs(&self, count: usize) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for record in self.read(&topic).await {
+        for record in self.read_all(&self.settings.topics().output, count).await {
             *counts.entry(record.headers.text("source").unwrap().to_owned()).or_insert(0) += 1;
         }
         counts
@@ -263,13 +286,13 @@ impl Bench {
 /// Waits until the lane's status is as wanted.
 async fn until(lane: &Lane, wanted: impl FnMut(&LaneStatus) -> bool) -> LaneStatus {
     let mut status = lane.status();
-    let found = tokio::time::timeout(Duration::from_secs(60), status.wait_for(wanted)).await;
+    let found = tokio::time::timeout(ANSWER, status.wait_for(wanted)).await;
     found.expect("the lane gets there").unwrap().clone()
 }
 
 async fn stop(mut lane: Lane) {
-    lane.stop(Duration::from_secs(10));
-    tokio::time::timeout(Duration::from_secs(15), lane.ended()).await.unwrap().unwrap();
+    lane.stop(ANSWER);
+    tokio::time::timeout(ANSWER + Duration::from_secs(15), lane.ended()).await.unwrap().unwrap();
 }
 
 fn numbers(range: std::ops::Range<usize>) -> impl Iterator<Item = String> {
@@ -364,18 +387,14 @@ async fn two_workers_share_the_partitions_and_one_leaves() {
     let bench = Bench::new().await;
     bench.input(numbers(0..300)).await;
     let first = bench.start("a", &bench.copier());
-    let mut status = first.status();
-    status.wait_for(|s| s.records > 0).await.unwrap();
+    until(&first, |s| s.records > 0).await;
     let second = bench.start("b", &bench.copier());
     bench.input(numbers(300..600)).await;
-    let mut both = second.status();
-    tokio::time::timeout(Duration::from_secs(30), both.wait_for(|s| s.partitions == 2))
-        .await
-        .unwrap()
-        .unwrap();
+    until(&second, |s| s.partitions == 2).await;
     bench.input(numbers(600..900)).await;
     assert_once(&bench.outputs(900).await, 900);
-    assert!(both.borrow().records > 0, "the second worker did nothing");
+    // It has its part in that.
+    until(&second, |s| s.records > 0).await;
     stop(first).await;
     bench.input(numbers(900..1000)).await;
     assert_once(&bench.outputs(1000).await, 1000);
@@ -395,7 +414,7 @@ async fn records_that_cannot_be_processed_end_in_dead_letter_and_hold_nobody_up(
     let lane = bench.start("w", &bench.copier());
     assert_once(&bench.outputs(56).await, 56);
     let mut dead: Vec<(String, String)> = bench
-        .read(&bench.settings.topics().dead_letter)
+        .letters(4)
         .await
         .iter()
         .map(|r| {
@@ -419,40 +438,15 @@ async fn records_that_cannot_be_processed_end_in_dead_letter_and_hold_nobody_up(
 async fn a_pause_keeps_the_records_and_says_why() {
     let bench = Bench::new().await;
     let copier = bench.copier();
-    *copier.pauses.lock() = 20;
+    // Until it was seen.
+    *copier.pauses.lock() = u32::MAX;
     bench.input(numbers(0..30)).await;
     let lane = bench.start("w", &copier);
-    let mut status = lane.status();
-    let paused = status.wait_for(|s| s.paused.is_some()).await.unwrap().clone();
+    let paused = until(&lane, |s| s.paused.is_some()).await;
     assert_eq!(paused.paused.as_deref(), Some("not now"));
+    *copier.pauses.lock() = 0;
     assert_once(&bench.outputs(30).await, 30);
-    assert_eq!(lane.status().borrow().paused, None);
-    stop(lane).await;
-    bench.done().await;
-}
-
-/// Six workers die one after the other at the same record.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_kills_each_worker_is_given_up() {
-    let bench = Bench::new().await;
-    bench.input(["deadly".to_owned()]).await;
-    for _ in 0..5 {
-        let killed = bench.start_with("w", Arc::new(|| true));
-        tokio::task::spawn_blocking(move || killed.join().unwrap()).await.unwrap().unwrap();
-    }
-    let lane = bench.start("w", &bench.copier());
-    let mut status = lane.status();
-    tokio::time::timeout(Duration::from_secs(30), status.wait_for(|s| s.records == 1))
-        .await
-        .unwrap()
-        .unwrap();
-    let dead = bench.read(&bench.settings.topics().dead_letter).await;
-    assert_eq!(dead.len(), 1);
-    assert_eq!(dead[0].headers.text("reason"), Some("kills_worker"));
-    assert_eq!(dead[0].value.as_deref(), Some(&b"deadly"[..]));
-    // The next record is processed as ever.
-    bench.input(["harmless".to_owned()]).await;
-    assert_eq!(bench.outputs(1).await.len(), 1);
+    until(&lane, |s| s.paused.is_none()).await;
     stop(lane).await;
     bench.done().await;
 }
@@ -460,11 +454,11 @@ async fn a_record_that_kills_each_worker_is_given_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_what_was_begun_and_the_next_worker_takes_the_rest() {
     let bench = Bench::new().await;
-    let slow = Copier::new(bench.settings.topics(), Duration::from_millis(300));
+    // Ten batches take half a minute: the stop comes well before the last.
+    let slow = Copier::new(bench.settings.topics(), Duration::from_secs(3));
     bench.input(numbers(0..200)).await;
     let lane = bench.start("w", &slow);
-    let mut status = lane.status();
-    status.wait_for(|s| s.commits > 0).await.unwrap();
+    until(&lane, |s| s.commits > 0).await;
     stop(lane).await;
     let taken = bench.read(&bench.settings.topics().output).await.len();
     assert!((1..200).contains(&taken), "{taken} were committed before the stop");

@@ -27,6 +27,8 @@ pub(super) enum Fault {
     Refused { items: BTreeSet<usize>, detail: String },
     /// It was aborted because something is wrong that only an operator can put right.
     Operator(String),
+    /// The same; a topic is missing, and other outputs may not need it.
+    Missing(String),
     /// Nobody knows how it ended. A new producer has to be made, and the committed offsets read,
     /// before anything is produced again.
     Unknown(String),
@@ -361,10 +363,10 @@ fn fault_of(items: BTreeSet<usize>, code: Code) -> Fault {
         Code::TopicAuthorizationFailed
         | Code::ClusterAuthorizationFailed
         | Code::TransactionalIdAuthorizationFailed
-        | Code::UnknownTopicOrPartition
-        | Code::UnknownTopic
-        | Code::UnknownPartition
         | Code::PolicyViolation => Fault::Operator(format!("Kafka does not take the outputs: {code}")),
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+            Fault::Missing(format!("Kafka does not take the outputs: {code}"))
+        }
         _ => Fault::Redo(format!("outputs were not taken: {code}")),
     }
 }

@@ -92,6 +92,12 @@ async fn every_record_has_its_outcome() {
         ("unknown_tenant", &two),
     ];
     assert_eq!(reasons, expected);
+    for _ in 0..300 {
+        if !bench.terminals().await.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     assert_eq!(bench.terminals().await, [(Outcome::DroppedDeleted, 0)]);
     bench.end(vec![lane]).await;
 }
@@ -131,7 +137,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     assert_eq!(second.key, first.key);
 
     ask(3, second).await;
-    for _ in 0..50 {
+    for _ in 0..300 {
         if !bench.terminals().await.is_empty() {
             break;
         }

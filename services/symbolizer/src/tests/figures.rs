@@ -13,8 +13,7 @@ fn figure(bench: &Bench, name: &str) -> i64 {
 async fn what_is_known_of_the_tenants_grows_old_and_a_lane_tells_what_waits_and_what_is_open() {
     let bench = Bench::new().await;
     let worker = &bench.worker;
-    worker.tenants.refresh().await;
-    let read = worker.tenants.read_through_micros().unwrap();
+    let read = bench.tenants_read().await;
     let age = |seconds: i64| {
         worker.metrics.refresh_shared(&worker.symbols, &worker.tenants, read + seconds * 1_000_000);
         figure(&bench, "unslide_symbolizer_tenant_config_age_seconds")

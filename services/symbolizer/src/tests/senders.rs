@@ -9,6 +9,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use unslide_model::{Clock, Secret, SystemClock};
 use unslide_proto::headers;
+use unslide_proto::report::{RecordRef as ProtoRef, Resymbolicate};
 use unslide_proto::signed::{Signer, SigningKey};
 use unslide_stream::{Headers, Record, RecordRef, admin};
 
@@ -162,11 +163,53 @@ async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
     bench.end(vec![lane]).await;
 }
 
+/// Copies of acme's records wait, and acme's own topics are removed: on the lanes of copies and requests
+/// nobody else waits for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_of_a_tenants_input_goes_to_the_output_of_all_where_its_own_is_gone() {
+    let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
+    let app = App::new();
+    bench.publish(&app, 1).await;
+    let (input, output) = (bench.names.tenant_input(&acme()), bench.names.tenant_output(&acme()));
+    let copy = |tenant: &'static str, origin: &str| {
+        let headers = Headers::new().with(headers::TENANT, tenant).with(headers::REASON, "fetch_failed");
+        let headers = headers.with(headers::ATTEMPT, "1").with(headers::ORIGIN_TOPIC, origin.to_owned());
+        headers.with(headers::ORIGIN_PARTITION, "0").with(headers::ORIGIN_OFFSET, "7")
+    };
+    let tier = bench.names.retry_10s.clone();
+    bench.input_with(&tier, copy("acme", &input), app.report(1, 2)).await;
+    bench.input_with(&tier, copy("other", &bench.names.input), app.report(2, 2)).await;
+    bench.clock.ahead(60);
+    let lanes = vec![bench.retry(), bench.again()];
+    let shared = bench.wait(&bench.names.output, 2).await;
+    let own = shared.iter().find(|r| r.headers.text(headers::TENANT) == Some("acme")).unwrap();
+    assert!(shared.len() == 2 && symbolicated(own) > 0);
+    assert_eq!(own.headers.text(headers::ORIGIN_TOPIC), Some(&*input));
+    let request = || Resymbolicate {
+        revision: 2,
+        needs: app.needs(1),
+        origin: Some(ProtoRef { topic: input.clone(), partition: 0, offset: 7 }),
+        ..Resymbolicate::default()
+    };
+    bench.ask(own, &app.report(1, 2), request()).await;
+    assert_eq!(bench.wait(&bench.names.output, 3).await.len(), 3);
+
+    // With its topics it has its own again, at once.
+    admin::create_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    bench.input_with(&tier, copy("acme", &input), app.report(3, 2)).await;
+    bench.ask(own, &app.report(1, 2), Resymbolicate { revision: 3, ..request() }).await;
+    assert_eq!(bench.wait(&output, 2).await.len(), 2);
+    assert_eq!(bench.read(&bench.names.output).await.len(), 3);
+    assert!(bench.read(&bench.names.dead_letter).await.is_empty());
+    admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    bench.end(lanes).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_unknown_for_good_before_the_table_was_read_past_the_record_and_ten_minutes_went_by() {
     const MINUTE: i64 = 60_000;
     let bench = Bench::new().await;
-    bench.worker.tenants.refresh().await;
+    bench.tenants_read().await;
     let now = SystemClock.now_micros() / 1_000;
     let sent = |at: i64| {
         let at_offset = RecordRef { topic: bench.names.input.as_str().into(), partition: 0, offset: 0 };

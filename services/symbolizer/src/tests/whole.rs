@@ -27,7 +27,7 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
     // For topics, tenants and a producer.
     let bench = Bench::new().await;
     let folder = tempfile::tempdir().unwrap();
-    let s3 = S3Endpoint::start(&folder.path().join("s3"), BUCKET).await.unwrap();
+    let s3 = S3Endpoint::start(&folder.path().join("s3"), BUCKET).unwrap();
     let mut config = Config { kafka: bench.settings.clone(), ..Config::default() };
     config.objects = unslide_artifacts::Settings {
         endpoint: Some(s3.url()),
@@ -64,7 +64,7 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
     assert!(outputs.iter().all(|record| symbolicated(record) > 0));
     assert_eq!((files(&cache.join("acme")), files(&cache.join("other"))), (1, 1));
     tell(&bench.producer, &bench.names, "acme", TenantState::Deleted, TenantLimits::default()).await;
-    for _ in 0..100 {
+    for _ in 0..600 {
         if files(&cache.join("acme")) == 0 {
             break;
         }

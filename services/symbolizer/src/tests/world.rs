@@ -350,6 +350,18 @@ impl Bench {
         panic!("{topic} has {} records and not {count}", self.read(topic).await.len());
     }
 
+    /// Returns once the worker has read the table of the tenants: up to which time.
+    pub async fn tenants_read(&self) -> i64 {
+        for _ in 0..600 {
+            self.worker.tenants.refresh().await;
+            if let Some(read) = self.worker.tenants.read_through_micros() {
+                return read;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the tenants were not read");
+    }
+
     /// Ends of single records in the ledger.
     pub async fn terminals(&self) -> Vec<(Outcome, u32)> {
         self.ends().await.iter().map(|end| (end.outcome(), end.revision)).collect()
@@ -406,7 +418,7 @@ pub fn symbolicated(record: &Record) -> u64 {
 
 pub async fn paused(lane: &Lane) -> LaneStatus {
     let mut status = lane.status();
-    let waited = tokio::time::timeout(Duration::from_secs(20), status.wait_for(|s| s.paused.is_some())).await;
+    let waited = tokio::time::timeout(Duration::from_secs(60), status.wait_for(|s| s.paused.is_some())).await;
     waited.unwrap().unwrap().clone()
 }
 

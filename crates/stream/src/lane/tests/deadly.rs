@@ -1,6 +1,44 @@
-//! A record that kills its worker each time, beside others that do not.
+//! A record that kills its worker each time, alone and beside others that do not.
 
 use super::*;
+
+/// Workers die one after the other at the same record, each when it is to be committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_each_worker_is_given_up() {
+    let bench = Bench::new().await;
+    bench.input(["deadly".to_owned()]).await;
+    let deadly = Arc::new(AtomicBool::new(true));
+    let mut deaths = 0;
+    let lane = loop {
+        // Five deaths are enough. One whose note came too late costs one more.
+        assert!(deaths < 12, "the record is not given up");
+        let copier = bench.copier();
+        let (trying, kills) = (Arc::clone(&copier), Arc::clone(&deadly));
+        // What is given up is not prepared, and its letter kills nobody.
+        let failpoint: Failpoint =
+            Arc::new(move || kills.load(Ordering::SeqCst) && !trying.prepared.lock().is_empty());
+        let tune = move |engine: &mut Engine<Copier>| engine.producer.before_commit = Some(failpoint);
+        let mut lane =
+            Lane::start_with(&bench.settings, bench.config("w"), copier, Arc::new(Unobserved), tune).unwrap();
+        let status = until(&lane, |s| s.ended || s.records == 1).await;
+        if status.records == 1 {
+            break lane;
+        }
+        lane.ended().await.unwrap();
+        deaths += 1;
+    };
+    assert!(deaths >= 5, "the record was given up after {deaths} deaths");
+    let dead = bench.letters(1).await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].headers.text("reason"), Some("kills_worker"));
+    assert_eq!(dead[0].value.as_deref(), Some(&b"deadly"[..]));
+    // The next record is processed as ever.
+    deadly.store(false, Ordering::SeqCst);
+    bench.input(["harmless".to_owned()]).await;
+    assert_eq!(bench.outputs(1).await.len(), 1);
+    stop(lane).await;
+    bench.done().await;
+}
 
 /// Workers die one after the other at a record, each while it commits what came just before. Which
 /// partition comes first is the client's choice, and stays so.

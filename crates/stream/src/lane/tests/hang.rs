@@ -55,3 +55,57 @@ async fn a_lane_says_that_messages_wait_and_no_transaction_ends() {
     stop(lane).await;
     bench.done().await;
 }
+
+/// As where the output has fewer replicas in sync than it needs: each transaction is aborted, and the
+/// producer is made anew now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_whose_transactions_are_all_aborted_stalls() {
+    let bench = Bench::new().await;
+    let aborting = Arc::new(AtomicBool::new(true));
+    let failing = aborting.clone();
+    let tune = move |engine: &mut Engine<Copier>| {
+        engine.faults.aborted = Some(Arc::new(move || failing.load(Ordering::SeqCst)));
+    };
+    let mut config = bench.config("w");
+    config.timings.stall = Duration::from_secs(4);
+    bench.input(numbers(0..10)).await;
+    let lane = Lane::start_with(&bench.settings, config, bench.copier(), Arc::new(Unobserved), tune).unwrap();
+    until(&lane, |s| s.stalled).await;
+    // A new producer is no progress either, and no further attempt at the first record.
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(lane.status().borrow().stalled);
+    }
+    aborting.store(false, Ordering::SeqCst);
+    assert_once(&bench.outputs(10).await, 10);
+    assert!(bench.read(&bench.settings.topics().dead_letter).await.is_empty());
+    until(&lane, |s| !s.stalled && s.records == 10).await;
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// Where a batch's outputs can't be written because a topic is missing, the processor is asked once more:
+/// it may know better by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_to_a_topic_that_is_missing_is_prepared_again() {
+    let bench = Bench::new().await;
+    let times = std::sync::atomic::AtomicU32::new(0);
+    let tune = move |engine: &mut Engine<Copier>| {
+        engine.faults.missing = Some(Arc::new(move || times.fetch_add(1, Ordering::SeqCst) < 2));
+    };
+    bench.input_at(0, numbers(0..60));
+    let copier = bench.copier();
+    let lane =
+        Lane::start_with(&bench.settings, bench.config("w"), copier.clone(), Arc::new(Unobserved), tune)
+            .unwrap();
+    until(&lane, |s| s.paused.is_some()).await;
+    // Also while it is prepared, until it is written.
+    let status = until(&lane, |s| s.records > 0 || s.paused.is_none()).await;
+    assert!(status.records > 0, "{status:?}");
+    assert_once(&bench.outputs(60).await, 60);
+    let first = copier.prepared.lock().iter().filter(|at| at.offset == 0).count();
+    assert_eq!(first, 3, "each time anew");
+    assert_eq!(lane.status().borrow().paused, None);
+    stop(lane).await;
+    bench.done().await;
+}

@@ -17,7 +17,7 @@ pub(super) fn committed(settings: &Settings, partition: i32) -> (Offset, String)
     let asker: BaseConsumer = config.create().unwrap();
     let mut list = TopicPartitionList::new();
     list.add_partition(&settings.topics().input, partition);
-    let answer = asker.committed_offsets(list, Duration::from_secs(10)).unwrap();
+    let answer = asker.committed_offsets(list, ANSWER).unwrap();
     let element = &answer.elements()[0];
     (element.offset(), element.metadata().to_owned())
 }
@@ -32,13 +32,17 @@ async fn a_record_that_is_not_due_holds_back_its_partition_only() {
         bench.input_at(partition, numbers(0..50));
     }
     let mut config = bench.config("w");
-    config.timings.stall = Duration::from_millis(500);
-    let lane = Lane::start(&bench.settings, config, copier.clone(), Arc::new(Unobserved)).unwrap();
+    config.timings.stall = Duration::from_secs(3);
+    let lags = Arc::new(Lag::default());
+    let lane = Lane::start(&bench.settings, config, copier.clone(), lags.clone()).unwrap();
     let mut status = lane.status();
     let mut stalled = false;
     until(&lane, |s| s.records == 150).await;
+    // The client's last figure may be from before that, when the other partitions' records still waited.
+    lags.until_none().await;
+    until(&lane, |s| !s.stalled).await;
     // It was looked at again and again, and waited each time.
-    for _ in 0..20 {
+    for _ in 0..120 {
         tokio::time::sleep(Duration::from_millis(100)).await;
         stalled |= status.borrow_and_update().stalled;
     }
@@ -132,6 +136,20 @@ async fn flow_control_does_not_wake_what_is_held_back() {
 #[derive(Default)]
 struct Lag(Mutex<Vec<i64>>);
 
+impl Lag {
+    /// Waits until the client says anew that no record waits.
+    async fn until_none(&self) {
+        self.0.lock().clear();
+        for _ in 0..600 {
+            if self.0.lock().contains(&0) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("these wait: {:?}", self.0.lock());
+    }
+}
+
 impl Observer for Lag {
     fn lag(&self, records: i64, _: i64) {
         self.0.lock().push(records);
@@ -153,11 +171,11 @@ async fn what_is_held_back_is_no_lag_and_neither_are_markers() {
     let input = bench.settings.topics().input;
     let transact = || {
         use rdkafka::producer::{BaseRecord, Producer as _};
-        producer.init_transactions(Duration::from_secs(10))?;
+        producer.init_transactions(ANSWER)?;
         producer.begin_transaction()?;
         let record: BaseRecord<'_, (), str> = BaseRecord::to(&input).partition(1).payload("x");
         producer.send(record).map_err(|(e, _)| e)?;
-        producer.commit_transaction(Duration::from_secs(10))
+        producer.commit_transaction(ANSWER)
     };
     let made: rdkafka::error::KafkaResult<()> = transact();
     made.unwrap();
@@ -189,7 +207,7 @@ async fn a_rewind_keeps_what_is_held_back_waiting() {
     let mut config = bench.settings.producer();
     config.set("transactional.id", format!("{}unslide.live.w", bench.settings.topic_prefix));
     let other: rdkafka::producer::BaseProducer = config.create().unwrap();
-    other.init_transactions(Duration::from_secs(10)).unwrap();
+    other.init_transactions(ANSWER).unwrap();
     bench.input_at(1, numbers(10..30));
     until(&lane, |s| s.records == 31).await;
     assert_eq!(sources(&bench.outputs(31).await, 0), 1);
@@ -217,17 +235,17 @@ async fn offsets_that_an_open_transaction_holds_back_are_told_until_it_ends() {
     config.set("transactional.id", format!("{}t", bench.settings.topic_prefix));
     let producer: rdkafka::producer::BaseProducer = config.create().unwrap();
     let input = bench.settings.topics().input;
-    producer.init_transactions(Duration::from_secs(10)).unwrap();
+    producer.init_transactions(ANSWER).unwrap();
     producer.begin_transaction().unwrap();
     for _ in 0..3 {
         let record: BaseRecord<'_, (), str> = BaseRecord::to(&input).partition(1).payload("x");
         producer.send(record).map_err(|(e, _)| e).unwrap();
     }
-    producer.flush(Duration::from_secs(10)).unwrap();
+    producer.flush(ANSWER).unwrap();
     let seen = Arc::new(Open::default());
     let lane = Lane::start(&bench.settings, bench.config("w"), bench.copier(), seen.clone()).unwrap();
     let told = async |wanted: i64| {
-        for _ in 0..300 {
+        for _ in 0..600 {
             if *seen.0.lock() == wanted {
                 return;
             }
@@ -236,7 +254,7 @@ async fn offsets_that_an_open_transaction_holds_back_are_told_until_it_ends() {
         panic!("{} and not {wanted}", seen.0.lock());
     };
     told(3).await;
-    producer.commit_transaction(Duration::from_secs(10)).unwrap();
+    producer.commit_transaction(ANSWER).unwrap();
     told(0).await;
     until(&lane, |s| s.records == 3).await;
     stop(lane).await;

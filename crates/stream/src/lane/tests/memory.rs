@@ -81,10 +81,17 @@ async fn a_lane_that_gets_nothing_done_stops_fetching_at_its_budget() {
     config.batch.bytes = 1 << 20;
     config.batch.records = 1_000;
     let lane = Lane::start(&settings, config, copier.clone(), highest.clone()).unwrap();
-    // Long enough for the client to fetch all of it many times over.
-    while highest.figures.load(Ordering::SeqCst) < 3 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let fetching = async {
+        while highest.in_flight.load(Ordering::SeqCst) < 1 << 20 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // Long enough for the client to fetch all of it many times over.
+        let before = highest.figures.load(Ordering::SeqCst);
+        while highest.figures.load(Ordering::SeqCst) < before + 3 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(2 * ANSWER, fetching).await.expect("the lane fetches");
     let held = highest.in_flight.load(Ordering::SeqCst);
     // One batch being prepared, and twice as much gathered behind it, each by at most a record over.
     assert!((1 << 20..=(3 << 20) + 3 * RECORD).contains(&held), "{held} bytes are held");
