@@ -5,6 +5,7 @@ mod swift;
 pub(crate) use swift::SwiftNames;
 pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift};
 
+use std::fmt::{self, Write};
 use symbolic_common::{Language, Name};
 use symbolic_demangle::{Demangle, DemangleOptions};
 
@@ -25,10 +26,31 @@ pub fn demangle(linkage_name: &str) -> Option<String> {
     let demangled = match name.detect_language() {
         // Swift's older names (`_T`) are no longer read by its demangler.
         Language::Unknown | Language::ObjC | Language::Swift => return None,
+        Language::Rust => rust(linkage_name)?,
         _ => name.demangle(DemangleOptions::complete())?,
     };
     let demangled = thunk(&demangled).unwrap_or(demangled);
     kept(linkage_name, demangled)
+}
+
+/// A Rust name without its hash. A few hundred bytes may stand for gigabytes: it ends where it is longer than
+/// a name may be.
+fn rust(linkage_name: &str) -> Option<String> {
+    let mut name = Bounded(String::new());
+    write!(name, "{:#}", rustc_demangle::try_demangle(linkage_name).ok()?).ok()?;
+    Some(name.0)
+}
+
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_NAME_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 /// What a demangler says, where it says something.
@@ -67,6 +89,38 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(demangle(mangled).as_deref(), readable, "{mangled}");
+        }
+    }
+
+    /// Each level of the type is the one before it twice.
+    #[test]
+    fn a_rust_name_that_unfolds_without_end_stays_as_it_is_and_costs_little() {
+        let bomb = |n: u32| {
+            // Behind `_R`, from where backward references count.
+            let mut name = format!("INvC1a7f{n:06}");
+            let mut last = name.len();
+            name += "TuuE";
+            for _ in 0..18 {
+                let (at, again) = (name.len(), base_62(last));
+                name += &format!("TB{again}B{again}E");
+                last = at;
+            }
+            format!("_R{name}E")
+        };
+        assert!(rustc_demangle::try_demangle(&bomb(0)).is_ok());
+        assert!((0..10_000).all(|n| demangle(&bomb(n)).is_none()));
+    }
+
+    fn base_62(number: usize) -> String {
+        const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let Some(mut left) = number.checked_sub(1) else { return "_".into() };
+        let mut text = String::from("_");
+        loop {
+            text.insert(0, char::from(DIGITS[left % 62]));
+            left /= 62;
+            if left == 0 {
+                return text;
+            }
         }
     }
 }

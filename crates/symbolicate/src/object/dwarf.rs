@@ -141,7 +141,7 @@ impl Pass<'_> {
         }
         for (low, high) in unclaimed {
             output.memory.take(Canvas::COAT)?;
-            self.covered.paint(low, high, 0);
+            self.covered.spread(low, high, 0);
         }
         Ok(())
     }

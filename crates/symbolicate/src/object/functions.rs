@@ -1,8 +1,9 @@
 //! The functions of one unit and the copies of functions inlined into them.
 
+use super::aranges::Set;
 use super::code::CodeMap;
 use super::paint::Canvas;
-use super::units::{Budget, Failure, Names, Slice, Units, read_name};
+use super::units::{Budget, Failure, Named, Slice, Units};
 use super::{Limits, ObjectError};
 use crate::memory::Memory;
 use crate::symcache::MAX_CALLS;
@@ -75,8 +76,10 @@ impl<'a> Addresses<'a> {
     ) -> Result<(), Failure> {
         if let Some(list) = self.list {
             let Some(mut list) = units.dwarf.attr_ranges(unit, list)? else { return Ok(()) };
-            while let Some(range) = list.next()? {
+            while let Some(entry) = list.next_raw()? {
+                // Entries that give no range are read like others.
                 budget.spend(8)?;
+                let Some(range) = list.convert_raw(entry)? else { continue };
                 if let Some((low, high)) = code.clip(range.begin, range.end) {
                     each(low, high)?;
                 }
@@ -92,7 +95,8 @@ impl<'a> Addresses<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// The address ranges that a unit as a whole says that it has.
+    /// The address ranges of a unit as a whole: those of the table of ranges where it has the unit, for
+    /// what the unit itself says may be no more than its first and its last address.
     pub(super) fn claims(
         &self,
         index: usize,
@@ -102,6 +106,22 @@ impl<'a> Units<'a> {
         memory: &Memory,
     ) -> Result<Vec<(u32, u32)>, Failure> {
         let Some(unit) = self.bare(index) else { return Ok(Vec::new()) };
+        let mut claims = Vec::new();
+        let mut claim = |low: u32, high: u32| {
+            memory.push(&mut claims, (low, high))?;
+            let fits = claims.len() as u64 <= limits.max_ranges;
+            if fits { Ok(()) } else { Err(too_many_ranges()) }
+        };
+        let sets = self.aranges(index);
+        if !sets.is_empty() {
+            for (low, high) in sets.iter().flat_map(Set::ranges) {
+                budget.spend(8)?;
+                if let Some((low, high)) = code.clip(low, high) {
+                    claim(low, high)?;
+                }
+            }
+            return Ok(claims);
+        }
         let mut entry = unit.entries_raw(None)?;
         let mut addresses = Addresses::default();
         if let Some(abbreviation) = entry.read_abbreviation()? {
@@ -110,12 +130,7 @@ impl<'a> Units<'a> {
                 addresses.note(self, unit, &entry.read_attribute(*spec)?);
             }
         }
-        let mut claims = Vec::new();
-        addresses.ranges(self, unit, code, budget, |low, high| {
-            memory.push(&mut claims, (low, high))?;
-            let fits = claims.len() as u64 <= limits.max_ranges;
-            if fits { Ok(()) } else { Err(too_many_ranges()) }
-        })?;
+        addresses.ranges(self, unit, code, budget, claim)?;
         Ok(claims)
     }
 }
@@ -209,7 +224,7 @@ impl<'c, 'a> Functions<'c, 'a> {
                 entry: None,
                 ranges: (self.ranges.len(), self.ranges.len()),
             };
-            let mut names = Names::default();
+            let mut named = Named::default();
             let mut addresses = Addresses::default();
             references.clear();
             for spec in abbreviation.attributes() {
@@ -224,9 +239,9 @@ impl<'c, 'a> Functions<'c, 'a> {
                     }
                     gimli::DW_AT_call_line => node.call_line = small(),
                     gimli::DW_AT_call_column => node.call_column = small(),
-                    name => {
+                    _ => {
                         addresses.note(units, unit, &attribute);
-                        read_name(&units.dwarf, unit, start, name, &attribute, &mut names, &mut references);
+                        named.note(start, &attribute, &mut references);
                     }
                 }
             }
@@ -253,15 +268,15 @@ impl<'c, 'a> Functions<'c, 'a> {
             }
             if node.ranges.0 < node.ranges.1 {
                 node.entry = addresses.low.and_then(|low| self.code.offset(low));
+                let mut names = named.read(&units.dwarf, unit, budget)?;
                 for reference in references.drain(..) {
                     if names.linkage.is_none() {
-                        names = names.or(units.names(reference, budget, memory)?);
+                        let of_origin = units.names(reference, budget, memory)?;
+                        budget.spend(of_origin.size())?;
+                        names = names.or(of_origin);
                     }
                 }
                 node.name = names.best();
-                budget.spend(
-                    names.linkage.map_or(0, <[u8]>::len) as u64 + names.plain.map_or(0, <[u8]>::len) as u64,
-                )?;
             }
             self.memory.push(&mut self.nodes, node)?;
             around.push((depth, index));

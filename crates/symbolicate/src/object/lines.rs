@@ -4,7 +4,7 @@
 use super::ObjectError;
 use super::code::CodeMap;
 use super::dwarf::Output;
-use super::units::{Budget, Dwarf, Failure, Slice};
+use super::units::{Budget, Dwarf, Failure, Slice, text};
 use crate::memory::Memory;
 use gimli::{ColumnType, Unit};
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub(super) struct Lines<'a> {
 }
 
 struct Files<'a> {
-    /// Path by index of the line table; the inner `None` for an index without a file.
+    /// Path by index of the line table, as far as it has files; the inner `None` for an empty path.
     known: Vec<Option<Option<u32>>>,
     program: Option<gimli::IncompleteLineProgram<Slice<'a>>>,
     directory: &'a [u8],
@@ -140,11 +140,11 @@ impl Lines<'_> {
         dwarf: &Dwarf<'_>,
         output: &mut Output<'_>,
     ) -> Result<Option<u32>, Failure> {
-        let Some(index) = usize::try_from(index).ok().filter(|i| *i < MAX_FILES) else { return Ok(None) };
-        if let Some(Some(known)) = self.files.known.get(index) {
+        let Some(at) = self.files.place(index) else { return Ok(None) };
+        if let Some(Some(known)) = self.files.known.get(at) {
             return Ok(*known);
         }
-        let path = self.files.path(index as u64, dwarf, output)?;
+        let path = self.files.path(at, dwarf, output)?;
         let file = match path {
             Some(path) if !path.is_empty() => {
                 output.budget.spend(path.len() as u64)?;
@@ -152,43 +152,44 @@ impl Lines<'_> {
             }
             _ => None,
         };
-        if self.files.known.len() <= index {
-            self.files.known.resize(index + 1, None);
+        if self.files.known.len() <= at {
+            self.files.known.resize(at + 1, None);
         }
-        self.files.known[index] = Some(file);
+        self.files.known[at] = Some(file);
         Ok(file)
     }
 }
 
-/// The most files that one line table may have.
-const MAX_FILES: usize = 1 << 20;
-
 impl Files<'_> {
+    /// Where in the table the file of an index is; `None` where there is none.
+    fn place(&self, index: u64) -> Option<usize> {
+        let header = self.program.as_ref()?.header();
+        from_base(header.version(), index).filter(|at| *at < header.file_names().len())
+    }
+
     /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
     fn path(
         &self,
-        index: u64,
+        at: usize,
         dwarf: &Dwarf<'_>,
         output: &mut Output<'_>,
     ) -> Result<Option<String>, ObjectError> {
         let Some(program) = &self.program else { return Ok(None) };
         let header = program.header();
-        let is_5 = header.version() >= 5;
-        // Up to version 4 indexes begin at 1: 0 is no file, and as a directory that of the compilation.
-        let from_1 = |index: u64| usize::try_from(if is_5 { index } else { index.checked_sub(1)? }).ok();
-        let Some(entry) = from_1(index).and_then(|i| header.file_names().get(i)) else { return Ok(None) };
+        let Some(entry) = header.file_names().get(at) else { return Ok(None) };
         let mut text = |value| {
-            let text = dwarf.attr_line_string(value).map_or(&[][..], |text| text.slice());
-            output.budget.spend(text.len() as u64)?;
+            let text = text(dwarf, value, &mut output.budget)?.unwrap_or_default();
             Ok::<_, ObjectError>(String::from_utf8_lossy(text))
         };
         let name = text(entry.path_name())?;
         let mut path = String::new();
         if !is_absolute(&name) {
-            let directory = from_1(entry.directory_index()).and_then(|i| header.include_directories().get(i));
+            let directory = from_base(header.version(), entry.directory_index())
+                .and_then(|at| header.include_directories().get(at));
             let directory = directory.map_or(Ok(Cow::Borrowed("")), |value| text(*value))?;
-            if (!is_5 || entry.directory_index() != 0) && !is_absolute(&directory) {
-                append(&mut path, &String::from_utf8_lossy(self.directory));
+            if (header.version() < 5 || entry.directory_index() != 0) && !is_absolute(&directory) {
+                let most = self.directory.len().min(output.limits.max_name_bytes);
+                append(&mut path, &String::from_utf8_lossy(&self.directory[..most]));
             }
             append(&mut path, &directory);
         }
@@ -196,6 +197,12 @@ impl Files<'_> {
         truncate(&mut path, output.limits.max_name_bytes);
         Ok(Some(path))
     }
+}
+
+/// Where in a table the entry of an index is. Up to version 4 indexes begin at 1: 0 is no file, and as a
+/// directory that of the compilation.
+fn from_base(version: u16, index: u64) -> Option<usize> {
+    usize::try_from(if version >= 5 { index } else { index.checked_sub(1)? }).ok()
 }
 
 fn is_absolute(path: &str) -> bool {

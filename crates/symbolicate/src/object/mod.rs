@@ -1,5 +1,6 @@
 //! Objects: which slices a file has, and the symcache of one of them.
 
+mod aranges;
 mod build;
 mod code;
 mod dwarf;

@@ -34,6 +34,27 @@ impl Canvas {
         self.0.insert(low, (high, value));
     }
 
+    /// Gives `low..high` the value `value` as one range with what has it already beside or in there. Of
+    /// a canvas painted so, [`Canvas::blank`] passes no more ranges than it finds parts, and one.
+    pub(super) fn spread(&mut self, mut low: u32, mut high: u32, value: u32) {
+        if low >= high {
+            return;
+        }
+        if let Some((start, (end, old))) = self.0.range(..low).next_back()
+            && *end >= low
+            && *old == value
+        {
+            (low, high) = (*start, high.max(*end));
+        }
+        if let Some((_, (end, old))) = self.0.range(..=high).next_back()
+            && *end > high
+            && *old == value
+        {
+            high = *end;
+        }
+        self.paint(low, high, value);
+    }
+
     /// The parts of `low..high` that have no value yet.
     pub(super) fn blank(&self, low: u32, high: u32) -> Vec<(u32, u32)> {
         let mut at = low;
@@ -85,6 +106,25 @@ mod tests {
             let blank: Vec<u32> = canvas.blank(3, 37).into_iter().flat_map(|(low, high)| low..high).collect();
             let expected: Vec<u32> = (3..37).filter(|i| cells[*i as usize].is_none()).collect();
             prop_assert_eq!(blank, expected);
+        }
+
+        #[test]
+        fn what_is_spread_is_one_range_with_its_like(
+            coats in proptest::collection::vec((0_u32..40, 0_u32..40, 0_u32..2), 0..20),
+        ) {
+            let (mut spread, mut painted) = (Canvas::default(), Canvas::default());
+            for (low, high, value) in coats {
+                spread.spread(low, high, value);
+                painted.paint(low, high, value);
+            }
+            let mut expected: Vec<(u32, u32, u32)> = Vec::new();
+            for (low, high, value) in painted.iter() {
+                match expected.last_mut() {
+                    Some(last) if last.1 == low && last.2 == value => last.1 = high,
+                    _ => expected.push((low, high, value)),
+                }
+            }
+            prop_assert_eq!(spread.iter().collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The units of debug information: their headers, which unit answers for an address, and the names
 //! of entries that refer to entries elsewhere.
 
+use super::aranges::{self, Set};
 use super::macho::{MachO, malformed};
 use super::tables::{self, LineHeader};
 use super::{Limits, ObjectError};
 use crate::memory::{Memory, NoMemory};
 use crate::symcache::entry;
 use gimli::{
-    DwAt, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset, UnitSectionOffset,
+    Attribute, AttributeValue, DebugStrOffsetsBase, EndianSlice, Format, LittleEndian, Section, SectionId,
+    Unit, UnitHeader, UnitOffset, UnitSectionOffset,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -87,6 +89,8 @@ struct Entry<'a> {
 pub(super) struct Units<'a> {
     pub(super) dwarf: Dwarf<'a>,
     entries: Vec<Entry<'a>>,
+    /// Of the table of ranges, by the start of their unit.
+    sets: Vec<Set<'a>>,
     names: HashMap<usize, Names<'a>>,
     limits: Limits,
 }
@@ -102,6 +106,11 @@ impl<'a> Names<'a> {
     /// The linkage name, or else the plain one.
     pub(super) fn best(self) -> Option<&'a [u8]> {
         self.linkage.or(self.plain)
+    }
+
+    /// Bytes of both.
+    pub(super) fn size(self) -> u64 {
+        self.linkage.map_or(0, <[u8]>::len) as u64 + self.plain.map_or(0, <[u8]>::len) as u64
     }
 
     pub(super) fn or(self, other: Names<'a>) -> Names<'a> {
@@ -153,8 +162,6 @@ impl<'a> Units<'a> {
                 match pay(&dwarf, header, limits, budget, &lines).and_then(|()| Ok(dwarf.unit(header)?)) {
                     Ok(mut unit) => {
                         unit.line_program = None;
-                        let text = |text: Option<Slice<'_>>| text.map_or(0, |text| text.len() as u64);
-                        budget.spend(text(unit.name) + text(unit.comp_dir))?;
                         Some(unit)
                     }
                     Err(Failure::Unit(error)) => {
@@ -165,7 +172,8 @@ impl<'a> Units<'a> {
                 };
             entries.push(Entry { header, start, end, unit });
         }
-        Ok(Units { dwarf, entries, names: HashMap::new(), limits: *limits })
+        let sets = aranges::read(dwarf.debug_aranges.reader().slice(), budget, memory)?;
+        Ok(Units { dwarf, entries, sets, names: HashMap::new(), limits: *limits })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -199,6 +207,14 @@ impl<'a> Units<'a> {
 
     pub(super) fn start_of(&self, index: usize) -> usize {
         self.entries.get(index).map_or(0, |e| e.start)
+    }
+
+    /// What the table of ranges has on a unit.
+    pub(super) fn aranges(&self, index: usize) -> &[Set<'a>] {
+        let Some(entry) = self.entries.get(index) else { return &[] };
+        let from = self.sets.partition_point(|set| set.unit < entry.start);
+        let to = self.sets.partition_point(|set| set.unit <= entry.start);
+        self.sets.get(from..to).unwrap_or_default()
     }
 
     fn at(&self, offset: usize) -> Option<(usize, &Unit<Slice<'a>>)> {
@@ -249,42 +265,105 @@ impl<'a> Units<'a> {
     ) -> Result<Names<'a>, Failure> {
         let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
-        let mut names = Names::default();
-        let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(names) };
+        let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(Names::default()) };
         budget.spend(abbreviation.attributes().len() as u64)?;
+        let mut named = Named::default();
+        // Entries that are referred to may lie over each other.
+        let begin = entry.next_offset().0;
         for spec in abbreviation.attributes() {
-            let attribute = entry.read_attribute(*spec)?;
-            read_name(&self.dwarf, unit, start, attribute.name(), &attribute, &mut names, references);
+            match entry.read_attribute(*spec) {
+                Ok(attribute) => named.note(start, &attribute, references),
+                Err(error) => {
+                    // The end of a text may have been looked for up to the end of the unit.
+                    budget.spend(unit.header.length_including_self().saturating_sub(begin) as u64)?;
+                    return Err(error.into());
+                }
+            }
         }
-        budget
-            .spend(names.linkage.map_or(0, <[u8]>::len) as u64 + names.plain.map_or(0, <[u8]>::len) as u64)?;
-        Ok(names)
+        budget.spend(entry.next_offset().0.saturating_sub(begin) as u64)?;
+        Ok(named.read(&self.dwarf, unit, budget)?)
     }
 }
 
-/// Notes what one attribute says of an entry's name, or of the entry that has it.
-pub(super) fn read_name<'a>(
-    dwarf: &Dwarf<'a>,
-    unit: &Unit<Slice<'a>>,
-    start: usize,
-    name: DwAt,
-    attribute: &gimli::Attribute<Slice<'a>>,
-    names: &mut Names<'a>,
-    references: &mut Vec<usize>,
-) {
-    let text = || dwarf.attr_string(unit, attribute.value()).ok().map(|s| s.slice());
-    match name {
-        gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
-            names.linkage = names.linkage.or_else(|| text().filter(|t| !t.is_empty()));
-        }
-        gimli::DW_AT_name => names.plain = names.plain.or_else(text),
-        gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => match attribute.value() {
-            gimli::AttributeValue::UnitRef(offset) => references.push(start.saturating_add(offset.0)),
-            gimli::AttributeValue::DebugInfoRef(offset) => references.push(offset.0),
+/// What the attributes of an entry say of its names, before any text is looked up.
+#[derive(Default)]
+pub(super) struct Named<'a> {
+    linkage: Option<AttributeValue<Slice<'a>>>,
+    plain: Option<AttributeValue<Slice<'a>>>,
+}
+
+impl<'a> Named<'a> {
+    /// Notes what one attribute says of an entry's name, or of the entry that has it.
+    pub(super) fn note(
+        &mut self,
+        start: usize,
+        attribute: &Attribute<Slice<'a>>,
+        references: &mut Vec<usize>,
+    ) {
+        match attribute.name() {
+            gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
+                self.linkage = self.linkage.or_else(|| Some(attribute.value()));
+            }
+            gimli::DW_AT_name => self.plain = self.plain.or_else(|| Some(attribute.value())),
+            gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => match attribute.value() {
+                AttributeValue::UnitRef(offset) => references.push(start.saturating_add(offset.0)),
+                AttributeValue::DebugInfoRef(offset) => references.push(offset.0),
+                _ => {}
+            },
             _ => {}
-        },
-        _ => {}
+        }
     }
+
+    /// Looks the names up.
+    pub(super) fn read(
+        self,
+        dwarf: &Dwarf<'a>,
+        unit: &Unit<Slice<'a>>,
+        budget: &mut Budget,
+    ) -> Result<Names<'a>, ObjectError> {
+        let mut look_up = |value: Option<AttributeValue<Slice<'a>>>| match value {
+            Some(value) => {
+                text(dwarf, without_index(dwarf, unit.header.format(), unit.str_offsets_base, value), budget)
+            }
+            None => Ok(None),
+        };
+        let linkage = look_up(self.linkage)?.filter(|name| !name.is_empty());
+        Ok(Names { linkage, plain: look_up(self.plain)? })
+    }
+}
+
+/// The value, or where it is an index of a text the place of that text.
+fn without_index<'a>(
+    dwarf: &Dwarf<'a>,
+    format: Format,
+    base: DebugStrOffsetsBase<usize>,
+    value: AttributeValue<Slice<'a>>,
+) -> AttributeValue<Slice<'a>> {
+    let AttributeValue::DebugStrOffsetsIndex(index) = value else { return value };
+    let offset = dwarf.debug_str_offsets.get_str_offset(format, base, index);
+    offset.map_or(value, AttributeValue::DebugStrRef)
+}
+
+/// The text that a value stands for. The bytes that were searched for its end are paid for, also where
+/// it has none.
+pub(super) fn text<'a>(
+    dwarf: &Dwarf<'a>,
+    value: AttributeValue<Slice<'a>>,
+    budget: &mut Budget,
+) -> Result<Option<&'a [u8]>, ObjectError> {
+    let section = match value {
+        AttributeValue::String(text) => {
+            budget.spend(text.len() as u64)?;
+            return Ok(Some(text.slice()));
+        }
+        AttributeValue::DebugStrRef(offset) => dwarf.debug_str.reader().slice().get(offset.0..),
+        AttributeValue::DebugLineStrRef(offset) => dwarf.debug_line_str.reader().slice().get(offset.0..),
+        _ => None,
+    };
+    let rest = section.unwrap_or_default();
+    let end = rest.iter().position(|byte| *byte == 0);
+    budget.spend(end.unwrap_or(rest.len()) as u64)?;
+    Ok(end.and_then(|end| rest.get(..end)))
 }
 
 pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
@@ -294,8 +373,8 @@ pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error
     }
 }
 
-/// Pays for what gimli reads at once when it reads a unit: the attributes of its first entry, and its
-/// tables of directories and files, which take many times their size in memory.
+/// Pays for what gimli reads at once when it reads a unit: the attributes of its first entry, its name
+/// and directory, and its tables of directories and files, which take many times their size in memory.
 fn pay<'a>(
     dwarf: &Dwarf<'a>,
     header: UnitHeader<Slice<'a>>,
@@ -307,22 +386,32 @@ fn pay<'a>(
     let mut entry = header.entries_raw(&abbreviations, None)?;
     let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(()) };
     budget.spend(abbreviation.attributes().len() as u64)?;
+    let mut base = DebugStrOffsetsBase::default_for_encoding_and_file(header.encoding(), dwarf.file_type);
+    let (mut name, mut directory) = (None, None);
     for spec in abbreviation.attributes() {
         let attribute = entry.read_attribute(*spec)?;
-        if let (gimli::DW_AT_stmt_list, gimli::AttributeValue::DebugLineRef(offset)) =
-            (attribute.name(), attribute.value())
-        {
-            let table = dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default();
-            let header = LineHeader::of(table);
-            let size = header.size();
-            budget.spend(size)?;
-            if size > limits.max_line_header_bytes {
-                return Err(
-                    ObjectError::TooLarge("too many directories and files in a line table".into()).into()
-                );
+        match (attribute.name(), attribute.value()) {
+            (gimli::DW_AT_name, value) => name = Some(value),
+            (gimli::DW_AT_comp_dir, value) => directory = Some(value),
+            (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(at)) => base = at,
+            (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
+                let table = dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default();
+                let header = LineHeader::of(table);
+                let size = header.size();
+                budget.spend(size)?;
+                if size > limits.max_line_header_bytes {
+                    return Err(ObjectError::TooLarge(
+                        "too many directories and files in a line table".into(),
+                    )
+                    .into());
+                }
+                memory.take(header.memory())?;
             }
-            memory.take(header.memory())?;
+            _ => {}
         }
+    }
+    for value in [name, directory].into_iter().flatten() {
+        text(dwarf, without_index(dwarf, header.format(), base, value), budget)?;
     }
     Ok(())
 }

@@ -13,19 +13,19 @@ const APP: &[u8] = include_bytes!("../data/app.dsym");
 const UNCOUNTED: u64 = 2 << 20;
 
 /// Builds within limits, and holds it to them.
-fn build_within(bytes: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
+pub(super) fn build_within(bytes: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
     let (built, most) = peak(|| object::build(bytes, limits));
     let allowed = limits.memory(bytes.len()) + UNCOUNTED;
     assert!(most as u64 <= allowed, "{most} bytes of memory, {allowed} allowed: {built:?}");
     built
 }
 
-fn build(file: &File) -> Result<Built, ObjectError> {
+pub(super) fn build(file: &File) -> Result<Built, ObjectError> {
     build_within(&file.bytes(), &Limits::default())
 }
 
 /// The names at an offset from the start of the code, innermost first.
-fn names(built: &Built, offset: u64) -> Vec<String> {
+pub(super) fn names(built: &Built, offset: u64) -> Vec<String> {
     let cache = SymCache::parse(&built.symcache[..]).unwrap();
     match cache.lookup(RelativeAddress(CODE - TEXT + offset)) {
         Lookup::Found(answer) => answer.calls().map(|call| call.function.decode()).collect(),
@@ -171,7 +171,7 @@ fn a_line_program_without_end_is_bounded() {
 }
 
 /// A line table of this version: what comes before the tables, the tables, the program.
-fn line_table(version: u8, tables: &[u8], program: &[u8]) -> Vec<u8> {
+pub(super) fn line_table(version: u8, tables: &[u8], program: &[u8]) -> Vec<u8> {
     let fields = [&[1][..], if version >= 4 { &[1] } else { &[] }, &[1, 0xFB, 14, 13]].concat();
     let header = [&fields[..], &[0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1], tables].concat();
     let sizes: &[u8] = if version >= 5 { &[8, 0] } else { &[] };

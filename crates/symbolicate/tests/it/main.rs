@@ -13,3 +13,4 @@ mod llvm;
 mod names;
 mod objects;
 mod proof;
+mod shared_parts;

@@ -1,0 +1,71 @@
+//! The table of address ranges: for each unit in it the ranges of its functions, one by one.
+//!
+//! It is read by hand: gimli calls itself for each entry of nothing but zeros.
+
+use super::ObjectError;
+use super::units::Budget;
+use crate::memory::Memory;
+
+/// What the table has on one unit.
+pub(super) struct Set<'a> {
+    /// Where the unit begins.
+    pub(super) unit: usize,
+    /// Bytes of an address.
+    address: usize,
+    /// Pairs of an address and a length.
+    pairs: &'a [u8],
+}
+
+impl Set<'_> {
+    /// The start and the end of each range.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.pairs.chunks_exact(2 * self.address).map(|pair| {
+            let (low, length) = pair.split_at(self.address);
+            (number(low), number(low).saturating_add(number(length)))
+        })
+    }
+}
+
+/// The sets of the table, by unit. Sets that make no sense are left out.
+pub(super) fn read<'a>(
+    table: &'a [u8],
+    budget: &mut Budget,
+    memory: &Memory,
+) -> Result<Vec<Set<'a>>, ObjectError> {
+    let mut sets = Vec::new();
+    let mut rest = table;
+    while let Some((set, after)) = next(rest) {
+        budget.spend(8)?;
+        if let Some(set) = set {
+            memory.push(&mut sets, set)?;
+        }
+        rest = after;
+    }
+    sets.sort_by_key(|set| set.unit);
+    Ok(sets)
+}
+
+/// The set that begins here, if it makes sense, and what follows it.
+fn next(table: &[u8]) -> Option<(Option<Set<'_>>, &[u8])> {
+    let word = number(table.get(..4)?);
+    let (length, offset, start) =
+        if word == 0xFFFF_FFFF { (number(table.get(4..12)?), 8, 12) } else { (word, 4, 4) };
+    let end = start + usize::try_from(length).ok().filter(|length| *length <= table.len() - start)?;
+    Some((set(&table[..end], start, offset), &table[end..]))
+}
+
+fn set(bytes: &[u8], start: usize, offset: usize) -> Option<Set<'_>> {
+    let version = number(bytes.get(start..start + 2)?);
+    let unit = usize::try_from(number(bytes.get(start + 2..start + 2 + offset)?)).ok()?;
+    let at = start + 2 + offset;
+    let &[address, segment] = bytes.get(at..at + 2)? else { return None };
+    let makes_sense = matches!(version, 2 | 3) && matches!(address, 4 | 8) && segment == 0;
+    let address = usize::from(address);
+    // The pairs begin at a multiple of their size.
+    let pairs = bytes.get((at + 2).next_multiple_of(2 * address)..)?;
+    makes_sense.then_some(Set { unit, address, pairs })
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte))
+}
