@@ -16,9 +16,11 @@ mod holding;
 mod letters;
 mod metrics;
 mod reader;
+mod reset;
 mod run;
 mod segments;
 mod upkeep;
 
 pub use config::{Config, Settings};
+pub use reset::{Reset, reset_positions};
 pub use run::{Error, run};

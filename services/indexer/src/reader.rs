@@ -45,12 +45,13 @@ pub enum Trouble {
     Objects(#[from] unslide_artifacts::StoreError),
     #[error(
         "the topic {topic} is another one than was read before (its id was {was} and is {is}): its offsets mean \
-         something else, so nothing is stored until an operator resets the positions"
+         something else, so nothing is stored until an operator resets the positions (unslide migrate --topics \
+         --recover)"
     )]
     OtherTopic { topic: String, was: String, is: String },
     #[error(
         "the position {offset} of {topic}/{partition} lies outside the log ({start}..={end}): records are missing, so \
-         nothing is stored until an operator resets the position"
+         nothing is stored until an operator resets the position (unslide migrate --topics --recover)"
     )]
     OutOfRange { topic: String, partition: i32, offset: i64, start: i64, end: i64 },
 }

@@ -1,6 +1,10 @@
 //! The public HTTP interface, from the client's side.
 
+mod sending;
+
+use bytes::Bytes;
 use clap::Args;
+use futures::Stream;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,6 +15,8 @@ use unslide_model::{DebugId, Secret};
 const TRIES: u32 = 6;
 /// The pause after the first failed try; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(400);
+/// How long nothing may move: of a body that is sent, and then of the answer.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which server to talk to, and as whom.
 #[derive(Args, Clone)]
@@ -29,6 +35,12 @@ pub enum ClientError {
     /// No answer at all.
     #[error("the api at {url} does not answer")]
     Unreachable { url: String, source: reqwest::Error },
+    /// The body of a request stands still.
+    #[error("the api at {url} took nothing more of the file for {seconds} s")]
+    Stalled { url: String, seconds: u64 },
+    /// The whole body was sent, and nothing came.
+    #[error("the api at {url} took the file and did not answer for {seconds} s")]
+    Silent { url: String, seconds: u64 },
     /// The api's own problem details.
     #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
     Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
@@ -62,6 +74,18 @@ pub struct Upload {
     pub detail: Option<String>,
     #[serde(default)]
     pub objects: Vec<Object>,
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+}
+
+/// Something in an archive that was passed over.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Skipped {
+    /// Empty where this stands for all that are not named.
+    pub path: String,
+    /// A stable word; a sentence in what was uploaded before there were words.
+    pub reason: String,
+    pub detail: Option<String>,
 }
 
 impl Upload {
@@ -121,6 +145,9 @@ struct CheckedId {
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
+    /// For bodies that may take long: it knows no time-out for the answer, which would begin with the body.
+    slow: reqwest::Client,
+    patience: Duration,
     url: String,
     key: Secret,
     symbols: &'static str,
@@ -132,16 +159,22 @@ impl Client {
     /// # Errors
     /// Where the HTTP client cannot be made.
     pub fn new(server: &Server) -> Result<Client, ClientError> {
+        Client::patient(server, PATIENCE)
+    }
+
+    fn patient(server: &Server, patience: Duration) -> Result<Client, ClientError> {
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(10))
-            .read_timeout(Duration::from_secs(120))
-            .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(ClientError::Client)?;
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(Duration::from_secs(10))
+                .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
+        };
+        let http = builder().read_timeout(patience).build().map_err(ClientError::Client)?;
+        let slow = builder().build().map_err(ClientError::Client)?;
         let url = server.url.trim_end_matches('/').to_owned();
-        Ok(Client { http, url, key: Secret::new(server.api_key.clone()), symbols: "/v1/symbols" })
+        let key = Secret::new(server.api_key.clone());
+        Ok(Client { http, slow, patience, url, key, symbols: "/v1/symbols" })
     }
 
     /// The same, for system symbols rather than the tenant's own. Needs an operator's key.
@@ -225,30 +258,31 @@ impl Client {
         self.bytes(answer).await.map(Some)
     }
 
-    /// Sends a file, once. `sha256` is that of the body.
+    /// Sends a file, once, however long it takes. `sha256` is that of the body.
     ///
     /// # Errors
     /// [`ClientError`]; see [`may_try_again`].
     pub async fn upload(
         &self,
         name: &str,
-        body: reqwest::Body,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
         size: u64,
         sha256: &str,
     ) -> Result<Accepted, ClientError> {
         let no_address = |_| ClientError::Address(self.url.clone());
         let mut address = Url::parse(&format!("{}{}", self.url, self.symbols)).map_err(no_address)?;
         address.query_pairs_mut().append_pair("name", name);
+        let (body, left) = sending::watched(pieces, size);
         let request = self
-            .http
+            .slow
             .post(address)
             .bearer_auth(self.key.reveal())
             .header("content-type", "application/octet-stream")
             .header("content-length", size)
             .header("x-content-sha256", sha256)
             .body(body);
-        let answer = self.answer(request).await?;
-        self.read(answer).await
+        let answer = async { self.read(self.answer(request).await?).await };
+        sending::patiently(&self.url, self.patience, left, answer).await
     }
 
     /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
@@ -270,7 +304,7 @@ impl Client {
         }
     }
 
-    /// Sends a part, once. `sha256` is that of its `size` bytes.
+    /// Sends a part, once, however long it takes. `sha256` is that of its `size` bytes.
     ///
     /// # Errors
     /// [`ClientError`]; see [`may_try_again`].
@@ -278,18 +312,21 @@ impl Client {
         &self,
         id: &str,
         number: u64,
-        body: reqwest::Body,
-        size: usize,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
         sha256: &str,
     ) -> Result<(), ClientError> {
-        let path = format!("{}/uploads/{id}/parts/{number}", self.symbols);
+        let (body, left) = sending::watched(pieces, size);
         let request = self
-            .request(Method::PUT, &path)
+            .slow
+            .put(format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols))
+            .bearer_auth(self.key.reveal())
             .header("content-type", "application/octet-stream")
             .header("content-length", size)
             .header("x-content-sha256", sha256)
             .body(body);
-        self.answer(request).await.map(drop)
+        let answer = async { self.answer(request).await.map(drop) };
+        sending::patiently(&self.url, self.patience, left, answer).await
     }
 
     /// Makes a file of an upload's parts. May be sent again.
@@ -354,7 +391,7 @@ impl Client {
 /// True where the same request may succeed a little later.
 pub fn may_try_again(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } => true,
+        ClientError::Unreachable { .. } | ClientError::Stalled { .. } | ClientError::Silent { .. } => true,
         ClientError::Refused { status, .. } => StatusCode::from_u16(*status).is_ok_and(|status| {
             status.is_server_error()
                 || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)

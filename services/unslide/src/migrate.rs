@@ -2,10 +2,16 @@
 
 use crate::boot;
 use crate::cli::Configured;
-use crate::configuration::administration;
-use crate::failure::Outcome;
+use crate::configuration::{Administration, administration};
+use crate::failure::{BoxError, Outcome};
 use clap::Args;
 use std::process::ExitCode;
+use std::sync::Arc;
+use unslide_indexer::Reset;
+use unslide_model::SystemClock;
+use unslide_store::positions::Position;
+use unslide_store::{Settings, Store, tenants};
+use unslide_stream::admin;
 
 /// Arguments of `unslide migrate`.
 #[derive(Args)]
@@ -15,6 +21,10 @@ pub struct Arguments {
     /// Create the Kafka topics as well
     #[arg(long)]
     topics: bool,
+    /// After Kafka was lost or restored: have every tenant announced to the workers again, and put
+    /// positions of the indexer that lie outside their topics to the topics' beginnings
+    #[arg(long, requires = "topics")]
+    recover: bool,
 }
 
 /// Applies the migrations and, where asked, creates the topics. Again changes nothing.
@@ -24,10 +34,29 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let migrated = unslide_store::migrate(&administration.postgres.url).await?;
         println!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
         if arguments.topics {
-            for (topic, created) in unslide_stream::admin::create(&administration.kafka).await? {
+            for (topic, created) in admin::create(&administration.kafka).await? {
                 println!("topic {topic}: {}", created.as_str());
             }
         }
+        if arguments.recover {
+            recover(&administration).await?;
+        }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Makes the database and a Kafka that is younger, or older, agree again.
+async fn recover(administration: &Administration) -> Result<(), BoxError> {
+    // Whoever migrates owns the schema.
+    let settings = Settings { any_login: true, ..administration.postgres.clone() };
+    let store = Store::connect(&settings, Arc::new(SystemClock)).await?;
+    let announced = tenants::announce_all(&store).await?;
+    println!("tenants: {announced} to be announced to the workers, by the next builder");
+    for Reset { before, next_offset } in
+        unslide_indexer::reset_positions(&store, &administration.kafka).await?
+    {
+        let Position { topic, partition, next_offset: from, .. } = before;
+        println!("position of {topic}/{partition}: from {from} to {next_offset}");
+    }
+    Ok(())
 }

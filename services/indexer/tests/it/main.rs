@@ -51,7 +51,7 @@ async fn dead_letters_are_noted_once_whoever_they_are_of() {
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant = 'acme'").await, 2);
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE tenant IS NULL").await, 4);
     assert_eq!(world.number("SELECT count(*) FROM dead_letters WHERE value_bytes IS NULL").await, 2);
-    assert_eq!(running.counter("unslide_indexer_dead_letters_total"), 6);
+    running.until_counter("unslide_indexer_dead_letters_total", 6).await;
     let topic = world.topics().dead_letter;
     let id = positions::read(&world.store, &topic).await.unwrap().remove(0).topic_id;
     let theirs = format!("SELECT count(*) FROM dead_letters WHERE topic_id = '{id}'");
@@ -195,8 +195,8 @@ async fn a_request_that_is_a_dead_letter_ends_for_good() {
         world.text("SELECT min(key) FROM segments s JOIN report_frames f ON f.segment = s.id").await;
     letter(2, "damaged_body", requests, Some(segment)).await;
     world.until(open, 1).await;
-    assert_eq!(running.counter("unslide_indexer_requests_closed_total"), 2);
-    assert_eq!(running.counter("unslide_indexer_damaged_frames_total"), 1);
+    running.until_counter("unslide_indexer_requests_closed_total", 2).await;
+    running.until_counter("unslide_indexer_damaged_frames_total", 1).await;
     running.stop().await;
     world.end().await;
 }
@@ -245,9 +245,10 @@ async fn a_position_that_cannot_be_stops_the_indexer_and_it_says_so() {
         let running = world.start();
         running.until_unready(words).await;
         // Once an operator has put it right, it goes on by itself.
-        let right = good.iter().find(|position| position.partition == bad.partition).unwrap();
-        positions::reset(&world.store, right).await.unwrap();
+        let reset = unslide_indexer::reset_positions(&world.store, &world.kafka).await.unwrap();
+        assert_eq!(reset.iter().map(|reset| &reset.before).collect::<Vec<_>>(), [&bad]);
         running.until_ready().await;
+        world.until("SELECT count(*) FROM reports", 1).await;
         running.stop().await;
     }
     world.end().await;
@@ -289,8 +290,8 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
     world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'unstorable'", 1).await;
     world.until_caught_up().await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
-    assert_eq!(running.counter("unslide_indexer_unreadable_total"), 1);
-    assert_eq!(running.counter("unslide_indexer_reports_total"), 19);
+    running.until_counter("unslide_indexer_unreadable_total", 1).await;
+    running.until_counter("unslide_indexer_reports_total", 19).await;
     running.stop().await;
     world.end().await;
 }

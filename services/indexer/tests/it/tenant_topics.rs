@@ -39,7 +39,7 @@ async fn a_tenants_topic_is_found_while_running_and_read_on_after_a_restart() {
     }
     let running = world.start();
     world.until("SELECT count(*) FROM reports", 29).await;
-    assert_eq!(running.counter("unslide_indexer_reports_total"), 8);
+    running.until_counter("unslide_indexer_reports_total", 8).await;
     running.stop().await;
     world.end().await;
 }

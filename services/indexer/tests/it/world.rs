@@ -93,7 +93,7 @@ impl World {
         admin::create(&kafka).await.unwrap();
         let producer = Producer::new(&kafka).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), "unslide").await.unwrap();
+        let s3 = S3Endpoint::start(folder.path(), "unslide").unwrap();
         let objects = unslide_artifacts::Settings {
             endpoint: Some(s3.url()),
             bucket: "unslide".to_owned(),
@@ -281,6 +281,19 @@ impl Running {
         let page = self.host.process_metrics().page().unwrap();
         let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Waits until a counter has this value: it counts what was committed before.
+    pub async fn until_counter(&self, name: &str, wanted: u64) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.counter(name);
+            if found == wanted {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "{name}: {found} and not {wanted}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Waits until a probe fails with these words.

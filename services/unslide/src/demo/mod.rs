@@ -128,7 +128,8 @@ async fn tell(facts: &Facts) -> Result<(), BoxError> {
 /// Uploads the dSYM and waits until its symbols answer.
 async fn upload(client: &Client) -> Result<(), BoxError> {
     let hash: String = Sha256::digest(DSYM).iter().map(|byte| format!("{byte:02x}")).collect();
-    let send = || client.upload("Cafe.dSYM.zip", reqwest::Body::from(DSYM), DSYM.len() as u64, &hash);
+    let pieces = || futures::stream::iter([Ok(DSYM.into())]);
+    let send = || client.upload("Cafe.dSYM.zip", pieces(), DSYM.len() as u64, &hash);
     let accepted = tries(send).await?;
     loop {
         let upload = client.upload_status(&accepted.id).await?;

@@ -165,7 +165,7 @@ async fn boot_all(
     state::make(&start.data)?;
     progress("starting Apache Kafka, PostgreSQL and S3");
     let (servers, mut told) = launch(start);
-    let s3 = S3Endpoint::start(&start.data, BUCKET).await?;
+    let s3 = S3Endpoint::start(&start.data, BUCKET)?;
     while let Some(line) = told.recv().await {
         progress(&line);
     }

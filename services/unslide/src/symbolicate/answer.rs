@@ -57,10 +57,15 @@ pub fn answer(job: Job, library: &Library, format: Format) -> Answer {
     }
 }
 
+/// True where the first thing behind a byte order mark is an array.
+pub fn is_array(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
+}
+
 /// A report, or an array of reports as the HTTP sink of the crash handler sends them.
 fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, String> {
     let limits = ReadLimits::default();
-    if bytes.trim_ascii_start().first() != Some(&b'[') {
+    if !is_array(bytes) {
         return report(bytes, library, format, usize::MAX).map_err(|error| describe(&error));
     }
     let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
@@ -150,6 +155,8 @@ mod tests {
         assert!(text.starts_with("[ {\"a\":1,\"symbolication\":{\"version\":1,"), "{text}");
         assert!(text.contains("} , \"text\", 3,{\"symbolication\":{\"version\":1,"), "{text}");
         assert!(text.ends_with("}} ]\r\n"), "{text}");
+        // Behind a byte order mark as well.
+        assert!(json("\u{FEFF}[{\"a\":1}]").problem.is_none());
     }
 
     #[test]

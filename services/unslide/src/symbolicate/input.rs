@@ -5,6 +5,7 @@
 //! is a report a line. Else the input is one report, sound or not, as long as it is no longer than a
 //! report may be. Memory is bounded by that size, however long the input or a line is.
 
+use super::answer::is_array;
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::{ReadError, ReadLimits, Report, split};
 
@@ -141,10 +142,10 @@ fn is_one_line(bytes: &[u8]) -> bool {
 
 /// True where the bytes are one JSON value.
 fn is_value(bytes: &[u8], limits: &ReadLimits) -> bool {
-    match bytes.trim_ascii_start().first() {
-        Some(b'[') => split(bytes, limits).is_ok(),
-        _ => matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. })),
+    if is_array(bytes) {
+        return split(bytes, limits).is_ok();
     }
+    matches!(Report::read(bytes, limits), Ok(_) | Err(ReadError::NotAReport { .. }))
 }
 
 /// True where a line that is not indented is a whole report, as no line of a report over many lines

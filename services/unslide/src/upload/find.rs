@@ -2,6 +2,7 @@
 
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl Search {
             Ok(entries) => entries,
             Err(error) => return self.failed.push((folder.to_path_buf(), error.to_string())),
         };
-        for entry in entries.flatten() {
+        for entry in entries.flatten().filter(|entry| !is_left_by_macos(&entry.file_name())) {
             let path = entry.path();
             // Links are passed over: they lead in circles, and to files that are found anyway.
             match entry.file_type() {
@@ -99,6 +100,12 @@ impl Search {
             Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
     }
+}
+
+/// What an archive made on macOS leaves beside the files when it is unpacked elsewhere: their attributes,
+/// and the Finder's notes.
+fn is_left_by_macos(name: &OsStr) -> bool {
+    name == ".DS_Store" || name == "__MACOSX" || name.as_encoded_bytes().starts_with(b"._")
 }
 
 fn in_bundle(path: &Path) -> bool {
@@ -205,5 +212,19 @@ mod tests {
         assert_eq!(paths(&found), [program.clone(), dsym]);
         let (found, failed) = find(&[program.clone(), folder.path().join("missing")], false);
         assert_eq!((paths(&found), failed.len()), (vec![program], 1));
+    }
+
+    #[test]
+    fn what_macos_leaves_in_archives_is_neither_sent_nor_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dwarf = folder.path().join("App.dSYM/Contents/Resources/DWARF");
+        fs::create_dir_all(dwarf.join("__MACOSX/DWARF")).unwrap();
+        fs::write(dwarf.join("App"), [0xcf, 0xfa, 0xed, 0xfe, 1, 2, 3, 4]).unwrap();
+        for left in ["._App", ".DS_Store", "__MACOSX/DWARF/App"] {
+            fs::write(dwarf.join(left), [0, 5, 0x16, 7, 0, 2, 0, 0]).unwrap();
+        }
+        let (found, failed) = find(&[folder.path().to_path_buf()], false);
+        assert_eq!(failed, []);
+        assert_eq!(found.into_iter().map(|f| f.path).collect::<Vec<_>>(), [dwarf.join("App")]);
     }
 }

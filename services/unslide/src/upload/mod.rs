@@ -53,8 +53,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
             let (client, screen) = (client.clone(), &screen);
             async move {
                 let bar = screen.bar(&found);
-                let result = send::send(&client, &found, &bar, !arguments.no_wait).await;
-                screen.done(&found, &bar, &result);
+                let mut skipped = Vec::new();
+                let result = send::send(&client, &found, &bar, !arguments.no_wait, &mut skipped).await;
+                screen.done(&found, &bar, &result, &skipped);
                 (found, result)
             }
         });
@@ -106,7 +107,13 @@ impl Screen {
         bar
     }
 
-    fn done(&self, found: &Found, bar: &ProgressBar, result: &Result<send::Sent, String>) {
+    fn done(
+        &self,
+        found: &Found,
+        bar: &ProgressBar,
+        result: &Result<send::Sent, String>,
+        skipped: &[String],
+    ) {
         bar.finish_and_clear();
         self.all.inc(1);
         let line = match result {
@@ -114,7 +121,13 @@ impl Screen {
             Ok(send::Sent::New(what)) => what.clone(),
             Err(reason) => format!("failed: {reason}"),
         };
-        let line = format!("{}: {line}", found.path.display());
+        self.line(&format!("{}: {line}", found.path.display()));
+        for skipped in skipped {
+            self.line(&format!("{}: passed over: {skipped}", found.path.display()));
+        }
+    }
+
+    fn line(&self, line: &str) {
         if self.terminal {
             // Above the bars; an error means that the terminal is gone.
             let _ = self.bars.println(line);

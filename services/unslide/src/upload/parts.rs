@@ -3,7 +3,7 @@
 use super::find::Found;
 use crate::client::{Accepted, Begun, Client, ClientError, tries};
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use indicatif::ProgressBar;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Seek, SeekFrom};
@@ -66,7 +66,13 @@ async fn rest(
         let (part, sha256) = read.map_err(std::io::Error::other)??;
         tries(|| {
             bar.set_position(done);
-            client.upload_part(&begun.id, number, body(&part, bar), part.len(), &sha256)
+            client.upload_part(
+                &begun.id,
+                number,
+                pieces(part.clone(), bar.clone()),
+                part.len() as u64,
+                &sha256,
+            )
         })
         .await?;
         done += size;
@@ -85,12 +91,10 @@ fn read(path: &Path, start: u64, size: u64) -> std::io::Result<(Bytes, String)> 
 }
 
 /// A part as a stream that moves the bar.
-fn body(part: &Bytes, bar: &ProgressBar) -> reqwest::Body {
-    let (part, bar) = (part.clone(), bar.clone());
+fn pieces(part: Bytes, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
     let pieces = (0..part.len()).step_by(PIECE).map(move |at| part.slice(at..part.len().min(at + PIECE)));
-    let moving = stream::iter(pieces).map(move |piece| {
+    stream::iter(pieces).map(move |piece| {
         bar.inc(piece.len() as u64);
-        Ok::<_, std::io::Error>(piece)
-    });
-    reqwest::Body::wrap_stream(moving)
+        Ok(piece)
+    })
 }

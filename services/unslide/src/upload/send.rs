@@ -2,12 +2,14 @@
 
 use super::find::{self, Found, MachO};
 use super::parts;
-use crate::client::{Accepted, Client, ClientError, Upload, tries};
-use futures::TryStreamExt;
+use crate::client::{Accepted, Client, ClientError, Skipped, Upload, tries};
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
 use indicatif::ProgressBar;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::fs::File;
 use tokio_util::io::ReaderStream;
+use unslide_artifacts::archive::SkipReason;
 
 /// What became of a file.
 pub enum Sent {
@@ -17,11 +19,18 @@ pub enum Sent {
     New(String),
 }
 
-/// Sends a file, unless the server has it, and waits until it is built.
+/// Sends a file, unless the server has it, and waits until it is built. What the server passed over in
+/// it goes to `skipped`, for people.
 ///
 /// # Errors
 /// The reason, for people.
-pub async fn send(client: &Client, found: &Found, bar: &ProgressBar, wait: bool) -> Result<Sent, String> {
+pub async fn send(
+    client: &Client,
+    found: &Found,
+    bar: &ProgressBar,
+    wait: bool,
+    skipped: &mut Vec<String>,
+) -> Result<Sent, String> {
     let path = found.path.clone();
     let (mach_o, hash) = blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
     if let Some(mach_o) = &mach_o
@@ -42,6 +51,7 @@ pub async fn send(client: &Client, found: &Found, bar: &ProgressBar, wait: bool)
     loop {
         let upload = client.upload_status(&accepted.id).await.map_err(|error| chain(&error))?;
         if upload.is_final() {
+            skipped.extend(upload.skipped.iter().map(told));
             return verdict(&upload, accepted.existing);
         }
     }
@@ -62,8 +72,8 @@ async fn whole(
         }
         sent.store(true, Relaxed);
         bar.set_position(0);
-        let body = body(&found.path, bar).await?;
-        client.upload(&found.name, body, found.size, hash).await
+        let pieces = pieces(File::open(&found.path).await?, bar.clone());
+        client.upload(&found.name, pieces, found.size, hash).await
     });
     accepted.await
 }
@@ -83,12 +93,26 @@ async fn is_known(client: &Client, mach_o: &MachO) -> Result<bool, ClientError> 
 }
 
 /// The file as a stream that moves the bar.
-async fn body(path: &Path, bar: &ProgressBar) -> Result<reqwest::Body, ClientError> {
-    let file = tokio::fs::File::open(path).await?;
-    let bar = bar.clone();
-    let pieces =
-        ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64));
-    Ok(reqwest::Body::wrap_stream(pieces))
+fn pieces(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+    ReaderStream::with_capacity(file, 1 << 18).inspect_ok(move |piece| bar.inc(piece.len() as u64))
+}
+
+/// True where symbols may lie in what was passed over. What this release does not know counts.
+fn may_hide_symbols(skipped: &Skipped) -> bool {
+    // Those that are not named are of the kinds of those that are.
+    !skipped.path.is_empty()
+        && !SkipReason::HARMLESS.iter().any(|harmless| {
+            skipped.reason == harmless.word()
+                || (skipped.detail.is_none() && skipped.reason == harmless.to_string())
+        })
+}
+
+/// What was passed over, for people.
+fn told(skipped: &Skipped) -> String {
+    let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
+    let text = if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) };
+    // An archive's paths may hold anything, also what a terminal would obey.
+    text.replace(char::is_control, "\u{FFFD}")
 }
 
 fn verdict(upload: &Upload, existing: bool) -> Result<Sent, String> {
@@ -110,6 +134,9 @@ fn verdict(upload: &Upload, existing: bool) -> Result<Sent, String> {
     }
     if upload.objects.is_empty() {
         return Err("the server found no symbols in it".to_owned());
+    }
+    if upload.skipped.iter().any(may_hide_symbols) {
+        return Err("symbols may be missing: the server could not look into all of it".to_owned());
     }
     if existing {
         return Ok(Sent::Known);
@@ -139,4 +166,56 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An upload with symbols, of which this was passed over.
+    fn upload(skipped: &serde_json::Value) -> Upload {
+        let object = serde_json::json!({ "sha256": "0", "arch": "arm64", "status": "ready" });
+        let upload =
+            serde_json::json!({ "id": "7", "status": "done", "objects": [object], "skipped": skipped });
+        serde_json::from_value(upload).unwrap()
+    }
+
+    #[test]
+    fn what_may_have_hidden_symbols_fails_a_file_and_what_holds_none_does_not() {
+        let of = |reason: &SkipReason| {
+            let detail = reason.to_string();
+            serde_json::json!([{ "path": "a/b", "reason": reason.word(), "detail": detail }])
+        };
+        let before = |reason: &SkipReason| serde_json::json!([{ "path": "a", "reason": reason.to_string() }]);
+        for fine in [SkipReason::Link, SkipReason::Special, SkipReason::StaticLibrary] {
+            assert!(verdict(&upload(&of(&fine)), false).is_ok(), "{fine}");
+            assert!(verdict(&upload(&before(&fine)), true).is_ok(), "{fine}");
+        }
+        for wrong in [
+            SkipReason::Encrypted,
+            SkipReason::Method(12),
+            SkipReason::Broken("cut off".to_owned()),
+            SkipReason::TooDeep,
+            SkipReason::Outside,
+            SkipReason::PathTooLong,
+            SkipReason::Kind('D'),
+            SkipReason::Holes("overlap"),
+            SkipReason::Format("xz"),
+        ] {
+            for existing in [false, true] {
+                assert!(verdict(&upload(&of(&wrong)), existing).is_err(), "{wrong}");
+                assert!(verdict(&upload(&before(&wrong)), existing).is_err(), "{wrong}");
+            }
+        }
+        let more = serde_json::json!([{ "path": "", "reason": "more", "detail": "and 7 more" }]);
+        assert!(verdict(&upload(&more), false).is_ok());
+        let unknown = serde_json::json!([{ "path": "a", "reason": "of_a_later_release" }]);
+        assert!(verdict(&upload(&unknown), false).is_err());
+    }
+
+    #[test]
+    fn a_path_that_a_terminal_would_obey_is_shown_without_effect() {
+        let skipped = serde_json::json!([{ "path": "a\u{1b}[2J", "reason": "link", "detail": "no\n" }]);
+        assert_eq!(told(&upload(&skipped).skipped[0]), "a\u{FFFD}[2J: no\u{FFFD}");
+    }
 }

@@ -4,3 +4,4 @@
 mod commands;
 mod layering;
 mod swift;
+mod upload;
