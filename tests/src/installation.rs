@@ -6,12 +6,12 @@ use crate::client::Client;
 use crate::topics::Topics;
 use sqlx::{Connection, Executor, PgConnection};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use unslide_embedded::S3Endpoint;
+use unslide_embedded::{S3Endpoint, free_port};
 use unslide_testkit::servers;
 
 /// The tenant that an installation is made with.
@@ -77,7 +77,7 @@ impl Installation {
     pub async fn prepare_with(settings: &[(&str, &str)]) -> Installation {
         let folder = tempfile::tempdir().expect("a folder");
         let objects = folder.path().join("objects");
-        let s3 = S3Endpoint::start(&objects, BUCKET).await.expect("an S3 endpoint");
+        let s3 = S3Endpoint::start(&objects, BUCKET).expect("an S3 endpoint");
         let keys = s3.credentials();
         let place = Place {
             kafka: servers::kafka(),
@@ -100,7 +100,7 @@ impl Installation {
         let database = name.replace('-', "_");
         let mut admin = PgConnection::connect(&place.postgres).await.expect("PostgreSQL");
         admin.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {database}"))).await.expect("a database");
-        let port = free_port();
+        let port = free_port().expect("a port");
         let url = place.database(&database);
         let mut environment = BTreeMap::from(
             [
@@ -165,7 +165,7 @@ impl Installation {
     /// # Panics
     /// Where the command fails.
     pub fn make_tenant(&mut self, tenant: &str) -> String {
-        self.command_succeeds(&["tenant", "create", tenant]);
+        self.command_succeeds(&["tenant", "create", tenant, "--wait", "120"]);
         let scopes = "symbols:write,symbols:read,reports:write,reports:read";
         let output = self.command_succeeds(&["key", "create", "--tenant", tenant, "--scope", scopes]);
         let key = output.split_whitespace().find(|w| w.starts_with("unslide_")).expect("a key is printed");
@@ -254,7 +254,7 @@ impl Installation {
 
     fn admin_port(&mut self, name: &str) -> String {
         let key = format!("admin {name}");
-        self.environment.entry(key).or_insert_with(|| free_port().to_string()).clone()
+        self.environment.entry(key).or_insert_with(|| free_port().expect("a port").to_string()).clone()
     }
 
     /// Its logs, caches and whatever else it keeps in files.
@@ -389,14 +389,4 @@ impl Installation {
         let drop = format!("DROP DATABASE {} WITH (FORCE)", self.database);
         admin.execute(sqlx::AssertSqlSafe(drop)).await.expect("dropped");
     }
-}
-
-/// A port of the loopback interface that is free now.
-///
-/// # Panics
-/// Where there is none.
-#[must_use]
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
 }

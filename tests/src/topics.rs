@@ -8,7 +8,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::{Offset, TopicPartitionList};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// One record as a consumer sees it.
@@ -158,8 +158,9 @@ impl Topics {
             list.add_partition_offset(topic, *partition, Offset::Beginning).expect("an offset");
         }
         consumer.assign(&list).expect("assigned");
-        let mut open = partitions.len();
-        while open > 0 {
+        // The end of a partition to which more is written comes more than once.
+        let (mut ended, mut errors) = (BTreeSet::new(), 0);
+        while ended.len() < partitions.len() {
             match consumer.poll(wait) {
                 Some(Ok(message)) => see(Record {
                     partition: message.partition(),
@@ -168,7 +169,11 @@ impl Topics {
                     headers: message.headers().map(read_headers).unwrap_or_default(),
                     value: message.payload().unwrap_or_default().to_vec(),
                 }),
-                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    ended.insert(partition);
+                }
+                // The client tries again by itself.
+                Some(Err(KafkaError::MessageConsumption(_))) if errors < 100 => errors += 1,
                 Some(Err(error)) => panic!("reading {topic}: {error}"),
                 None => panic!("reading {topic}: nothing for {wait:?}"),
             }
@@ -214,13 +219,14 @@ impl Topics {
             let start = next.get(&partition.id()).map_or(Offset::Beginning, |next| Offset::Offset(*next));
             list.add_partition_offset(topic, partition.id(), start)?;
         }
-        let mut open = list.count();
         consumer.assign(&list)?;
-        let mut records = 0;
-        while open > 0 {
+        let (mut records, mut ended) = (0, BTreeSet::new());
+        while ended.len() < list.count() {
             match consumer.poll(wait) {
                 Some(Ok(_)) => records += 1,
-                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    ended.insert(partition);
+                }
                 Some(Err(error)) => return Err(error),
                 None => return Err(KafkaError::Canceled),
             }

@@ -3,8 +3,8 @@
 use crate::child::{Child, Program, end_leftover, run};
 use crate::error::{At, Error};
 use crate::place::private_folder;
+use crate::ports;
 use crate::random::cluster_id;
-use crate::servers::free_port;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::fs;
@@ -63,8 +63,8 @@ pub(crate) fn start(
     if let Some(pid) = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok()) {
         end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
     }
-    let listen = free_port(listen, &folder.join("port"))?;
-    let controller = free_port(None, &folder.join("controller-port"))?;
+    let listen = ports::address(listen, &folder.join("port"))?;
+    let controller = ports::address(None, &folder.join("controller-port"))?;
     let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
     write(&folder.join("server.properties"), &properties(listen, bootstrap, controller))?;
     write(&folder.join("log4j2.properties"), LOG4J)?;

@@ -10,6 +10,7 @@ mod error;
 mod fetch;
 mod kafka;
 mod place;
+mod ports;
 mod postgres;
 mod random;
 #[cfg(feature = "s3")]
@@ -19,6 +20,7 @@ mod servers;
 pub use cache::cache_folder;
 pub use error::Error;
 pub use fetch::{Distribution, Progress, fetch};
+pub use ports::free_port;
 pub use random::random_text;
 #[cfg(feature = "s3")]
 pub use s3::{Credentials, S3Endpoint};

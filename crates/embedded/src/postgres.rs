@@ -3,8 +3,8 @@
 use crate::child::{Child, Program, end_leftover, run};
 use crate::error::{At, Error};
 use crate::place::{self, database_folder, give_to_server, kept, private_file, private_folder};
+use crate::ports;
 use crate::random::random_text;
-use crate::servers::free_port;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::fs;
@@ -58,7 +58,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
         end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
     }
     let wanted = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let listen = free_port(wanted, &data.join("postgres-port"))?;
+    let listen = ports::address(wanted, &data.join("postgres-port"))?;
     let mut arguments: Vec<OsString> = vec!["-D".into(), folder.clone().into()];
     arguments.extend([
         "-h".into(),

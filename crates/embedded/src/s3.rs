@@ -2,8 +2,8 @@
 
 use crate::error::{At, Error};
 use crate::place::{kept, private_folder};
+use crate::ports;
 use crate::random::random_text;
-use crate::servers::free_port;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use s3s::access::S3Access;
@@ -49,7 +49,7 @@ impl S3Endpoint {
     ///
     /// # Errors
     /// Where the folder or the port cannot be had.
-    pub async fn start(data: &Path, bucket: &str) -> Result<S3Endpoint, Error> {
+    pub fn start(data: &Path, bucket: &str) -> Result<S3Endpoint, Error> {
         let root = data.join("s3");
         private_folder(&root)?;
         private_folder(&root.join(bucket))?;
@@ -65,10 +65,11 @@ impl S3Endpoint {
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(access_key, secret_key));
         service.set_access(Uploads { root });
-        let address = free_port(None, &data.join("s3-port"))?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| Error::Port { address: address.to_string(), source })?;
+        let kept = data.join("s3-port");
+        let listener = ports::listen(None, &kept)?;
+        let address = listener.local_addr().at("listen on", &kept)?;
+        listener.set_nonblocking(true).at("listen on", &kept)?;
+        let listener = TcpListener::from_std(listener).at("listen on", &kept)?;
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(serve(listener, service.build(), stopped));
         Ok(S3Endpoint { url: format!("http://{address}"), credentials, stop, running })

@@ -7,7 +7,7 @@ use crate::kafka::{self, Kafka};
 use crate::place::{self, private_folder};
 use crate::postgres::{self, Postgres};
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -188,42 +188,4 @@ impl Drop for Servers {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An address to listen on: the wanted one; else the port that is written in `kept`, if it is free;
-/// else a free one. The port that was taken is written to `kept`, so that clients find a restarted
-/// server where it was.
-pub(crate) fn free_port(wanted: Option<SocketAddr>, kept: &Path) -> Result<SocketAddr, Error> {
-    let wanted = wanted.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let before = fs::read_to_string(kept).ok().and_then(|text| text.trim().parse().ok());
-    let taken = match before {
-        Some(port) if wanted.port() == 0 => {
-            probe(SocketAddr::new(wanted.ip(), port)).or_else(|_| probe(wanted))
-        }
-        _ => probe(wanted),
-    };
-    let address = taken.map_err(|source| Error::Port { address: wanted.to_string(), source })?;
-    fs::write(kept, format!("{}\n", address.port())).at("write", kept)?;
-    Ok(address)
-}
-
-fn probe(address: SocketAddr) -> std::io::Result<SocketAddr> {
-    TcpListener::bind(address)?.local_addr()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_kept_while_it_is_free() {
-        let folder = tempfile::tempdir().unwrap();
-        let kept = folder.path().join("port");
-        let first = free_port(None, &kept).unwrap();
-        assert_eq!(free_port(None, &kept).unwrap(), first);
-        let taken = TcpListener::bind(first).unwrap();
-        let other = free_port(None, &kept).unwrap();
-        assert_ne!(other.port(), taken.local_addr().unwrap().port());
-        assert!(matches!(free_port(Some(first), &kept), Err(Error::Port { .. })));
-    }
 }

@@ -18,7 +18,7 @@ use unslide_tests::installation::{BUCKET, Place};
 /// Bodies that are read at the same time.
 const AT_ONCE: usize = 16;
 /// After so long a run some bodies have moved, whatever the faults were.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
 
 /// The bodies of a store.
 struct Bodies {

@@ -8,10 +8,10 @@ use std::sync::Mutex as Plain;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use unslide_embedded::{Options, Servers};
+use unslide_embedded::{Options, Servers, free_port};
 use unslide_tests::binary::{self, Process};
 use unslide_tests::clock::Ahead;
-use unslide_tests::installation::{Installation, Place, free_port};
+use unslide_tests::installation::{Installation, Place};
 use unslide_tests::proxy::Proxy;
 
 /// Room for symcaches of one worker, on a disk of its own where that can be mounted.
@@ -54,7 +54,7 @@ impl World {
         let data = folder.join("servers");
         let options = Options {
             data,
-            kafka_listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()))),
+            kafka_listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().expect("a port")))),
             kafka_advertised: Some(kafka_proxy.address()),
             // A killed database is to keep what it has confirmed.
             fast: false,
@@ -119,7 +119,7 @@ impl World {
             "symbolizer" => vec![
                 ("UNSLIDE_SYMBOLIZER__CACHE_BYTES", &cache),
                 // Time enough to be killed while it waits for symbols.
-                ("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "1000"),
+                ("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "5000"),
             ],
             "indexer" => vec![
                 ("UNSLIDE_INDEXER__LEASE_SECONDS", "10"),
