@@ -120,7 +120,8 @@ fn a_file_that_a_line_table_does_not_have_takes_no_memory() {
     // File 1,048,575 from the start of the code on, for a byte.
     let program = [&[0, 9, 2][..], &CODE.to_le_bytes(), &[4, 0xFF, 0xFF, 0x3F, 1, 2, 1, 0, 1, 1]].concat();
     for version in [4, 5] {
-        let tables: &[u8] = if version == 5 { &[0, 0, 0, 0] } else { &[0, 0] };
+        // Of version 5: paths as texts, and none of them; of a directory and of a file.
+        let tables: &[u8] = if version == 5 { &[1, 1, 8, 0, 1, 1, 8, 0] } else { &[0, 0] };
         let lines = line_table(version, tables, &program);
         let info = unit(&entries);
         let file =
