@@ -221,9 +221,9 @@ async fn write(tx: &mut TenantTx, deltas: BTreeMap<DayKey, Delta>) -> Result<()>
 }
 
 struct Wanted {
-    name: String,
-    arch: String,
-    system: bool,
+    /// Whether it is the system's, its name and its architecture. Reports may disagree: the smallest counts,
+    /// an app's before the system's, so that it does not depend on who came first.
+    said: (bool, String, String),
     reports: u64,
     first: OffsetDateTime,
     last: OffsetDateTime,
@@ -235,16 +235,11 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
     for change in changes.iter().filter(|change| change.previous.is_none()) {
         let (facts, at) = (&change.came.facts, change.key.received_at);
         for image in change.wanted() {
+            let said = (image.system, name(&image.name), name(&image.arch));
             let entry = wanted
                 .entry((name(&facts.app), name(&facts.version), image.debug_id.uuid()))
-                .or_insert_with(|| Wanted {
-                    name: name(&image.name),
-                    arch: name(&image.arch),
-                    system: image.system,
-                    reports: 0,
-                    first: at,
-                    last: at,
-                });
+                .or_insert_with(|| Wanted { said: said.clone(), reports: 0, first: at, last: at });
+            entry.said = std::mem::take(&mut entry.said).min(said);
             entry.reports += 1;
             entry.first = entry.first.min(at);
             entry.last = entry.last.max(at);
@@ -256,9 +251,9 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
     let apps: Vec<String> = wanted.keys().map(|k| k.0.clone()).collect();
     let versions: Vec<String> = wanted.keys().map(|k| k.1.clone()).collect();
     let debug_ids: Vec<Uuid> = wanted.keys().map(|k| k.2).collect();
-    let names: Vec<String> = wanted.values().map(|w| w.name.clone()).collect();
-    let archs: Vec<String> = wanted.values().map(|w| w.arch.clone()).collect();
-    let system: Vec<bool> = wanted.values().map(|w| w.system).collect();
+    let names: Vec<String> = wanted.values().map(|w| w.said.1.clone()).collect();
+    let archs: Vec<String> = wanted.values().map(|w| w.said.2.clone()).collect();
+    let system: Vec<bool> = wanted.values().map(|w| w.said.0).collect();
     let reports: Vec<i64> = wanted.values().map(|w| to_row(w.reports)).collect();
     let first: Vec<OffsetDateTime> = wanted.values().map(|w| w.first).collect();
     let last: Vec<OffsetDateTime> = wanted.values().map(|w| w.last).collect();
@@ -272,7 +267,11 @@ async fn wanted_images(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> 
          ORDER BY n.app COLLATE \"C\", n.version COLLATE \"C\", n.debug_id
          ON CONFLICT (tenant, app, version, debug_id) DO UPDATE
          SET reports = w.reports + EXCLUDED.reports, first_seen = least(w.first_seen, EXCLUDED.first_seen),
-             last_seen = greatest(w.last_seen, EXCLUDED.last_seen)",
+             last_seen = greatest(w.last_seen, EXCLUDED.last_seen),
+             (system, name, arch) = (SELECT s.system, s.name, s.arch
+                 FROM (VALUES (w.system, w.name, w.arch), (EXCLUDED.system, EXCLUDED.name, EXCLUDED.arch))
+                      AS s (system, name, arch)
+                 ORDER BY s.system, s.name COLLATE \"C\", s.arch COLLATE \"C\" LIMIT 1)",
         tenant,
         &apps,
         &versions,

@@ -186,3 +186,32 @@ async fn apps_versions_and_missing_symbols_are_counted() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert_eq!(apps::list(&mut tx).await.unwrap()[1].reports, 40);
 }
+
+#[tokio::test]
+async fn what_a_missing_image_is_does_not_depend_on_which_report_came_first() {
+    let database = Database::new().await;
+    let said = |n: u8, system: bool, name: &str| {
+        let mut one = arrival(n);
+        one.facts.version = format!("{}", n / 10);
+        one.images = vec![image(1, system, None)];
+        one.images[0].name = name.into();
+        one
+    };
+    // Each order one by one, and both orders at once.
+    let (shop, library, other) = ((false, "Shop"), (true, "A.dylib"), (false, "Bank"));
+    for (decade, order) in
+        [(1, [shop, library, other]), (2, [library, other, shop]), (3, [other, shop, library])]
+    {
+        let all: Vec<Arrival> =
+            order.iter().zip(decade * 10..).map(|((system, name), n)| said(n, *system, name)).collect();
+        for one in &all {
+            database.store(std::slice::from_ref(one)).await;
+        }
+        let again: Vec<Arrival> =
+            order.iter().zip(decade * 10 + 50..).map(|((system, name), n)| said(n, *system, name)).collect();
+        database.store(&again).await;
+    }
+    let rows = "SELECT count(*) FROM wanted_images WHERE name = 'Bank' AND NOT system AND reports = 3";
+    assert_eq!(database.number(rows).await, 6);
+    assert_eq!(database.number("SELECT count(*) FROM wanted_images").await, 6);
+}
