@@ -59,11 +59,13 @@ fn set(bytes: &[u8], start: usize, offset: usize) -> Option<Set<'_>> {
     let unit = usize::try_from(number(bytes.get(start + 2..start + 2 + offset)?)).ok()?;
     let at = start + 2 + offset;
     let &[address, segment] = bytes.get(at..at + 2)? else { return None };
-    let makes_sense = matches!(version, 2 | 3) && matches!(address, 4 | 8) && segment == 0;
+    if !(matches!(version, 2 | 3) && matches!(address, 4 | 8) && segment == 0) {
+        return None;
+    }
     let address = usize::from(address);
     // The pairs begin at a multiple of their size.
     let pairs = bytes.get((at + 2).next_multiple_of(2 * address)..)?;
-    makes_sense.then_some(Set { unit, address, pairs })
+    Some(Set { unit, address, pairs })
 }
 
 fn number(bytes: &[u8]) -> u64 {
