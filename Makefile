@@ -13,7 +13,7 @@ help:
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
 	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
-	@echo 'make bench         the figures of the README'
+	@echo 'make bench         the figures of docs/benchmarks.md'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
 	@echo 'make fmt | lint    format | formatting and lints only'
@@ -44,7 +44,7 @@ chaos:
 	@scripts/setup test
 	@echo '== building'
 	@cargo build --locked --package unslide
-	@UNSLIDE_CHAOS_SEED=$(CHAOS_SEED) UNSLIDE_CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) \
+	@UNSLIDE_CHAOS_SEED=$(or $(CHAOS_SEED),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')) UNSLIDE_CHAOS_SECONDS=$(or $(CHAOS_SECONDS),300) \
 	  UNSLIDE_CHAOS_REPORTS=$(CHAOS_REPORTS) cargo test --locked --quiet --package unslide-tests --test chaos
 
 bench:

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 use unslide_report::{ReadLimits, Report};
-use unslide_symbolicate::object::{Limits, build};
+use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::{Lookup, SymCache};
 use unslide_symbolicate::{Context, ImageSymbols, Need, Plan, Symbols, explain, most_bytes};
 
@@ -18,7 +18,7 @@ fn symcache() -> &'static SymCache<Vec<u8>> {
     static SYMCACHE: OnceLock<SymCache<Vec<u8>>> = OnceLock::new();
     SYMCACHE.get_or_init(|| {
         let dsym = include_bytes!("../../crates/symbolicate/tests/data/app.dsym");
-        let built = build(dsym, &Limits::default()).expect("a sound dSYM");
+        let built = build(dsym).expect("a sound dSYM");
         SymCache::parse(built.symcache).expect("a symcache")
     })
 }

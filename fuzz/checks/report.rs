@@ -1,6 +1,6 @@
 //! Any bytes as a report: read or refused with a reason, and what is read can be shown.
 
-use unslide_report::{Element, ReadLimits, Report, split, text};
+use unslide_report::{Backtrace, Element, FrameSlot, ReadLimits, Report, foreign_format, split, text};
 
 pub fn check(data: &[u8]) {
     let limits = ReadLimits::default();
@@ -8,10 +8,15 @@ pub fn check(data: &[u8]) {
         assert!(elements.len() <= data.len().max(1));
         let _: Vec<Element<'_>> = elements;
     }
+    let _ = foreign_format(data);
     match Report::read(data, &limits) {
         Ok(report) => {
-            for frame in report.backtraces.iter().flat_map(|backtrace| &backtrace.frames) {
-                assert_eq!(data[frame.insert_at], b'}');
+            for slot in report.backtraces.iter().flat_map(Backtrace::slots) {
+                let at = match slot {
+                    FrameSlot::Frame(frame) => frame.insert_at,
+                    FrameSlot::Blank(blank) => blank.insert_at(),
+                };
+                assert_eq!(data[at], b'}');
             }
             let _ = (report.summary(), text::apple_log(&report));
         }

@@ -1,7 +1,7 @@
 //! Members put into the frames of any report and taken out again leave the report as it was.
 
 use unslide_report::splice::{key, splice, strip};
-use unslide_report::{ENGINE_PREFIX, ReadLimits, Report};
+use unslide_report::{Backtrace, ENGINE_PREFIX, FrameSlot, ReadLimits, Report};
 
 pub fn check(data: &[u8]) {
     let limits = ReadLimits::default();
@@ -11,8 +11,12 @@ pub fn check(data: &[u8]) {
         return;
     }
     let mut insertions: Vec<(usize, Vec<u8>)> = Vec::new();
-    for frame in report.backtraces.iter().flat_map(|backtrace| &backtrace.frames) {
-        insertions.push((frame.insert_at, [key(frame.has_members), b"{\"status\":\"missing\"}"].concat()));
+    for slot in report.backtraces.iter().flat_map(Backtrace::slots) {
+        let (at, has_members) = match slot {
+            FrameSlot::Frame(frame) => (frame.insert_at, frame.has_members),
+            FrameSlot::Blank(blank) => (blank.insert_at(), blank.has_members()),
+        };
+        insertions.push((at, [key(has_members), b"{\"status\":\"missing\"}"].concat()));
     }
     let ours = format!("{{\"version\":1,\"engine\":\"{ENGINE_PREFIX}0.0.0\"}}");
     insertions.push((report.insert_at, [key(report.has_members), ours.as_bytes()].concat()));

@@ -2,11 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use time::Date;
-use unslide_artifacts::segment::{Codec, Frame, FrameHead, Writer};
-use unslide_model::{ReportId, TenantId};
-use unslide_proto::body::compress;
-use unslide_symbolicate::object::{Limits, build};
+use unslide_symbolicate::object::build;
 use unslide_testkit::{fixtures, reports};
 
 fn save(target: &str, name: &str, bytes: &[u8]) {
@@ -24,7 +20,7 @@ fn main() {
         save("object", name, &read(fixtures::dsym(name)));
     }
     for name in ["app", "kit-arm64", "deep-5", "orb-v0"] {
-        let built = build(&read(fixtures::dsym(name)), &Limits::default()).expect("a fixture builds");
+        let built = build(&read(fixtures::dsym(name))).expect("a fixture builds");
         save("symcache", name, &built.symcache);
     }
     for (i, name) in [
@@ -54,7 +50,6 @@ fn main() {
             save("enrich", &format!("random-{seed}"), &bytes);
         }
     }
-    segments();
     for (name, key) in [
         ("segment", "t/acme/segments/2026-11-20/01890a5d-ac96-774b-bcce-b302099a8057"),
         ("output", "t/acme/outputs/01010101-0101-0101-0101-010101010101/abab"),
@@ -67,39 +62,6 @@ fn main() {
     let done =
         Command::new("python3").arg("-c").arg(ARCHIVES).arg(fixtures::dsym("orb-v0")).arg(&archives).status();
     assert!(done.expect("python3").success());
-}
-
-/// Segments of no frame, of one, and of some with bodies of several sizes in both codecs.
-fn segments() {
-    let tenant = TenantId::new("acme").expect("a tenant");
-    let day = Date::from_ordinal_date(2026, 324).expect("a day");
-    let small = reports::random(1).bytes();
-    let several: [(Codec, &[u8]); 4] =
-        [(Codec::Zstd, &small), (Codec::Lz4, b"{}"), (Codec::Zstd, b""), (Codec::Lz4, &small)];
-    for (name, bodies) in [("empty", &several[..0]), ("one", &several[1..2]), ("several", &several[..])] {
-        let mut segment = Vec::new();
-        let mut writer = Writer::new(&tenant, day, &mut segment);
-        for (n, (codec, json)) in (0_u8..).zip(bodies) {
-            let head = FrameHead {
-                report_id: ReportId([n; 16]),
-                variant: 0,
-                revision: 1,
-                received_at_micros: 1_700_000_000_000_000,
-                size: json.len() as u64,
-                codec: *codec,
-            };
-            let frame = match codec {
-                Codec::Zstd => Frame::compress(head, json),
-                Codec::Lz4 => Frame { head, payload: compress(json).into() },
-            };
-            let entry = writer.add(&frame, &mut segment);
-            if name == "several" && n == 0 {
-                save("segment", "frame", &segment[entry.offset as usize..]);
-            }
-        }
-        writer.finish(&mut segment);
-        save("segment", name, &segment);
-    }
 }
 
 const ARCHIVES: &str = "

@@ -32,7 +32,7 @@ impl App {
     pub fn fixture(name: &str) -> App {
         let path = fixtures::dsym(name);
         let dsym = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
+        let built = object::build(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let find = |function: &str, calls: usize| {
             let found = symcache.ranges().find(|(_, answer)| {

@@ -60,6 +60,23 @@ impl Client {
         Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
+    /// POSTs JSON; the status and the JSON body, and nothing where no whole answer comes within ten seconds.
+    pub async fn attempt_json(&self, path: &str, json: &str) -> Option<(u16, Value)> {
+        let request = self.http.post(format!("{}{path}", self.url)).body(json.to_owned());
+        let request = request.header("content-type", "application/json").bearer_auth(&self.key);
+        let answer = request.timeout(Duration::from_secs(10)).send().await.ok()?;
+        let status = answer.status().as_u16();
+        let body = answer.bytes().await.ok()?;
+        Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    }
+
+    /// PUTs bytes; nothing where they were not taken within ten seconds.
+    pub async fn attempt_put(&self, path: &str, body: Vec<u8>) -> Option<()> {
+        let request = self.http.put(format!("{}{path}", self.url)).body(body).bearer_auth(&self.key);
+        let answer = request.timeout(Duration::from_secs(10)).send().await.ok()?;
+        answer.status().is_success().then_some(())
+    }
+
     /// POSTs bytes; the status and the JSON body.
     ///
     /// # Panics

@@ -132,12 +132,13 @@ const INDEXER: [Choice; 4] = [
 const BUILDER: [Choice; 3] =
     [(Fault::Kill, 4, seconds(0, 5)), (Fault::Remove, 1, seconds(0, 5)), (Fault::Freeze, 1, seconds(1, 10))];
 const API: [Choice; 2] = [(Fault::Kill, 3, seconds(0, 3)), (Fault::Remove, 1, seconds(0, 3))];
-const KAFKA: [Choice; 5] = [
+// No orderly restart: the only broker takes the leaders away from its partitions before it ends, and
+// drops the markers of a transaction that is committed in between. See `faults::between_commits`.
+const KAFKA: [Choice; 4] = [
     (Fault::Cut, 4, seconds(0, 0)),
     (Fault::Unreachable, 2, seconds(1, 6)),
     (Fault::Freeze, 2, seconds(1, 8)),
-    (Fault::Restart, 2, seconds(0, 1)),
-    (Fault::Crash, 1, seconds(0, 1)),
+    (Fault::Crash, 3, seconds(0, 1)),
 ];
 const POSTGRES: [Choice; 5] = [
     (Fault::Cut, 4, seconds(0, 0)),

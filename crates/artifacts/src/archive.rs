@@ -14,13 +14,15 @@ mod tar;
 mod walk;
 mod zip;
 
+use serde::{Deserialize, Serialize};
+
 pub use error::ArchiveError;
 pub use magic::Binary;
 pub use member::{Member, Sink, ToFolder};
 pub use walk::unpack;
 
 /// What an upload may cost.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
     /// Archives within one another; a gzip around a tar counts as two.
     pub depth: usize,

@@ -1,24 +1,24 @@
 //! Symcaches on this machine's disk: fetched once, mapped into memory, bounded in bytes.
 
 mod disk;
+mod download_space;
 mod fetch;
 mod figures;
 #[cfg(test)]
 mod full_disk;
 mod limits;
 mod missing;
-mod room;
 mod segments;
 mod state;
 
 use crate::ObjectStore;
 use disk::Disk;
+use download_space::DownloadSpace;
 pub use figures::{CacheStats, Evictions};
 pub use limits::{CacheLimits, CacheSettings};
 use memmap2::Mmap;
 use missing::Negative;
 use parking_lot::Mutex;
-use room::Room;
 use state::State;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ struct Inner {
     /// Downloads that may begin.
     downloads: Semaphore,
     /// What downloads may take on disk.
-    room: Room,
+    space: DownloadSpace,
     runtime: Handle,
     state: Mutex<State>,
 }
@@ -199,10 +199,10 @@ impl SymcacheCache {
             disk.remove(&gone);
         }
         let downloads = Semaphore::new(settings.limits.downloads.max(1));
-        let room = Room::new(settings.limits.download_bytes);
+        let space = DownloadSpace::new(settings.limits.download_bytes);
         let runtime = Handle::current();
         let state = Mutex::new(state);
-        let inner = Inner { settings, store, clock, disk, downloads, room, runtime, state };
+        let inner = Inner { settings, store, clock, disk, downloads, space, runtime, state };
         Ok(SymcacheCache { inner: Arc::new(inner) })
     }
 
@@ -268,7 +268,7 @@ impl SymcacheCache {
         let free = inner.downloads.available_permits() as u64;
         CacheStats {
             downloads: (limits.downloads.max(1) as u64).saturating_sub(free),
-            download_bytes: inner.room.taken(),
+            download_bytes: inner.space.held(),
             ..inner.state.lock().stats()
         }
     }
@@ -304,7 +304,7 @@ impl SymcacheCache {
 impl Inner {
     /// The answer that needs no request.
     fn known(&self, slot: &Slot, at_least: Option<u64>) -> Option<Cached> {
-        self.state.lock().known(&self.settings, slot, at_least, self.clock.now_micros())
+        self.state.lock().known(&self.settings, slot, at_least, self.clock.monotonic_micros())
     }
 
     /// The flight for a slot, and whether it is the caller's to begin.
@@ -321,7 +321,7 @@ impl Inner {
 
     /// Remembers that there is none; false where an event has overtaken it.
     fn remember(&self, slot: &Slot, answer: Cached) -> bool {
-        let until = self.clock.now_micros().saturating_add(self.settings.limits.remember_missing());
+        let until = self.clock.monotonic_micros().saturating_add(self.settings.limits.remember_missing());
         self.state.lock().remember(&self.settings, slot, Negative { answer, until })
     }
 }

@@ -32,6 +32,17 @@ pub enum StoreError {
         /// What was seen.
         detail: String,
     },
+    /// The store answers and this one object can't be read: each reading of it differs, or it lies in an
+    /// archive. Other objects are not affected.
+    #[error("object storage cannot {operation} {key}, which is at fault itself: {detail}")]
+    ObjectAtFault {
+        /// What was tried.
+        operation: &'static str,
+        /// The object.
+        key: String,
+        /// What was seen.
+        detail: String,
+    },
     /// A multipart upload, or a part of it as the caller has it, is not there (any more): all of it has
     /// to be begun again.
     #[error("the unfinished upload of {key} is not there")]
@@ -69,7 +80,10 @@ impl StoreError {
     /// True where what the caller wants may succeed later without anybody's doing.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, StoreError::Transient { .. } | StoreError::Unfinished { .. })
+        matches!(
+            self,
+            StoreError::Transient { .. } | StoreError::ObjectAtFault { .. } | StoreError::Unfinished { .. }
+        )
     }
 
     /// What was tried and what came of it, without the object's key: for those who may not learn whose
@@ -85,6 +99,9 @@ impl StoreError {
             }
             StoreError::Transient { operation, detail, .. } => {
                 format!("object storage could not {operation} an object for now: {detail}")
+            }
+            StoreError::ObjectAtFault { operation, detail, .. } => {
+                format!("object storage cannot {operation} an object that is at fault itself: {detail}")
             }
             StoreError::Unfinished { .. } => "an unfinished upload is not there".into(),
             StoreError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),

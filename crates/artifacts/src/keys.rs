@@ -100,6 +100,12 @@ pub fn system_prefix() -> Prefix {
     Prefix("system/".to_owned())
 }
 
+/// The external bodies of one tenant, see [`output_body`].
+#[must_use]
+pub fn outputs_prefix(tenant: &TenantId) -> Prefix {
+    Prefix(format!("t/{tenant}/outputs/"))
+}
+
 /// Everything of one owner.
 #[must_use]
 pub fn owner_prefix(owner: &Owner) -> Prefix {
@@ -141,7 +147,7 @@ pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
 /// is the same object.
 #[must_use]
 pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> Key {
-    Key(format!("t/{}/outputs/{}/{sha256}", report.tenant, report.id))
+    Key(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
 }
 
 /// Where the symbols of one debug id lie.

@@ -22,6 +22,7 @@ pub use cache::{
     CacheError, CacheLimits, CacheSettings, CacheStats, Cached, Evictions, Hint, Symcache, SymcacheCache,
 };
 pub use error::StoreError;
+pub use mapped::map as map_file;
 pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{
     Condition, Download, ETag, Entry, Fetched, Head, MOST_PARTS, MULTIPART_FROM, Object, ObjectStore,

@@ -5,9 +5,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Maps a file that only this crate has written, and that nothing changes any more: a cached
+/// Maps a file that only this program has written, and that nothing changes any more: a cached
 /// symcache after its rename, or a temporary file of an upload's member.
-pub(crate) fn map(path: &Path) -> io::Result<Mmap> {
+///
+/// # Errors
+/// Where the file cannot be opened or mapped.
+pub fn map(path: &Path) -> io::Result<Mmap> {
     let file = File::open(path)?;
     #[expect(
         unsafe_code,

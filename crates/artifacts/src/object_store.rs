@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use time::OffsetDateTime;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use unslide_model::ContentHash;
 pub use upload::MOST_PARTS;
@@ -73,6 +74,8 @@ pub struct Head {
     pub size: u64,
     /// The state of the content.
     pub etag: ETag,
+    /// When it was written, by the store's clock; `None` where the store does not say.
+    pub modified: Option<OffsetDateTime>,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
 }
@@ -113,6 +116,8 @@ pub struct Entry {
     pub key: Key,
     /// Bytes.
     pub size: u64,
+    /// When it was written, by the store's clock; `None` where the store does not say.
+    pub modified: Option<OffsetDateTime>,
 }
 
 /// A page of a listing, in the order of the keys.

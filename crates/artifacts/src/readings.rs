@@ -27,7 +27,7 @@ pub enum Wrong {
 /// that grows by `pause`. The inner error is what every one of them found.
 ///
 /// # Errors
-/// What `read` fails with; [`StoreError::Transient`] where the readings differ.
+/// What `read` fails with; [`StoreError::ObjectAtFault`] where the readings differ.
 pub async fn read_again<T, E, F>(
     key: &Key,
     pause: Duration,
@@ -57,7 +57,7 @@ where
         return Ok(Err(last));
     }
     let detail = format!("{READINGS} readings of it differ; by the last it {last}");
-    Err(StoreError::Transient { operation: "get", key: key.to_string(), detail }.into())
+    Err(StoreError::ObjectAtFault { operation: "get", key: key.to_string(), detail }.into())
 }
 
 #[cfg(test)]
@@ -76,6 +76,7 @@ mod tests {
         (read_again(&key, Duration::from_millis(1), read).await, count)
     }
 
+    /// Proves: outages
     #[tokio::test]
     async fn only_readings_that_agree_are_believed() {
         let other = |byte| Err(Wrong::Other(ContentHash([byte; 32])));

@@ -1,25 +1,22 @@
 //! Segments: objects that hold the bodies of many stored reports of one tenant and day.
 //!
-//! Each body is compressed by itself, in a frame that says whose it is and has a checksum over all of
-//! it, so that one range read is all that a reader needs and a wrong body is never taken for the right
-//! one. The index at the end makes a segment complete in itself: whoever has only the object can list,
-//! check and rebuild what is in it. `docs/formats.md` has the layout and its history; [`VERSION`] goes
-//! up with each change.
-
-mod frame;
-mod index;
-
-pub use frame::{Codec, FRAME_HEAD_BYTES, Frame, FrameHead};
-pub use index::{Contents, Entry, TRAILER_BYTES, Trailer, Writer};
+//! A segment is written once and never changed. Each body is compressed and encrypted by itself, in a
+//! frame, with a key of its own that lies in the report's row: deleting the row makes the body unreadable
+//! at once. The encryption authenticates whose body it is, so that a wrong body is never taken for the
+//! right one. `docs/formats.md` has the layout and its history; [`VERSION`] goes up with each change.
 
 use crate::keys::Key;
 use crate::{ObjectStore, StoreError};
 use bytes::Bytes;
-use std::ops::Range;
-use unslide_model::TenantId;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::rand::{SystemRandom, generate};
+use unslide_model::{BodyKey, ReportId, TenantId};
 
 /// The version that is written. Readers take this one only.
 pub const VERSION: u16 = 1;
+
+/// The first bytes of a segment; its frames follow one behind the other.
+pub const HEADER: [u8; 10] = *b"UNSLDSEG\x01\x00";
 
 /// The largest body that is put into a segment, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 << 20;
@@ -27,8 +24,102 @@ pub const MAX_BODY_BYTES: usize = 256 << 20;
 /// The largest frame that a reader fetches: a body that compression made no smaller.
 pub const MAX_FRAME_BYTES: u64 = (256 << 20) + (2 << 20);
 
-/// The bytes of one frame, for [`Frame::read_of`]; `None` where the segment is gone. What is cut off,
-/// or cannot be a frame, comes back shorter than asked for, which no frame reads as.
+/// Levels above cost several times the time for a tenth of the bytes.
+const ZSTD_LEVEL: i32 = 3;
+/// The body's length before the compressed body.
+const SIZE_BYTES: usize = 8;
+
+/// Whose body a frame holds. A frame opens for no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyId {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The report's id.
+    pub report_id: ReportId,
+    /// Which of the reports with this id, from 0.
+    pub variant: u32,
+    /// The body's revision, from 1.
+    pub revision: u32,
+}
+
+impl BodyId {
+    fn associated_data(&self) -> Vec<u8> {
+        let mut data = Vec::from(VERSION.to_le_bytes());
+        data.extend_from_slice(&self.report_id.0);
+        data.extend_from_slice(&self.variant.to_le_bytes());
+        data.extend_from_slice(&self.revision.to_le_bytes());
+        data.extend_from_slice(self.tenant.as_str().as_bytes());
+        data
+    }
+}
+
+/// Why a body could not be put into a frame, or taken out of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// The bytes are not those that were written, or not of this report.
+    #[error("the frame is damaged or of another report")]
+    Damaged,
+    /// The body has more bytes than the reader takes.
+    #[error("the body has {size} bytes; at most {limit} are taken")]
+    TooLarge {
+        /// Bytes that it says it has.
+        size: u64,
+        /// Bytes that the reader takes.
+        limit: usize,
+    },
+    /// The body can't be compressed or decompressed.
+    #[error("the body can't be compressed or decompressed")]
+    Compression,
+    /// The operating system gives no random bytes.
+    #[error("the operating system gives no random bytes for a key")]
+    Random,
+}
+
+/// Encrypts a body. Returns its frame and the key that opens it, which no other frame has. Work for the
+/// CPU pool.
+///
+/// # Errors
+/// [`SegmentError`] where memory or random bytes are wanting.
+pub fn seal(id: &BodyId, json: &[u8]) -> Result<(Vec<u8>, BodyKey), SegmentError> {
+    let key = generate::<[u8; 32]>(&SystemRandom::new()).map_err(|_| SegmentError::Random)?.expose();
+    let mut frame = u64::try_from(json.len()).unwrap_or(u64::MAX).to_le_bytes().to_vec();
+    let compressed = zstd::bulk::compress(json, ZSTD_LEVEL).map_err(|_| SegmentError::Compression)?;
+    frame.extend_from_slice(&compressed);
+    let cipher = cipher(&key)?;
+    let sealed = cipher.seal_in_place_append_tag(nonce(), Aad::from(id.associated_data()), &mut frame);
+    sealed.map_err(|_| SegmentError::Damaged)?;
+    Ok((frame, BodyKey(key)))
+}
+
+/// The JSON in the frame of this body, at most `limit` bytes. Work for the CPU pool where it is large.
+///
+/// # Errors
+/// [`SegmentError::Damaged`] for anything but the frame that was written of it with this key;
+/// [`SegmentError::TooLarge`] before memory is taken.
+pub fn open(id: &BodyId, key: &BodyKey, frame: Bytes, limit: usize) -> Result<Vec<u8>, SegmentError> {
+    let mut frame = Vec::from(frame);
+    let plain = cipher(&key.0)?
+        .open_in_place(nonce(), Aad::from(id.associated_data()), &mut frame)
+        .map_err(|_| SegmentError::Damaged)?;
+    let (size, compressed) = plain.split_first_chunk::<SIZE_BYTES>().ok_or(SegmentError::Damaged)?;
+    let size = u64::from_le_bytes(*size);
+    let wanted = usize::try_from(size).ok().filter(|size| *size <= limit);
+    let wanted = wanted.ok_or(SegmentError::TooLarge { size, limit })?;
+    let json = zstd::bulk::decompress(compressed, wanted).map_err(|_| SegmentError::Compression)?;
+    if json.len() == wanted { Ok(json) } else { Err(SegmentError::Compression) }
+}
+
+fn cipher(key: &[u8; 32]) -> Result<LessSafeKey, SegmentError> {
+    UnboundKey::new(&AES_256_GCM, key).map(LessSafeKey::new).map_err(|_| SegmentError::Damaged)
+}
+
+/// Each key encrypts one frame, so that one nonce does for all.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+/// The bytes of one frame, for [`open`]; `None` where the segment is gone. What is cut off, or cannot be a
+/// frame, comes back shorter than asked for, which no frame opens as.
 ///
 /// # Errors
 /// As [`ObjectStore::get_range`], but a range outside the object is none.
@@ -38,94 +129,10 @@ pub async fn fetch(
     offset: u64,
     length: u64,
 ) -> Result<Option<Bytes>, StoreError> {
-    let end = offset.checked_add(length).filter(|_| (FRAME_HEAD_BYTES..=MAX_FRAME_BYTES).contains(&length));
+    let end = offset.checked_add(length).filter(|_| (1..=MAX_FRAME_BYTES).contains(&length));
     let Some(end) = end else { return Ok(Some(Bytes::new())) };
     match objects.get_range(key, offset..end).await {
         Err(StoreError::Range { .. }) => Ok(Some(Bytes::new())),
         other => other,
     }
-}
-
-/// Why bytes are no segment or no frame of one. Every kind means that they are damaged or foreign.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SegmentError {
-    /// It ends too early, or goes on where it should end.
-    #[error("the {0} has another length than it says")]
-    Length(&'static str),
-    /// It does not begin or end as one does.
-    #[error("this is no {0}")]
-    Magic(&'static str),
-    /// It was written by a program that this one does not know.
-    #[error("the segment has version {0}")]
-    Version(u16),
-    /// The bytes are not those that were written.
-    #[error("the checksum of the {0} is wrong")]
-    Checksum(&'static str),
-    /// A field holds what no writer writes.
-    #[error("the {0} makes no sense")]
-    Field(&'static str),
-    /// The body has more bytes than the reader takes.
-    #[error("the body has {size} bytes; at most {limit} are taken")]
-    TooLarge {
-        /// Bytes that it says it has.
-        size: u64,
-        /// Bytes that the reader takes.
-        limit: usize,
-    },
-    /// The compressed body can't be read, or is not as long as it says.
-    #[error("the body can't be decompressed")]
-    Body,
-}
-
-/// Takes fields off the front of some bytes.
-struct Fields<'b> {
-    left: &'b [u8],
-    what: &'static str,
-}
-
-impl<'b> Fields<'b> {
-    fn of(bytes: &'b [u8], what: &'static str) -> Fields<'b> {
-        Fields { left: bytes, what }
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'b [u8], SegmentError> {
-        let (taken, left) = self.left.split_at_checked(count).ok_or(SegmentError::Length(self.what))?;
-        self.left = left;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], SegmentError> {
-        self.take(N)?.try_into().map_err(|_| SegmentError::Length(self.what))
-    }
-
-    fn u8(&mut self) -> Result<u8, SegmentError> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    fn u16(&mut self) -> Result<u16, SegmentError> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    fn u32(&mut self) -> Result<u32, SegmentError> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, SegmentError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn end(self) -> Result<(), SegmentError> {
-        if self.left.is_empty() { Ok(()) } else { Err(SegmentError::Length(self.what)) }
-    }
-}
-
-/// A slice of some bytes by numbers that came from them.
-fn slice<'b>(bytes: &'b [u8], range: &Range<u64>, what: &'static str) -> Result<&'b [u8], SegmentError> {
-    let at = |n: u64| usize::try_from(n).map_err(|_| SegmentError::Length(what));
-    bytes.get(at(range.start)?..at(range.end)?).ok_or(SegmentError::Length(what))
-}
-
-fn read_tenant(bytes: &[u8]) -> Result<TenantId, SegmentError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| SegmentError::Field("tenant"))?;
-    TenantId::new(text).map_err(|_| SegmentError::Field("tenant"))
 }

@@ -1,12 +1,13 @@
 //! How to reach object storage.
 
-use serde::Deserialize;
-use unslide_model::Secret;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use unslide_model::{Secret, is_local};
 
 /// Where object storage is and how to sign in. The defaults name AWS itself and leave the
 /// credentials to the environment: variables, profile, web identity, container or instance role.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Settings {
     /// The service's URL, such as `http://127.0.0.1:9000`; none for AWS.
     pub endpoint: Option<String>,
@@ -17,19 +18,21 @@ pub struct Settings {
     /// The access key's id; none takes both keys from the environment.
     pub access_key: Option<String>,
     /// The access key's secret.
+    #[schemars(with = "String")]
     pub secret_key: Secret,
     /// True puts the bucket's name into the path instead of the host's name, as most stores that
     /// are not AWS want it.
     pub path_style: bool,
     /// Requests at the same time, and so connections; more wait for their turn. A download counts
     /// until its last byte.
+    #[serde(skip)]
     pub requests: usize,
-    /// Seconds that a connection may take to come about.
-    pub connect_seconds: u64,
     /// Seconds without an answer, or without a byte of one that has begun, after which a request has
     /// failed.
+    #[serde(skip)]
     pub read_seconds: u64,
     /// How often a request that failed for now is sent altogether before the caller learns of it.
+    #[serde(skip)]
     pub attempts: u32,
 }
 
@@ -43,7 +46,6 @@ impl Default for Settings {
             secret_key: Secret::default(),
             path_style: false,
             requests: 128,
-            connect_seconds: 3,
             read_seconds: 30,
             attempts: 3,
         }
@@ -51,6 +53,15 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What is unsafe outside of a private network: field and reason.
+    #[must_use]
+    pub fn insecure(&self) -> Option<(&'static str, String)> {
+        let host = self.endpoint.as_deref()?.strip_prefix("http://")?.split(['/', '?']).next()?;
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        let reason = "sends symbols and reports unencrypted to another host: use https";
+        (!is_local(host)).then(|| ("endpoint", reason.to_owned()))
+    }
+
     /// Everything that is wrong with these settings: field and reason.
     #[must_use]
     pub fn problems(&self) -> Vec<(&'static str, String)> {
@@ -60,7 +71,9 @@ impl Settings {
                 .bucket
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
-        if !bucket_fits {
+        if self.bucket.is_empty() {
+            problems.push(("bucket", "is not set".into()));
+        } else if !bucket_fits {
             let reason = "a bucket's name has 3 to 63 characters of a-z, 0-9, '-' and '.'";
             problems.push(("bucket", reason.into()));
         }
@@ -75,17 +88,6 @@ impl Settings {
         if self.access_key.is_some() == self.secret_key.is_empty() {
             let reason = "access_key and secret_key must be set together, or neither";
             problems.push(("secret_key", reason.into()));
-        }
-        let numbers = [
-            ("requests", self.requests as u64, 1..=10_000),
-            ("connect_seconds", self.connect_seconds, 1..=60),
-            ("read_seconds", self.read_seconds, 1..=600),
-            ("attempts", u64::from(self.attempts), 1..=10),
-        ];
-        for (field, value, range) in numbers {
-            if !range.contains(&value) {
-                problems.push((field, format!("must be between {} and {}", range.start(), range.end())));
-            }
         }
         problems
     }
@@ -102,15 +104,10 @@ mod tests {
             region: String::new(),
             bucket: "X".into(),
             secret_key: Secret::new("hush"),
-            requests: 0,
-            connect_seconds: 0,
-            read_seconds: 0,
-            attempts: 0,
             ..Settings::default()
         };
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
-        let numbers = ["requests", "connect_seconds", "read_seconds", "attempts"];
-        assert_eq!(fields, [&["bucket", "region", "endpoint", "secret_key"][..], &numbers].concat());
+        assert_eq!(fields, ["bucket", "region", "endpoint", "secret_key"]);
         assert!(!format!("{bad:?}").contains("hush"));
         let good = Settings { bucket: "unslide".into(), ..Settings::default() };
         assert!(good.problems().is_empty());

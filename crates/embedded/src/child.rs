@@ -5,10 +5,11 @@ use crate::fetch::missing;
 use crate::place;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use parking_lot::{Condvar, Mutex};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// What to run.
@@ -68,7 +69,7 @@ impl Child {
             };
             let _ = send.send(Ok(child.id()));
             if let Ok(status) = child.wait() {
-                *lock(&seen.0) = Some(status);
+                *seen.0.lock() = Some(status);
                 seen.1.notify_all();
             }
         };
@@ -109,7 +110,7 @@ impl Child {
 
     /// How it ended; `None` while it runs.
     pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
-        *lock(&self.exited.0)
+        *self.exited.0.lock()
     }
 
     /// Sends each signal in turn and waits up to its time for the end; then kills.
@@ -121,14 +122,10 @@ impl Child {
             }
             // An error means that it has just ended.
             let _ = kill(self.pid, signal);
-            let guard = lock(&self.exited.0);
-            drop(self.exited.1.wait_timeout_while(guard, wait, |status| status.is_none()));
+            let (exited, changed) = &*self.exited;
+            changed.wait_while_for(&mut exited.lock(), |status| status.is_none(), wait);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `setpriv`, which becomes the program: as another user where `unprivileged` and we are root.

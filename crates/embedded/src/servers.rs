@@ -6,10 +6,10 @@ use crate::fetch::{Distribution, Progress, fetch};
 use crate::kafka::{self, Kafka};
 use crate::place::{self, private_folder};
 use crate::postgres::{self, Postgres};
+use parking_lot::Mutex;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How to run the servers.
 #[derive(Clone, Debug, Default)]
@@ -98,13 +98,13 @@ impl Servers {
     /// Kafka's address for clients.
     #[must_use]
     pub fn kafka_bootstrap(&self) -> String {
-        locked(&self.kafka).bootstrap.to_string()
+        self.kafka.lock().bootstrap.to_string()
     }
 
     /// Where Kafka listens.
     #[must_use]
     pub fn kafka_listen(&self) -> SocketAddr {
-        locked(&self.kafka).listen
+        self.kafka.lock().listen
     }
 
     /// The URL of a superuser's connection, with its password.
@@ -116,15 +116,15 @@ impl Servers {
     /// The process ids of both servers, for measurements.
     #[must_use]
     pub fn process_ids(&self) -> [i32; 2] {
-        [locked(&self.kafka).child.id(), locked(&self.postgres).child.id()]
+        [self.kafka.lock().child.id(), self.postgres.lock().child.id()]
     }
 
     /// Which server has ended by itself, and how; `None` while both run.
     #[must_use]
     pub fn failed(&self) -> Option<String> {
         let ended = |name, child: &Child| Some(format!("{name} has ended: {}", child.exit_status()?));
-        ended("Apache Kafka", &locked(&self.kafka).child)
-            .or_else(|| ended("PostgreSQL", &locked(&self.postgres).child))
+        ended("Apache Kafka", &self.kafka.lock().child)
+            .or_else(|| ended("PostgreSQL", &self.postgres.lock().child))
     }
 
     /// Ends one server and starts it again on its state and its port, for tests of what its clients
@@ -137,7 +137,7 @@ impl Servers {
         let Options { data, kafka_advertised, fast, .. } = &self.options;
         match server {
             Server::Kafka => {
-                let mut kafka = locked(&self.kafka);
+                let mut kafka = self.kafka.lock();
                 if sudden {
                     kafka.child.stop(&[]);
                 } else {
@@ -146,7 +146,7 @@ impl Servers {
                 *kafka = kafka::start(&self.distribution.kafka, data, Some(kafka.listen), *kafka_advertised)?;
             }
             Server::Postgres => {
-                let mut postgres = locked(&self.postgres);
+                let mut postgres = self.postgres.lock();
                 if sudden {
                     postgres.child.stop(&[]);
                 } else {
@@ -180,12 +180,8 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| locked(&self.postgres).stop());
-            locked(&self.kafka).stop();
+            scope.spawn(|| self.postgres.lock().stop());
+            self.kafka.lock().stop();
         });
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

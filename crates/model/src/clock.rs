@@ -1,17 +1,29 @@
 //! The clock as a value, so that time is an input and tests own it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 /// Where the time comes from. Times are UTC with microseconds.
+///
+/// The wall clock is for what people and other processes read: operators and time servers set it, forward
+/// and back. Durations, deadlines and ages come from the monotonic clock.
 pub trait Clock: Send + Sync + 'static {
-    /// The present moment in UTC.
+    /// The present moment in UTC, by the wall clock.
     fn now(&self) -> OffsetDateTime;
 
-    /// The present moment as microseconds since the Unix epoch.
+    /// The time since a moment that is fixed for the process. It never goes back, and nothing sets it.
+    fn monotonic(&self) -> Duration;
+
+    /// The present moment by the wall clock, as microseconds since the Unix epoch.
     fn now_micros(&self) -> i64 {
         i64::try_from(self.now().unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
+    }
+
+    /// [`Clock::monotonic`] in microseconds.
+    fn monotonic_micros(&self) -> i64 {
+        i64::try_from(self.monotonic().as_micros()).unwrap_or(i64::MAX)
     }
 }
 
@@ -19,11 +31,19 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> OffsetDateTime {
         (**self).now()
     }
+
+    fn monotonic(&self) -> Duration {
+        (**self).monotonic()
+    }
 }
 
 /// The operating system's clock, for the binary's composition only.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
+
+/// Where the monotonic clock of this process begins.
+#[expect(clippy::disallowed_methods, reason = "the one place where the real clock is read")]
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the real clock is read")]
@@ -31,28 +51,46 @@ impl Clock for SystemClock {
         let now = OffsetDateTime::now_utc();
         now.replace_microsecond(now.microsecond()).unwrap_or(now)
     }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place where the real clock is read")]
+    fn monotonic(&self) -> Duration {
+        START.elapsed()
+    }
 }
 
 /// A clock that stands still until it is moved.
 #[derive(Debug)]
-pub struct FixedClock(AtomicI64);
+pub struct FixedClock {
+    wall: AtomicI64,
+    monotonic: AtomicI64,
+}
 
 impl FixedClock {
     /// A clock that shows `micros` microseconds since the Unix epoch.
     #[must_use]
     pub fn at_micros(micros: i64) -> FixedClock {
-        FixedClock(AtomicI64::new(micros))
+        FixedClock { wall: AtomicI64::new(micros), monotonic: AtomicI64::new(0) }
     }
 
-    /// Moves the clock forward by `micros` microseconds.
+    /// Lets `micros` microseconds pass.
     pub fn advance_micros(&self, micros: i64) {
-        self.0.fetch_add(micros, Ordering::SeqCst);
+        self.wall.fetch_add(micros, Ordering::SeqCst);
+        self.monotonic.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock forward or back by `micros` microseconds, in which no time passes.
+    pub fn step_wall_micros(&self, micros: i64) {
+        self.wall.fetch_add(micros, Ordering::SeqCst);
     }
 }
 
 impl Clock for FixedClock {
     fn now(&self) -> OffsetDateTime {
-        OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0.load(Ordering::SeqCst)) * 1_000)
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.wall.load(Ordering::SeqCst)) * 1_000)
             .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(u64::try_from(self.monotonic.load(Ordering::SeqCst)).unwrap_or(0))
     }
 }

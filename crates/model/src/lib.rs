@@ -2,19 +2,25 @@
 //! few values that every layer speaks of. No I/O and no clock of its own.
 
 mod address;
+mod body_key;
 mod clock;
+pub mod cost;
 mod cpu;
 mod figures;
+mod host;
 mod id;
 mod owner;
 mod quality;
 mod scope;
 mod secret;
+pub mod units;
 
 pub use address::{FileAddress, LoadAddress, RelativeAddress, Slide};
+pub use body_key::BodyKey;
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use cpu::{CpuFamily, CpuType};
 pub use figures::Figures;
+pub use host::is_local;
 pub use id::{ContentHash, DebugId, IdError, ReportId, Scoped, TenantId};
 pub use owner::{Owned, Owner};
 pub use quality::Quality;

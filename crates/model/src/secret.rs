@@ -1,6 +1,6 @@
 //! A text that never reaches a log.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// A password or secret key. Shown as `***`; [`Secret::reveal`] is the one way to its text.
@@ -25,6 +25,13 @@ impl Secret {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// As `***`, and an empty one as the empty text: settings are shown, their secrets are not.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(if self.is_empty() { "" } else { "***" })
     }
 }
 

@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(key.sign(&tenant("acme"), 1_700_000_000_123, b"abc"), expected);
     }
 
+    /// Proves: sender
     #[test]
     fn a_signature_holds_for_its_tenant_time_value_and_key_only() {
         let key = SigningKey::parse(&Secret::new(SECRET)).unwrap();

@@ -22,7 +22,8 @@ impl<'a> Value<'a> {
         Value { input, at }
     }
 
-    fn scanner(self) -> Scanner<'a> {
+    /// A scanner at the value.
+    pub(crate) fn scanner(self) -> Scanner<'a> {
         Scanner::at(self.input, self.at, usize::MAX)
     }
 
@@ -40,12 +41,28 @@ impl<'a> Value<'a> {
         self.first() == Some(b'{')
     }
 
+    /// True for an object or an array.
+    pub(crate) fn is_container(self) -> bool {
+        matches!(self.first(), Some(b'{' | b'['))
+    }
+
     /// The member of an object; the last one of that name.
     pub(crate) fn get(self, key: &str) -> Option<Value<'a>> {
         let mut found = None;
         self.each(|name, value| {
             if name == key.as_bytes() {
                 found = Some(value);
+            }
+        });
+        found
+    }
+
+    /// The members of an object by these names, in one pass; of each the last one.
+    pub(crate) fn members<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        let mut found = [None; N];
+        self.each(|name, value| {
+            if let Some(place) = keys.iter().position(|key| key.as_bytes() == name) {
+                found[place] = Some(value);
             }
         });
         found
@@ -67,6 +84,16 @@ impl<'a> Value<'a> {
             each(&member.key, Value::at(input, s.pos()));
             s.skip()
         });
+    }
+
+    /// Calls `each` with the elements of an array, in their order.
+    pub(crate) fn each_item(self, mut each: impl FnMut(Value<'a>)) {
+        if self.first() == Some(b'[') {
+            let _: Result<_, Stop> = self.scanner().elements(|s, _| {
+                each(s.value());
+                s.skip()
+            });
+        }
     }
 
     /// The elements of an array, half a million at most; nothing for another value.

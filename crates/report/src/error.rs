@@ -77,6 +77,14 @@ pub enum ReadError {
         /// The value's JSON type, with its article.
         found: &'static str,
     },
+    /// An object without a crash.
+    #[error(
+        "a crash report has an object `crash` with `error` or `threads`, or an object `recrash_report`; {missing}"
+    )]
+    NoCrash {
+        /// What this object lacks, as a clause.
+        missing: &'static str,
+    },
 }
 
 impl ReadError {
@@ -90,7 +98,7 @@ impl ReadError {
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
             ReadError::TooMany { .. } | ReadError::TooManyItems { .. } => "too_many",
-            ReadError::NotAReport { .. } => "not_a_report",
+            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } => "not_a_report",
         }
     }
 }

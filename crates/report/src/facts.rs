@@ -59,6 +59,13 @@ impl<'r, 'a> Facts<'r, 'a> {
         self.value(self.part()?.sections.error)?.path(path).filter(|value| !value.is_null())
     }
 
+    /// The members of the part's own `crash.error` by these names that are not null, in one pass.
+    pub(crate) fn error_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        let error = self.part().and_then(|part| self.value(part.sections.error));
+        let members = error.map_or([None; N], |error| error.members(keys));
+        members.map(|value| value.filter(|value| !value.is_null()))
+    }
+
     /// The part's own `process.last_dealloced_nsexception`.
     pub(crate) fn deallocated(&self) -> Option<Value<'a>> {
         let process = self.value(self.part()?.sections.process)?;
@@ -68,7 +75,13 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
     /// that ran the handler.
     pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
-        self.value(self.part()?.sections.subject)
+        Some(self.subject()?.0)
+    }
+
+    /// [`Facts::crashed_thread`] with its position in `crash.threads`, 0 for `crashed_thread`.
+    pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
+        let (at, position) = self.part()?.sections.subject?;
+        Some((self.value(Some(at))?, position))
     }
 
     /// The first value that is not null of each of these members of `system`, in one go.
@@ -77,12 +90,7 @@ impl<'r, 'a> Facts<'r, 'a> {
         let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
         let sections = parts.flat_map(|part| [part.sections.system_atcrash, part.sections.system]);
         for section in sections.filter_map(|at| self.value(at)) {
-            let mut here = [None; N];
-            section.each(|name, value| {
-                if let Some(place) = keys.iter().position(|key| key.as_bytes() == name) {
-                    here[place] = Some(value).filter(|value| !value.is_null());
-                }
-            });
+            let here = section.members(keys).map(|value| value.filter(|value| !value.is_null()));
             found.iter_mut().zip(here).for_each(|(found, here)| *found = found.or(here));
         }
         found

@@ -1,24 +1,24 @@
 //! Threads, backtraces and frames.
 
-use crate::Number;
 use crate::report::{Backtrace, Frame, Origin, ThreadFacts};
 use crate::scan::{Scanner, Stop};
-use crate::value::{Slot, Slots};
-use unslide_model::DebugId;
+use crate::value::{Slot, Slots, debug_id};
+use crate::{BlankFrame, Number};
 
 /// A list of frames before it is known whose it is.
 #[derive(Default)]
 struct Contents<'a> {
     start: usize,
     frames: Vec<Frame<'a>>,
+    blank_frames: Vec<BlankFrame>,
     invalid: u64,
     skipped: u64,
 }
 
 impl<'a> Contents<'a> {
     fn of(self, part: usize, origin: Origin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
-        let Contents { start, frames, invalid, skipped } = self;
-        Backtrace { part, origin, thread, skipped, frames, invalid, start }
+        let Contents { start, frames, blank_frames, invalid, skipped } = self;
+        Backtrace { part, origin, thread, skipped, frames, blank_frames, invalid, start }
     }
 }
 
@@ -178,12 +178,19 @@ fn frame_list<'a>(
 ) -> Result<Option<Contents<'a>>, Stop> {
     let start = s.pos();
     let mut frames = Vec::new();
+    let mut blank_frames = Vec::new();
     let invalid = s.objects(slot, |s, index| {
         s.item()?;
         frames.push(frame(s, index, place)?);
+        if let Some(blank) = frames.last().and_then(|frame| BlankFrame::of(frame, s.input())) {
+            frames.pop();
+            blank_frames.push(blank);
+        }
         Ok(())
     })?;
-    Ok(invalid.map(|invalid| Contents { start, frames, invalid, skipped: 0 }))
+    // They are many where there are any.
+    blank_frames.shrink_to_fit();
+    Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
 }
 
 fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
@@ -206,7 +213,7 @@ fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<F
             b"instruction_addr" => s.numeric(own.at(0, "instruction_addr"), &mut frame.instruction_addr)?,
             b"object_addr" => s.numeric(own.at(1, "object_addr"), &mut frame.object_addr)?,
             b"object_name" => frame.object_name = s.text(own.at(2, "object_name"))?,
-            b"object_uuid" => frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.map(DebugId),
+            b"object_uuid" => frame.object_uuid = s.uuid(own.at(3, "object_uuid"))?.and_then(debug_id),
             b"symbol_addr" => s.numeric(own.at(4, "symbol_addr"), &mut frame.symbol_addr)?,
             b"symbol_name" => frame.symbol_name = s.text(own.at(5, "symbol_name"))?,
             b"symbolication" => {

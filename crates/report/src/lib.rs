@@ -4,16 +4,19 @@
 //! frames are and what they and the images say. Nothing else of a report is looked at, nothing is
 //! copied, and what is written later is spliced into the input as it came.
 
+mod blank;
 mod cursor;
+pub mod device_name;
 mod error;
 mod facts;
+mod foreign;
 mod frames;
-mod level;
 mod number;
 mod our_frame;
 mod ours;
 mod read;
 mod report;
+mod report_part;
 mod scan;
 pub mod splice;
 mod split;
@@ -24,7 +27,9 @@ mod timestamp;
 mod value;
 mod warning;
 
+pub use blank::{BlankFrame, FrameSlot};
 pub use error::{ReadError, ReadLimits};
+pub use foreign::{ForeignFormat, foreign_format};
 pub use number::Number;
 pub use our_frame::{OurCall, OurFrame};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};

@@ -42,15 +42,20 @@ pub struct OurCall {
     pub inlined: bool,
 }
 
-impl Report<'_> {
-    /// What we said of a frame of this report when it was enriched; `None` where it was not.
-    #[must_use]
-    pub fn our_frame(&self, frame: &Frame<'_>) -> Option<OurFrame> {
+impl<'a> Report<'a> {
+    /// Our member of a frame.
+    pub(crate) fn our_value(&self, frame: &Frame<'a>) -> Option<Value<'a>> {
         let member = frame.own_member.clone()?;
         // Between the member's comma and its value there is no brace.
         let brace = memchr::memchr(b'{', self.input.get(member.clone())?)?;
+        Some(Value::at(self.input, member.start + brace))
+    }
+
+    /// What we said of a frame of this report when it was enriched; `None` where it was not.
+    #[must_use]
+    pub fn our_frame(&self, frame: &Frame<'a>) -> Option<OurFrame> {
         let mut ours = OurFrame::default();
-        Value::at(self.input, member.start + brace).each(|key, value| match key {
+        self.our_value(frame)?.each(|key, value| match key {
             b"status" => ours.status = value.string().unwrap_or_default(),
             b"source" => ours.source = value.string(),
             b"debug_id" => ours.debug_id = value.uuid().map(DebugId),

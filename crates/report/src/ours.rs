@@ -2,6 +2,7 @@
 
 use crate::Number;
 use crate::cursor::Value;
+use crate::value::debug_id;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::DebugId;
@@ -45,6 +46,9 @@ pub struct FrameCounts {
     pub total: u64,
     pub symbolicated: u64,
     pub device: u64,
+    /// Those of `device` that lie in an image of the app: its dSYM is missing. A subset, so it is
+    /// not part of the sum that gives `total`.
+    pub device_app: u64,
     pub missing_symbol: u64,
     pub unknown_image: u64,
     pub missing: u64,
@@ -93,7 +97,8 @@ impl Ours {
             b"frames" => ours.frames = FrameCounts::read(value),
             b"images" => ours.images = value.items().into_iter().map(OurImage::read).collect(),
             b"missing" => {
-                ours.missing = value.items().into_iter().filter_map(|id| id.uuid().map(DebugId)).collect();
+                ours.missing =
+                    value.items().into_iter().filter_map(|id| id.uuid().and_then(debug_id)).collect();
             }
             b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
             _ => {}
@@ -116,6 +121,7 @@ impl FrameCounts {
                 b"total" => &mut counts.total,
                 b"symbolicated" => &mut counts.symbolicated,
                 b"device" => &mut counts.device,
+                b"device_app" => &mut counts.device_app,
                 b"missing_symbol" => &mut counts.missing_symbol,
                 b"unknown_image" => &mut counts.unknown_image,
                 b"missing" => &mut counts.missing,
@@ -136,7 +142,7 @@ impl OurImage {
     fn read(value: Value<'_>) -> OurImage {
         let mut image = OurImage::default();
         value.each(|key, value| match key {
-            b"debug_id" => image.debug_id = value.uuid().map(DebugId),
+            b"debug_id" => image.debug_id = value.uuid().and_then(debug_id),
             b"name" => image.name = value.string(),
             b"arch" => image.arch = value.string(),
             b"status" => image.status = value.string().unwrap_or_default(),

@@ -1,8 +1,9 @@
 //! From bytes to a [`Report`].
 
+use crate::blank::{BlankFrame, FrameSlot};
 use crate::cursor::Value;
-use crate::level::{Level, level};
-use crate::report::{Invalid, Part, Report};
+use crate::report::{Backtrace, Invalid, Part, Report};
+use crate::report_part::{ReportPart, read_part};
 use crate::scan::{Scanner, type_name};
 use crate::{Ours, ReadError, ReadLimits, splice};
 use sha2::{Digest, Sha256};
@@ -25,10 +26,31 @@ impl<'a> Report<'a> {
             s.end()?;
             return Err(ReadError::NotAReport { offset, found });
         }
-        let outer = level(&mut s, 0)?;
+        let outer = read_part(&mut s, 0)?;
         s.part = 0;
         s.end()?;
         Ok(assemble(input, outer, s))
+    }
+
+    /// Reads a record that was just received, as [`Report::read`] does, and refuses an object that tells
+    /// of no crash: `crash` has to be an object in which `error` is an object or `threads` an array, or
+    /// `recrash_report` has to be an object.
+    ///
+    /// # Errors
+    /// As [`Report::read`], and [`ReadError::NoCrash`].
+    pub fn accept(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
+        let report = Report::read(input, limits)?;
+        let outer = report.parts.first().map(|part| part.sections).unwrap_or_default();
+        let tells = report.parts.len() > 1 || outer.error.is_some() || outer.has_threads;
+        if tells {
+            return Ok(report);
+        }
+        let missing = if outer.crash.is_some() {
+            "the `crash` of this one has neither"
+        } else {
+            "this one has no such member"
+        };
+        Err(ReadError::NoCrash { missing })
     }
 
     /// The report without what we added: the input itself where that is nothing.
@@ -42,14 +64,18 @@ impl<'a> Report<'a> {
 
     /// The spans of all that we added, in ascending order.
     fn own_members(&self) -> Vec<Range<usize>> {
-        let frames = self.backtraces.iter().flat_map(|b| &b.frames);
-        let mut spans: Vec<_> = frames.filter_map(|frame| frame.own_member.clone()).collect();
+        let slots = self.backtraces.iter().flat_map(Backtrace::slots);
+        let own = slots.filter_map(|slot| match slot {
+            FrameSlot::Frame(frame) => frame.own_member.clone(),
+            FrameSlot::Blank(blank) => blank.own_member(),
+        });
+        let mut spans: Vec<_> = own.collect();
         spans.extend(self.own_member.clone());
         spans
     }
 }
 
-fn assemble<'a>(input: &'a [u8], outer: Level<'a>, s: Scanner<'a>) -> Report<'a> {
+fn assemble<'a>(input: &'a [u8], outer: ReportPart<'a>, s: Scanner<'a>) -> Report<'a> {
     let (insert_at, members) = (outer.close, outer.members);
     let ours = outer.last.as_ref().and_then(|last| Ours::read(Value::at(input, last.value)));
     let own_member = outer.last.as_ref().map(|last| last.member.clone()).filter(|_| ours.is_some());
@@ -58,8 +84,8 @@ fn assemble<'a>(input: &'a [u8], outer: Level<'a>, s: Scanner<'a>) -> Report<'a>
     let mut backtraces = Vec::new();
     let mut invalid = Invalid::default();
     let mut next = Some(Box::new(outer));
-    while let Some(level) = next {
-        let Level { part, backtraces: own, invalid: own_invalid, inner, .. } = *level;
+    while let Some(one) = next {
+        let ReportPart { part, backtraces: own, invalid: own_invalid, inner, .. } = *one;
         invalid.threads += own_invalid.threads;
         invalid.frames += own_invalid.frames;
         invalid.images += own_invalid.images;
@@ -75,6 +101,9 @@ fn assemble<'a>(input: &'a [u8], outer: Level<'a>, s: Scanner<'a>) -> Report<'a>
         } else if let Some(member) = &frame.own_member {
             frame.has_members = input.get(member.start) == Some(&b',');
         }
+    }
+    if own_member.is_none() {
+        backtraces.iter_mut().flat_map(|b| &mut b.blank_frames).for_each(BlankFrame::disown);
     }
     let has_members = members > usize::from(own_member.is_some());
     let id = parts.iter().find_map(|part| part.report_id);

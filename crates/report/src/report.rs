@@ -1,6 +1,6 @@
 //! A report as far as symbolication needs it: what the scanner leaves behind.
 
-use crate::{Number, Ours, Text, Warning};
+use crate::{BlankFrame, Number, Ours, Text, Warning};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
 
@@ -47,7 +47,7 @@ pub struct Invalid {
 /// The outer report or a `recrash_report`: what holds for all its frames.
 #[derive(Clone, Debug, Default)]
 pub struct Part<'a> {
-    /// The objects of its own `binary_images`, in their order.
+    /// The objects of its own `binary_images` that have an address, a debug id or a name, in their order.
     pub images: Vec<Image<'a>>,
     /// The part whose images its frames refer to: itself, or where it has none the nearest part
     /// that has some (the inner one first). `None` where no part has images.
@@ -88,11 +88,13 @@ pub(crate) struct Sections {
     pub(crate) system: Option<usize>,
     pub(crate) system_atcrash: Option<usize>,
     pub(crate) crash: Option<usize>,
+    /// True where `crash.threads` is an array.
+    pub(crate) has_threads: bool,
     pub(crate) error: Option<usize>,
     pub(crate) process: Option<usize>,
     /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
-    /// that ran the handler.
-    pub(crate) subject: Option<usize>,
+    /// that ran the handler. With its position in `crash.threads`, 0 for `crashed_thread`.
+    pub(crate) subject: Option<(usize, usize)>,
 }
 
 /// What `crash.error.type` says, as far as a rule asks for it.
@@ -198,8 +200,10 @@ pub struct Backtrace<'a> {
     pub thread: Option<ThreadFacts>,
     /// `skipped`: frames that the writer left out at the hot end; 0 where absent.
     pub skipped: u64,
-    /// The objects of `contents`, in their order.
+    /// The objects of `contents` that say something, in their order.
     pub frames: Vec<Frame<'a>>,
+    /// The other objects of `contents`. [`Backtrace::slots`] has both, in the order of the document.
+    pub blank_frames: Vec<BlankFrame>,
     /// How many members of `contents` are no objects.
     pub invalid: u64,
     /// Where `contents` begins.

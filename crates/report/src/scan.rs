@@ -5,6 +5,7 @@
 //! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
 //! white space and NULs after the end.
 
+use crate::cursor::Value;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
 use std::borrow::Cow;
 
@@ -99,6 +100,16 @@ impl<'a> Scanner<'a> {
 
     pub(crate) fn pos(&self) -> usize {
         self.pos
+    }
+
+    /// All that is scanned.
+    pub(crate) fn input(&self) -> &'a [u8] {
+        self.input
+    }
+
+    /// The value at the current position.
+    pub(crate) fn value(&self) -> Value<'a> {
+        Value::at(self.input, self.pos)
     }
 
     /// The byte at the current position; `None` at the end.

@@ -225,6 +225,11 @@ pub(crate) fn uuid(text: Text<'_>) -> Option<[u8; 16]> {
     }
 }
 
+/// A UUID as a debug id. One of zeros is none: no symbols can ever be found by it.
+pub(crate) fn debug_id(uuid: [u8; 16]) -> Option<DebugId> {
+    (uuid != [0; 16]).then_some(DebugId(uuid))
+}
+
 /// Sixteen bytes from their hexadecimal digits. Without branches, so that it is done in vectors.
 fn hex16(digits: &[u8; 32]) -> Option<[u8; 16]> {
     let mut nibbles = [0; 32];

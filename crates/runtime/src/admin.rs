@@ -6,12 +6,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// The section `admin` of a configuration.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Settings {
     /// Where the admin server listens; port 0 takes a free one.
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_says_what_is_not_ready_and_counts_jobs() {
+    async fn it_says_what_is_not_ready_and_measures_jobs() {
         let host = Host::local().unwrap();
         let settings = Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)) };
         let address = start(&settings, &host).await.unwrap();
@@ -102,6 +103,6 @@ mod tests {
         assert!(answer.contains("\"reason\":\"refused\""), "{answer}");
         host.cpu.run(|| ()).await.unwrap();
         let page = get(address, "/metrics").await;
-        assert!(page.contains("unslide_cpu_jobs_total"), "{page}");
+        assert!(page.contains("unslide_cpu_job_seconds"), "{page}");
     }
 }

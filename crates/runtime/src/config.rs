@@ -1,19 +1,25 @@
 //! Configuration: defaults, then a TOML file, then the environment (`UNSLIDE_SECTION__KEY`).
 //! Everything that is wrong is collected, with where it came from, before anyone gives up.
 
-use figment::providers::{Format, Toml};
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use toml::{Table, Value};
 
 /// What the variables' names begin with.
 const PREFIX: &str = "UNSLIDE_";
 /// What separates the parts of a key in a variable's name. Variables without it are not
 /// configuration (`UNSLIDE_CONFIG`, `UNSLIDE_CACHE`).
 const SEPARATOR: &str = "__";
+
+/// What sections say of a required key without a value.
+const UNSET: &str = "is not set";
+
+/// The variable that sets a key.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', SEPARATOR))
+}
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,12 +39,21 @@ impl Problem {
         Problem { key: key.into(), message: message.into(), origin: None }
     }
 
-    /// What a section says of its own keys, with the section's name before each.
+    /// What a section says of its own keys, with the section's name before each. Where a key is not set,
+    /// how to set it is added.
     pub fn in_section<K: fmt::Display>(
         section: &str,
         problems: impl IntoIterator<Item = (K, String)>,
     ) -> impl Iterator<Item = Problem> {
-        problems.into_iter().map(move |(key, message)| Problem::new(format!("{section}.{key}"), message))
+        problems.into_iter().map(move |(key, message)| {
+            let full = format!("{section}.{key}");
+            let how = format!(
+                ": set {}, or `{key}` in the section [{section}] of the file that --config or UNSLIDE_CONFIG names",
+                variable(&full)
+            );
+            let unset = message == UNSET;
+            Problem::new(full, if unset { message + &how } else { message })
+        })
     }
 }
 
@@ -71,29 +86,40 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A variable of the environment as a figment source, so that its value knows its name.
+/// A variable of the environment that names a key.
+#[derive(Clone)]
 struct Variable {
     name: String,
-    value: String,
+    text: String,
 }
 
 impl Variable {
-    fn key(&self) -> String {
-        self.name.trim_start_matches(PREFIX).to_lowercase().replace(SEPARATOR, ".")
+    fn path(&self) -> Vec<String> {
+        let key = self.name.trim_start_matches(PREFIX).to_lowercase();
+        key.split(SEPARATOR).map(str::to_owned).collect()
+    }
+
+    /// Numbers, booleans and `[lists]` are recognised; everything else is text.
+    fn value(&self) -> Value {
+        scalar(&self.text).unwrap_or_else(|| {
+            match self.text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+                Some(items) => {
+                    let items = items.split(',').map(str::trim).filter(|item| !item.is_empty());
+                    items
+                        .map(|item| scalar(item).unwrap_or_else(|| item.into()))
+                        .collect::<Vec<Value>>()
+                        .into()
+                }
+                None => self.text.as_str().into(),
+            }
+        })
     }
 }
 
-impl Provider for Variable {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(format!("the variable {}", self.name))
-    }
-
-    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
-        // Numbers, booleans and `[lists]` are recognised; the text never fails to parse.
-        let value = self.value.parse::<Value>().unwrap_or_else(|never| match never {});
-        let nested = figment::util::nest(&self.key(), value).into_dict().unwrap_or_default();
-        Ok(Profile::Default.collect(nested))
-    }
+/// A text as TOML reads a value; `None` where it is none, or a date, which no setting is.
+fn scalar(text: &str) -> Option<Value> {
+    let mut table = format!("value = {text}").parse::<Table>().ok()?;
+    table.remove("value").filter(|value| table.is_empty() && !matches!(value, Value::Datetime(_)))
 }
 
 /// Where a configuration comes from.
@@ -118,7 +144,7 @@ impl Sources {
         let mut variables: Vec<Variable> = variables
             .into_iter()
             .filter(|(name, _)| name.strip_prefix(PREFIX).is_some_and(|rest| rest.contains(SEPARATOR)))
-            .map(|(name, value)| Variable { name, value })
+            .map(|(name, text)| Variable { name, text })
             .collect();
         variables.sort_by(|a, b| a.name.cmp(&b.name));
         Sources { file: file.map(Path::to_path_buf), variables }
@@ -127,45 +153,39 @@ impl Sources {
     /// Reads the file and begins.
     #[must_use]
     pub fn read(self) -> Reader {
-        let mut problems = Vec::new();
-        let mut figment = Figment::new();
-        if let Some(file) = &self.file {
-            // Read here and not by figment, which takes a missing file for an empty one.
-            match std::fs::read_to_string(file) {
-                Err(error) => {
-                    let message = format!("cannot read {}: {error}", file.display());
-                    problems.push(Problem::new("", message));
-                }
-                Ok(text) => match toml_problem(&text, file) {
-                    Some(problem) => problems.push(problem),
-                    None => figment = figment.merge(Toml::file_exact(file)),
-                },
-            }
-        }
-        for variable in &self.variables {
-            figment = figment.merge(Variable { name: variable.name.clone(), value: variable.value.clone() });
-        }
-        let tree = match figment.extract::<Value>() {
-            Ok(tree) => tree,
-            Err(error) => {
-                problems
-                    .extend(error.into_iter().map(|e| Problem::new(e.path.join("."), e.kind.to_string())));
-                Value::from(Dict::new())
-            }
+        let mut reader = Reader {
+            tree: Table::new(),
+            origins: BTreeMap::new(),
+            variables: self.variables,
+            problems: Vec::new(),
+            ignored: Vec::new(),
         };
-        Reader { figment, tree, variables: self.variables, problems, ignored: Vec::new() }
+        if let Some(file) = &self.file {
+            match read_file(file) {
+                Ok(table) => reader.take_file(table, file),
+                Err(problem) => reader.problems.push(problem),
+            }
+        }
+        for variable in reader.variables.clone() {
+            reader.take_variable(&variable);
+        }
+        reader
     }
 }
 
-fn toml_problem(text: &str, file: &Path) -> Option<Problem> {
-    let error = Toml::from_str::<Value>(text).err()?;
-    Some(Problem::new("", format!("{} is not TOML: {}", file.display(), error.to_string().trim_end())))
+fn read_file(file: &Path) -> Result<Table, Problem> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Problem::new("", format!("cannot read {}: {error}", file.display())))?;
+    text.parse().map_err(|error: toml::de::Error| {
+        Problem::new("", format!("{} is not TOML: {}", file.display(), error.to_string().trim_end()))
+    })
 }
 
 /// Reads typed configurations from one set of sources and collects what is wrong with them.
 pub struct Reader {
-    figment: Figment,
-    tree: Value,
+    tree: Table,
+    /// The file or variable of each leaf of the tree.
+    origins: BTreeMap<String, String>,
     variables: Vec<Variable>,
     problems: Vec<Problem>,
     /// For each reading, the keys that it did not know (a key stands for all below it).
@@ -173,6 +193,29 @@ pub struct Reader {
 }
 
 impl Reader {
+    fn take_file(&mut self, table: Table, file: &Path) {
+        let mut keys = Vec::new();
+        leaves("", &Value::Table(table.clone()), &mut keys);
+        self.origins.extend(keys.into_iter().map(|key| (key, file.display().to_string())));
+        self.tree = table;
+    }
+
+    fn take_variable(&mut self, variable: &Variable) {
+        let path = variable.path();
+        let Some((last, sections)) = path.split_last() else { return };
+        let mut table = &mut self.tree;
+        for section in sections {
+            let inner = table.entry(section.clone()).or_insert_with(|| Table::new().into());
+            if !inner.is_table() {
+                *inner = Table::new().into();
+            }
+            let Value::Table(inner) = inner else { return };
+            table = inner;
+        }
+        table.insert(last.clone(), variable.value());
+        self.origins.insert(path.join("."), format!("the variable {}", variable.name));
+    }
+
     /// Reads a configuration from the whole tree: each of its fields is a section. Wrong values are
     /// noted and replaced by their defaults, so that one reading finds them all; the result is
     /// of use only where [`Reader::finish`] has nothing to say.
@@ -182,9 +225,8 @@ impl Reader {
 
     /// Reads one section. Absent, it is the default.
     pub fn section<T: DeserializeOwned + Default>(&mut self, name: &str) -> T {
-        let section = self.tree.find_ref(name).cloned().unwrap_or_else(|| Value::from(Dict::new()));
-        let others = self.tree.as_dict().into_iter().flat_map(Dict::keys).filter(|key| *key != name);
-        let others: BTreeSet<String> = others.cloned().collect();
+        let section = self.tree.get(name).and_then(Value::as_table).cloned().unwrap_or_default();
+        let others: BTreeSet<String> = self.tree.keys().filter(|key| *key != name).cloned().collect();
         let value = self.at(name, section);
         if let Some(ignored) = self.ignored.last_mut() {
             ignored.extend(others);
@@ -192,14 +234,15 @@ impl Reader {
         value
     }
 
-    fn at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Value) -> T {
+    fn at<T: DeserializeOwned + Default>(&mut self, prefix: &str, mut tree: Table) -> T {
         loop {
             let mut ignored = BTreeSet::new();
             let read = {
                 let mut note = |path: serde_ignored::Path<'_>| {
                     ignored.insert(joined(prefix, &path.to_string()));
                 };
-                serde_ignored::deserialize::<_, _, T>(&tree, &mut note)
+                let values = serde_ignored::Deserializer::new(Value::Table(tree.clone()), &mut note);
+                serde_path_to_error::deserialize::<_, T>(values)
             };
             let error = match read {
                 Ok(value) => {
@@ -208,21 +251,16 @@ impl Reader {
                 }
                 Err(error) => error,
             };
-            let mut path = error.path.clone();
-            if let figment::error::Kind::UnknownField(field, _) = &error.kind
-                && path.last() != Some(field)
-            {
-                path.push(field.clone());
-            }
+            let path: Vec<String> = error.path().iter().map(ToString::to_string).collect();
             let key = joined(prefix, &path.join("."));
             // A password of digits only is a text all the same.
-            if at(&tree, &path).is_some_and(|value| !matches!(value, Value::String(..) | Value::Dict(..)))
+            if at(&tree, &path).is_some_and(|value| !matches!(value, Value::String(_) | Value::Table(_)))
                 && let Some(text) = self.raw_text(&key)
-                && replace(&mut tree, &path, Some(Value::from(text)))
+                && replace(&mut tree, &path, Some(Value::String(text)))
             {
                 continue;
             }
-            let message = describe(&key, &error.kind);
+            let message = describe(&key, error.inner());
             self.note(Problem::new(key, message));
             if !replace(&mut tree, &path, None) {
                 self.ignored.push(ignored);
@@ -233,13 +271,13 @@ impl Reader {
 
     /// The text of the variable that set `key`.
     fn raw_text(&self, key: &str) -> Option<String> {
-        let variable = self.variables.iter().find(|variable| variable.key() == key)?;
-        Some(variable.value.clone())
+        let variable = self.variables.iter().find(|variable| variable.path().join(".") == key)?;
+        Some(variable.text.clone())
     }
 
     /// Notes a problem with where its value came from; the same problem twice is one.
     pub fn note(&mut self, mut problem: Problem) {
-        problem.origin = problem.origin.or_else(|| self.origin(&problem.key));
+        problem.origin = problem.origin.or_else(|| self.origin(&problem.key).map(str::to_owned));
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
         }
@@ -250,9 +288,10 @@ impl Reader {
         problems.into_iter().for_each(|problem| self.note(problem));
     }
 
-    fn origin(&self, key: &str) -> Option<String> {
-        let metadata = self.figment.find_metadata(key)?;
-        Some(metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string))
+    /// The file or variable that a key's value comes from; `None` for a default.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Option<&str> {
+        self.origins.get(key).map(String::as_str)
     }
 
     /// Ends the reading: a key that no configuration knew is a problem as well.
@@ -261,7 +300,7 @@ impl Reader {
     /// [`Problems`], everything that is wrong.
     pub fn finish(mut self) -> Result<(), Problems> {
         let mut keys = Vec::new();
-        leaves("", &self.tree, &mut keys);
+        leaves("", &Value::Table(std::mem::take(&mut self.tree)), &mut keys);
         for key in keys {
             let unknown = self.ignored.iter().all(|ignored| {
                 ignored.iter().any(|i| {
@@ -285,46 +324,51 @@ fn joined(prefix: &str, key: &str) -> String {
     }
 }
 
-fn at<'a>(tree: &'a Value, path: &[String]) -> Option<&'a Value> {
-    path.iter().try_fold(tree, |value, key| value.as_dict()?.get(key))
+fn at<'a>(tree: &'a Table, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(tree.get(first)?, |value, key| value.as_table()?.get(key))
 }
 
 /// Sets or removes the value at a path; false where there is none.
-fn replace(tree: &mut Value, path: &[String], new: Option<Value>) -> bool {
+fn replace(tree: &mut Table, path: &[String], new: Option<Value>) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
-    match tree {
-        Value::Dict(_, dict) if rest.is_empty() => match new {
-            Some(value) => dict.insert(first.clone(), value).is_some(),
-            None => dict.remove(first).is_some(),
-        },
-        Value::Dict(_, dict) => match dict.get_mut(first) {
-            // A list with one bad element goes as a whole.
-            Some(Value::Array(..)) => dict.remove(first).is_some(),
-            Some(inner) => replace(inner, rest, new),
-            None => false,
-        },
+    if rest.is_empty() {
+        return match new {
+            Some(value) => tree.insert(first.clone(), value).is_some(),
+            None => tree.remove(first).is_some(),
+        };
+    }
+    match tree.get_mut(first) {
+        // A list with one bad element goes as a whole.
+        Some(Value::Array(_)) => tree.remove(first).is_some(),
+        Some(Value::Table(inner)) => replace(inner, rest, new),
         _ => false,
     }
 }
 
 /// What is wrong with a value. Values of keys that may be secrets are not repeated.
-fn describe(key: &str, kind: &figment::error::Kind) -> String {
-    use figment::error::Kind;
+fn describe(key: &str, error: &toml::de::Error) -> String {
+    let message = error.message();
     let last = key.rsplit('.').next().unwrap_or(key);
     let secret = ["secret", "password", "token", "key", "url"].iter().any(|word| last.contains(word));
-    match kind {
-        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) if secret => {
-            format!("the value (not shown) does not fit: expected {expected}")
-        }
-        Kind::UnknownField(..) => "no such key".to_owned(),
-        other => other.to_string(),
+    match message.split_once(", expected ") {
+        Some((_, expected)) if secret => format!("the value (not shown) does not fit: expected {expected}"),
+        None if secret => "the value (not shown) does not fit".to_owned(),
+        _ => message.to_owned(),
     }
 }
 
 fn leaves(prefix: &str, value: &Value, keys: &mut Vec<String>) {
-    match value.as_dict() {
-        Some(dict) => dict.iter().for_each(|(key, value)| leaves(&joined(prefix, key), value, keys)),
-        None => keys.push(prefix.to_owned()),
+    let tables = |items: &[Value]| !items.is_empty() && items.iter().all(Value::is_table);
+    match value {
+        Value::Table(table) => {
+            table.iter().for_each(|(key, value)| leaves(&joined(prefix, key), value, keys));
+        }
+        Value::Array(items) if tables(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, item)| leaves(&joined(prefix, &index.to_string()), item, keys));
+        }
+        _ => keys.push(prefix.to_owned()),
     }
 }
 
@@ -422,6 +466,32 @@ mod tests {
         );
         assert!(text.contains("first.colour: no such key (from "), "{text}");
         assert!(text.contains("unslide.toml"), "{text}");
+    }
+
+    #[test]
+    fn sizes_and_durations_have_units() {
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(default)]
+        struct Bounds {
+            #[serde(with = "unslide_model::units::bytes")]
+            cache: u64,
+            #[serde(with = "unslide_model::units::days")]
+            keep: u32,
+        }
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(default)]
+        struct Whole {
+            bounds: Bounds,
+        }
+        let (_folder, mut fine) = reader("[bounds]\ncache = '10 GiB'\n", &[("UNSLIDE_BOUNDS__KEEP", "30d")]);
+        let Whole { bounds } = fine.whole();
+        assert_eq!((bounds.cache, bounds.keep), (10 << 30, 30));
+        fine.finish().unwrap();
+        let (_folder, mut bad) = reader("[bounds]\ncache = 10\n", &[("UNSLIDE_BOUNDS__KEEP", "30")]);
+        let _: Whole = bad.whole();
+        let text = bad.finish().unwrap_err().to_string();
+        assert!(text.contains("bounds.cache: invalid type: integer `10`"), "{text}");
+        assert!(text.contains("bounds.keep: \"30\" is not a duration such as"), "{text}");
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! What every service runs on: configuration, telemetry, the admin server with health and metrics,
-//! the CPU pool and the shutdown. It knows no Kafka, no database and no object storage.
+//! the CPU pool, fairness between tenants, child processes and the shutdown. It knows no Kafka, no database
+//! and no object storage.
 
 pub mod admin;
+pub mod child;
 pub mod config;
+mod factory;
+pub mod fairness;
 pub mod health;
 mod host;
 mod metrics;
@@ -11,11 +15,14 @@ pub mod sampled;
 mod shutdown;
 mod supervise;
 pub mod telemetry;
+mod tenants;
 
 pub use config::Problem;
+pub use factory::MetricFactory;
 pub use health::Health;
 pub use host::Host;
 pub use metrics::Metrics;
 pub use pool::{CpuError, CpuPool, Job};
 pub use shutdown::{ListenError, Shutdown};
 pub use supervise::{Outcome, Supervised, supervise};
+pub use tenants::TenantDefaults;

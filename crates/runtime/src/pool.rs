@@ -2,18 +2,20 @@
 
 mod classes;
 
-use classes::Classes;
+use crate::fairness::{FairPermit, FairSemaphore};
+use classes::{Classes, JobOwner};
 use parking_lot::{Condvar, Mutex};
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+use prometheus::{Histogram, HistogramOpts, IntGauge, Registry};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
+use unslide_model::TenantId;
 
-/// Jobs that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
+/// Jobs of one owner that [`CpuPool::run`] lets wait for each thread; more wait in their callers.
 const QUEUED_PER_THREAD: usize = 4;
 
 /// The weight of a pool's first class. A service whose own work has classes puts them beside it with
@@ -42,9 +44,8 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
-    room: Arc<Semaphore>,
-    jobs: IntCounter,
-    panics: IntCounter,
+    /// Jobs that may be queued or run, of each owner.
+    places: FairSemaphore<JobOwner>,
     waiting: IntGauge,
     seconds: Histogram,
 }
@@ -59,8 +60,10 @@ impl Drop for Handle {
     }
 }
 
-/// A fixed set of threads that run jobs in the order in which they came, each class of jobs by
-/// itself. Cheap to clone, and a clone's jobs are of the same class; the threads end when the last
+/// A fixed set of threads that run jobs: classes of jobs share them by weight, tenants of a class take
+/// turns, and the jobs of one tenant run in the order in which they came. One tenant's jobs have as many
+/// threads as there are cores to use, and there is one thread more: another tenant's job never waits for
+/// one of those to end. Cheap to clone, and a clone's jobs are of the same class; the threads end when the last
 /// handle is dropped and the queue is empty.
 #[derive(Clone)]
 pub struct CpuPool {
@@ -70,25 +73,24 @@ pub struct CpuPool {
 }
 
 impl CpuPool {
-    /// Starts `threads` threads (at least one).
+    /// A pool of which each owner of jobs has `threads` threads (at least one).
     ///
     /// # Errors
     /// Where the operating system gives no thread.
     pub fn new(threads: usize) -> std::io::Result<CpuPool> {
         let threads = threads.max(1);
-        let mut jobs = Classes::new();
+        let mut jobs = Classes::new(threads);
         let class = jobs.add(USUAL_WEIGHT);
+        let queued = u32::try_from(threads * (1 + QUEUED_PER_THREAD)).unwrap_or(u32::MAX);
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue { jobs, open: true }),
             more: Condvar::new(),
-            room: Arc::new(Semaphore::new(threads * (1 + QUEUED_PER_THREAD))),
-            jobs: counter("unslide_cpu_jobs_total", "Jobs that the CPU pool has finished."),
-            panics: counter("unslide_cpu_panics_total", "Jobs of the CPU pool that panicked."),
+            places: FairSemaphore::new("jobs", u32::MAX, queued),
             waiting: gauge("unslide_cpu_waiting", "Jobs that wait for a thread of the CPU pool."),
             seconds: seconds(),
         });
         let pool = CpuPool { handle: Arc::new(Handle(shared)), threads, class };
-        for number in 0..threads {
+        for number in 0..=threads {
             let shared = pool.handle.0.clone();
             std::thread::Builder::new().name(format!("cpu-{number}")).spawn(move || work(&shared))?;
         }
@@ -104,7 +106,7 @@ impl CpuPool {
         CpuPool { class, ..self.clone() }
     }
 
-    /// How many threads there are.
+    /// How many threads one owner's jobs have.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
@@ -121,8 +123,29 @@ impl CpuPool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let room = self.handle.0.room.clone().acquire_owned().await.map_err(|_| CpuError::Closed)?;
-        self.push(job, Some(room)).await
+        self.run_of(None, job).await
+    }
+
+    /// As [`CpuPool::run`], for a job that one tenant causes: it waits for that tenant's others, and takes
+    /// turns with those of other tenants.
+    ///
+    /// # Errors
+    /// [`CpuError`], where the job panicked.
+    pub async fn run_for<T, F>(&self, tenant: &TenantId, job: F) -> Result<T, CpuError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.run_of(Some(tenant.clone()), job).await
+    }
+
+    async fn run_of<T, F>(&self, owner: JobOwner, job: F) -> Result<T, CpuError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let place = self.handle.0.places.acquire(&owner, 1).await;
+        self.push(owner, job, Some(place)).await
     }
 
     /// Puts a job on the queue at once, without a bound: for callers that bound their own batches,
@@ -132,32 +155,38 @@ impl CpuPool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.push(job, None)
+        self.push(None, job, None)
     }
 
-    /// Puts a job on the queue, with the room that it takes there where its caller may go away.
-    fn push<T, F>(&self, job: F, room: Option<OwnedSemaphorePermit>) -> Job<T>
+    /// As [`CpuPool::submit`], for a job that one tenant causes, where that is known.
+    pub fn submit_for<T, F>(&self, tenant: Option<TenantId>, job: F) -> Job<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.push(tenant, job, None)
+    }
+
+    /// Puts a job on the queue, with the place that it takes there where its caller may go away.
+    fn push<T, F>(&self, owner: JobOwner, job: F, place: Option<FairPermit<JobOwner>>) -> Job<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let (send, receive) = oneshot::channel();
         let shared = self.handle.0.clone();
-        let counted = shared.clone();
         let work: Work = Box::new(move || {
-            if room.is_some() && send.is_closed() {
+            if place.is_some() && send.is_closed() {
                 return false;
             }
-            let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| {
-                counted.panics.inc();
-                CpuError::Panicked(panic_text(panic.as_ref()))
-            });
-            drop(room);
+            let result = catch_unwind(AssertUnwindSafe(job))
+                .map_err(|panic| CpuError::Panicked(panic_text(panic.as_ref())));
+            drop(place);
             // A caller that no longer waits is no error.
             let _ = send.send(result);
             true
         });
-        shared.queue.lock().jobs.push(self.class, work);
+        shared.queue.lock().jobs.push(self.class, owner, work);
         shared.waiting.inc();
         shared.more.notify_one();
         Job(receive)
@@ -169,8 +198,6 @@ impl CpuPool {
     /// Where the registry knows them already.
     pub fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         let shared = &self.handle.0;
-        registry.register(Box::new(shared.jobs.clone()))?;
-        registry.register(Box::new(shared.panics.clone()))?;
         registry.register(Box::new(shared.waiting.clone()))?;
         registry.register(Box::new(shared.seconds.clone()))
     }
@@ -201,7 +228,7 @@ impl<T> Future for Job<T> {
 
 fn work(shared: &Shared) {
     loop {
-        let job = {
+        let (owner, job) = {
             let mut queue = shared.queue.lock();
             loop {
                 if let Some(job) = queue.jobs.pop() {
@@ -217,8 +244,12 @@ fn work(shared: &Shared) {
         let start = Instant::now();
         if job() {
             shared.seconds.observe(start.elapsed().as_secs_f64());
-            shared.jobs.inc();
         }
+        let mut queue = shared.queue.lock();
+        queue.jobs.done(&owner);
+        drop(queue);
+        // What waited for this owner may run on a thread that has nothing to do.
+        shared.more.notify_one();
     }
 }
 
@@ -228,11 +259,6 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no text".to_owned())
-}
-
-#[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]
-fn counter(name: &str, help: &str) -> IntCounter {
-    IntCounter::new(name, help).expect("a valid name")
 }
 
 #[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]
@@ -287,9 +313,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_that_go_away_leave_no_more_jobs_than_there_is_room_for() {
+    async fn callers_that_go_away_leave_a_bounded_number_of_jobs() {
         let pool = CpuPool::new(1).unwrap();
-        let waiting = &pool.handle.0.waiting;
+        let (waiting, places) = (&pool.handle.0.waiting, &pool.handle.0.places);
         let (begin, gate) = std::sync::mpsc::channel::<()>();
         let held = pool.submit(move || gate.recv());
         let begun = Arc::new(AtomicUsize::new(0));
@@ -306,9 +332,45 @@ mod tests {
         held.await.unwrap().unwrap();
         assert_eq!(pool.run(|| 7).await, Ok(7));
         assert_eq!((begun.load(Ordering::SeqCst), waiting.get()), (0, 0));
-        assert_eq!(pool.handle.0.room.available_permits(), most);
+        assert_eq!(places.held(), 0);
     }
 
+    /// The noisy tenant's jobs never end while the quiet one's run.
+    /// Proves: fairness
+    #[tokio::test]
+    async fn a_tenant_that_fills_the_pool_leaves_a_thread_for_others() {
+        let pool = CpuPool::new(2).unwrap();
+        let [noisy, quiet] = ["noisy", "quiet"].map(|slug| TenantId::new(slug).unwrap());
+        let gate = Arc::new(std::sync::Barrier::new(3));
+        let begin = Arc::new(AtomicUsize::new(0));
+        let held: Vec<_> = (0..50)
+            .map(|n| {
+                let (pool, noisy, gate, begin) = (pool.clone(), noisy.clone(), gate.clone(), begin.clone());
+                tokio::spawn(async move {
+                    let job = move || {
+                        if begin.fetch_add(1, Ordering::SeqCst) < 2 {
+                            gate.wait();
+                        }
+                        n
+                    };
+                    pool.run_for(&noisy, job).await
+                })
+            })
+            .collect();
+        while begin.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        for n in 0..20 {
+            assert_eq!(pool.run_for(&quiet, move || n).await, Ok(n));
+        }
+        assert_eq!(begin.load(Ordering::SeqCst), 2, "it has its two threads and no more");
+        tokio::task::spawn_blocking(move || gate.wait()).await.unwrap();
+        for job in held {
+            job.await.unwrap().unwrap();
+        }
+    }
+
+    /// Proves: one-outcome
     #[test]
     fn classes_share_one_thread_by_weight_in_the_order_of_execution() {
         let pool = CpuPool::new(1).unwrap();

@@ -3,6 +3,7 @@
 //! The text is hexadecimal: one byte of format version, one byte that says which list it is of, then
 //! the last row's key. History: version 1, the first.
 
+use crate::Uuid;
 use crate::number::{from_row32, to_row32};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
@@ -11,6 +12,7 @@ use unslide_model::{ContentHash, ReportId};
 const VERSION: u8 = 1;
 const REPORTS: u8 = b'r';
 const OBJECTS: u8 = b'o';
+const KEYS: u8 = b'k';
 
 /// A text that is no cursor of the list that it was given to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +32,13 @@ pub struct ReportCursor {
 pub struct ObjectCursor {
     pub(crate) created_at: OffsetDateTime,
     pub(crate) content_hash: ContentHash,
+}
+
+/// The last key of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyCursor {
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) id: Uuid,
 }
 
 fn write(list: u8, parts: &[&[u8]]) -> String {
@@ -102,6 +111,29 @@ impl ObjectCursor {
     }
 }
 
+impl KeyCursor {
+    /// The page that ends with this key.
+    #[must_use]
+    pub fn after(key: &crate::keys::Key) -> KeyCursor {
+        KeyCursor { created_at: key.created_at, id: key.id }
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn write(&self) -> String {
+        write(KEYS, &[&crate::outbox::micros(self.created_at).to_be_bytes(), self.id.as_bytes()])
+    }
+
+    /// From text.
+    ///
+    /// # Errors
+    /// [`CursorError`] for any other text.
+    pub fn read(text: &str) -> Result<KeyCursor, CursorError> {
+        let bytes: [u8; 24] = read(KEYS, text)?;
+        Ok(KeyCursor { created_at: at(cut(&bytes, 0)?)?, id: Uuid::from_bytes(cut(&bytes, 8)?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +154,10 @@ mod tests {
         let text = object.write();
         assert_eq!(text, format!("016f000643fc1f86a000{}", "01".repeat(32)));
         assert_eq!(ObjectCursor::read(&text), Ok(object));
+        let key = KeyCursor { created_at: cursor.received_at, id: Uuid::from_bytes([2; 16]) };
+        let text = key.write();
+        assert_eq!(text, format!("016b000643fc1f86a000{}", "02".repeat(16)));
+        assert_eq!(KeyCursor::read(&text), Ok(key));
     }
 
     #[test]

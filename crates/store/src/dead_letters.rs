@@ -239,9 +239,10 @@ pub async fn note(tx: &mut BatchTx, letters: &[NewLetter]) -> Result<u64> {
     }
     for letter in nobodys {
         let (connection, _) = tx.parts();
-        let new = sqlx::query_scalar!(r#"SELECT unslide_dead_letter_of_nobody($1) AS "new!""#, row(letter))
-            .fetch_one(connection)
-            .await?;
+        let new =
+            sqlx::query_scalar!(r#"SELECT unslide_dead_letter_without_tenant($1) AS "new!""#, row(letter))
+                .fetch_one(connection)
+                .await?;
         noted += u64::from(new);
     }
     Ok(noted)

@@ -41,6 +41,14 @@ pub enum StoreError {
     /// The job was given to someone else in the meantime.
     #[error("the lease of job {0} was lost")]
     LeaseLost(uuid::Uuid),
+    /// The tenant has as many keys in force as it may have.
+    #[error("Key limit reached for tenant {tenant}: {limit} keys are in force. Revoke one first.")]
+    TooManyKeys {
+        /// The tenant.
+        tenant: String,
+        /// The limit.
+        limit: u32,
+    },
     /// The tenant was deleted: nothing is written into it any more.
     #[error("the tenant was deleted")]
     TenantDeleted,
@@ -75,14 +83,23 @@ impl StoreError {
     #[must_use]
     pub fn is_retriable(&self) -> bool {
         match self {
-            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
-                matches!(
-                    code.as_ref(),
-                    "40001" | "40P01" | "55P03" | "53300" | "57P01" | "57P02" | "57P03" | "57014"
-                ) || code.starts_with("08")
-            }),
+            _ if self.is_connection() => true,
+            StoreError::Database(sqlx::Error::Database(error)) => error
+                .code()
+                .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
             // Whoever looks again sees that it is deleted.
             StoreError::TenantDeleted => true,
+            _ => false,
+        }
+    }
+
+    /// True where no work can succeed for now: the server can't be reached, or starts or stops.
+    #[must_use]
+    pub fn is_connection(&self) -> bool {
+        match self {
+            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                matches!(code.as_ref(), "53300" | "57P01" | "57P02" | "57P03") || code.starts_with("08")
+            }),
             StoreError::Database(error) => matches!(
                 error,
                 sqlx::Error::Io(_)
@@ -99,8 +116,20 @@ impl StoreError {
     /// a column cannot hold.
     #[must_use]
     pub fn is_data(&self) -> bool {
+        self.has_class(&["22", "54"])
+    }
+
+    /// True where the values of single records are at fault and others may be stored: they can't be held
+    /// (see [`StoreError::is_data`]), a constraint refuses them, or a row of theirs should not exist.
+    #[must_use]
+    pub fn is_of_record(&self) -> bool {
+        self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
+    }
+
+    /// True for an error of the database whose SQLSTATE is of one of these classes.
+    fn has_class(&self, classes: &[&str]) -> bool {
         let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
-        error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("54"))
+        error.code().is_some_and(|code| classes.iter().any(|class| code.starts_with(class)))
     }
 
     pub(crate) fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {

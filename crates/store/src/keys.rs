@@ -1,6 +1,7 @@
 //! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret
 //! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
 
+use crate::cursor::KeyCursor;
 use crate::tenants::Limits;
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
@@ -14,6 +15,9 @@ const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const PREFIX_BYTES: usize = 5;
 const PREFIX_LENGTH: usize = 8;
 const SECRET_LENGTH: usize = 40;
+
+/// Keys of one tenant that may be in force at once.
+pub const MOST_IN_FORCE: u32 = 1_000;
 
 /// What a new key is to be.
 #[derive(Clone, Debug)]
@@ -41,6 +45,8 @@ pub struct Key {
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for.
     pub app: Option<String>,
+    /// The key that made it, which may be another tenant's; `None` where it was made on the command line.
+    pub made_by: Option<Uuid>,
     /// When it was made.
     pub created_at: OffsetDateTime,
     /// When it ends by itself.
@@ -99,20 +105,55 @@ fn split(text: &str) -> Option<(&str, &str)> {
     (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
 }
 
+/// The public part of a key's text, where the text has the form of a key: fit to be shown and logged.
+#[must_use]
+pub fn prefix(text: &str) -> Option<&str> {
+    split(text).map(|(prefix, _)| prefix)
+}
+
 /// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's
 /// generator. The text is returned this one time.
 ///
 /// # Errors
-/// Where the database fails.
+/// [`StoreError::TooManyKeys`], or where the database fails.
 pub async fn create(tx: &mut TenantTx, new: &NewKey, entropy: &[u8; 30]) -> Result<(Key, Secret)> {
+    insert(tx, new, entropy, None).await
+}
+
+/// Makes a key as [`create`] does, by means of another key, which may be another tenant's; `None` where
+/// that key has ended or was revoked meanwhile.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create_by(
+    tx: &mut TenantTx,
+    new: &NewKey,
+    entropy: &[u8; 30],
+    maker: Uuid,
+) -> Result<Option<(Key, Secret)>> {
+    let (connection, _, now) = tx.parts();
+    let may_make = sqlx::query_scalar!(r#"SELECT unslide_key_may_make($1, $2) AS "may_make!""#, maker, now);
+    if !may_make.fetch_one(connection).await? {
+        return Ok(None);
+    }
+    insert(tx, new, entropy, Some(maker)).await.map(Some)
+}
+
+async fn insert(
+    tx: &mut TenantTx,
+    new: &NewKey,
+    entropy: &[u8; 30],
+    made_by: Option<Uuid>,
+) -> Result<(Key, Secret)> {
+    check_limit(tx).await?;
     let (prefix, secret) = entropy.split_at(PREFIX_BYTES);
     let (prefix, secret) = (digits(prefix), digits(secret));
     let hash = Sha256::digest(secret.as_bytes());
     let scopes: Vec<String> = new.scopes.iter().map(Scope::to_string).collect();
     let (connection, tenant, now) = tx.parts();
     let id = sqlx::query_scalar!(
-        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, app, created_at, expires_at)
-         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $7, $2, $8) RETURNING id",
+        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, app, created_at, expires_at, made_by)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $7, $2, $8, $9) RETURNING id",
         tenant,
         now,
         new.name,
@@ -120,7 +161,8 @@ pub async fn create(tx: &mut TenantTx, new: &NewKey, entropy: &[u8; 30]) -> Resu
         hash.as_slice(),
         &scopes,
         new.app,
-        new.expires_at
+        new.expires_at,
+        made_by
     )
     .fetch_one(connection)
     .await?;
@@ -131,12 +173,35 @@ pub async fn create(tx: &mut TenantTx, new: &NewKey, entropy: &[u8; 30]) -> Resu
         prefix,
         scopes: new.scopes.clone(),
         app: new.app.clone(),
+        made_by,
         created_at: now,
         expires_at: new.expires_at,
         revoked_at: None,
         last_used_at: None,
     };
     Ok((key, text))
+}
+
+/// Two keys that are made at once do not go over the limit together: the lock lasts until the commit.
+async fn check_limit(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('keys of ' || $1, 0))")
+        .bind(tenant)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let in_force = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM api_keys
+           WHERE tenant = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"#,
+        tenant,
+        now
+    )
+    .fetch_one(connection)
+    .await?;
+    if in_force >= i64::from(MOST_IN_FORCE) {
+        return Err(StoreError::TooManyKeys { tenant: tenant.to_owned(), limit: MOST_IN_FORCE });
+    }
+    Ok(())
 }
 
 /// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or
@@ -211,16 +276,29 @@ pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTim
     Ok(written)
 }
 
-/// The keys of the transaction's tenant, revoked ones too, oldest first.
+/// The keys of the transaction's tenant from the one after `after` on, revoked ones too, oldest first;
+/// with `app` those that speak for that app.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn list(tx: &mut TenantTx) -> Result<Vec<Key>> {
+pub async fn list(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    after: Option<&KeyCursor>,
+    limit: u32,
+) -> Result<Vec<Key>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        "SELECT id, name, prefix, scopes, app, created_at, expires_at, revoked_at, last_used_at
-         FROM api_keys WHERE tenant = $1 ORDER BY created_at, id",
-        tenant
+        "SELECT id, name, prefix, scopes, app, made_by, created_at, expires_at, revoked_at, last_used_at
+         FROM api_keys
+         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2)
+           AND ($3::timestamptz IS NULL OR (created_at, id) > ($3, $4::uuid))
+         ORDER BY created_at, id LIMIT $5",
+        tenant,
+        app,
+        after.map(|cursor| cursor.created_at),
+        after.map(|cursor| cursor.id),
+        i64::from(limit)
     )
     .fetch_all(connection)
     .await?;
@@ -232,6 +310,7 @@ pub async fn list(tx: &mut TenantTx) -> Result<Vec<Key>> {
                 prefix: row.prefix,
                 scopes: read_scopes(&row.scopes)?,
                 app: row.app,
+                made_by: row.made_by,
                 created_at: row.created_at,
                 expires_at: row.expires_at,
                 revoked_at: row.revoked_at,
@@ -261,6 +340,58 @@ pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bo
     Ok(done.rows_affected() > 0)
 }
 
+/// The number of keys in force that a key made, that these made, and so on: of one tenant, or of all.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
+    let (connection, _, now) = tx.parts();
+    let number = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "number!" FROM unslide_made_keys($1, $2, $3)"#,
+        root,
+        within.map(TenantId::as_str),
+        now
+    );
+    Ok(number.fetch_one(connection).await?.unsigned_abs())
+}
+
+/// Revokes the keys that [`made`] counts, each with an entry in its tenant's audit log. Gives their number.
+/// None that is being made at the same time is missed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn revoke_made(
+    tx: &mut TenantTx,
+    root: Uuid,
+    within: Option<&TenantId>,
+    actor: &str,
+) -> Result<u64> {
+    let (connection, _, now) = tx.parts();
+    let number = sqlx::query_scalar!(
+        r#"SELECT unslide_revoke_made_keys($1, $2, $3, $4) AS "number!""#,
+        root,
+        within.map(TenantId::as_str),
+        now,
+        actor
+    );
+    Ok(number.fetch_one(connection).await?.unsigned_abs())
+}
+
+/// How long the row of a revoked key stays to be looked at. The audit log keeps what was done with it.
+pub const KEPT_AFTER_REVOCATION: Duration = Duration::days(30);
+
+/// Forgets keys that were revoked long ago, but for those that made keys which are still there. Returns their
+/// number.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store) -> Result<i64> {
+    let before = store.now() - KEPT_AFTER_REVOCATION;
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -272,7 +403,7 @@ mod tests {
         let text = format!("unslide_{prefix}_{secret}");
         assert_eq!(split(&text), Some((prefix.as_str(), secret.as_str())));
         for bad in ["", "unslide_", "unslide__", &text[1..], &text[..text.len() - 1], &format!("{text}a")] {
-            assert_eq!(split(bad), None, "{bad}");
+            assert_eq!((split(bad), super::prefix(bad)), (None, None), "{bad}");
         }
     }
 }

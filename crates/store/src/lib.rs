@@ -5,6 +5,7 @@
 //! database; the few questions that concern all tenants are functions of the database's owner.
 //! Modules are named after what they keep. Times come from the store's clock.
 
+pub mod api_processes;
 pub mod audit;
 pub mod cursor;
 pub mod dead_letters;
@@ -20,6 +21,7 @@ pub mod outbox;
 pub mod partial;
 pub mod partitions;
 pub mod positions;
+pub mod quarantine;
 pub mod queries;
 pub mod reports;
 pub mod reprocess;

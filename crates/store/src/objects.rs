@@ -23,9 +23,22 @@ pub enum Status {
     Malformed,
     /// It is something that no symcache is built from; the reason says what.
     Unsupported,
+    /// A limit of the builder ended its build; the reason says which. It is tried again when it is uploaded
+    /// again or symcaches are built anew.
+    TooComplex,
 }
 
 impl Status {
+    /// Every status.
+    pub const ALL: [Status; 6] = [
+        Status::Queued,
+        Status::Building,
+        Status::Ready,
+        Status::Malformed,
+        Status::Unsupported,
+        Status::TooComplex,
+    ];
+
     /// The status's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -35,11 +48,12 @@ impl Status {
             Status::Ready => "ready",
             Status::Malformed => "malformed",
             Status::Unsupported => "unsupported",
+            Status::TooComplex => "too_complex",
         }
     }
 
     fn read(text: &str) -> Result<Status> {
-        [Status::Queued, Status::Building, Status::Ready, Status::Malformed, Status::Unsupported]
+        Status::ALL
             .into_iter()
             .find(|status| status.as_str() == text)
             .ok_or_else(|| StoreError::corrupt("objects", format!("status {text}")))
@@ -47,7 +61,7 @@ impl Status {
 }
 
 /// What is known of an object as soon as it is found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewObject {
     /// The SHA-256 of the slice.
     pub content_hash: ContentHash,
@@ -98,7 +112,7 @@ pub struct Object {
     pub size: u64,
     /// What became of it.
     pub status: Status,
-    /// Why it is malformed or unsupported.
+    /// Why it is malformed, unsupported or too complex.
     pub reason: Option<String>,
     /// Its symcache, once it is ready.
     pub symcache: Option<Symcache>,
@@ -216,7 +230,8 @@ pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) 
     .fetch_one(&mut *connection)
     .await?
     .read()?;
-    let known = inserted.rows_affected() == 0 && !matches!(object.status, Status::Queued | Status::Building);
+    let has_work = matches!(object.status, Status::Queued | Status::Building | Status::TooComplex);
+    let known = inserted.rows_affected() == 0 && !has_work;
     // An attempt that died may have left the row: what it said of the object stays.
     sqlx::query!(
         "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known) VALUES ($1, $2, $3, $4, $5)
@@ -285,8 +300,8 @@ pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<Co
     rows.iter().map(|hash| read_hash("objects", hash)).collect()
 }
 
-/// Objects of the transaction's tenant whose symcache is of a format older than `version`, in the
-/// order of their hashes, those after `after`.
+/// Objects of the transaction's tenant whose symcache is of a format older than `version`, or that were
+/// too complex to build, in the order of their hashes, those after `after`.
 ///
 /// # Errors
 /// Where the database fails.
@@ -302,7 +317,8 @@ pub async fn outdated(
         "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
                 size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
          FROM objects
-         WHERE tenant = $1 AND status = 'ready' AND symcache_version < $2 AND content_hash > $3
+         WHERE tenant = $1 AND (status = 'ready' AND symcache_version < $2 OR status = 'too_complex')
+           AND content_hash > $3
          ORDER BY content_hash LIMIT $4",
         tenant,
         to_row32(version),
@@ -336,8 +352,8 @@ pub async fn ready(
     end(tx, content_hash, Status::Ready, None, Some(quality), Some(symcache)).await
 }
 
-/// Notes that no symcache can be built from an object ([`Status::Malformed`] or
-/// [`Status::Unsupported`]), and why.
+/// Notes that no symcache can be built from an object ([`Status::Malformed`], [`Status::Unsupported`] or
+/// [`Status::TooComplex`]), and why.
 ///
 /// # Errors
 /// Where the database fails.

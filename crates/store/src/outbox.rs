@@ -5,9 +5,10 @@ use crate::tenants::{Limits, State};
 use crate::{OwnerTx, Result, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgConnection;
+use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
-use unslide_model::{DebugId, Owner, Quality, ReportId, TenantId};
+use unslide_model::{Clock, DebugId, Owner, Quality, ReportId, TenantId};
 
 /// The advisory lock that makes the relay the only one.
 const RELAY_LOCK: i64 = 0x756e_736c_6964_6531;
@@ -83,12 +84,14 @@ impl Message {
 }
 
 /// A time as microseconds since the Unix epoch.
-pub(crate) fn micros(at: OffsetDateTime) -> i64 {
+#[must_use]
+pub fn micros(at: OffsetDateTime) -> i64 {
     i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
 }
 
 /// The time that is so many microseconds after the Unix epoch.
-pub(crate) fn time(micros: i64) -> OffsetDateTime {
+#[must_use]
+pub fn time(micros: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
@@ -158,6 +161,14 @@ pub async fn wait_sent(store: &Store, tenant: &TenantId, id: i64, at_most: Durat
     }
 }
 
+/// The number of messages, of all owners, that are set aside: for metrics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn set_aside(store: &Store) -> Result<i64> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_outbox_aside() AS "messages!""#).fetch_one(store.pool()).await?)
+}
+
 /// A message that waits to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsent {
@@ -185,10 +196,12 @@ impl Unsent {
 pub struct Relay {
     /// Not from the pool any more: when it closes, the lock is free.
     connection: PgConnection,
+    clock: Arc<dyn Clock>,
 }
 
 impl Relay {
-    /// Becomes the relay; `None` where another process is.
+    /// Becomes the relay; `None` where another process is. What was set aside is tried again: this program
+    /// may be another one.
     ///
     /// # Errors
     /// Where the database fails.
@@ -197,12 +210,22 @@ impl Relay {
         let locked = sqlx::query_scalar!(r#"SELECT pg_try_advisory_lock($1) AS "locked!""#, RELAY_LOCK)
             .fetch_one(&mut connection)
             .await?;
-        Ok(locked.then_some(Relay { connection }))
+        if !locked {
+            return Ok(None);
+        }
+        let mut relay = Relay { connection, clock: store.clock().clone() };
+        let back = sqlx::query_scalar!(r#"SELECT unslide_outbox_take_back() AS "back!""#)
+            .fetch_one(&mut relay.connection)
+            .await?;
+        if back > 0 {
+            tracing::info!(messages = back, "messages that were set aside are tried again");
+        }
+        Ok(Some(relay))
     }
 
     /// The next messages: what tenants are, then what symbols there are, then the tenants' requests in
     /// turn; each of these in a tenant's own order. They come again until [`Relay::sent`] was told of
-    /// them.
+    /// them. One that cannot be read is set aside, and the others go on.
     ///
     /// # Errors
     /// Where the database fails: the relay has to be acquired anew.
@@ -214,17 +237,31 @@ impl Relay {
         )
         .fetch_all(&mut self.connection)
         .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(Unsent {
-                    id: row.id,
-                    owner: Owner::read(&row.tenant).map_err(|e| StoreError::corrupt("outbox", e))?,
-                    message: serde_json::from_value(row.message)
-                        .map_err(|e| StoreError::corrupt("outbox", e))?,
-                    created_at: row.created_at,
-                })
-            })
-            .collect()
+        let mut unsent = Vec::with_capacity(rows.len());
+        for row in rows {
+            let owner = Owner::read(&row.tenant).map_err(|e| e.to_string());
+            let message = serde_json::from_value(row.message).map_err(|e| e.to_string());
+            match owner.and_then(|owner| Ok((owner, message?))) {
+                Ok((owner, message)) => {
+                    unsent.push(Unsent { id: row.id, owner, message, created_at: row.created_at });
+                }
+                Err(reason) => self.set_aside(row.id, &reason).await?,
+            }
+        }
+        Ok(unsent)
+    }
+
+    /// Leaves a message out that this program cannot send, until there is another relay. It is kept.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn set_aside(&mut self, id: i64, reason: &str) -> Result<()> {
+        tracing::error!(outbox.id = id, reason, "a message cannot be sent and is set aside");
+        let reason: String = reason.chars().filter(|c| *c != '\0').take(2_000).collect();
+        sqlx::query!("SELECT unslide_outbox_set_aside($1, $2, $3)", id, reason, self.clock.now())
+            .execute(&mut self.connection)
+            .await?;
+        Ok(())
     }
 
     /// Notes that the broker has these messages.

@@ -10,7 +10,7 @@ use crate::reports::lock_known;
 use crate::requests::{self, Ask};
 use crate::{Result, StoreError, TenantTx, Uuid};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::DebugId;
 
@@ -220,14 +220,13 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page
     let after = row.last.as_deref().map(ReportCursor::read).transpose();
     let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
     let found = reports::list(tx, &wanted.filter(), after.as_ref(), limit).await?;
-    let ids: BTreeSet<Uuid> = found.reports.iter().map(|report| report.report_id.uuid()).collect();
-    let ids: Vec<Uuid> = ids.into_iter().collect();
-    let listed: BTreeSet<_> = found.reports.iter().map(|report| (report.report_id, report.variant)).collect();
-    let keys = lock_known(tx, &ids).await?;
-    let mut needs = known_symbols(tx, &ids).await?;
+    let listed: Vec<(Uuid, i32)> =
+        found.reports.iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
+    let keys = lock_known(tx, &listed).await?;
+    let mut needs = known_symbols(tx, &listed).await?;
     let asks: Vec<Ask> = keys
         .iter()
-        .filter(|key| !key.deleted && listed.contains(&key.place()))
+        .filter(|key| !key.deleted)
         .map(|key| {
             let needs = needs.remove(&(key.report_id.uuid(), to_row32(key.variant)));
             Ask::about(key, needs.unwrap_or_default())
@@ -275,14 +274,21 @@ pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<Page
 
 /// The generations of the symbols that there are for these reports' own images: an answer is not to
 /// come from older ones.
-async fn known_symbols(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+async fn known_symbols(
+    tx: &mut TenantTx,
+    reports: &[(Uuid, i32)],
+) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT w.report_id, w.variant, w.debug_id, s.generation
-         FROM waits w JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
-         WHERE w.tenant = $1 AND w.report_id = ANY ($2) AND s.quality > 0",
+         FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
+         JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
+         JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+         WHERE s.quality > 0",
         tenant,
-        ids
+        &ids,
+        &variants
     )
     .fetch_all(connection)
     .await?;
@@ -293,24 +299,6 @@ async fn known_symbols(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<(Uuid
         needs.entry((row.report_id, row.variant)).or_default().push(need);
     }
     Ok(needs)
-}
-
-/// Notes that the job has given up.
-///
-/// # Errors
-/// Where the database fails.
-pub async fn failed(tx: &mut TenantTx, id: Uuid) -> Result<()> {
-    let (connection, tenant, now) = tx.parts();
-    sqlx::query!(
-        "UPDATE reprocesses SET status = 'failed', updated_at = $3
-         WHERE tenant = $1 AND id = $2 AND status = 'running'",
-        tenant,
-        id,
-        now
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }
 
 /// How requests of reprocesses have ended.

@@ -4,9 +4,9 @@
 use crate::number::to_row32;
 use crate::reports::lock_known;
 use crate::reprocess::{self, Ends};
-use crate::segments::{bounds, drop_frames_at};
+use crate::segments::{bounds, drop_frames};
 use crate::{Result, Store, TenantTx, Uuid};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
 
 /// The days that reports are kept where a tenant's limit is `limit` (0: `usual`). What is kept is
@@ -51,14 +51,11 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
     let ids: Vec<Uuid> = rows.iter().map(|row| row.report_id).collect();
     let variants: Vec<i32> = rows.iter().map(|row| row.variant).collect();
-    let mut sorted = ids.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
+    let going: Vec<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
     // In the order of everybody who writes reports.
-    let keys = lock_known(tx, &sorted).await?;
-    let going: HashSet<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    let keys = lock_known(tx, &going).await?;
     let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
-    for key in keys.iter().filter(|key| going.contains(&(key.report_id.uuid(), to_row32(key.variant)))) {
+    for key in &keys {
         if let Some(id) = key.reprocess {
             ends.entry(id).or_default().gone += 1;
         }
@@ -99,7 +96,7 @@ pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> 
     )
     .execute(connection)
     .await?;
-    drop_frames_at(tx, &times, &ids, &variants, false).await?;
+    drop_frames(tx, &times, &ids, &variants).await?;
     reprocess::count_ends(tx, &ends).await?;
     Ok(gone)
 }
@@ -153,8 +150,8 @@ pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result
     .await?;
     let apart = sqlx::query!(
         "WITH gone AS (
-             DELETE FROM apart_bodies WHERE tenant = $1 AND key IN (
-                 SELECT key FROM apart_bodies WHERE tenant = $1 AND received_at < $2 LIMIT $3)
+             DELETE FROM external_bodies WHERE tenant = $1 AND key IN (
+                 SELECT key FROM external_bodies WHERE tenant = $1 AND received_at < $2 LIMIT $3)
              RETURNING key)
          INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
          ON CONFLICT DO NOTHING",

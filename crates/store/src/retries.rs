@@ -35,17 +35,19 @@ struct Due {
 /// Where the database fails.
 pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
     let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", report_id AS "report_id!" FROM unslide_retries_due($1, $2)"#,
+        r#"SELECT tenant AS "tenant!", report_id AS "report_id!", variant AS "variant!"
+           FROM unslide_retries_due($1, $2)"#,
         store.now(),
         to_row32(limit)
     )
     .fetch_all(store.pool())
     .await?;
     let looked = u64::try_from(rows.len()).unwrap_or(u64::MAX);
-    for (tenant, ids) in by_tenant(rows.into_iter().map(|row| (row.tenant, row.report_id))) {
+    for (tenant, reports) in by_tenant(rows.into_iter().map(|row| (row.tenant, (row.report_id, row.variant))))
+    {
         let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
-        let keys = lock_known(&mut tx, &ids).await?;
-        let mut due = due(&mut tx, &ids).await?;
+        let keys = lock_known(&mut tx, &reports).await?;
+        let mut due = due(&mut tx, &reports).await?;
         let mut asks: Vec<Ask> = Vec::new();
         let mut tries: Vec<usize> = Vec::new();
         for key in keys.iter().filter(|key| !key.deleted) {
@@ -71,14 +73,18 @@ pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
 }
 
 /// What is due of these, and for which symbols as they are now.
-async fn due(tx: &mut TenantTx, ids: &[Uuid]) -> Result<BTreeMap<(Uuid, i32), Due>> {
+async fn due(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(Uuid, i32), Due>> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT report_id, variant, retries, retry_needs AS "retry_needs!" FROM report_keys
-           WHERE tenant = $1 AND report_id = ANY ($2) AND retry_at <= $3 AND retry_needs IS NOT NULL"#,
+        r#"SELECT k.report_id, k.variant, k.retries, k.retry_needs AS "retry_needs!"
+           FROM unnest($2::uuid[], $4::integer[]) AS r (report_id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
+           WHERE k.retry_at <= $3 AND k.retry_needs IS NOT NULL"#,
         tenant,
-        ids,
-        now
+        &ids,
+        now,
+        &variants
     )
     .fetch_all(&mut *connection)
     .await?;

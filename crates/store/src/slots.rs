@@ -100,14 +100,14 @@ pub(crate) async fn publish_in_steps(
 ) -> Result<u64> {
     pause().await;
     if tx.is_system() {
-        wakes::system::hold_indexers(tx).await?;
+        wakes::system::wait_for_indexers(tx).await?;
     }
     let generation = raise(tx, new).await?;
     pause().await;
     if tx.is_system() {
         wakes::system::add(tx, &new.debug_id, generation).await?;
     } else {
-        jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation }).await?;
+        jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation, from: None }).await?;
     }
     let message = Message::SymbolEvent {
         debug_id: new.debug_id,
@@ -191,7 +191,7 @@ pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<V
 }
 
 /// The system's slots among these. What makes it safe to rely on them is that this transaction has
-/// asked for [`wakes::system::hold_publishers`] in a statement before.
+/// asked for [`wakes::system::lock_out_publishers`] in a statement before.
 pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<Held>> {
     let (connection, _, _) = tx.parts();
     let rows = sqlx::query!(

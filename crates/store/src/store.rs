@@ -263,6 +263,14 @@ impl BatchTx {
         self.0.commit().await
     }
 
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        self.0.rollback().await
+    }
+
     /// The connection and the time, for tables that belong to no tenant.
     pub(crate) fn parts(&mut self) -> (&mut PgConnection, OffsetDateTime) {
         (&mut self.0.0.tx, self.0.0.now)

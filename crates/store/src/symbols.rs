@@ -141,16 +141,25 @@ pub async fn apps(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeSet<(D
 pub struct Symbols {
     /// What answers.
     pub slot: Slot,
-    /// Every object with this debug id, the best first, then the newest.
+    /// The objects with this debug id, the best first, then the newest.
     pub objects: Vec<Listed>,
 }
 
-/// The symbols of a debug id; `None` where the tenant has no object with it.
+/// The symbols of a debug id with all of its objects; `None` where the tenant has no object with it.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Symbols>> {
-    let objects = of_debug_id(tx, debug_id).await?;
+    best(tx, debug_id, None).await
+}
+
+/// The symbols of a debug id with so many of its objects, the best ones; `None` where the tenant has no
+/// object with it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn best(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Option<Symbols>> {
+    let objects = of_debug_id(tx, debug_id, most).await?;
     if objects.is_empty() {
         return Ok(None);
     }
@@ -167,16 +176,17 @@ pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<Symbols>
     Ok(Some(Symbols { slot, objects }))
 }
 
-async fn of_debug_id(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Vec<Object>> {
+async fn of_debug_id(tx: &mut OwnerTx, debug_id: &DebugId, most: Option<u32>) -> Result<Vec<Object>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         ObjectRow,
         "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
                 size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
          FROM objects WHERE tenant = $1 AND debug_id = $2
-         ORDER BY quality DESC, created_at DESC, content_hash",
+         ORDER BY quality DESC, created_at DESC, content_hash LIMIT $3",
         tenant,
-        debug_id.uuid()
+        debug_id.uuid(),
+        most.map(i64::from)
     )
     .fetch_all(connection)
     .await?;
@@ -302,7 +312,7 @@ pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(Debug
             Readiness::Building
         } else if has(&[Status::Malformed]) {
             Readiness::Malformed
-        } else if has(&[Status::Unsupported]) {
+        } else if has(&[Status::Unsupported, Status::TooComplex]) {
             Readiness::Unsupported
         } else {
             Readiness::Missing

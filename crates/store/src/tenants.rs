@@ -42,8 +42,8 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Reports a second, over all partitions.
-    pub reports_per_second: u32,
+    /// Cost units a second, over all partitions: see [`unslide_model::cost`].
+    pub units_per_second: u32,
     /// Bytes of one report.
     pub report_bytes: u64,
     /// Bytes of one upload.

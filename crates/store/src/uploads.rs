@@ -1,13 +1,14 @@
 //! Uploaded files, from the first byte to the last object built.
 
 pub mod files;
+pub mod uploaded;
+
+pub use uploaded::UploadedObject;
 
 use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row, to_row32};
-use crate::objects::{Object, ObjectRow};
 use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owned, Owner};
@@ -92,17 +93,6 @@ pub struct Upload {
     pub created_at: OffsetDateTime,
     /// When its status changed last.
     pub updated_at: OffsetDateTime,
-}
-
-/// An object of an upload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UploadedObject {
-    /// The object.
-    pub object: Object,
-    /// Where it lay in the upload.
-    pub path: String,
-    /// The tenant had this very object already: nothing changed.
-    pub known: bool,
 }
 
 struct Row {
@@ -260,11 +250,11 @@ async fn set(
     Ok(())
 }
 
-/// An upload with its objects, ordered by path; `None` where there is none of that id.
+/// An upload; `None` where there is none of that id.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
+pub async fn find(tx: &mut OwnerTx, id: Uuid) -> Result<Option<Upload>> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_as!(
         Row,
@@ -273,38 +263,18 @@ pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(Upload, Vec<Uploa
         tenant,
         id
     )
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
-    let Some(row) = row else { return Ok(None) };
-    let places = sqlx::query!(
-        "SELECT content_hash, path, known FROM upload_objects
-         WHERE tenant = $1 AND upload_id = $2 ORDER BY path, content_hash",
-        tenant,
-        id
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let objects = sqlx::query_as!(
-        ObjectRow,
-        "SELECT content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources, quality,
-                size, status, reason, symcache_size, symcache_hash, symcache_version, created_at, updated_at
-         FROM objects o
-         WHERE tenant = $1
-           AND content_hash IN (SELECT content_hash FROM upload_objects WHERE tenant = $1 AND upload_id = $2)",
-        tenant,
-        id
-    )
-    .fetch_all(connection)
-    .await?;
-    let objects: Vec<Object> = objects.into_iter().map(ObjectRow::read).collect::<Result<_>>()?;
-    // An archive may hold many thousands.
-    let objects: HashMap<&[u8], &Object> =
-        objects.iter().map(|object| (object.content_hash.0.as_slice(), object)).collect();
-    let placed = places.into_iter().filter_map(|place| {
-        let object = Object::clone(objects.get(place.content_hash.as_slice())?);
-        Some(UploadedObject { object, path: place.path, known: place.known })
-    });
-    Ok(Some((row.read()?, placed.collect())))
+    row.map(Row::read).transpose()
+}
+
+/// An upload with all of its objects, ordered by path; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(Upload, Vec<UploadedObject>)>> {
+    let Some(upload) = find(tx, id).await? else { return Ok(None) };
+    Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
 }
 
 /// The newest upload of these bytes that has not failed: what a client that sends them again can
@@ -357,9 +327,13 @@ pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<
     )
     .fetch_all(store.pool())
     .await?;
-    let owned = |owner: &str, id| Owner::read(owner).map(|owner| owner.own(id));
-    let owned = rows.iter().map(|row| owned(&row.tenant, row.id));
-    owned.map(|owned| owned.map_err(|e| StoreError::corrupt("uploads", e))).collect()
+    rows.iter().map(|row| owned(&row.tenant, row.id)).collect()
+}
+
+/// An upload of any owner, as a function that looks across owners names it.
+fn owned(owner: &str, id: Uuid) -> Result<Owned<Uuid>> {
+    let owner = Owner::read(owner).map_err(|e| StoreError::corrupt("uploads", e))?;
+    Ok(owner.own(id))
 }
 
 /// Ends an upload that still waits for its bytes, none of which came since `before`; false where that

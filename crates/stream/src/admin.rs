@@ -14,6 +14,8 @@ use std::time::Duration;
 use unslide_model::TenantId;
 
 const DAY_MILLIS: u64 = 86_400_000;
+/// What waits in the topics of copies is nowhere else any more, so it has to be kept over an outage.
+const LEAST_COPY_DAYS: u64 = 1;
 
 /// One topic as it has to be.
 #[derive(Clone, Debug)]
@@ -23,10 +25,16 @@ struct Spec {
     max_bytes: usize,
     compacted: bool,
     retention_days: u64,
+    /// Records wait here that were taken from another topic.
+    copies: bool,
 }
 
 fn log(name: String, partitions: i32, max_bytes: usize, retention_days: u64) -> Spec {
-    Spec { name, partitions, max_bytes, compacted: false, retention_days }
+    Spec { name, partitions, max_bytes, compacted: false, retention_days, copies: false }
+}
+
+fn copies(name: String, partitions: i32, max_bytes: usize) -> Spec {
+    Spec { copies: true, ..log(name, partitions, max_bytes, 7) }
 }
 
 /// The output comes first: nothing can be read from an input whose output is not there.
@@ -44,24 +52,25 @@ fn specs(settings: &Settings) -> Vec<Spec> {
     let p = settings.partitions;
     let table = |name: String| Spec {
         name,
-        partitions: p.compacted,
+        partitions: 1,
         max_bytes: 1 << 20,
         compacted: true,
         retention_days: 0,
+        copies: false,
     };
     let (input, copy, output) =
         (settings.max_record_bytes, settings.max_copy_bytes(), settings.max_output_bytes());
     vec![
         log(names.input, p.input, input, 7),
         log(names.output, p.output, output, 7),
-        log(names.retry_10s, p.retry, copy, 7),
-        log(names.retry_1m, p.retry, copy, 7),
-        log(names.retry_10m, p.retry, copy, 7),
-        log(names.overflow, p.overflow, copy, 7),
+        copies(names.retry_10s, p.internal, copy),
+        copies(names.retry_1m, p.internal, copy),
+        copies(names.retry_10m, p.internal, copy),
+        copies(names.overflow, p.overflow, copy),
         // A request may carry the whole stored report.
-        log(names.resymbolicate, p.resymbolicate, output, 7),
-        log(names.dead_letter, p.account, copy, 30),
-        log(names.ledger, p.account, 1 << 20, 30),
+        log(names.resymbolicate, p.internal, output, 7),
+        log(names.dead_letter, p.internal, copy, 30),
+        log(names.ledger, p.internal, 1 << 20, 30),
         table(names.symbol_events),
         table(names.tenant_config),
     ]
@@ -147,7 +156,9 @@ async fn create_all(settings: &Settings, specs: &[Spec]) -> Result<Vec<(String, 
                     .set("min.cleanable.dirty.ratio", "0.2")
                     .set("segment.ms", "3600000")
             } else {
-                topic.set("cleanup.policy", "delete").set("retention.ms", retention)
+                let topic = topic.set("cleanup.policy", "delete").set("retention.ms", retention);
+                // Whatever the cluster's default is.
+                if spec.copies { topic.set("retention.bytes", "-1") } else { topic }
             }
         })
         .collect();
@@ -354,6 +365,9 @@ fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &m
     if !spec.compacted && policy.contains("compact") {
         problem(format!("cleanup.policy is {policy}, records would replace one another"));
     }
+    if spec.copies {
+        check_retention(&values, &mut problem);
+    }
     if values.get("unclean.leader.election.enable") == Some(&"true") {
         problem("unclean.leader.election.enable is true, acknowledged records could be lost".to_owned());
     }
@@ -363,8 +377,24 @@ fn check(settings: &Settings, spec: &Spec, config: &ConfigResource, problems: &m
             "message.timestamp.type is {stamped}, it must be LogAppendTime: a device's clock says nothing of arrival"
         ));
     }
-    if !settings.relaxed && number("min.insync.replicas") < 2 {
+    if settings.min_insync_replicas > 1 && number("min.insync.replicas") < 2 {
         problem(format!("min.insync.replicas is {}, at least 2 is needed", number("min.insync.replicas")));
+    }
+}
+
+/// A copy that Kafka deletes before it is due is lost: no other topic holds the record any more.
+fn check_retention(values: &HashMap<&str, &str>, problem: &mut impl FnMut(String)) {
+    let limit = |key: &str| values.get(key).and_then(|v| v.parse::<i64>().ok()).filter(|n| *n >= 0);
+    let least = LEAST_COPY_DAYS * DAY_MILLIS;
+    if let Some(millis) = limit("retention.ms").filter(|millis| millis.unsigned_abs() < least) {
+        problem(format!(
+            "retention.ms is {millis}, at least {least} is needed: records wait there for their turn"
+        ));
+    }
+    if let Some(bytes) = limit("retention.bytes") {
+        problem(format!(
+            "retention.bytes is {bytes}, it must be -1: records that wait there would be deleted"
+        ));
     }
 }
 

@@ -27,26 +27,13 @@ pub enum StreamError {
         /// Key, headers and value together.
         bytes: usize,
     },
-    /// A position lies outside what the log holds.
-    #[error("the position {offset} of {topic} partition {partition} lies outside the log ({start}..={end})")]
-    OutOfRange {
-        /// The topic.
-        topic: String,
-        /// The partition.
-        partition: i32,
-        /// The position asked for.
-        offset: i64,
-        /// The first offset that the log holds.
-        start: i64,
-        /// One after the last offset.
-        end: i64,
-    },
     /// The topics are not as they have to be.
     #[error("the topics are not as they have to be: {}", .0.join("; "))]
     Topics(Vec<String>),
     /// A transaction stays open, so that nobody can say what lies behind it.
     #[error(
-        "an open transaction holds {topic} partition {partition} back at {offset}; the broker aborts it after its time-out"
+        "an open transaction holds {topic} partition {partition} back at {offset}; the broker aborts it after its \
+         time-out, and one that stays hangs: `kafka-transactions.sh find-hanging`"
     )]
     Unstable {
         /// The topic.

@@ -6,6 +6,7 @@
 //! their way. The next batch is prepared on the async runtime while one is committed.
 
 mod attempts;
+mod byte_bound;
 mod commit;
 mod context;
 mod engine;
@@ -23,9 +24,9 @@ mod tests;
 mod transaction;
 
 use crate::error::StreamError;
-use crate::positioned::BatchLimits;
 use crate::record::{OutRecord, Record, RecordRef};
 use crate::settings::Settings;
+use crate::spread::BatchLimits;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,9 +89,8 @@ pub trait Processor: Send + Sync + 'static {
     /// When a polled record may be prepared; `None`, or a moment that is past: now. Called on the
     /// lane's thread, so it has to answer at once. The records behind it wait with it, other
     /// partitions don't. Such a wait is neither lag nor an attempt, and the record is asked for again
-    /// when it is over. `behind` is how many offsets there are behind it, markers of transactions among
-    /// them, as the client said some seconds ago; 0 where it has not said so yet.
-    fn not_before(&self, _record: &Record, _behind: i64) -> Option<Instant> {
+    /// when it is over.
+    fn not_before(&self, _record: &Record) -> Option<Instant> {
         None
     }
 
@@ -121,7 +121,7 @@ pub struct TopicShare {
 }
 
 /// How a transaction ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransactionEnd {
     /// Its outputs and offsets are visible.
     Committed,
@@ -177,7 +177,8 @@ pub struct LaneConfig {
 /// The times that a lane keeps. The defaults make the stall after a kill less than thirty seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {
-    /// After this long the broker aborts a transaction that nobody ends.
+    /// After this long the broker aborts a transaction that nobody ends. A call into the Kafka client that
+    /// takes more than three times as long is taken for hung.
     pub transaction: Duration,
     /// After this long without a sign of life a member's partitions go to others.
     pub session: Duration,
@@ -323,7 +324,7 @@ impl Lane {
         let runtime = tokio::runtime::Handle::current();
         let watchdog = runtime.spawn({
             let (control, ended, lane) = (Arc::clone(&control), Arc::clone(&ended), name.clone());
-            let (status, limit) = (sender.clone(), config.timings.transaction + hang::MARGIN);
+            let (status, limit) = (sender.clone(), hang::limit(config.timings.transaction));
             async move {
                 let call = control.watch.overrun(limit).await;
                 let error = LaneError::Stuck { lane, call };

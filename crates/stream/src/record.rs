@@ -70,6 +70,12 @@ impl Headers {
         self.text(name)?.parse().ok()
     }
 
+    /// Returns the number of headers of this name.
+    #[must_use]
+    pub fn count(&self, name: &str) -> usize {
+        self.0.iter().filter(|(n, _)| n == name).count()
+    }
+
     /// All headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
@@ -87,6 +93,28 @@ impl Headers {
             headers.insert(Header { key, value: Some(value.as_ref()) })
         })
     }
+}
+
+/// Splits records, in their order, into parts whose sizes add up to at most `limit`. A record that is larger
+/// begins a part of its own. Records of size 0 begin none.
+#[must_use]
+pub fn split_by_size(records: Vec<Record>, limit: u64, size: impl Fn(&Record) -> u64) -> Vec<Vec<Record>> {
+    let mut parts: Vec<Vec<Record>> = Vec::new();
+    let mut sum = 0_u64;
+    for record in records {
+        let more = size(&record);
+        match parts.last_mut() {
+            Some(part) if more == 0 || sum.saturating_add(more) <= limit => {
+                sum = sum.saturating_add(more);
+                part.push(record);
+            }
+            _ => {
+                sum = more;
+                parts.push(vec![record]);
+            }
+        }
+    }
+    parts
 }
 
 /// A record that was read.
@@ -187,7 +215,7 @@ mod tests {
     #[test]
     fn the_last_header_of_a_name_counts_and_set_replaces_all() {
         let mut headers = Headers::new().with("a", "1").with("b", "x").with("a", "2");
-        assert_eq!(headers.number::<u32>("a"), Some(2));
+        assert_eq!((headers.number::<u32>("a"), headers.count("a"), headers.count("c")), (Some(2), 2, 0));
         headers.set("a", "3");
         assert_eq!(headers.iter().map(|(n, _)| n).collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(headers.text("a"), Some("3"));

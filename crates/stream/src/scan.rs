@@ -316,6 +316,26 @@ pub async fn record(
     asked.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
 }
 
+/// Every committed record of a topic, by partition. Holds all of them in memory.
+///
+/// # Errors
+/// [`StreamError::NoTopic`], or what Kafka said.
+pub async fn whole_topic(settings: &Settings, topic: &str) -> Result<Vec<Record>, StreamError> {
+    let (settings, name) = (settings.clone(), topic.to_owned());
+    let read = tokio::task::spawn_blocking(move || {
+        let scanner = Scanner::open(&settings)?;
+        let mut topics = scanner.topics()?;
+        let partitions = topics.remove(&name).ok_or_else(|| StreamError::NoTopic(name.clone()))?;
+        let range =
+            |partition| scanner.stable(&name, partition).map(|(from, to)| Range { partition, from, to });
+        let ranges = partitions.into_iter().map(range).collect::<Result<Vec<_>, _>>()?;
+        let mut records = Vec::new();
+        scanner.scan(&name, &ranges, |sighting| records.push(sighting.to_record()))?;
+        Ok(records)
+    });
+    read.await.map_err(|_| StreamError::Ended(topic.to_owned()))?
+}
+
 fn watermarks(
     client: &BaseConsumer<Logging>,
     topic: &str,

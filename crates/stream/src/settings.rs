@@ -3,15 +3,16 @@
 use crate::error::StreamError;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use unslide_model::Secret;
+use unslide_model::{Secret, is_local};
 use unslide_proto::topics::TopicNames;
 
 /// The `[kafka]` section of every service's configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Settings {
     /// Brokers, `host:port`, separated by commas.
     pub bootstrap: String,
@@ -23,10 +24,13 @@ pub struct Settings {
     /// Further librdkafka options, passed as they are. Those that delivery depends on are refused.
     pub client: BTreeMap<String, String>,
     /// The largest input record, in bytes of key, headers and value.
+    #[serde(rename = "max_record_size", with = "unslide_model::units::bytes")]
+    #[schemars(with = "String")]
     pub max_record_bytes: usize,
     /// Replicas of each created topic.
     pub replication_factor: i32,
-    /// `min.insync.replicas` of each created topic.
+    /// `min.insync.replicas` of each created topic. 1 accepts topics without replicas, as on a
+    /// developer's machine.
     pub min_insync_replicas: i32,
     /// Partitions of each created topic.
     pub partitions: Partitions,
@@ -38,16 +42,16 @@ pub struct Settings {
     /// a restart moves no partitions.
     pub leave_group_on_stop: bool,
     /// How often services look for new topics of tenants, in milliseconds.
+    #[serde(skip)]
     pub topic_refresh_milliseconds: u64,
-    /// Accepts topics without replicas, as on a developer's machine.
-    pub relaxed: bool,
     /// Memory of the client's queues.
+    #[serde(skip)]
     pub budget: ByteBudget,
 }
 
 /// How a client proves who it is.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Security {
     /// The listener's protocol.
     pub protocol: Protocol,
@@ -56,6 +60,7 @@ pub struct Security {
     /// The SASL user.
     pub username: String,
     /// The SASL password.
+    #[schemars(with = "String")]
     pub password: Secret,
     /// Certificates of the authorities that sign the brokers' certificates (PEM); the system's when
     /// not set.
@@ -65,11 +70,12 @@ pub struct Security {
     /// The client's private key (PEM).
     pub key: Option<PathBuf>,
     /// The private key's password.
+    #[schemars(with = "String")]
     pub key_password: Secret,
 }
 
 /// A listener's protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// Neither encrypted nor authenticated.
@@ -84,30 +90,24 @@ pub enum Protocol {
 }
 
 /// Partitions of the topics that `migrate` creates.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Partitions {
     /// `crash.reports`.
     pub input: i32,
     /// `crash.symbolicated`.
     pub output: i32,
-    /// Each retry tier.
-    pub retry: i32,
     /// `unslide.overflow`.
     pub overflow: i32,
-    /// `unslide.resymbolicate`.
-    pub resymbolicate: i32,
-    /// `unslide.dead-letter` and `unslide.ledger`.
-    pub account: i32,
-    /// The compacted topics.
-    pub compacted: i32,
+    /// Each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
+    pub internal: i32,
     /// Each input and each output topic of one tenant.
+    #[serde(skip)]
     pub tenant: i32,
 }
 
 /// Bytes that one client's queues may hold.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug)]
 pub struct ByteBudget {
     /// Fetched and not yet polled, for one consumer. Every lane of a symbolizer has one, and so has
     /// every other reader.
@@ -119,7 +119,7 @@ pub struct ByteBudget {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            bootstrap: "127.0.0.1:9092".to_owned(),
+            bootstrap: String::new(),
             topic_prefix: String::new(),
             security: Security::default(),
             client: BTreeMap::new(),
@@ -130,7 +130,6 @@ impl Default for Settings {
             tenant_topics: false,
             leave_group_on_stop: false,
             topic_refresh_milliseconds: 5_000,
-            relaxed: false,
             budget: ByteBudget::default(),
         }
     }
@@ -138,16 +137,7 @@ impl Default for Settings {
 
 impl Default for Partitions {
     fn default() -> Partitions {
-        Partitions {
-            input: 12,
-            output: 12,
-            retry: 6,
-            overflow: 12,
-            resymbolicate: 6,
-            account: 3,
-            compacted: 1,
-            tenant: 3,
-        }
+        Partitions { input: 12, output: 12, overflow: 12, internal: 6, tenant: 3 }
     }
 }
 
@@ -161,12 +151,10 @@ impl Default for ByteBudget {
 pub(crate) const COPY_ROOM: usize = 64 << 10;
 
 /// Options that exactly-once delivery depends on: never taken from `client`.
-const PROTECTED: [&str; 17] = [
+const PROTECTED: [&str; 16] = [
     "acks",
-    "request.required.acks",
     "auto.offset.reset",
     "bootstrap.servers",
-    "metadata.broker.list",
     "enable.auto.commit",
     "enable.auto.offset.store",
     "enable.idempotence",
@@ -176,30 +164,39 @@ const PROTECTED: [&str; 17] = [
     "group.protocol",
     "isolation.level",
     "max.poll.interval.ms",
+    "message.timeout.ms",
     "partition.assignment.strategy",
     "transaction.timeout.ms",
     "transactional.id",
 ];
 
+/// librdkafka's second names of options that are set here (its CONFIGURATION.md), and the names by which
+/// they are set. Of two names of one option, whichever librdkafka reads last would count.
+const ALIASES: [(&str, &str); 8] = [
+    ("auto.commit.enable", "enable.auto.commit"),
+    ("compression.codec", "compression.type"),
+    ("delivery.timeout.ms", "message.timeout.ms"),
+    ("fetch.message.max.bytes", "max.partition.fetch.bytes"),
+    ("metadata.broker.list", "bootstrap.servers"),
+    ("queue.buffering.max.ms", "linger.ms"),
+    ("request.required.acks", "acks"),
+    ("sasl.mechanisms", "sasl.mechanism"),
+];
+
+/// The name by which an option is set here.
+fn own_name(option: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == option).map_or(option, |(_, name)| name)
+}
+
 impl Settings {
-    /// Settings for a single broker on a developer's machine: no replicas, relaxed checks.
+    /// Settings for a single broker on a developer's machine: no replicas.
     #[must_use]
     pub fn single_broker(bootstrap: impl Into<String>) -> Settings {
         Settings {
             bootstrap: bootstrap.into(),
             replication_factor: 1,
             min_insync_replicas: 1,
-            partitions: Partitions {
-                input: 4,
-                output: 4,
-                retry: 1,
-                overflow: 4,
-                resymbolicate: 2,
-                account: 1,
-                compacted: 1,
-                tenant: 2,
-            },
-            relaxed: true,
+            partitions: Partitions { input: 4, output: 4, overflow: 4, internal: 1, tenant: 2 },
             ..Settings::default()
         }
     }
@@ -232,11 +229,21 @@ impl Settings {
         self.sentences().into_iter().map(parts).collect()
     }
 
+    /// What is unsafe outside of a private network: field and reason.
+    #[must_use]
+    pub fn insecure(&self) -> Option<(&'static str, String)> {
+        let local = |broker: &str| is_local(broker.rsplit_once(':').map_or(broker, |(host, _)| host));
+        let plain = matches!(self.security.protocol, Protocol::Plaintext | Protocol::SaslPlaintext);
+        let reason = "sends reports, and passwords where there are any, unencrypted to another host: use ssl or sasl_ssl";
+        let elsewhere = !self.bootstrap.split(',').map(str::trim).all(local);
+        (plain && elsewhere).then(|| ("security.protocol", reason.to_owned()))
+    }
+
     /// Everything that is wrong, each as one sentence that begins with the field.
     fn sentences(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.bootstrap.trim().is_empty() {
-            problems.push("bootstrap: names no broker".to_owned());
+            problems.push("bootstrap: is not set".to_owned());
         }
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
         if self.topic_prefix.len() > 100 || !self.topic_prefix.bytes().all(legal) {
@@ -244,37 +251,24 @@ impl Settings {
                 .push("topic_prefix: at most 100 letters, digits, dots, dashes and underscores".to_owned());
         }
         for key in self.client.keys() {
-            if PROTECTED.contains(&key.as_str()) {
+            if PROTECTED.contains(&own_name(key)) {
                 problems.push(format!("client.\"{key}\": delivery depends on this option, it can't be set"));
             }
         }
         // The output topic takes four times as much; brokers take requests of up to 100 MiB.
         if !(64 << 10..=24 << 20).contains(&self.max_record_bytes) {
-            problems.push("max_record_bytes: between 65536 and 25165824".to_owned());
-        }
-        if self.budget.fetched < 1 << 20 {
-            problems.push("budget.fetched: at least 1048576".to_owned());
-        }
-        if self.budget.produced < self.max_output_bytes() {
-            problems
-                .push("budget.produced: at least four times max_record_bytes, to hold one output".to_owned());
+            problems.push("max_record_size: between 64KiB and 24MiB".to_owned());
         }
         if self.replication_factor < 1 || self.min_insync_replicas < 1 {
             problems.push("replication_factor, min_insync_replicas: at least 1".to_owned());
         } else if self.min_insync_replicas > self.replication_factor {
             problems.push("min_insync_replicas: more than replication_factor".to_owned());
-        } else if !self.relaxed && self.min_insync_replicas < 2 {
-            problems.push("min_insync_replicas: at least 2, unless relaxed".to_owned());
+        } else if self.min_insync_replicas == 1 && self.replication_factor > 1 {
+            problems.push("min_insync_replicas: at least 2 where topics have replicas".to_owned());
         }
         let p = self.partitions;
-        if [p.input, p.output, p.retry, p.overflow, p.resymbolicate, p.account, p.compacted, p.tenant]
-            .iter()
-            .any(|n| *n < 1)
-        {
+        if [p.input, p.output, p.overflow, p.internal].iter().any(|n| *n < 1) {
             problems.push("partitions: at least 1 each".to_owned());
-        }
-        if !(100..=600_000).contains(&self.topic_refresh_milliseconds) {
-            problems.push("topic_refresh_milliseconds: between 100 and 600000".to_owned());
         }
         let sasl = matches!(self.security.protocol, Protocol::SaslPlaintext | Protocol::SaslSsl);
         if sasl && self.security.mechanism.is_empty() {
@@ -290,13 +284,15 @@ impl Settings {
     pub(crate) fn base(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Warning);
+        // What brokers know clients by, for quotas and logs.
+        config.set("client.id", "unslide");
         for (key, value) in &self.client {
-            if !PROTECTED.contains(&key.as_str()) {
+            let key = own_name(key);
+            if !PROTECTED.contains(&key) {
                 config.set(key, value);
             }
         }
         config.set("bootstrap.servers", &self.bootstrap);
-        config.set("client.id", "unslide");
         let s = &self.security;
         config.set(
             "security.protocol",
@@ -382,8 +378,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_valid_and_every_problem_is_named() {
-        assert_eq!(Settings::default().sentences(), Vec::<String>::new());
+    fn the_defaults_lack_brokers_only_and_every_problem_is_named() {
+        assert_eq!(Settings::default().sentences(), ["bootstrap: is not set"]);
         assert_eq!(Settings::single_broker("localhost:1").sentences(), Vec::<String>::new());
         let wrong = Settings {
             bootstrap: " ".into(),
@@ -392,21 +388,40 @@ mod tests {
                 .map(|(k, v)| (k.to_owned(), v.to_owned()))
                 .into(),
             max_record_bytes: 1,
-            topic_refresh_milliseconds: 0,
             ..Settings::default()
         };
         let text = wrong.sentences().join("\n");
-        let keys = ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_bytes"];
-        for key in keys.into_iter().chain(["topic_refresh_milliseconds"]) {
+        let keys = ["bootstrap", "topic_prefix", "isolation.level", "no.such.option", "max_record_size"];
+        for key in keys {
             assert!(text.contains(key), "{key} is not in {text}");
         }
     }
 
     #[test]
-    fn a_protected_option_is_not_passed_on() {
+    fn a_protected_option_is_refused_under_each_of_its_names_and_not_passed_on() {
+        let aliases = ALIASES.iter().filter(|(_, name)| PROTECTED.contains(name)).map(|(alias, _)| alias);
+        let refused: Vec<&str> = PROTECTED.iter().chain(aliases).copied().collect();
+        assert!(refused.contains(&"delivery.timeout.ms") && refused.contains(&"auto.commit.enable"));
+        for key in refused {
+            let client = [(key.to_owned(), "1".to_owned())].into();
+            let settings = Settings { client, ..Settings::default() };
+            assert!(settings.sentences().iter().any(|s| s.contains(key)), "{key} is taken");
+            assert!(settings.base().get(key).is_none_or(|value| value != "1"), "{key} is passed on");
+        }
+    }
+
+    #[test]
+    fn another_name_of_an_option_does_not_override_what_is_set_here() {
         let mut settings = Settings::default();
-        settings.client.insert("acks".to_owned(), "1".to_owned());
-        assert_eq!(settings.producer().get("acks"), Some("all"));
+        for (alias, _) in ALIASES {
+            settings.client.insert(alias.to_owned(), "7".to_owned());
+        }
+        let (producer, consumer) = (settings.producer(), settings.consumer());
+        for (alias, _) in ALIASES {
+            assert_eq!((producer.get(alias), consumer.get(alias)), (None, None), "{alias}");
+        }
+        assert_eq!((producer.get("linger.ms"), producer.get("compression.type")), (Some("2"), Some("lz4")));
+        assert_ne!(consumer.get("max.partition.fetch.bytes"), Some("7"));
     }
 
     #[test]

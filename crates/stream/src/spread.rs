@@ -3,7 +3,6 @@
 
 use crate::client;
 use crate::error::StreamError;
-use crate::positioned::BatchLimits;
 use crate::record::Record;
 use crate::settings::Settings;
 use parking_lot::Mutex;
@@ -14,7 +13,19 @@ use rdkafka::statistics::Statistics;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// When a batch is full.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchLimits {
+    /// The most records.
+    pub records: usize,
+    /// The most bytes of keys, headers and values. A batch has at least one record, of any size.
+    pub bytes: usize,
+    /// How long to wait for the batch to fill, or for its first record.
+    pub wait: Duration,
+}
 
 /// A partition of a topic.
 pub type Place = (Arc<str>, i32);

@@ -32,6 +32,8 @@ pub struct TailProgress {
     /// Everything written before this time (microseconds since the Unix epoch) was read. Renewed
     /// every few seconds while Kafka answers, whether records come or not.
     pub read_through_micros: Option<i64>,
+    /// When that was found out, by the monotonic clock: how old what is known may be.
+    pub looked_at: Option<Duration>,
     /// The newest of the [`TailReader::refresh`] calls that are answered.
     pub refreshed: u64,
     /// True once the reader has ended.
@@ -153,7 +155,8 @@ struct Table<F> {
     next: BTreeMap<i32, i64>,
     /// Partitions that have not reached their end since they were assigned.
     behind: BTreeSet<i32>,
-    /// The log's end of partitions that gave no record since a look found it there, and when that was.
+    /// The log's end of partitions that gave no record since a look found it there, and when that was, by
+    /// the monotonic clock as everything here that is compared with another time of this reader.
     quiet: BTreeMap<i32, (i64, i64)>,
     /// When the last look at the log's end succeeded.
     looked: Option<i64>,
@@ -163,14 +166,14 @@ impl<F: FnMut(TailEvent)> Table<F> {
     fn run(&mut self, stop: &AtomicBool) {
         let mut look_at = i64::MIN;
         while !stop.load(Ordering::Relaxed) {
-            let now = self.clock.now_micros();
+            let now = self.clock.monotonic_micros();
             let refresh = self.wanted.load(Ordering::Acquire) > self.progress.borrow().refreshed;
             if now >= look_at || (refresh && self.behind.is_empty()) {
                 look_at = match self.look(now) {
                     Ok(()) => now + LOOK_MICROS,
                     Err(e) => {
                         tracing::warn!(topic = %self.topic, error = %e, "Kafka does not say where a table ends");
-                        self.clock.now_micros() + LOOK_MICROS / 5
+                        self.clock.monotonic_micros() + LOOK_MICROS / 5
                     }
                 };
             }
@@ -194,12 +197,25 @@ impl<F: FnMut(TailEvent)> Table<F> {
                 (self.on)(TailEvent::Record(record));
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.pass_markers();
                 self.behind.remove(&partition);
                 self.note_caught_up();
             }
             Some(Err(e)) => {
                 tracing::warn!(topic = %self.topic, error = %e, "a read of a table failed and is tried again");
                 std::thread::sleep(POLL);
+            }
+        }
+    }
+
+    /// Moves on over the markers of transactions, which take offsets and are no records.
+    fn pass_markers(&mut self) {
+        let Ok(positions) = self.consumer.position() else { return };
+        for position in positions.elements() {
+            if let (Offset::Offset(offset), Some(next)) =
+                (position.offset(), self.next.get_mut(&position.partition()))
+            {
+                *next = (*next).max(offset);
             }
         }
     }
@@ -213,6 +229,7 @@ impl<F: FnMut(TailEvent)> Table<F> {
     /// Assigns partitions that are new, finds out whether the log was cut below what was read, and
     /// until when everything was read.
     fn look(&mut self, now: i64) -> Result<(), KafkaError> {
+        let wall = self.clock.now_micros();
         let wanted = self.wanted.load(Ordering::Acquire);
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), LOOK_WITHIN)?;
         let partitions: Vec<i32> = metadata
@@ -255,7 +272,8 @@ impl<F: FnMut(TailEvent)> Table<F> {
         }
         if read && self.behind.is_empty() {
             self.progress.send_modify(|p| {
-                p.read_through_micros = Some(now);
+                p.read_through_micros = Some(wall);
+                p.looked_at = Some(Duration::from_micros(now.unsigned_abs()));
                 p.refreshed = wanted;
             });
         }

@@ -2,19 +2,20 @@
 
 use crate::admin::{self, Created};
 use crate::{
-    BatchLimits, OutRecord, PositionedConsumer, Producer, Settings, SpreadConsumer, StreamError, TailEvent,
-    TailReader, topic_facts, topics_facts,
+    BatchLimits, FencedProducer, OutRecord, Producer, Settings, SpreadConsumer, StreamError, TailEvent,
+    TailReader, scan, topic_facts, topics_facts,
 };
 use parking_lot::Mutex;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_model::{SystemClock, TenantId};
+use unslide_model::{Clock, FixedClock, SystemClock, TenantId};
 use unslide_testkit::servers;
+
+mod fenced;
 
 async fn installation() -> Settings {
     let mut settings = Settings::single_broker(servers::kafka());
@@ -44,18 +45,19 @@ fn texts(records: &[crate::Record]) -> Vec<String> {
     records.iter().map(|r| String::from_utf8_lossy(r.value.as_ref().unwrap()).into_owned()).collect()
 }
 
-/// Reads until so many records are there: an empty batch says only that nothing came in time.
-async fn read(reader: &mut PositionedConsumer, count: usize) -> Vec<String> {
-    let mut read = Vec::new();
+/// The texts of a topic's committed records, once there are `count`.
+async fn read(settings: &Settings, topic: &str, count: usize) -> Vec<String> {
     for _ in 0..BATCHES {
-        read.extend(texts(&reader.next_batch(LIMITS).await.unwrap().records));
+        let read = scan::whole_topic(settings, topic).await.unwrap();
         if read.len() >= count {
-            break;
+            return texts(&read);
         }
+        tokio::time::sleep(LIMITS.wait).await;
     }
-    read
+    panic!("{topic} has no {count} records");
 }
 
+/// Proves: one-outcome
 #[tokio::test]
 async fn topics_are_created_once_and_checked() {
     let settings = installation().await;
@@ -64,8 +66,7 @@ async fn topics_are_created_once_and_checked() {
     assert!(again.iter().all(|(_, created)| *created == Created::Existing));
     admin::verify(&settings).await.unwrap();
 
-    let strict =
-        Settings { relaxed: false, replication_factor: 3, min_insync_replicas: 2, ..settings.clone() };
+    let strict = Settings { replication_factor: 3, min_insync_replicas: 2, ..settings.clone() };
     let larger = Settings { max_record_bytes: settings.max_record_bytes + 1, ..settings.clone() };
     let elsewhere = Settings { topic_prefix: "nobody.".to_owned(), ..settings.clone() };
     for (wrong, word, count) in [
@@ -85,15 +86,19 @@ async fn topics_are_created_once_and_checked() {
     let input = settings.topics().input;
     let kafka: AdminClient<DefaultClientContext> =
         ClientConfig::new().set("bootstrap.servers", servers::kafka()).create().unwrap();
-    for (name, value) in [
-        ("message.timestamp.type", "CreateTime"),
-        ("unclean.leader.election.enable", "true"),
-        ("cleanup.policy", "compact"),
+    let (retry, overflow) = (settings.topics().retry_10s, settings.topics().overflow);
+    for (topic, name, value) in [
+        (&input, "message.timestamp.type", "CreateTime"),
+        (&input, "unclean.leader.election.enable", "true"),
+        (&input, "cleanup.policy", "compact"),
+        (&retry, "retention.ms", "3600000"),
+        (&overflow, "retention.ms", "0"),
+        (&overflow, "retention.bytes", "1073741824"),
     ] {
-        let change = AlterConfig::new(ResourceSpecifier::Topic(&input)).set(name, value);
+        let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(name, value);
         let changed = kafka.alter_configs([&change], &AdminOptions::new()).await.unwrap();
         assert_eq!(changed.len(), 1);
-        let told = |p: &String| p.starts_with(&input) && p.contains(name);
+        let told = |p: &String| p.starts_with(topic.as_str()) && p.contains(name);
         let mut outcome = admin::verify(&settings).await;
         for _ in 0..300 {
             if matches!(&outcome, Err(StreamError::Topics(problems)) if problems.iter().any(told)) {
@@ -111,6 +116,7 @@ async fn topics_are_created_once_and_checked() {
     admin::delete(&settings).await.unwrap();
 }
 
+/// Proves: one-outcome
 #[tokio::test]
 async fn a_tenants_topics_are_made_checked_and_deleted() {
     let mut settings = installation().await;
@@ -190,27 +196,6 @@ async fn a_topic_that_was_created_anew_has_another_id() {
 }
 
 #[tokio::test]
-async fn a_positioned_reader_keeps_to_its_positions_and_limits() {
-    let settings = installation().await;
-    let topic = settings.topics().output;
-    fill(&settings, &topic, 0, &["a", "b", "c", "d", "e"]);
-    fill(&settings, &topic, 1, &["x"]);
-    let mut reader = PositionedConsumer::open(&settings, &topic, &[(0, 2), (1, 1)]).await.unwrap();
-    let two = reader.next_batch(BatchLimits { records: 2, ..PATIENT }).await.unwrap();
-    assert_eq!(texts(&two.records), ["c", "d"]);
-    assert_eq!(read(&mut reader, 1).await, ["e"]);
-    reader.seek(&[(0, 0)]).unwrap();
-    let small = reader.next_batch(BatchLimits { bytes: 2, ..PATIENT }).await.unwrap();
-    assert_eq!(texts(&small.records), ["a", "b"]);
-    assert_eq!(read(&mut reader, 3).await, ["c", "d", "e"]);
-    match PositionedConsumer::open(&settings, &topic, &[(0, 6)]).await.map(|_| ()) {
-        Err(StreamError::OutOfRange { offset: 6, start: 0, end: 5, .. }) => {}
-        other => panic!("{other:?}"),
-    }
-    admin::delete(&settings).await.unwrap();
-}
-
-#[tokio::test]
 async fn what_a_transaction_aborted_is_never_read() {
     let settings = installation().await;
     let topic = settings.topics().output;
@@ -233,22 +218,8 @@ async fn what_a_transaction_aborted_is_never_read() {
     };
     let outcome: rdkafka::error::KafkaResult<()> = transactions();
     outcome.unwrap();
-    let mut reader = PositionedConsumer::open(&settings, &topic, &[(0, 0)]).await.unwrap();
     // The end of a transaction is written after the commit was answered.
-    let (mut seen, mut ends) = (Vec::new(), BTreeSet::new());
-    for _ in 0..BATCHES {
-        let batch = reader.next_batch(LIMITS).await.unwrap();
-        if !batch.records.is_empty() {
-            // An end that was reached before these records counts no more.
-            ends.clear();
-        }
-        seen.extend(texts(&batch.records));
-        ends.extend(batch.ends);
-        if !seen.is_empty() && !ends.is_empty() {
-            break;
-        }
-    }
-    assert_eq!((seen, ends), (vec!["seen".to_owned()], BTreeSet::from([0])));
+    assert_eq!(read(&settings, &topic, 1).await, ["seen"]);
     admin::delete(&settings).await.unwrap();
 }
 
@@ -292,6 +263,80 @@ async fn a_table_is_read_to_its_end_and_followed() {
     admin::delete(&settings).await.unwrap();
 }
 
+/// The markers of transactions are at the table's end, and are no records. The clock stands still, so that it says
+/// nothing of what was read.
+#[tokio::test]
+async fn a_table_that_is_written_in_transactions_is_read_to_its_end() {
+    let settings = installation().await;
+    let topic = settings.topics().tenant_config;
+    let producer = FencedProducer::start(&settings, "relay").await.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let clock = Arc::new(FixedClock::at_micros(1_000_000));
+    let reader = TailReader::start(&settings, &topic, clock, move |event| {
+        if let TailEvent::Record(record) = event {
+            told.lock().extend(texts(&[record]));
+        }
+    })
+    .unwrap();
+    tokio::time::timeout(ANSWER, reader.caught_up()).await.unwrap().unwrap();
+    for n in 0..5 {
+        producer.send_all(&[OutRecord::to(topic.as_str(), n.to_string()).key("k")]).await.unwrap();
+        reader.refresh(ANSWER).await.unwrap();
+        assert_eq!(seen.lock().last().map(String::as_str), Some(n.to_string().as_str()));
+    }
+    // Nor does one that was aborted keep a reader from the end.
+    producer.write(&[OutRecord::to(topic.as_str(), "aborted").key("k")]).await.unwrap();
+    let next = FencedProducer::start(&settings, "relay").await.unwrap();
+    reader.refresh(ANSWER).await.unwrap();
+    next.send_all(&[OutRecord::to(topic.as_str(), "last").key("k")]).await.unwrap();
+    reader.refresh(ANSWER).await.unwrap();
+    assert_eq!(*seen.lock(), ["0", "1", "2", "3", "4", "last"]);
+    admin::delete(&settings).await.unwrap();
+}
+
+/// The system's clock with a wall clock that is set by hand.
+#[derive(Default)]
+struct SteppedClock(std::sync::atomic::AtomicI64);
+
+impl Clock for SteppedClock {
+    fn now(&self) -> time::OffsetDateTime {
+        let step = self.0.load(std::sync::atomic::Ordering::SeqCst);
+        SystemClock.now() + time::Duration::seconds(step)
+    }
+
+    fn monotonic(&self) -> Duration {
+        SystemClock.monotonic()
+    }
+}
+
+/// Proves: fairness
+#[tokio::test]
+async fn a_step_of_the_wall_clock_neither_stops_a_table_nor_has_it_read_anew() {
+    let settings = installation().await;
+    let topic = settings.topics().tenant_config;
+    let (clock, gaps) = (Arc::new(SteppedClock::default()), Arc::new(Mutex::new(0)));
+    let told = Arc::clone(&gaps);
+    let reader = TailReader::start(&settings, &topic, clock.clone(), move |event| {
+        if matches!(event, TailEvent::Gap) {
+            *told.lock() += 1;
+        }
+    });
+    let reader = reader.unwrap();
+    let mut progress = reader.progress();
+    for step in [-3_600, 3_600] {
+        tokio::time::timeout(ANSWER, reader.caught_up()).await.unwrap().unwrap();
+        clock.0.store(step, std::sync::atomic::Ordering::SeqCst);
+        let before = progress.borrow_and_update().looked_at;
+        let later = progress.wait_for(|p| p.looked_at > before);
+        let later = *tokio::time::timeout(4 * ANSWER, later).await.unwrap().unwrap();
+        let read_through = later.read_through_micros.unwrap() / 1_000_000;
+        assert!((read_through - SystemClock.now_micros() / 1_000_000 - step).abs() < 600, "{step}");
+    }
+    assert_eq!(*gaps.lock(), 0);
+    admin::delete(&settings).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
     let settings = installation().await;
@@ -302,18 +347,20 @@ async fn a_producer_says_where_a_record_is_and_which_is_too_large() {
     assert_eq!((first.offset, second.offset), (0, 1));
     assert_eq!(producer.probe(&topic, ANSWER).await.unwrap(), 1);
     // The ledger takes a megabyte; what does not shrink below it is refused by the broker.
-    let mut state = 1u32;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    })
-    .take(2 << 20)
-    .collect();
-    let refused = producer.send(&OutRecord::to(topic.as_str(), noise)).await;
+    let refused = producer.send(&OutRecord::to(topic.as_str(), noise(2 << 20))).await;
     assert!(matches!(refused, Err(StreamError::TooLarge { bytes, .. }) if bytes > 2 << 20), "{refused:?}");
     let over = producer.send(&OutRecord::to(topic.as_str(), vec![0; settings.max_output_bytes() + 1])).await;
     assert!(matches!(over, Err(StreamError::TooLarge { .. })), "{over:?}");
     admin::delete(&settings).await.unwrap();
+}
+
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1u32;
+    let next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use symbolic_debuginfo::Archive;
 use symbolic_symcache::{SymCache as TheirCache, SymCacheConverter};
 use unslide_model::RelativeAddress;
-use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_symbolicate::object::{build, objects};
 use unslide_symbolicate::symcache::SymCache;
 
 /// CPU time of this thread: on Linux as the scheduler counts it, so that other work on the machine
@@ -80,10 +80,10 @@ fn main() {
         std::env::args().skip(1).partition(|a| a.starts_with("--"));
     for path in paths {
         let bytes = std::fs::read(&path).unwrap();
-        for entry in objects(&bytes, &Limits::default()).unwrap() {
+        for entry in objects(&bytes).unwrap() {
             let slice = &bytes[entry.range];
             let start = now();
-            let built = build(slice, &Limits::default()).unwrap();
+            let built = build(slice).unwrap();
             println!("{path} {}: {} bytes", built.cpu.name(), slice.len());
             println!("  built in {:.2?}, {} bytes", now() - start, built.symcache.len());
             let cache = SymCache::parse(&built.symcache[..]).unwrap();

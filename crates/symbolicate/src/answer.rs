@@ -1,5 +1,6 @@
 //! From a frame's address in an image to code: the second half of symbolication.
 
+use crate::attribute::Join;
 use crate::json::dashed;
 use crate::plan::{Place, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
@@ -7,12 +8,7 @@ use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::{ImageSymbols, Symbols};
 use crate::symcache::{Answer, Lookup};
 use unslide_model::{DebugId, Quality, RelativeAddress};
-use unslide_report::{Frame, Text};
-
-/// Beyond this distance from its symbol, in bytes, the device's name is a guess.
-const NEAR: u64 = 64 << 10;
-/// Beyond this distance from its symbol, in bytes, the device's name is not used.
-const FAR: u64 = 1 << 20;
+use unslide_report::{Frame, Text, device_name};
 
 /// The symbols of an image, judged.
 #[derive(Clone, Copy)]
@@ -54,6 +50,9 @@ pub(crate) struct FrameAnswer<'s, 'a> {
     pub(crate) status: FrameStatus,
     pub(crate) choice: Choice,
     pub(crate) place: Option<Place>,
+    /// The image that the frame names for an address outside of all images, whose symbols are not there to
+    /// confirm it.
+    pub(crate) waits_for: Option<u32>,
     /// The cleaned address's distance from the image's start, not decremented.
     pub(crate) relative: u64,
     pub(crate) approximate: bool,
@@ -100,6 +99,7 @@ pub(crate) fn answer<'s, 'a>(
         status: FrameStatus::InvalidAddress,
         choice,
         place: None,
+        waits_for: None,
         relative: 0,
         approximate: false,
         pac_stripped: planned.pac_stripped,
@@ -120,10 +120,17 @@ pub(crate) fn answer<'s, 'a>(
     answer.relative = planned.address.wrapping_sub(image.start);
     let relative = RelativeAddress(answer.relative);
     let lookup = if choice.adjusted { relative.before() } else { relative };
+    if place.join == Join::OutsideSize && !confirmed(judged, lookup) {
+        answer.status = FrameStatus::UnknownImage;
+        answer.place = None;
+        answer.approximate = choice.approximate || planned.imprecise;
+        answer.waits_for = (judged.status != ImageStatus::Found).then_some(place.image);
+        return answer;
+    }
     match judged.symbols.map(|s| (s, s.lookup(lookup))) {
         Some((_, Lookup::Found(found))) => {
             answer.status = FrameStatus::Symbolicated;
-            answer.approximate |= found.approximate;
+            answer.approximate |= found.approximate || found.folded_with().next().is_some();
             answer.name = Name::Symbols(found);
         }
         // An object without any names says nothing about functions, not even that there is none.
@@ -131,7 +138,7 @@ pub(crate) fn answer<'s, 'a>(
             answer.status = FrameStatus::MissingSymbol;
         }
         other => {
-            if let Some(device) = device_name(frame, planned, image) {
+            if let Some(device) = named_by_the_device(frame, planned, image) {
                 answer.status = FrameStatus::Device;
                 answer.approximate |= device.approximate;
                 answer.name = Name::Device(device);
@@ -149,24 +156,24 @@ pub(crate) fn answer<'s, 'a>(
     answer
 }
 
+/// True where the symbols name code with a known extent at an address.
+fn confirmed(judged: &Judged<'_>, address: RelativeAddress) -> bool {
+    let found = judged.symbols.and_then(|symbols| symbols.lookup(address).found());
+    found.is_some_and(|found| !found.approximate)
+}
+
 /// The device's name, unless it is none or too far off to be believed.
-fn device_name<'a>(
+fn named_by_the_device<'a>(
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     image: &PlannedImage<'_>,
 ) -> Option<DeviceName<'a>> {
-    let name = frame.symbol_name?;
-    let nobody =
-        |name: &[u8]| matches!(name, b"" | b"<redacted>" | b"_mh_execute_header" | b"__mh_execute_header");
-    if nobody(name.raw()) || name.raw().contains(&b'\\') && nobody(name.decode().as_bytes()) {
-        return None;
-    }
+    let name = frame.symbol_name.filter(|name| device_name::is_a_name(*name))?;
     let Some(start) = planned.symbol_start else {
         return Some(DeviceName { name, offset: None, approximate: true });
     };
-    // A symbol behind the address or before the image is some other image's.
-    let offset = planned.address.checked_sub(start).filter(|_| start >= image.start)?;
-    (offset <= FAR).then_some(DeviceName { name, offset: Some(offset), approximate: offset > NEAR })
+    let offset = device_name::offset(planned.address, start, image.start)?;
+    Some(DeviceName { name, offset: Some(offset), approximate: offset > device_name::NEAR })
 }
 
 impl FrameAnswer<'_, '_> {

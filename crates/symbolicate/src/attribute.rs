@@ -18,6 +18,10 @@ pub enum Join {
     Address,
     /// Its size is not known, and it starts at the frame's `object_addr`.
     ObjectAddress,
+    /// It is listed with the frame's own `object_uuid` and `object_addr`, its size does not cover the
+    /// address, and no other image does: code outside of `__TEXT`. Only symbols that name the code there
+    /// confirm it.
+    OutsideSize,
     /// The part has no image list; the frame's own `object_uuid` and `object_addr` are all there is.
     Unlisted,
     /// The part has no image list, and the frame names the main executable.
@@ -32,6 +36,7 @@ impl Join {
             Join::Uuid => "object_uuid",
             Join::Address => "address",
             Join::ObjectAddress => "object_addr",
+            Join::OutsideSize => "object_uuid_outside_image_size",
             Join::Unlisted => "object_uuid_without_list",
             Join::AppUuid => "app_uuid",
         }
@@ -104,6 +109,7 @@ fn listed(
         .map(|image| (image, Join::Uuid))
         .or_else(|| Some((by_start().or(innermost)?, Join::Address)))
         .or_else(|| Some((by_start_alone()?, Join::ObjectAddress)))
+        .or_else(|| Some((space.listed_from(frame.object_uuid?, object_addr?, address)?, Join::OutsideSize)))
 }
 
 fn without_list<'a>(

@@ -1,7 +1,8 @@
 //! One pass over a report: every frame is answered, and what is said of it is spliced in.
 
 use crate::answer::{FrameAnswer, Judged, answer, judge};
-use crate::output::{self, DeviceNames, Extent, ReportFacts};
+use crate::device_names::DeviceNames;
+use crate::output::{self, Extent, ReportFacts};
 use crate::plan::{Need, Plan, PlannedImage};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
 use crate::symbols::{ImageSymbols, Symbols};
@@ -9,7 +10,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
 use unslide_model::{CpuType, DebugId, FileAddress, LoadAddress, Slide, TenantId};
-use unslide_report::{Backtrace, FrameCounts, Origin, Report, splice};
+use unslide_report::{Backtrace, BlankFrame, FrameCounts, FrameSlot, Origin, Report, splice};
 
 /// What a caller knows and a report does not: all of it is written down as it is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +88,8 @@ pub struct ImageOutcome {
     pub slide: Option<i128>,
     /// The generation of the symbols that answered.
     pub generation: Option<u64>,
+    /// Frames that refer to it.
+    pub frames: u64,
     /// True for an image of the operating system.
     pub system: bool,
     /// True where the device and the object disagree on the preferred address, as they do for
@@ -172,23 +175,32 @@ impl Plan<'_, '_> {
         self.enrich(symbols, &Context { detail: Detail::FunctionsOnly, ..*context })
     }
 
-    /// Answers and writes every frame; says which images were referred to.
+    /// Answers and writes every frame; says how many refer to each image.
     fn frames(
         &self,
         judged: &[Judged<'_>],
         context: &Context<'_>,
         splicer: &mut Splicer<'_>,
-    ) -> (Tally, Vec<bool>) {
+    ) -> (Tally, Vec<u64>) {
         let mut tally = Tally::default();
         tally.counts.invalid = self.report.invalid.frames;
-        let mut referred = vec![false; self.images.len()];
+        let mut referred = vec![0; self.images.len()];
         let mut names = DeviceNames::new(self, judged);
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter();
         for backtrace in &self.report.backtraces {
             let wanted = Extent::of(context.detail, is_of_the_crash(backtrace));
             let mut sigtramp_at = None;
-            for (frame, planned) in backtrace.frames.iter().zip(planned.by_ref()) {
+            for slot in backtrace.slots() {
+                let frame = match slot {
+                    FrameSlot::Frame(frame) => frame,
+                    FrameSlot::Blank(blank) => {
+                        splicer.blank(blank);
+                        tally.add(FrameStatus::InvalidAddress, false);
+                        continue;
+                    }
+                };
+                let Some(planned) = planned.next() else { break };
                 let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
                 splicer.insert(frame.insert_at, frame.own_member.clone(), frame.has_members);
                 let extent = splicer.affordable(wanted);
@@ -198,7 +210,7 @@ impl Plan<'_, '_> {
                     .filter(|(range, _)| extent == Extent::StatusOnly || splicer.pay(range.len()))
                 {
                     splicer.out.extend_from_within(range);
-                    referred[image as usize] = true;
+                    referred[image as usize] += 1;
                     tally.add(FrameStatus::Symbolicated, false);
                     continue;
                 }
@@ -207,8 +219,10 @@ impl Plan<'_, '_> {
                 sigtramp_at = is_sigtramp.then_some(frame.index);
                 let mut system = false;
                 if let Some(place) = answered.place {
-                    referred[place.image as usize] = true;
+                    referred[place.image as usize] += 1;
                     system = self.images[place.image as usize].system;
+                } else if let Some(image) = answered.waits_for {
+                    referred[image as usize] += 1;
                 }
                 tally.add(answered.status, system);
                 let start = splicer.out.len();
@@ -226,14 +240,14 @@ impl Plan<'_, '_> {
         (tally, referred)
     }
 
-    fn outcomes(&self, judged: &[Judged<'_>], referred: &[bool]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
+    fn outcomes(&self, judged: &[Judged<'_>], referred: &[u64]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
         let mut images: Vec<ImageOutcome> = self
             .images
             .iter()
             .zip(judged)
             .zip(referred)
-            .filter(|(_, referred)| **referred)
-            .map(|((image, judged), _)| outcome(image, judged))
+            .filter(|(_, frames)| **frames > 0)
+            .map(|((image, judged), frames)| outcome(image, judged, *frames))
             .collect();
         images.sort_by_key(|image| image.system);
         let mut seen = HashSet::new();
@@ -256,7 +270,7 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
     }
 }
 
-fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>) -> ImageOutcome {
+fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageOutcome {
     let text = judged.symbols.map(Symbols::text_address);
     let preferred = image.vmaddr.map(FileAddress);
     ImageOutcome {
@@ -270,6 +284,7 @@ fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>) -> ImageOutcome {
         status: judged.status,
         slide: preferred.or(text).map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
         generation: judged.generation,
+        frames,
         system: image.system,
         vmaddr_differs: preferred.zip(text).is_some_and(|(device, object)| device != object),
     }
@@ -305,7 +320,8 @@ impl<'i> Splicer<'i> {
             .sum();
         let report = plan.report;
         let input = report.input;
-        let capacity = input.len() + frames + plan.images.len() * 256 + 1024;
+        let blank: usize = blank_frames(report).map(BlankFrame::answer_bytes).sum();
+        let capacity = input.len() + frames + blank + plan.images.len() * 256 + 1024;
         let own = input.len() - own_bytes(report);
         let most = most_bytes(own).min(context.most_bytes.unwrap_or(usize::MAX));
         let room = most.saturating_sub(own + least_bytes(plan, warnings));
@@ -349,6 +365,12 @@ impl<'i> Splicer<'i> {
         false
     }
 
+    /// Writes the answer of a frame that says nothing, which is its status alone.
+    fn blank(&mut self, blank: &BlankFrame) {
+        self.insert(blank.insert_at(), blank.own_member(), blank.has_members());
+        output::invalid_frame(&mut self.out);
+    }
+
     /// Copies the input up to `at` without the bytes in `own`, and writes our key there.
     fn insert(&mut self, at: usize, own: Option<Range<usize>>, has_members: bool) {
         if let Some(own) = own {
@@ -373,9 +395,16 @@ impl<'i> Splicer<'i> {
 /// Bytes of what was added to the report before.
 fn own_bytes(report: &Report<'_>) -> usize {
     let Some(own) = &report.own_member else { return 0 };
-    let frames = report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
-    let of_frames: usize = frames.filter_map(|frame| frame.own_member.as_ref()).map(Range::len).sum();
+    let of_frame = |slot: FrameSlot<'_, '_>| match slot {
+        FrameSlot::Frame(frame) => frame.own_member.as_ref().map_or(0, Range::len),
+        FrameSlot::Blank(blank) => blank.own_member().map_or(0, |own| own.len()),
+    };
+    let of_frames: usize = report.backtraces.iter().flat_map(Backtrace::slots).map(of_frame).sum();
     (own.len() + of_frames).min(report.input.len())
+}
+
+fn blank_frames<'r>(report: &'r Report<'_>) -> impl Iterator<Item = &'r BlankFrame> {
+    report.backtraces.iter().flat_map(|backtrace| &backtrace.blank_frames)
 }
 
 /// At most so many bytes are written of a report whatever there is room for: the status of each frame,
@@ -387,7 +416,11 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const MEMBER: usize = 1024;
     // A byte that is no UTF-8 becomes three.
     let names: usize = plan.images.iter().map(|image| 3 * image.file.len()).sum();
-    MEMBER + plan.frames.len() * FRAME + plan.images.len() * IMAGE + names + warnings * WARNING
+    MEMBER
+        + (plan.frames.len() + blank_frames(plan.report).count()) * FRAME
+        + plan.images.len() * IMAGE
+        + names
+        + warnings * WARNING
 }
 
 /// Where in the output the answer for an address lies, for the addresses that many threads share. A

@@ -1,16 +1,21 @@
 //! Why each frame got the answer that it got.
 
+mod advice;
+
 use crate::answer::{FrameAnswer, Judged, Name, answer, judge};
-use crate::output::{DeviceNames, ENGINE};
+use crate::device_names::DeviceNames;
+use crate::output::ENGINE;
 use crate::plan::{Plan, PlannedFrame};
+use crate::rules::{Choice, Circumstances, Rule, choose};
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::{ImageSymbols, Symbols};
 use crate::symcache::Source;
+use advice::Advisor;
 use serde::Serialize;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
 };
-use unslide_report::{Frame, Number, Origin, Report};
+use unslide_report::{Backtrace, BlankFrame, Frame, FrameSlot, Number, Origin, Report};
 
 /// The whole reasoning over one report.
 #[derive(Clone, Debug, Serialize)]
@@ -181,19 +186,28 @@ pub fn explain<'s>(
     let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
+    let advisor = Advisor::new(report);
     let mut planned = plan.frames.iter();
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
         let mut frames = Vec::new();
         let mut sigtramp_at = None;
-        for (frame, planned) in backtrace.frames.iter().zip(planned.by_ref()) {
+        for slot in backtrace.slots() {
             if !room.frame() {
                 break;
             }
+            let frame = match slot {
+                FrameSlot::Frame(frame) => frame,
+                FrameSlot::Blank(blank) => {
+                    frames.push(explain_blank(report, backtrace, blank));
+                    continue;
+                }
+            };
+            let Some(planned) = planned.next() else { break };
             let after_sigtramp = sigtramp_at.is_some_and(|at: usize| at + 1 == frame.index);
             let answered = answer(&plan, &judged, frame, planned, after_sigtramp);
             sigtramp_at = answered.is_sigtramp(frame).then_some(frame.index);
-            let names = (&mut names, &mut room);
+            let names = (&mut names, &mut room, &advisor);
             frames.push(explain_frame(&plan, &judged, frame, planned, &answered, names));
         }
         backtraces.push(ExplainedBacktrace {
@@ -243,13 +257,43 @@ fn images<'s>(
     explained.collect()
 }
 
+/// A frame that says nothing.
+fn explain_blank(report: &Report<'_>, backtrace: &Backtrace<'_>, blank: &BlankFrame) -> ExplainedFrame {
+    let part = report.parts.get(backtrace.part);
+    let circumstances = part.map(|part| Circumstances::of(part, backtrace));
+    let choice = circumstances.map(|c| choose(&Circumstances { index: blank.index(), ..c }));
+    let choice = choice.unwrap_or(Choice { rule: Rule::Otherwise, adjusted: true, approximate: true });
+    ExplainedFrame {
+        index: blank.index(),
+        instruction_addr: None,
+        cleaned: None,
+        imprecise: false,
+        pac_stripped: false,
+        rule: choice.rule.number(),
+        rule_name: choice.rule.name(),
+        adjusted: choice.adjusted,
+        lookup_address: None,
+        image: None,
+        image_by: None,
+        reattributed: false,
+        slide: None,
+        lookup_relative: None,
+        lookup_file_address: None,
+        status: FrameStatus::InvalidAddress,
+        source: None,
+        approximate: false,
+        calls: Vec::new(),
+        reason: NO_ADDRESS.to_owned(),
+    }
+}
+
 fn explain_frame<'a>(
     plan: &Plan<'_, 'a>,
     judged: &[Judged<'_>],
     frame: &Frame<'a>,
     planned: &PlannedFrame,
     answered: &FrameAnswer<'_, 'a>,
-    (names, room): (&mut DeviceNames<'a>, &mut Room),
+    (names, room, advisor): (&mut DeviceNames<'a>, &mut Room, &Advisor),
 ) -> ExplainedFrame {
     let choice = answered.choice;
     let decrement = u64::from(choice.adjusted);
@@ -258,6 +302,9 @@ fn explain_frame<'a>(
     let text = judged.and_then(|judged| judged.symbols).map(Symbols::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, mut calls) = name(answered, names, room);
+    let advice = image.filter(|_| judged.is_some_and(|judged| judged.status == ImageStatus::Missing));
+    // Names in it are the report's own.
+    let advice = advice.map(|image| advisor.missing(image)).filter(|advice| room.calls(advice.len()));
     if !room.calls(calls.iter().map(String::len).sum()) {
         calls.clear();
     }
@@ -284,7 +331,7 @@ fn explain_frame<'a>(
         source,
         approximate: answered.approximate,
         calls,
-        reason: reason(answered, frame, judged),
+        reason: reason(answered, frame, judged, advice),
     }
 }
 
@@ -329,7 +376,12 @@ fn name<'a>(
     }
 }
 
-fn reason(answered: &FrameAnswer<'_, '_>, frame: &Frame<'_>, judged: Option<&Judged<'_>>) -> String {
+fn reason(
+    answered: &FrameAnswer<'_, '_>,
+    frame: &Frame<'_>,
+    judged: Option<&Judged<'_>>,
+    advice: Option<String>,
+) -> String {
     let symbols = match judged.map(|judged| judged.status) {
         Some(ImageStatus::Found) => "the symbols name no function at all",
         Some(ImageStatus::Malformed) => "the symbols are broken, or for another CPU",
@@ -347,11 +399,18 @@ fn reason(answered: &FrameAnswer<'_, '_>, frame: &Frame<'_>, judged: Option<&Jud
         FrameStatus::MissingSymbol if judged.is_some_and(|j| j.symbols.is_some()) => {
             "the image's symbols have no function at the look-up address".to_owned()
         }
+        FrameStatus::UnknownImage if answered.waits_for.is_some() => {
+            "the look-up address lies in no image of the report's list, and the one that the frame names has \
+             no symbols that could confirm it"
+                .to_owned()
+        }
         FrameStatus::UnknownImage => "the look-up address lies in no image of the report's list".to_owned(),
-        FrameStatus::InvalidAddress => "the frame has no address, or one in the page at 0".to_owned(),
-        _ => format!("{symbols}; {device}"),
+        FrameStatus::InvalidAddress => NO_ADDRESS.to_owned(),
+        _ => format!("{device}; {}", advice.unwrap_or_else(|| symbols.to_owned())),
     }
 }
+
+const NO_ADDRESS: &str = "the frame has no address, or one in the page at 0";
 
 fn spelled(number: Number) -> String {
     match number {

@@ -3,11 +3,11 @@
 mod answer;
 mod attribute;
 pub mod demangle;
+mod device_names;
 mod engine;
 mod explain;
 mod index;
 mod json;
-mod memory;
 pub mod object;
 mod output;
 mod plan;

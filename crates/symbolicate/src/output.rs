@@ -1,16 +1,14 @@
 //! What is added to a report, as JSON: a member in each frame and one in the report itself.
 
-use crate::answer::{DeviceName, FrameAnswer, Judged, Name};
-use crate::demangle::{SwiftNames, demangle, is_swift};
+use crate::answer::{FrameAnswer, Judged, Name};
+use crate::attribute::Join;
+use crate::device_names::DeviceNames;
 use crate::engine::{Context, Detail, ImageOutcome};
 use crate::json::{Key, Object, dashed, key, report_text, string};
-use crate::plan::{Plan, PlannedFrame};
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{Answer, Source};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use time::OffsetDateTime;
-use unslide_model::{DebugId, Quality};
+use unslide_model::DebugId;
 use unslide_report::FrameCounts;
 
 /// The version of what is added to a report. It changes when a reader would have to.
@@ -45,50 +43,6 @@ impl Extent {
 
     fn calls(self) -> bool {
         matches!(self, Extent::Full | Extent::Functions)
-    }
-}
-
-/// Demangled names of one report, so that a name that the device gives in many frames is demangled
-/// once, and Swift's are asked for together.
-pub(crate) struct DeviceNames<'a>(HashMap<&'a [u8], Option<String>>);
-
-impl<'a> DeviceNames<'a> {
-    /// Of the frames of a plan whose images have no symbols.
-    pub(crate) fn new(plan: &Plan<'_, 'a>, images: &[Judged<'_>]) -> DeviceNames<'a> {
-        let unnamed = |planned: &PlannedFrame| {
-            let image = planned.place.and_then(|place| images.get(place.image as usize));
-            image.is_some_and(|i| i.symbols.is_none_or(|symbols| symbols.quality() == Quality::None))
-        };
-        let frames = plan.report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
-        let mut known = HashMap::new();
-        let mut swift = Vec::new();
-        for (frame, planned) in frames.zip(&plan.frames) {
-            let Some(name) = frame.symbol_name.filter(|name| is_swift(name.raw())) else { continue };
-            if unnamed(planned) && known.insert(name.raw(), None).is_none() {
-                swift.push((name.raw(), name.decode()));
-            }
-        }
-        let texts: Vec<&str> = swift.iter().map(|(_, text)| &**text).collect();
-        // Where nobody can be asked, names stay as the device gave them.
-        let answers = SwiftNames::of_a_report().demangle(&texts).unwrap_or_default();
-        known.extend(swift.into_iter().map(|(raw, _)| raw).zip(answers));
-        DeviceNames(known)
-    }
-
-    /// The readable form of a device's name; `None` where there is no other.
-    pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
-        const MANGLED: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
-        let raw = device.name.raw();
-        let mangled = MANGLED.iter().any(|prefix| raw.starts_with(prefix));
-        // Most names are neither, and are not hashed.
-        if !mangled && !is_swift(raw) {
-            return None;
-        }
-        match self.0.entry(raw) {
-            Entry::Occupied(known) => known.into_mut().as_deref(),
-            Entry::Vacant(new) if mangled => new.insert(demangle(&device.name.decode())).as_deref(),
-            Entry::Vacant(_) => None,
-        }
     }
 }
 
@@ -134,6 +88,13 @@ pub(crate) fn frame<'a>(
     object.close();
 }
 
+/// Writes the value of a frame's member that has no address.
+pub(crate) fn invalid_frame(out: &mut Vec<u8>) {
+    let mut object = Object::open(out);
+    object.escaped(key!("status"), FrameStatus::InvalidAddress.as_str().as_bytes());
+    object.close();
+}
+
 /// Everything of a frame between its status and its calls.
 fn origin(
     object: &mut Object<'_>,
@@ -161,6 +122,7 @@ fn origin(
             object.number(key!("adjusted"), 1);
         }
         object.flag(key!("reattributed"), place.reattributed);
+        object.flag(key!("outside_image_size"), place.join == Join::OutsideSize);
     }
     if answer.status != FrameStatus::InvalidAddress {
         object.flag(key!("approximate"), answer.approximate);
@@ -176,6 +138,7 @@ fn origin(
             {
                 object.number(key!("symbol_offset"), offset);
             }
+            folded_with(object, &found);
         }
         Name::Device(device) => {
             object.escaped(key!("symbol"), device_name.unwrap_or_default());
@@ -184,6 +147,21 @@ fn origin(
             }
         }
     }
+}
+
+/// The names of functions that have the same code.
+fn folded_with(object: &mut Object<'_>, answer: &Answer<'_>) {
+    let mut names = answer.folded_with().peekable();
+    if names.peek().is_none() {
+        return;
+    }
+    let out = object.key(key!("folded_with"));
+    for (i, name) in names.enumerate() {
+        out.extend_from_slice(if i == 0 { b"[\"" } else { b",\"" });
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'"');
+    }
+    out.push(b']');
 }
 
 /// The chain of calls, which stops where it is past `end` for sure.
@@ -286,6 +264,7 @@ fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
     for (key, count) in [
         (key!("symbolicated"), counts.symbolicated),
         (key!("device"), counts.device),
+        (key!("device_app"), counts.device_app),
         (key!("missing_symbol"), counts.missing_symbol),
         (key!("missing"), counts.missing),
         (key!("unknown_image"), counts.unknown_image),

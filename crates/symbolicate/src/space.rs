@@ -172,6 +172,17 @@ impl<'r, 'a> Space<'r, 'a> {
             .map(|(_, e)| e.image)
     }
 
+    /// The first image that is listed with a debug id at `start`, whatever its size, where `address` is not
+    /// before it.
+    pub(crate) fn listed_from(&self, id: DebugId, start: u64, address: u64) -> Option<u32> {
+        if address < start {
+            return None;
+        }
+        let by_uuid = self.by_uuid.get_or_init(|| self.sort_by_uuid());
+        let at = by_uuid.partition_point(|(uuid, e)| (*uuid, e.start) < (id, start));
+        by_uuid.get(at).filter(|(uuid, e)| (*uuid, e.start) == (id, start)).map(|(_, e)| e.image)
+    }
+
     fn sort_by_uuid(&self) -> Vec<(DebugId, Extent)> {
         let mut sorted: Vec<(DebugId, Extent)> = (0..)
             .zip(self.images)

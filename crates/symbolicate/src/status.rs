@@ -103,6 +103,7 @@ impl Tally {
             FrameStatus::InvalidAddress => &mut counts.invalid_address,
         };
         *counter += 1;
+        counts.device_app += u64::from(status == FrameStatus::Device && !system_image);
         let settled = match status {
             FrameStatus::Symbolicated => true,
             FrameStatus::Device => system_image,
@@ -125,11 +126,25 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn status(frames: &[(FrameStatus, bool)]) -> ReportStatus {
+    fn tally(frames: &[(FrameStatus, bool)]) -> Tally {
         let mut tally = Tally::default();
         frames.iter().for_each(|(status, system)| tally.add(*status, *system));
+        tally
+    }
+
+    fn status(frames: &[(FrameStatus, bool)]) -> ReportStatus {
+        let tally = tally(frames);
         assert_eq!(tally.counts.total, frames.len() as u64);
         tally.status()
+    }
+
+    #[test]
+    fn device_frames_of_the_app_are_counted_apart_and_stay_in_device() {
+        use FrameStatus::{Device, Missing, Symbolicated};
+        let frames =
+            [(Device, false), (Device, true), (Device, false), (Missing, false), (Symbolicated, false)];
+        let counts = tally(&frames).counts;
+        assert_eq!((counts.total, counts.device, counts.device_app), (5, 3, 2));
     }
 
     #[test]

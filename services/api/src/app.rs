@@ -1,17 +1,23 @@
 //! The application: routes and layers, the same for production and tests.
 
-use crate::observe::{bound_load, bound_time, observe, panicked};
-use crate::operations::{apps, dead_letters, keys, reports, reprocess, symbols, system, tenants};
-use crate::problem::{Kind, Problem};
+use crate::http::observe::{bound_load, observe, panicked};
+use crate::http::problem::{Kind, Problem, pages};
+use crate::http::{compress, documents};
+use crate::limits::answers;
+use crate::openapi;
+use crate::operations::{apps, dead_letters, keys, quarantine, reports, reprocess, symbols, tenants};
+use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
-use crate::{docs, openapi};
 use axum::Router;
-use axum::extract::State;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect};
 use axum::routing::get;
+use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::timeout::TimeoutLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -20,14 +26,26 @@ pub fn app(api: Api) -> Router {
     let (operations, _) = operations(&api).split_for_parts();
     let plain = Router::new()
         .route("/", get(|| async { Redirect::temporary("/docs") }))
-        .route("/openapi.json", get(|State(api): State<Api>| async move { api.document.response() }))
-        .route("/docs", get(docs::page));
+        .route("/openapi.json", get(documents::openapi))
+        .route("/schemas/{name}", get(documents::schema))
+        .route("/docs", get(documents::reading_page))
+        .route("/problems", get(pages::list))
+        .route("/problems/{slug}", get(pages::one));
+    // What belongs to a tenant: no cache may keep it, and no browser may take it for a page.
+    let no_store = SetResponseHeaderLayer::overriding(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let no_sniff =
+        SetResponseHeaderLayer::overriding(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     operations
+        .layer(no_store)
         .merge(plain)
         .fallback(|| async { Problem::bare(Kind::NotFound).into_response() })
+        .layer(from_fn_with_state(api.clone(), answers::account))
+        .layer(compress::layer())
+        .layer(from_fn(answers::keep))
         .layer(from_fn_with_state(api.clone(), bound_load))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(api.clone(), observe))
+        .layer(no_sniff)
         .with_state(api)
 }
 
@@ -39,15 +57,14 @@ pub fn document() -> OpenApi {
         symbols::upload_routes(),
         symbols::waiting_routes(),
         symbols::routes(),
-        system::upload_routes(),
-        system::waiting_routes(),
-        system::routes(),
+        reports::waiting_routes(),
         reports::routes(),
         reprocess::routes(),
         apps::routes(),
         tenants::routes(),
         keys::routes(),
         dead_letters::routes(),
+        quarantine::routes(),
     ] {
         document.merge(routes.into_openapi());
     }
@@ -55,24 +72,24 @@ pub fn document() -> OpenApi {
 }
 
 fn operations(api: &Api) -> OpenApiRouter<Api> {
-    let seconds = Duration::from_secs;
     let limits = &api.limits;
-    let within = |limit: Duration| from_fn_with_state(limit, bound_time);
+    let within = |seconds| {
+        TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(seconds))
+    };
     let answering = OpenApiRouter::new()
         .merge(symbols::routes())
-        .merge(system::routes())
         .merge(reports::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(keys::routes())
         .merge(dead_letters::routes())
-        .layer(within(seconds(limits.request_seconds)));
+        .merge(quarantine::routes())
+        .layer(within(limits.request_seconds));
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
-        .merge(system::waiting_routes())
-        .layer(within(seconds(limits.request_seconds + limits.wait_seconds)));
-    let announcing =
-        tenants::routes().layer(within(seconds(limits.request_seconds + limits.announce_seconds)));
+        .merge(reports::waiting_routes())
+        .layer(within(limits.request_seconds + LONGEST_WAIT.as_secs()));
+    let announcing = tenants::routes().layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload bounds its own time, and cleans up when it is over.
-    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes()).merge(system::upload_routes())
+    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes())
 }

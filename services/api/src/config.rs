@@ -1,43 +1,54 @@
 //! What the api is told at its start.
 
-use crate::pace::Pace;
-use serde::Deserialize;
+use crate::http::TrustedProxies;
+use crate::limits::pace::Pace;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_model::Secret;
 use unslide_proto::signed::{KeyError, Signer, SigningKey};
-use unslide_runtime::Problem;
+use unslide_runtime::{Problem, TenantDefaults};
+
+/// A client that takes less of an answer counts as stalled.
+const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
+/// A client that sends less of a body in [`Limits::stall_seconds`] counts as stalled.
+const STALL_BYTES: u64 = 16 << 10;
 
 /// The api's configuration. Each field is a section.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Config {
     /// The api's own settings.
     pub api: Settings,
+    /// What a tenant may use that has no limit of its own.
+    pub tenants: TenantDefaults,
     /// Where tenants, keys, uploads and reports are.
     pub postgres: unslide_store::Settings,
     /// Where uploaded files and symcaches are.
     pub objects: unslide_artifacts::Settings,
-    /// What the symcaches on this machine may take, beside `api.cache_bytes`.
+    /// What the symcaches on this machine may take, beside `api.cache_size`.
     pub symcaches: unslide_artifacts::CacheLimits,
     /// Where reports go.
     pub kafka: unslide_stream::Settings,
 }
 
 /// The section `api`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Settings {
     /// Where the public HTTP interface listens; port 0 takes any free one.
     pub listen: SocketAddr,
     /// Where symcaches are kept for `POST /v1/symbolicate`. May be deleted at any time.
     pub cache_dir: PathBuf,
-    /// Bytes of symcaches kept on disk.
+    /// What symcaches may take on disk.
+    #[serde(rename = "cache_size", with = "unslide_model::units::bytes")]
+    #[schemars(with = "String")]
     pub cache_bytes: u64,
-    /// Processes of the api that clients are spread over: each lets in its part of a tenant's reports
-    /// a second.
-    pub replicas: u32,
+    /// Networks of proxies in front of the api, such as `10.0.0.0/8`. What they say of their clients counts:
+    /// `X-Forwarded-For`, or a header of the PROXY protocol.
+    pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
     /// Bounds on what clients may send.
@@ -45,12 +56,13 @@ pub struct Settings {
 }
 
 /// The section `api.signing`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Signing {
     /// The key's name, as it is in `symbolizer.signatures.keys`.
     pub name: String,
     /// The private key of Ed25519: 32 bytes in base64. Nothing is signed without one.
+    #[schemars(with = "String")]
     pub key: Secret,
 }
 
@@ -67,72 +79,72 @@ impl Signing {
     }
 }
 
-/// Bounds on requests.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+/// Bounds on requests. Those that operators have no reason to change are no settings; tests make them smaller.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Limits {
-    /// Bytes of one symbol upload, where the tenant has no limit of its own.
-    pub upload_bytes: u64,
+    /// Requests in flight at once.
+    pub requests: usize,
     /// Symbol uploads that are received at once. Each takes about 16 MiB of memory.
+    #[serde(skip)]
     pub uploads: usize,
-    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own: as
-    /// `builder.symbol_bytes`.
-    pub symbol_bytes: u64,
-    /// Reports a second of one tenant over all processes of the api, where the tenant has no limit of
-    /// its own.
-    pub reports_per_second: u32,
     /// Bytes of each part of an upload in parts, more for files of more than 9,500 of them. Object storage
     /// takes no parts under 5 MiB.
+    #[serde(skip)]
     pub part_bytes: u64,
     /// Uploads in parts of one tenant that are not complete.
+    #[serde(skip)]
     pub open_uploads: u64,
     /// Files of one multipart upload.
+    #[serde(skip)]
     pub upload_files: usize,
     /// Bytes of a `POST /v1/reports` body as it comes over the wire.
+    #[serde(skip)]
     pub ingest_bytes: u64,
     /// Bytes of that body unpacked, all reports together.
+    #[serde(skip)]
     pub ingest_unpacked_bytes: u64,
     /// Reports in one such body, and lines, whatever is in them.
+    #[serde(skip)]
     pub ingest_reports: usize,
-    /// Bytes of one report; a tenant's own limit can only be smaller.
+    /// Bytes of one report, at most `kafka.max_record_size`; a tenant's own limit can only be smaller.
+    #[serde(skip)]
     pub report_bytes: usize,
-    /// Bytes of a JSON request body.
-    pub json_bytes: u64,
-    /// Requests in work at once.
-    pub requests: usize,
-    /// Requests that wait by wish of their client at once; they are not in work meanwhile.
+    /// Requests that wait by wish of their client at once; they do not count as in flight meanwhile.
+    #[serde(skip)]
     pub waits: usize,
     /// Bodies of reports in memory at once, each counted with what it has of the larger of `ingest_bytes`
     /// and `ingest_unpacked_bytes`: those that come, that are unpacked and that are answered.
+    #[serde(skip)]
     pub bodies: usize,
     /// Bytes of stored reports, symbolicated reports and dead letters held in memory for answers, until
     /// their clients have them.
+    #[serde(skip)]
     pub answer_bytes: u64,
     /// Requests that read dead letters from Kafka at once: each may hold a record of the largest size
     /// and has a client of its own.
+    #[serde(skip)]
     pub letters: usize,
-    /// Per cent of `requests`, `waits`, `uploads`, `bodies`, `answer_bytes`, `letters`,
-    /// `symcaches.downloads` and `postgres.max_connections` that one tenant may have.
+    /// Per cent of `requests`, `waits`, `uploads`, `bodies`, `answer_bytes`, `letters`, the downloads of
+    /// symcaches and `postgres.max_connections` that one tenant may have.
+    #[serde(skip)]
     pub tenant_share: u8,
-    /// Reports a second that one tenant has symbolicated or explained by requests, over all processes of
-    /// the api.
-    pub symbolications_per_second: u32,
-    /// Open connections.
-    pub connections: usize,
-    /// Seconds for a request's head to arrive.
-    pub head_seconds: u64,
-    /// Seconds that a client is waited for before `stall_bytes` of a body have come, or of an answer
-    /// have been taken. After that it counts as stalled.
+    /// Seconds that a client is waited for before 16 KiB of a body have come, or all of a smaller one.
+    /// After that it counts as stalled.
+    #[serde(skip)]
     pub stall_seconds: u64,
-    /// Bytes that have to pass in that time. Where a body or an answer has fewer, all of it.
-    pub stall_bytes: u64,
+    /// Seconds that a client is waited for before it has taken 16 KiB of an answer for each of them.
+    #[serde(skip)]
+    pub answer_stall_seconds: u64,
     /// Seconds for an operation, waiting by wish of the client not counted.
+    #[serde(skip)]
     pub request_seconds: u64,
-    /// Seconds for a symbol upload as a whole, or between two parts of it.
+    /// Seconds for a symbol upload as a whole, or between two parts of it. Less than a builder waits for
+    /// the bytes of an upload.
+    #[serde(skip)]
     pub upload_seconds: u64,
-    /// Seconds that a client may wish to wait for an upload to be built.
-    pub wait_seconds: u64,
     /// Seconds that the making of a tenant waits for the workers to learn of it.
+    #[serde(skip)]
     pub announce_seconds: u64,
 }
 
@@ -142,7 +154,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             cache_dir: std::env::temp_dir().join("unslide-api"),
             cache_bytes: 2 << 30,
-            replicas: 1,
+            trusted_proxies: Vec::new(),
             signing: Signing::default(),
             limits: Limits::default(),
         }
@@ -152,42 +164,41 @@ impl Default for Settings {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            upload_bytes: 4 << 30,
+            requests: 512,
             uploads: 32,
-            symbol_bytes: 1 << 40,
-            reports_per_second: 1_000,
             part_bytes: 8 << 20,
             open_uploads: 256,
             upload_files: 64,
             ingest_bytes: 32 << 20,
             ingest_unpacked_bytes: 64 << 20,
             ingest_reports: 1_000,
-            report_bytes: 20 << 20,
-            json_bytes: 1 << 20,
-            requests: 512,
+            report_bytes: usize::MAX,
             waits: 1_024,
             bodies: 16,
             answer_bytes: 1 << 30,
             letters: 4,
             tenant_share: 25,
-            symbolications_per_second: 20,
-            connections: 4_096,
-            head_seconds: 30,
             stall_seconds: 30,
-            stall_bytes: 16 << 10,
+            answer_stall_seconds: 10,
             request_seconds: 30,
             upload_seconds: 6 * 3_600,
-            wait_seconds: 60,
             announce_seconds: 15,
         }
     }
 }
 
 impl Limits {
-    /// How fast a client has to send and to take bytes.
+    /// How fast a client has to take its answers.
+    #[must_use]
+    pub fn answer_pace(&self) -> Pace {
+        let bytes = self.answer_stall_seconds.saturating_mul(ANSWER_BYTES_PER_SECOND);
+        Pace::new(Duration::from_secs(self.answer_stall_seconds), bytes)
+    }
+
+    /// How fast a client has to send its bodies.
     #[must_use]
     pub fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(self.stall_seconds), self.stall_bytes)
+        Pace::new(Duration::from_secs(self.stall_seconds), STALL_BYTES)
     }
 }
 
@@ -197,51 +208,16 @@ impl Config {
     pub fn validate(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let limits = &self.api.limits;
-        let numbers = [
-            ("upload_bytes", limits.upload_bytes),
-            ("uploads", limits.uploads as u64),
-            ("symbol_bytes", limits.symbol_bytes),
-            ("reports_per_second", limits.reports_per_second.into()),
-            ("open_uploads", limits.open_uploads),
-            ("upload_files", limits.upload_files as u64),
-            ("ingest_bytes", limits.ingest_bytes),
-            ("ingest_unpacked_bytes", limits.ingest_unpacked_bytes),
-            ("ingest_reports", limits.ingest_reports as u64),
-            ("report_bytes", limits.report_bytes as u64),
-            ("json_bytes", limits.json_bytes),
-            ("requests", limits.requests as u64),
-            ("waits", limits.waits as u64),
-            ("bodies", limits.bodies as u64),
-            ("answer_bytes", limits.answer_bytes >> 10),
-            ("letters", limits.letters as u64),
-            ("symbolications_per_second", limits.symbolications_per_second.into()),
-            ("connections", limits.connections as u64),
-            ("head_seconds", limits.head_seconds),
-            ("stall_seconds", limits.stall_seconds),
-            ("stall_bytes", limits.stall_bytes),
-            ("request_seconds", limits.request_seconds),
-            ("upload_seconds", limits.upload_seconds),
-            ("wait_seconds", limits.wait_seconds),
-            ("announce_seconds", limits.announce_seconds),
-        ];
-        let zero = numbers.iter().filter(|(_, value)| *value == 0);
-        problems
-            .extend(zero.map(|(name, _)| Problem::new(format!("api.limits.{name}"), "must be more than 0")));
-        if !(5 << 20..=16 << 20).contains(&limits.part_bytes) {
-            problems.push(Problem::new("api.limits.part_bytes", "must be from 5 to 16 MiB"));
+        if limits.requests == 0 {
+            problems.push(Problem::new("api.limits.requests", "must be more than 0"));
         }
-        if !(1..=100).contains(&limits.tenant_share) {
-            problems.push(Problem::new("api.limits.tenant_share", "a percentage from 1 to 100"));
-        }
-        if self.api.replicas == 0 {
-            problems.push(Problem::new("api.replicas", "must be more than 0"));
+        problems.extend(self.tenants.problems());
+        if let Err(network) = TrustedProxies::read(&self.api.trusted_proxies) {
+            let message = format!("{network} is not a network such as 10.0.0.0/8");
+            problems.push(Problem::new("api.trusted_proxies", message));
         }
         if self.api.cache_dir.as_os_str().is_empty() {
             problems.push(Problem::new("api.cache_dir", "must name a folder"));
-        }
-        if limits.report_bytes > self.kafka.max_record_bytes {
-            let message = format!("more than kafka.max_record_bytes ({})", self.kafka.max_record_bytes);
-            problems.push(Problem::new("api.limits.report_bytes", message));
         }
         match self.api.signing.signer() {
             Err(error) => problems.push(Problem::new("api.signing.key", error.to_string())),
@@ -263,22 +239,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_that_bound_nothing_or_everything_are_named() {
-        let wrong = |limits: Limits| {
-            let config = Config { api: Settings { limits, ..Settings::default() }, ..Config::default() };
-            let named = config.validate().into_iter().map(|problem| problem.to_string());
-            named.filter(|problem| problem.contains("api.limits.")).collect::<Vec<_>>()
-        };
-        assert_eq!(wrong(Limits::default()), [""; 0]);
-        for tenant_share in [0, 101] {
-            let found = wrong(Limits { tenant_share, ..Limits::default() });
-            assert!(found.len() == 1 && found[0].contains("tenant_share"), "{found:?}");
-        }
-        for part_bytes in [(5 << 20) - 1, (16 << 20) + 1] {
-            let found = wrong(Limits { part_bytes, ..Limits::default() });
-            assert!(found.len() == 1 && found[0].contains("part_bytes"), "{found:?}");
-        }
-        let zero = Limits { stall_bytes: 0, waits: 0, symbolications_per_second: 0, ..Limits::default() };
-        assert_eq!(wrong(zero).len(), 3);
+    fn bounds_that_bound_nothing_and_networks_that_are_none_are_named() {
+        let networks = |texts: [&str; 2]| texts.map(str::to_owned).to_vec();
+        let mut config = Config::default();
+        config.api.trusted_proxies = networks(["10.0.0.0/8", "2001:db8::/32"]);
+        let keys = |config: &Config| config.validate().into_iter().map(|p| p.key).collect::<Vec<_>>();
+        assert_eq!(keys(&config), ["postgres.url", "objects.bucket", "kafka.bootstrap"]);
+        config.api.trusted_proxies = networks(["10.0.0.0/8", "10.0.0.0/33"]);
+        config.api.limits.requests = 0;
+        config.tenants.upload_bytes = 0;
+        assert_eq!(keys(&config)[..3], ["api.limits.requests", "tenants.upload_size", "api.trusted_proxies"]);
     }
 }

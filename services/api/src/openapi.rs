@@ -1,13 +1,16 @@
 //! The frame of the OpenAPI document; the operations bring their own parts.
 
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use http::header;
+use crate::requests::access::Reach;
+use crate::state::Api;
+use axum::Extension;
 use unslide_model::Scope;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::server::ServerBuilder;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
 
 /// The security scheme's name in the document.
 pub const KEY: &str = "key";
@@ -20,8 +23,9 @@ enriched reports here or from the topic `crash.symbolicated`.
 Every operation under `/v1` needs an API key in `Authorization: Bearer unslide_…`; each names the scope that the key \
 must have. What belongs to another tenant does not exist for a key: the answer is 404.
 
-Errors are RFC 9457 problem details. Compare `type`, which never changes; show `detail`. After a 503 the same request \
-may be sent again, when `Retry-After` says.
+Errors are RFC 9457 problem details. Compare `type`, which never changes and is the path of a page that explains the \
+problem (`/problems` lists all); show `detail`. After a 429 or 503 the same request may be sent again, after the seconds \
+in `Retry-After`.
 
 Lists come in pages: hand `next_cursor` back as `cursor`, with the same filters.";
 
@@ -36,7 +40,7 @@ pub fn base() -> OpenApi {
         .build();
     let components = ComponentsBuilder::new()
         .security_scheme(KEY, SecurityScheme::Http(key))
-        .schema(crate::problem::Body::name(), crate::problem::Body::schema())
+        .schema(crate::http::problem::Body::name(), crate::http::problem::Body::schema())
         .build();
     let tags = [
         ("symbols", "dSYMs and other Mach-O files: upload, look at, delete."),
@@ -46,6 +50,7 @@ pub fn base() -> OpenApi {
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),
+        ("quarantine", "Outputs that could not be stored: look at, replay. For operators."),
     ];
     OpenApiBuilder::new()
         .info(
@@ -53,43 +58,64 @@ pub fn base() -> OpenApi {
                 .title("Unslide")
                 .version(env!("CARGO_PKG_VERSION"))
                 .description(Some(ABOUT))
-                .license(Some(LicenseBuilder::new().name("Apache-2.0 OR MIT").build())),
+                .license(Some(
+                    LicenseBuilder::new()
+                        .name("Apache-2.0 OR MIT")
+                        .identifier(Some("Apache-2.0 OR MIT"))
+                        .build(),
+                )),
         )
         .components(Some(components))
+        .servers(Some([ServerBuilder::new()
+            .url("/")
+            .description(Some("Where this document is served."))
+            .build()]))
         .tags(Some(tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build())))
         .build()
 }
 
-/// The document as it is served, written once.
-#[derive(Clone, Debug)]
-pub struct Document(Bytes);
-
-impl Document {
-    /// Writes the document.
-    ///
-    /// # Errors
-    /// Where it can't be written as JSON.
-    pub fn new(document: &OpenApi) -> Result<Document, serde_json::Error> {
-        document.to_pretty_json().map(|text| Document(text.into()))
+/// The same operations for operators, under `prefix`: of the system's symbols, or of all tenants' things.
+pub fn for_operators(prefix: &str, reach: Reach, mut routes: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+    for (path, item) in &mut routes.get_openapi_mut().paths.paths {
+        let methods = [
+            ("GET", &mut item.get),
+            ("POST", &mut item.post),
+            ("PUT", &mut item.put),
+            ("DELETE", &mut item.delete),
+        ];
+        for (method, operation) in methods {
+            if let Some(operation) = operation {
+                let twin = format!("{method} /v1{path}");
+                document_for_operators(reach, operation, &twin);
+            }
+        }
     }
-
-    /// Answers the document; every answer has the same bytes, not a copy.
-    #[must_use]
-    pub fn response(&self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.0.clone()).into_response()
-    }
+    OpenApiRouter::new().nest(prefix, routes.layer(Extension(reach)))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use http_body_util::BodyExt;
-
-    /// Anyone may ask for it, and need not read the answer.
-    #[tokio::test]
-    async fn the_document_is_not_copied_for_each_answer() {
-        let document = Document::new(&base()).unwrap();
-        let frame = document.response().into_body().frame().await.unwrap().unwrap();
-        assert_eq!(frame.into_data().unwrap().as_ptr(), document.0.as_ptr());
-    }
+fn document_for_operators(reach: Reach, operation: &mut Operation, twin: &str) {
+    let (id, summary) = (operation.operation_id.take().unwrap_or_default(), operation.summary.take());
+    let summary = summary.unwrap_or_default();
+    let (id, summary, about) = match reach {
+        Reach::System => {
+            let (verb, noun) = id.split_once('_').unwrap_or((&id, ""));
+            operation.tags = Some(vec!["system".to_owned()]);
+            // Operators' uploads have no quota.
+            operation.responses.responses.remove("507");
+            (
+                format!("{verb}_system_{noun}"),
+                format!("{summary} (system symbols)"),
+                "symbols of operating systems, which answer the reports of every tenant",
+            )
+        }
+        Reach::All => (
+            format!("operator_{id}"),
+            format!("{summary} (all tenants)"),
+            "all tenants, and for what has none",
+        ),
+    };
+    operation.operation_id = Some(id);
+    operation.summary = Some(summary);
+    operation.description = Some(format!("As `{twin}`, for {about}."));
+    operation.security = Some(vec![SecurityRequirement::new(KEY, [Scope::Operator.as_str()])]);
 }

@@ -1,30 +1,35 @@
 //! The service: from a configuration to answered requests, and to their end.
 
 use crate::app::{app, document};
+use crate::background::deleted_tenants;
+use crate::background::key_uses::KeyUses;
+use crate::background::replicas::Replicas;
+use crate::background::topics_check::TopicsCheck;
 use crate::config::Config;
-use crate::deleted_tenants;
 use crate::entropy::Entropy;
-use crate::key_uses::KeyUses;
-use crate::metrics::Metrics;
-use crate::openapi::Document;
-use crate::permits::Permits;
-use crate::rates::Rates;
-use crate::serve::{Connections, serve};
+use crate::http::TrustedProxies;
+use crate::http::server::{ConnectionSettings, serve};
+use crate::http::trace::Ids;
+use crate::limits::permits::Permits;
+use crate::metrics::{ConnectionMetrics, Metrics};
 use crate::state::{Api, Inner};
-use crate::topics_check::TopicsCheck;
-use crate::trace::Ids;
-use crate::upload_news::UploadNews;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use unslide_artifacts::{CacheSettings, ObjectStore, SymcacheCache};
-use unslide_runtime::Host;
+use unslide_runtime::{Host, sampled};
 use unslide_store::Store;
 use unslide_stream::Producer;
+
+/// Open connections.
+const CONNECTIONS: usize = 4_096;
+/// Open connections of one client address (of one /64 of IPv6) that have not sent a valid key yet.
+const CONNECTIONS_PER_ADDRESS: usize = 128;
+/// How long the head of a request may take to arrive.
+const HEAD: Duration = Duration::from_secs(30);
 
 /// Why the api can't start.
 #[derive(Debug, thiserror::Error)]
@@ -80,15 +85,19 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 /// [`Error`] where the service can't start.
 pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
     let limits = &config.api.limits;
-    let (open, stalled) = crate::metrics::connections(&host.metrics)?;
-    let connections = Connections {
-        limit: limits.connections,
-        head: Duration::from_secs(limits.head_seconds),
-        pace: limits.pace(),
+    let ConnectionMetrics { open, stalled, evicted } = ConnectionMetrics::new(&host.metrics)?;
+    let settings = ConnectionSettings {
+        limit: CONNECTIONS,
+        per_network: CONNECTIONS_PER_ADDRESS,
+        // A network that can't be read was refused with the configuration.
+        proxies: TrustedProxies::read(&config.api.trusted_proxies).unwrap_or_default(),
+        head: HEAD,
+        pace: limits.answer_pace(),
         open,
         stalled,
+        evicted,
     };
-    // Until everything is set up, nobody should take silence for readiness.
+    // Until everything is set up, the service is not ready.
     let serving = Arc::new(AtomicBool::new(false));
     let asked = serving.clone();
     host.health.register("serving", move || {
@@ -102,21 +111,23 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
     }
     // A little less than the host allows, so that the connections to the servers are closed in order.
     let drain = host.shutdown.drain().mul_f32(0.9);
-    serve(listener, app(api.clone()), connections, host.shutdown.begun(), drain).await;
+    serve(listener, app(api.clone()), settings, host.shutdown.begun(), drain).await;
     api.producer.flush(host.shutdown.drain() / 20).await;
     let _ = tokio::time::timeout(host.shutdown.drain() / 20, noting).await;
-    // Whoever still waits for a connection has been cut off by now.
+    // What still waits for a connection has been cut off by now.
     let _ = tokio::time::timeout(host.shutdown.drain() / 20, api.store.close()).await;
     Ok(())
 }
 
 /// Connects to everything that the operations need, and registers metrics and readiness probes. Also
-/// gives the task that writes when keys were used, which ends after the host says to stop.
+/// gives the task that writes when keys were used and that this process runs, which ends after the host
+/// says to stop.
 ///
 /// # Errors
 /// [`Error`] where something is not usable.
 pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>), Error> {
-    let limits = config.api.limits.clone();
+    let mut limits = config.api.limits.clone();
+    limits.report_bytes = limits.report_bytes.min(config.kafka.max_record_bytes);
     let mut postgres = config.postgres.clone();
     // Nobody waits for an answer of the database longer than a request may take.
     postgres.statement_timeout_seconds = postgres.statement_timeout_seconds.min(limits.request_seconds);
@@ -127,37 +138,49 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         .limited(config.symcaches.clone());
     let symcaches = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     let (key_uses, noting) = KeyUses::start(store.clone(), host.shutdown.token().clone());
+    let (replicas, counting) = Replicas::start(store.clone(), host.shutdown.token().clone()).await?;
+    let noting = tokio::spawn(async move {
+        let _ = tokio::join!(noting, counting);
+    });
     let metrics = Metrics::new(&host.metrics)?;
     let (downloads, connections) = (config.symcaches.downloads, config.postgres.max_connections);
-    let permits = Permits::new(&limits, downloads, connections, metrics.refused.clone());
+    let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
         symcaches,
         key_uses,
-        rates: Rates::default(),
-        symbolications: Rates::default(),
-        replicas: config.api.replicas,
+        report_units: Arc::default(),
+        symbolication_units: Arc::default(),
+        replicas,
         kafka: config.kafka.clone(),
         topics: config.kafka.topics(),
-        letters: Semaphore::new(limits.letters),
         cpu: host.cpu.clone(),
         clock: host.clock.clone(),
         metrics,
         ids: Ids::default(),
         entropy: Entropy::default(),
-        uploads: UploadNews::listen(store.clone(), host.shutdown.token().clone()),
         permits,
-        document: Document::new(&document())?,
+        openapi: document().to_json()?.into(),
         store,
         objects,
         producer,
         // A key that can't be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),
+        tenants: config.tenants.clone(),
         limits,
     });
-    crate::metrics::watch(&host.metrics, &api)?;
+    watch(&host.metrics, &api)?;
     probes(&api, host);
     Ok((api, noting))
+}
+
+/// Has the metrics read what the api, its cache, object storage, the database and Kafka's client hold.
+fn watch(registry: &prometheus::Registry, api: &Api) -> Result<(), prometheus::Error> {
+    sampled::watch(registry, &api.permits, &Permits::FIGURES)?;
+    sampled::watch(registry, &api.symcaches, &SymcacheCache::FIGURES)?;
+    sampled::watch(registry, &api.objects, &ObjectStore::FIGURES)?;
+    sampled::watch(registry, &api.store, &Store::FIGURES)?;
+    sampled::watch(registry, &api.producer, &Producer::FIGURES)
 }
 
 /// Readiness asks the three servers themselves, and says what is wrong with the topics.

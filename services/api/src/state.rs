@@ -1,23 +1,21 @@
 //! What the operations share.
 
+use crate::background::key_uses::KeyUses;
+use crate::background::replicas::Replicas;
 use crate::config::Limits;
 use crate::entropy::Entropy;
-use crate::key_uses::KeyUses;
+use crate::http::trace::Ids;
+use crate::limits::permits::Permits;
 use crate::metrics::Metrics;
-use crate::openapi::Document;
-use crate::permits::Permits;
-use crate::problem::{Kind, Problem};
-use crate::rates::Rates;
-use crate::trace::Ids;
-use crate::upload_news::UploadNews;
+use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 use unslide_artifacts::{ObjectStore, SymcacheCache};
-use unslide_model::Clock;
+use unslide_model::{Clock, TenantId};
 use unslide_proto::signed::Signer;
 use unslide_proto::topics::TopicNames;
-use unslide_runtime::CpuPool;
+use unslide_runtime::fairness::TokenBuckets;
+use unslide_runtime::{CpuPool, TenantDefaults};
 use unslide_store::Store;
 use unslide_stream::Producer;
 
@@ -37,14 +35,14 @@ pub struct Inner {
     pub producer: Producer,
     /// Signs what goes there, where that is wanted.
     pub signer: Option<Signer>,
-    /// A permit for each request that reads dead letters from Kafka.
-    pub letters: Semaphore,
     /// The topics' names.
     pub topics: TopicNames,
     /// Threads for parsing and symbolication.
     pub cpu: CpuPool,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
+    /// What a tenant may use that has no limit of its own.
+    pub tenants: TenantDefaults,
     /// Bounds on requests.
     pub limits: Limits,
     /// What is counted.
@@ -53,24 +51,22 @@ pub struct Inner {
     pub ids: Ids,
     /// Randomness for new keys.
     pub entropy: Entropy,
-    /// News of uploads.
-    pub uploads: UploadNews,
     /// When keys were used.
     pub key_uses: KeyUses,
-    /// Reports a second of each tenant.
-    pub rates: Rates,
-    /// Symbolications a second of each tenant.
-    pub symbolications: Rates,
-    /// Processes that a tenant's reports are spread over.
-    pub replicas: u32,
+    /// Cost units of the reports that each tenant sends.
+    pub report_units: Arc<TokenBuckets<TenantId>>,
+    /// Cost units of each tenant's symbolications.
+    pub symbolication_units: Arc<TokenBuckets<TenantId>>,
+    /// Processes that a tenant's requests are spread over.
+    pub replicas: Replicas,
     /// How to reach Kafka, for the topics of tenants and single records.
     pub kafka: unslide_stream::Settings,
     /// Empties the cache of tenants that are deleted.
     pub deleted_tenants: unslide_stream::TailReader,
-    /// What requests hold while they are in work.
+    /// What requests hold while they run.
     pub permits: Permits,
-    /// The OpenAPI document, written once.
-    pub document: Document,
+    /// The OpenAPI document.
+    pub openapi: Bytes,
 }
 
 impl Api {
@@ -78,13 +74,6 @@ impl Api {
     #[must_use]
     pub fn new(inner: Inner) -> Api {
         Api(Arc::new(inner))
-    }
-
-    /// What a tenant is told that is over a rate, and has to wait for so many seconds. Counts it.
-    pub fn over_rate(&self, name: &str, limit: u32, seconds: u32) -> Problem {
-        self.metrics.refused.with_label_values(&[name]).inc();
-        let detail = format!("{name}: the limit is {limit}; the same request fits in {seconds} s");
-        Problem::new(Kind::RateLimited, detail).retry_after(seconds)
     }
 }
 

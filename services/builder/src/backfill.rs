@@ -1,15 +1,20 @@
 //! Building symcaches anew after a change of their format.
 
-use crate::build::{announce, make};
+use crate::build::{make, reject};
 use crate::failure::Failure;
+use crate::publish::publish;
 use crate::slices::unpack;
 use crate::worker::Builder;
 use unslide_artifacts::keys;
 use unslide_model::{ContentHash, Owner};
 use unslide_store::jobs::{self, Lease, Work};
-use unslide_store::objects::{self, Object};
+use unslide_store::objects::{self, Object, Status};
 
-/// Brings the tenant's objects after `after` whose symcache is older than `version` up to it, so many
+/// The object in its job's folder.
+const FILE: &str = "object";
+
+/// Brings the tenant's objects after `after` whose symcache is older than `version` up to it, and tries those again that
+/// were too complex for the limits of then; so many
 /// of them. The next ones are another job's, so that a builder that dies repeats little and other
 /// tenants get their turn.
 pub(crate) async fn backfill(
@@ -44,7 +49,7 @@ pub(crate) async fn backfill(
 async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'static str, Failure> {
     let hash = object.content_hash;
     let room = builder.work.room(object.size).await?;
-    let path = room.path().join("object");
+    let path = room.path().join(FILE);
     let key = keys::object(owner.own(hash));
     let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
         tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
@@ -53,15 +58,19 @@ async fn rebuild(builder: &Builder, owner: &Owner, object: &Object) -> Result<&'
     if fetched.sha256 != hash {
         return Err(Failure::Again(format!("object storage gave other bytes for {key}")));
     }
-    let slices = unpack(builder, &path, &room, &object.name).await?.slices;
+    let slices = unpack(builder, &room, FILE, &object.name).await?.slices;
     let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
         tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
         return Ok("rejected");
     };
-    match make(builder, &slice).await? {
+    match make(builder, &room, &slice).await? {
         Ok(built) => {
-            announce(builder, owner, &slice, &built).await?;
+            publish(builder, owner, &slice, &built).await?;
             Ok("built")
+        }
+        Err((status, reason)) if object.status == Status::TooComplex => {
+            reject(builder, owner, &hash, status, &reason).await?;
+            Ok("rejected")
         }
         Err((_, reason)) => {
             tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");

@@ -1,28 +1,29 @@
 //! An upload, from its bytes to every object's final status.
 
+use crate::child::{self, BuiltSlice, SYMCACHE, Task};
 use crate::failure::Failure;
-use crate::publish::{Built, Form, Published, publish};
-use crate::slices::{Slice, debug_id, rejection, unpack};
+use crate::publish::{Built, Form, publish};
+use crate::slices::{Slice, unpack};
 use crate::work_folder::Room;
 use crate::worker::Builder;
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
-use tokio::time::Instant;
 use unslide_artifacts::keys::{self, Key};
 use unslide_artifacts::{Condition, Put, StoreError, Wrong, read_again};
 use unslide_model::{ContentHash, Owned, Owner};
-use unslide_runtime::CpuError;
 use unslide_store::jobs::{self, Lease};
 use unslide_store::objects::{self, Status};
 use unslide_store::uploads::{self, Upload};
 use unslide_store::{OwnerTx, Uuid, tenants, usage};
-use unslide_symbolicate::object::{self, Limits};
 
 /// What the pause grows by after which a file is fetched again that comes other than it was received.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The upload in its job's folder.
+const UPLOAD: &str = "upload";
 
 /// Why an upload fails that is more than its tenant may store.
 pub(crate) const OVER_QUOTA: &str = "symbol_quota";
@@ -31,7 +32,7 @@ pub(crate) const OVER_QUOTA: &str = "symbol_quota";
 pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<(), Failure> {
     let owner = &job.owner;
     let mut tx = builder.store.owner(owner).await?;
-    let Some((upload, _)) = uploads::get(&mut tx, id).await? else {
+    let Some(upload) = uploads::find(&mut tx, id).await? else {
         // Deleted with its tenant.
         return complete(tx, job).await;
     };
@@ -43,23 +44,22 @@ pub(crate) async fn build(builder: &Builder, job: &Lease, id: Uuid) -> Result<()
 
     // Every upload that was received has a size.
     let room = builder.work.room(upload.size.unwrap_or_default()).await?;
-    let file = download(builder, owner, &upload, &room).await?;
+    download(builder, owner, &upload, &room).await?;
     let name = upload.file_name.as_deref().unwrap_or("upload");
     let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
-    let unpacked = unpack(builder, &file, &room, name).await?;
+    let unpacked = unpack(builder, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
-        let skipped = shown(&unpacked.skipped, unpacked.skipped_count);
         let mut tx = builder.store.owner(owner).await?;
         let detail = "there is no Mach-O file in it";
-        uploads::failed(&mut tx, id, "nothing_found", detail, &skipped).await?;
+        uploads::failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
         return complete(tx, job).await;
     }
     let new = note(builder, owner, id, &unpacked.slices).await?;
     for slice in new {
-        one(builder, owner, &slice).await?;
+        one(builder, owner, &room, &slice).await?;
     }
     let mut tx = builder.store.owner(owner).await?;
-    let usable = end(&mut tx, id, &shown(&unpacked.skipped, unpacked.skipped_count)).await?;
+    let usable = end(&mut tx, id, &unpacked.skipped).await?;
     complete(tx, job).await?;
     if usable {
         // Its objects are kept by content; what nothing could be made of stays for the operator.
@@ -104,32 +104,10 @@ async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::Skipped]) -> Result
     Ok(usable)
 }
 
-fn shown(skipped: &[unslide_artifacts::archive::Skipped], count: u64) -> Vec<uploads::Skipped> {
-    let mut shown: Vec<_> = skipped
-        .iter()
-        .map(|s| uploads::Skipped {
-            path: s.path.clone(),
-            reason: s.reason.word().to_owned(),
-            detail: Some(s.reason.to_string()),
-        })
-        .collect();
-    let more = count.saturating_sub(shown.len() as u64);
-    if more > 0 {
-        let detail = Some(format!("and {more} more"));
-        shown.push(uploads::Skipped { path: String::new(), reason: "more".to_owned(), detail });
-    }
-    shown
-}
-
 /// Fetches the uploaded file, and holds it against what the api received, or what was announced of a
 /// file that came in parts.
-async fn download(
-    builder: &Builder,
-    owner: &Owner,
-    upload: &Upload,
-    room: &Room,
-) -> Result<PathBuf, Failure> {
-    let path = room.path().join("upload");
+async fn download(builder: &Builder, owner: &Owner, upload: &Upload, room: &Room) -> Result<(), Failure> {
+    let path = room.path().join(UPLOAD);
     let key = keys::upload(owner.own(upload.id));
     let limit = upload.size.unwrap_or_default();
     let read = read_again(&key, PAUSE, || async {
@@ -146,7 +124,7 @@ async fn download(
         }
     });
     let wrong = match read.await? {
-        Ok(()) => return Ok(path),
+        Ok(()) => return Ok(()),
         Err(wrong) => wrong,
     };
     let reason = if wrong == Wrong::Absent { "upload_lost" } else { "upload_changed" };
@@ -165,20 +143,17 @@ async fn note(
     slices: &[Slice],
 ) -> Result<Vec<Slice>, Failure> {
     let mut new: Vec<Slice> = Vec::new();
-    let mut known_before = 0;
     // All in one transaction, under the lock that the look at the limit takes.
     let mut tx = builder.store.owner(owner).await?;
     fits(builder, &mut tx, owner, slices).await?;
     for slice in slices {
-        let (_, known) = objects::found(&mut tx, upload, slice.path(), &slice.new).await?;
+        let (_, known) = objects::found(&mut tx, upload, &slice.path, &slice.new).await?;
         let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
         if !known && !again {
             new.push(slice.clone());
         }
-        known_before += u64::from(known);
     }
     tx.commit().await?;
-    builder.metrics.objects.with_label_values(&["duplicate"]).inc_by(known_before);
     Ok(new)
 }
 
@@ -189,7 +164,7 @@ async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slic
         return Ok(usage::hold(tx).await?);
     }
     let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
-    let limit = if own == 0 { builder.settings.symbol_bytes } else { own };
+    let limit = if own == 0 { builder.symbol_bytes } else { own };
     let used = usage::hold_symbols(tx).await?.stored;
     let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
     let more = usage::new_bytes(tx, &slices).await?;
@@ -202,80 +177,43 @@ async fn fits(builder: &Builder, tx: &mut OwnerTx, owner: &Owner, slices: &[Slic
 }
 
 /// One new object: kept by content, built, published.
-async fn one(builder: &Builder, owner: &Owner, slice: &Slice) -> Result<(), Failure> {
+async fn one(builder: &Builder, owner: &Owner, room: &Arc<Room>, slice: &Slice) -> Result<(), Failure> {
     let object = &slice.new.content_hash;
     keep(builder, slice, &keys::object(owner.own(*object)), &Condition::Absent).await?;
-    builder.metrics.object_bytes.inc_by(slice.new.size);
     if let Some((status, reason)) = &slice.rejected {
         return reject(builder, owner, object, *status, reason).await;
     }
     let mut tx = builder.store.owner(owner).await?;
     objects::building(&mut tx, object).await?;
     tx.commit().await?;
-    match make(builder, slice).await? {
+    match make(builder, room, slice).await? {
         Ok(built) => {
-            announce(builder, owner, slice, &built).await?;
+            publish(builder, owner, slice, &built).await?;
             Ok(())
         }
         Err((status, reason)) => reject(builder, owner, object, status, &reason).await,
     }
 }
 
-/// Builds an object's symcaches on the CPU pool, or says why none can be built.
+/// Builds an object's symcaches, or says why none can be built.
 pub(crate) async fn make(
     builder: &Builder,
+    room: &Arc<Room>,
     slice: &Slice,
 ) -> Result<Result<Built, (Status, String)>, Failure> {
-    let begun = Instant::now();
-    let source = slice.clone();
-    let limits = Limits { max_memory_bytes: builder.settings.build_bytes, ..Limits::default() };
-    let outcome = builder.host.cpu.run(move || {
-        let built = object::build(source.bytes(), &limits)?;
-        let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
-        Ok::<_, object::ObjectError>((built, sha256))
-    });
-    let (built, sha256) = match outcome.await {
-        Ok(Ok(built)) => built,
-        Ok(Err(object::ObjectError::Unavailable(error))) => return Err(Failure::Again(error.to_string())),
-        Ok(Err(error)) => return Ok(Err(rejection(&error))),
-        Err(CpuError::Panicked(text)) => {
-            let reason = format!("the builder failed on it: {text}");
-            tracing::error!(object.hash = %slice.new.content_hash, detail = text, "building a symcache panicked");
-            return Ok(Err((Status::Malformed, reason)));
-        }
-        Err(closed) => return Err(closed.into()),
+    let task = Task::Build { file: slice.file.clone(), range: slice.range.clone() };
+    let BuiltSlice { quality, sha256 } = match child::run(builder, room, task).await? {
+        Ok(built) => built,
+        Err(refused) => return Ok(Err(refused)),
     };
-    let seconds = begun.elapsed().as_secs_f64();
-    builder.metrics.build_seconds.with_label_values(&[&slice.new.kind]).observe(seconds);
-    builder.metrics.symcache_bytes.inc_by(built.symcache.len() as u64);
-    if debug_id(slice)? != built.debug_id {
-        return Err(Failure::job("internal", "an object's debug id changed while it was built"));
-    }
-    let symcache = Bytes::from(built.symcache);
+    let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
     let mut versions = builder.settings.symcache_versions.clone();
     versions.sort_unstable_by(|a, b| b.cmp(a));
     let form = |version| Form { version, symcache: symcache.clone(), sha256 };
-    Ok(Ok(Built { quality: built.quality, forms: versions.into_iter().map(form).collect() }))
+    Ok(Ok(Built { quality, forms: versions.into_iter().map(form).collect() }))
 }
 
-/// Publishes what was built, and counts what became of it.
-pub(crate) async fn announce(
-    builder: &Builder,
-    owner: &Owner,
-    slice: &Slice,
-    built: &Built,
-) -> Result<Published, Failure> {
-    let published = publish(builder, owner, slice, built).await?;
-    let status = match published {
-        Published::Wins => "ready",
-        Published::Yields => "ready_other_wins",
-        Published::Deleted => "deleted",
-    };
-    builder.metrics.objects.with_label_values(&[status]).inc();
-    Ok(published)
-}
-
-async fn reject(
+pub(crate) async fn reject(
     builder: &Builder,
     owner: &Owner,
     object: &ContentHash,
@@ -285,7 +223,6 @@ async fn reject(
     let mut tx = builder.store.owner(owner).await?;
     objects::rejected(&mut tx, object, status, reason).await?;
     tx.commit().await?;
-    builder.metrics.objects.with_label_values(&[status.as_str()]).inc();
     Ok(())
 }
 
@@ -300,7 +237,7 @@ pub(crate) async fn keep(
     if *condition == Condition::Absent && builder.objects.head(key).await?.is_some_and(|h| h.size == size) {
         return Ok(());
     }
-    let source = part(&slice.file.member.file, slice.range.start as u64, size).await?;
+    let source = part(&slice.file, slice.range.start, size).await?;
     let put = Put { condition: condition.clone(), ..Put::default() };
     match builder.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),

@@ -5,10 +5,12 @@
 //! there. What neither of them can do is to end well when its process dies: an object of an upload
 //! that had begun before the deletion is found when the job looks a second time, much later.
 
+use crate::deletion::Deletion;
 use crate::failure::{Failure, chain};
 use crate::parts;
 use crate::worker::Builder;
-use futures::future::try_join_all;
+use futures::future::{FutureExt, join_all};
+use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_artifacts::keys;
@@ -31,11 +33,16 @@ const LOOK: Duration = Duration::from_secs(1);
 /// goes on where it was.
 pub(crate) async fn erase(builder: &Builder, job: &Lease) -> Result<(), Failure> {
     let tenant = job.tenant()?;
+    let mut parts = Deletion::new(builder);
     // First of all: once their rows are gone nobody knows of them.
-    unfinished(builder, tenant).await?;
+    unfinished(builder, tenant, &mut parts).await?;
+    if !parts.is_complete() {
+        objects(builder, tenant, Some(job)).await?;
+        return parts.end();
+    }
     loop {
-        while rows(builder, tenant).await? {}
-        objects(builder, tenant).await?;
+        while rows(builder, tenant, job).await? {}
+        objects(builder, tenant, Some(job)).await?;
         if builder.kafka.tenant_topics {
             let removed = admin::delete_tenant_topics(&builder.kafka, tenant).await;
             removed.map_err(|error| Failure::Server(chain(&error)))?;
@@ -53,44 +60,76 @@ pub(crate) async fn erase(builder: &Builder, job: &Lease) -> Result<(), Failure>
 }
 
 /// The parts of every upload that was not complete.
-async fn unfinished(builder: &Builder, tenant: &TenantId) -> Result<(), Failure> {
+async fn unfinished(
+    builder: &Builder,
+    tenant: &TenantId,
+    deletion: &mut Deletion<'_>,
+) -> Result<(), Failure> {
+    let owner = Owner::Tenant(tenant.clone());
+    let mut left = HashSet::new();
     loop {
         let mut tx = builder.store.tenant(tenant).await?;
-        let page = partial::list(&mut tx, ROWS).await?;
+        let mut page = partial::list(&mut tx, ROWS).await?;
         tx.rollback().await?;
+        page.retain(|partial| !left.contains(&partial.id));
         if page.is_empty() {
             return Ok(());
         }
         for partial in page {
-            parts::clear(builder, &Owner::Tenant(tenant.clone()), &partial).await?;
+            if deletion.note(parts::abort(builder, &owner, &partial).await)? {
+                // A file that they have become goes with the other objects.
+                let mut tx = builder.store.tenant(tenant).await?;
+                partial::end(&mut tx, partial.id).await?;
+                tx.commit().await?;
+            } else {
+                left.insert(partial.id);
+            }
         }
     }
 }
 
 /// One page of rows; false once there is none.
-async fn rows(builder: &Builder, tenant: &TenantId) -> Result<bool, Failure> {
+async fn rows(builder: &Builder, tenant: &TenantId, job: &Lease) -> Result<bool, Failure> {
     let mut tx = builder.store.tenant(tenant).await?;
     let gone = erasure::rows(&mut tx, ROWS).await?;
+    if gone.is_some() {
+        jobs::progressed(&mut tx, job, &job.work).await?;
+    }
     tx.commit().await?;
     Ok(gone.is_some())
 }
 
-/// Every object under the tenant's prefix, page by page.
-async fn objects(builder: &Builder, tenant: &TenantId) -> Result<(), Failure> {
+/// Every object under the tenant's prefix, page by page. Those that cannot be deleted are passed over, and
+/// named in the end. `job` is the one that makes progress by it.
+async fn objects(builder: &Builder, tenant: &TenantId, job: Option<&Lease>) -> Result<(), Failure> {
     let prefix = keys::tenant_prefix(tenant);
+    let (mut after, mut deletion) = (None, Deletion::new(builder));
     loop {
-        // Always the first page: what it names is gone when the next is asked for.
-        let page = builder.objects.list(&prefix, None, OBJECTS).await?;
-        if page.entries.is_empty() {
-            return Ok(());
-        }
-        let bytes = page.entries.iter().map(|entry| entry.size).sum();
+        let page = builder.objects.list(&prefix, after.as_ref(), OBJECTS).await?;
+        let (mut gone, mut bytes) = (0, 0);
         for some in page.entries.chunks(AT_ONCE) {
-            try_join_all(some.iter().map(|entry| builder.objects.delete(&entry.key))).await?;
+            let deletions: Vec<_> =
+                some.iter().map(|entry| builder.objects.delete(&entry.key).boxed()).collect();
+            let deleted = join_all(deletions).await;
+            for (entry, deleted) in some.iter().zip(deleted) {
+                if deletion.note(deleted)? {
+                    gone += 1;
+                    bytes += entry.size;
+                }
+            }
         }
-        let mut tx = builder.store.tenant(tenant).await?;
-        erasure::objects(&mut tx, page.entries.len() as u64, bytes).await?;
-        tx.commit().await?;
+        if gone > 0 {
+            let mut tx = builder.store.tenant(tenant).await?;
+            erasure::objects(&mut tx, gone, bytes).await?;
+            if let Some(job) = job {
+                jobs::progressed(&mut tx, job, &job.work).await?;
+            }
+            tx.commit().await?;
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return deletion.end(),
+        }
     }
 }
 
@@ -114,7 +153,7 @@ pub(crate) async fn abandoned(builder: &Builder, job: &Lease) -> Result<bool, Fa
     if standing != Some(State::Deleted) {
         return Ok(false);
     }
-    objects(builder, tenant).await?;
+    objects(builder, tenant, None).await?;
     let mut tx = builder.store.tenant(tenant).await?;
     match jobs::complete(&mut tx, job).await {
         // Its row may be gone with the tenant's others.

@@ -1,17 +1,21 @@
 //! Why a job did not come to its end.
 
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use unslide_artifacts::archive::ArchiveError;
 
 /// A failure, by what is to be done.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {
     /// A server is away or refuses us: the job is not to blame, and waits.
     Server(String),
+    /// Objects could not be deleted, and all others were: the job waits, and none waits for it meanwhile.
+    Object(String),
     /// It did not work this time, and nothing says that it was not for the job: it is tried so many times.
     Again(String),
     /// The job can't succeed: a stable word for the upload's record, and a sentence.
-    Job { reason: &'static str, detail: String },
+    Job { reason: Cow<'static, str>, detail: String },
     /// Somebody else has the job.
     LeaseLost,
     /// The job's tenant was deleted: nothing is to be done for it any more.
@@ -19,8 +23,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn job(reason: &'static str, detail: impl Into<String>) -> Failure {
-        Failure::Job { reason, detail: detail.into() }
+    pub(crate) fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Failure {
+        Failure::Job { reason: reason.into(), detail: detail.into() }
     }
 }
 

@@ -8,11 +8,14 @@
 mod alone;
 mod backfill;
 mod build;
+mod child;
 mod config;
+mod deletion;
 mod erase;
 mod failure;
 mod message;
 mod metrics;
+mod missed;
 mod news;
 mod pace;
 mod parts;
@@ -27,5 +30,6 @@ mod wake;
 mod work_folder;
 mod worker;
 
+pub use child::serve as serve_child;
 pub use config::{Config, Settings};
 pub use run::{Error, run};

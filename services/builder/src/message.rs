@@ -12,17 +12,8 @@ use unslide_store::Store;
 use unslide_store::outbox::{self, Message, Unsent};
 use unslide_store::requests::{self, Source};
 use unslide_store::segments::Body;
-use unslide_store::tenants::State;
+use unslide_store::tenants::{self, State, Tenant};
 use unslide_stream::OutRecord;
-
-/// The kind of a message, for metrics.
-pub(crate) fn kind(message: &Message) -> &'static str {
-    match message {
-        Message::SymbolEvent { .. } => "symbol_event",
-        Message::TenantConfig { .. } => "tenant_config",
-        Message::Resymbolicate { .. } => "resymbolicate",
-    }
-}
 
 /// The records for messages, in their order; `None` where there is nothing to send any more: the report
 /// that was asked for is gone.
@@ -44,13 +35,34 @@ pub(crate) async fn records(
         Ok::<_, Failure>((tenant, sources))
     });
     let sources = futures::future::try_join_all(look_ups).await?.into_iter().collect();
-    unsent.iter().map(|unsent| record(topics, unsent, &sources)).collect()
+    let tenants = changed(store, unsent).await?;
+    unsent.iter().map(|unsent| record(topics, unsent, &sources, &tenants)).collect()
+}
+
+/// The tenants that messages tell of, as they are now. A relay that sends a message of before once more never
+/// goes back behind what the topic had; a change that is not committed yet has a message of its own.
+async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, Tenant>, Failure> {
+    let mut tenants = BTreeMap::new();
+    for unsent in unsent.iter().filter(|unsent| matches!(unsent.message, Message::TenantConfig { .. })) {
+        let mut tx = store.tenant(unsent.tenant()?).await?;
+        let tenant = tenants::get(&mut tx).await?;
+        tx.rollback().await?;
+        let tenant =
+            tenant.ok_or_else(|| Failure::Again("a message of a tenant that is not there".into()))?;
+        tenants.insert(tenant.id.clone(), tenant);
+    }
+    Ok(tenants)
 }
 
 /// Stored reports that are asked for again.
 type Sources<'t> = BTreeMap<&'t TenantId, BTreeMap<(ReportId, u32), Source>>;
 
-fn record(topics: &TopicNames, unsent: &Unsent, sources: &Sources<'_>) -> Result<Option<OutRecord>, Failure> {
+fn record(
+    topics: &TopicNames,
+    unsent: &Unsent,
+    sources: &Sources<'_>,
+    tenants: &BTreeMap<TenantId, Tenant>,
+) -> Result<Option<OutRecord>, Failure> {
     let owner = &unsent.owner;
     let record = match &unsent.message {
         Message::SymbolEvent { debug_id, generation, quality, symcache_version, deleted, at_micros } => {
@@ -66,27 +78,29 @@ fn record(topics: &TopicNames, unsent: &Unsent, sources: &Sources<'_>) -> Result
             OutRecord::to(topics.symbol_events.as_str(), event.encode_to_vec())
                 .key(keys::symbol(owner.tenant(), debug_id))
         }
-        Message::TenantConfig { version, state, limits, at_micros } => {
-            let tenant = unsent.tenant()?;
-            let state = match state {
+        Message::TenantConfig { .. } => {
+            let tenant = tenants.get(unsent.tenant()?);
+            let Some(tenant) = tenant else { return Ok(None) };
+            let state = match tenant.state {
                 State::Active => TenantState::Active,
                 State::Suspended => TenantState::Suspended,
                 State::Deleted => TenantState::Deleted,
             };
+            let limits = &tenant.limits;
             let config = TenantConfig {
-                tenant: tenant.to_string(),
-                version: *version,
+                tenant: tenant.id.to_string(),
+                version: tenant.version,
                 state: state.into(),
                 limits: Some(TenantLimits {
-                    reports_per_second: limits.reports_per_second,
+                    units_per_second: limits.units_per_second,
                     report_bytes: limits.report_bytes,
                     upload_bytes: limits.upload_bytes,
                     symbol_bytes: limits.symbol_bytes,
                     retention_days: limits.retention_days,
                 }),
-                at_micros: *at_micros,
+                at_micros: outbox::micros(tenant.updated_at),
             };
-            OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(tenant))
+            OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(&tenant.id))
         }
         Message::Resymbolicate { .. } => match request(topics, unsent, sources)? {
             Some(record) => record,
@@ -127,6 +141,8 @@ fn request(
             key: segment(tenant, place.day, place.segment).to_string(),
             offset: place.offset,
             length: place.length,
+            body_key: place.key.0.to_vec().into(),
+            revision: source.revision,
         }),
     };
     let traceparent = source.traceparent.clone().unwrap_or_default();

@@ -6,14 +6,9 @@ use unslide_artifacts::{StoreError, keys};
 use unslide_model::Owner;
 use unslide_store::partial::{self, Partial};
 
-/// Takes away an upload's parts, and the file where they have become one; then its row says so.
-pub(crate) async fn clear(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), Failure> {
-    abort(builder, owner, partial).await?;
-    forget(builder, owner, partial).await
-}
-
-/// The same, but parts that object storage refuses to take away are left to the bucket's lifecycle rule,
-/// so that they keep no others waiting.
+/// Takes away an upload's parts, and the file where they have become one; then its row says so. Parts that
+/// object storage refuses to take away are left to the bucket's lifecycle rule, so that they keep no others
+/// waiting.
 pub(crate) async fn clear_or_leave(
     builder: &Builder,
     owner: &Owner,
@@ -28,10 +23,12 @@ pub(crate) async fn clear_or_leave(
     forget(builder, owner, partial).await
 }
 
-async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StoreError> {
+/// Takes the parts away.
+pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StoreError> {
     builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
 }
 
+/// Takes the file away where the parts have become one, and the row.
 async fn forget(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), Failure> {
     builder.objects.delete(&keys::upload(owner.own(partial.id))).await?;
     let mut tx = builder.store.owner(owner).await?;

@@ -1,5 +1,6 @@
 //! Taking deleted symbols out of object storage.
 
+use crate::deletion::Deletion;
 use crate::failure::Failure;
 use crate::publish::versions;
 use crate::worker::Builder;
@@ -28,11 +29,11 @@ pub(crate) async fn purge(
     let slot = slots::get(&mut tx, debug_id).await?;
     let alive = alive(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
     let keys = keys::symbols(&id);
-    let mut after = None;
+    let (mut after, mut deletion) = (None, Deletion::new(builder));
     loop {
         let page = builder.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
         for entry in page.entries.iter().filter(|entry| !alive.contains(&entry.key)) {
-            builder.objects.delete(&entry.key).await?;
+            deletion.delete(&entry.key).await?;
         }
         match page.next {
             Some(next) => after = Some(next),
@@ -42,8 +43,9 @@ pub(crate) async fn purge(
     // Who finds one of them in an upload has done so by now, or stores it anew afterwards.
     usage::hold(&mut tx).await?;
     for object in objects::missing(&mut tx, deleted).await? {
-        builder.objects.delete(&keys::object(id.owner.own(object))).await?;
+        deletion.delete(&keys::object(id.owner.own(object))).await?;
     }
+    deletion.end()?;
     if generation > 0 && slot.is_some_and(|slot| slot.generation == generation) {
         let message = Message::SymbolEvent {
             debug_id: *debug_id,

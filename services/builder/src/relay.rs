@@ -1,22 +1,26 @@
 //! The relay: sends the outbox to Kafka, each tenant's in its order. One process at a time does it.
 
 use crate::failure::{Failure, chain};
-use crate::message::{kind, records};
+use crate::message::records;
+use crate::missed;
 use crate::upkeep::Upkeep;
 use crate::worker::Builder;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
-use unslide_store::outbox::{Message, Relay, Unsent};
-use unslide_store::requests::{self, Answer, Given};
-use unslide_stream::{OutRecord, StreamError};
+use unslide_store::outbox::{self, Message, Relay, Unsent};
+use unslide_store::requests::{self, Answer};
+use unslide_stream::{FencedProducer, NotSent, OutRecord};
+
+/// The producer's name, which makes the relay the only one for Kafka too.
+const NAME: &str = "unslide.relay";
 
 /// Messages that are read at once.
 const BATCH: u32 = 500;
 
-/// Bytes of records that are held at once: requests carry whole reports.
-const BATCH_BYTES: usize = 16 << 20;
+/// Bytes of records of one transaction, so that it ends in time where the broker is slow: requests carry whole
+/// reports.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// Messages whose stored reports are looked up, and held, at the same time.
 const LOOK_UPS: usize = 8;
@@ -32,14 +36,20 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
     let stopping = builder.host.shutdown.token().clone();
     while !stopping.is_cancelled() {
         let held = match Relay::acquire(&builder.store).await {
-            Ok(Some(relay)) => serve(&builder, relay).await,
+            // Once however many builders there are.
+            Ok(Some(relay)) => tokio::select! {
+                served = serve(&builder, relay) => served,
+                () = missed::look(&builder) => Ok(()),
+            },
             Ok(None) => Ok(()),
             Err(error) => Err(error.into()),
         };
-        builder.metrics.relaying.set(0);
+        builder.metrics.missed_wakes.set(0);
         if let Err(failure) = held {
-            builder.metrics.relay_failures.inc();
-            let (Failure::Server(detail) | Failure::Again(detail) | Failure::Job { detail, .. }) = failure
+            let (Failure::Server(detail)
+            | Failure::Again(detail)
+            | Failure::Object(detail)
+            | Failure::Job { detail, .. }) = failure
             else {
                 continue;
             };
@@ -52,89 +62,150 @@ pub(crate) async fn relay(builder: Arc<Builder>) {
     }
 }
 
+/// What a relay sends with.
+struct Sender {
+    relay: Relay,
+    /// None before the first message.
+    producer: Option<FencedProducer>,
+}
+
+impl Sender {
+    /// The database's lock can be lost without its holder's knowledge, and Kafka knows nothing of it. What the
+    /// relay before has in flight is aborted when this one takes the producer's name over, so that nothing of
+    /// it lands behind what is sent here.
+    async fn producer(&mut self, builder: &Builder) -> Result<&FencedProducer, Failure> {
+        if self.producer.is_none() {
+            let started = FencedProducer::start(&builder.kafka, NAME).await;
+            self.producer = Some(started.map_err(|error| Failure::Server(chain(&error)))?);
+        }
+        self.producer.as_ref().ok_or_else(|| Failure::Server("there is no producer".into()))
+    }
+}
+
 /// Sends until the host says to stop, or something fails: then the lock is given up, and whoever
 /// has it next begins with what was not noted as sent.
-async fn serve(builder: &Builder, mut relay: Relay) -> Result<(), Failure> {
+async fn serve(builder: &Builder, relay: Relay) -> Result<(), Failure> {
     let stopping = builder.host.shutdown.token().clone();
     let mut news = builder.news.of_outbox();
     let mut upkeep = Upkeep::default();
-    builder.metrics.relaying.set(1);
+    let mut sender = Sender { relay, producer: None };
     tracing::info!("this process sends the outbox");
     while !stopping.is_cancelled() {
         news.looked();
-        let unsent = relay.next(BATCH).await?;
+        let unsent = sender.relay.next(BATCH).await?;
         let now = builder.host.clock.now();
         let oldest = unsent.iter().map(|message| message.created_at).min();
         let lag = oldest.map_or(0.0, |oldest| (now - oldest).as_seconds_f64());
         builder.metrics.relay_lag.set(lag);
         if unsent.is_empty() {
-            upkeep.due(builder, &mut relay).await?;
+            upkeep.due(builder, &mut sender.relay).await;
             tokio::select! {
                 () = stopping.cancelled() => {}
                 () = news.wait(LOOK) => {}
             }
         }
-        send(builder, &mut relay, &unsent).await?;
+        tokio::select! {
+            sent = send(builder, &mut sender, &unsent) => sent?,
+            // What is in flight then is aborted, and the next relay sends it.
+            () = overdue(builder) => {}
+        }
     }
     Ok(())
 }
 
-/// Sends messages in the order in which they are given. Records of one key wait for each other, so that a failed one is
-/// never overtaken; others are sent together.
-async fn send(builder: &Builder, relay: &mut Relay, unsent: &[Unsent]) -> Result<(), Failure> {
-    let mut group: Vec<(&Unsent, Option<OutRecord>)> = Vec::new();
-    let (mut bytes, mut keys) = (0, HashSet::new());
+/// Returns when the service stops and has waited for Kafka long enough.
+async fn overdue(builder: &Builder) {
+    builder.host.shutdown.begun().await;
+    sleep(builder.host.shutdown.drain() / 10).await;
+}
+
+/// Sends messages in the order in which they are given, many in a transaction.
+async fn send(builder: &Builder, sender: &mut Sender, unsent: &[Unsent]) -> Result<(), Failure> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
     for some in unsent.chunks(LOOK_UPS) {
-        let records = records(&builder.store, &builder.topics, some).await?;
-        for (message, record) in some.iter().zip(records) {
+        for (message, record) in some.iter().zip(read(builder, &mut sender.relay, some).await?) {
+            let record = match record {
+                Found::Record(record) => Some(record),
+                Found::Gone => None,
+                Found::SetAside => continue,
+            };
             let size = record.as_ref().map_or(0, OutRecord::size);
-            let key = record.as_ref().map(|record| (record.topic.clone(), record.key.clone()));
-            let again = key.as_ref().is_some_and(|key| keys.contains(key));
-            if again || bytes + size > BATCH_BYTES && !group.is_empty() {
-                flush(builder, relay, &mut group).await?;
-                (bytes, keys) = (0, HashSet::new());
+            if bytes + size > BATCH_BYTES && !group.is_empty() {
+                flush(builder, sender, &mut group).await?;
+                bytes = 0;
             }
             bytes += size;
-            keys.extend(key);
             group.push((message, record));
         }
     }
-    flush(builder, relay, &mut group).await
+    flush(builder, sender, &mut group).await
+}
+
+/// What became of a message on its way to a record.
+enum Found {
+    Record(OutRecord),
+    /// What it asks for is not there any more.
+    Gone,
+    SetAside,
+}
+
+/// The records for messages. Where one cannot be made, each is made alone, and the culprit is set aside.
+async fn read(builder: &Builder, relay: &mut Relay, unsent: &[Unsent]) -> Result<Vec<Found>, Failure> {
+    let found = |record: Option<OutRecord>| record.map_or(Found::Gone, Found::Record);
+    match records(&builder.store, &builder.topics, unsent).await {
+        Ok(records) => return Ok(records.into_iter().map(found).collect()),
+        Err(failure @ (Failure::Server(_) | Failure::LeaseLost)) => return Err(failure),
+        Err(_) => {}
+    }
+    let mut all = Vec::with_capacity(unsent.len());
+    for one in unsent {
+        match records(&builder.store, &builder.topics, std::slice::from_ref(one)).await {
+            Ok(records) => all.extend(records.into_iter().map(found)),
+            // Nobody is there for whom it could be sent.
+            Err(Failure::TenantDeleted) => all.push(Found::Gone),
+            Err(Failure::Again(detail) | Failure::Object(detail) | Failure::Job { detail, .. }) => {
+                relay.set_aside(one.id, &detail).await?;
+                all.push(Found::SetAside);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(all)
 }
 
 async fn flush(
     builder: &Builder,
-    relay: &mut Relay,
+    sender: &mut Sender,
     group: &mut Vec<(&Unsent, Option<OutRecord>)>,
 ) -> Result<(), Failure> {
-    if group.is_empty() {
-        return Ok(());
-    }
-    let sending = group.iter().map(async |(_, record)| match record {
-        Some(record) => builder.producer.send(record).await.map(drop),
-        None => Ok(()),
-    });
-    let outcomes = futures::future::join_all(sending).await;
-    let (mut sent, mut failed) = (Vec::new(), None);
-    for ((unsent, _), outcome) in group.iter().zip(outcomes) {
-        match outcome {
-            Ok(()) => sent.push(*unsent),
-            Err(StreamError::TooLarge { topic, bytes }) => {
-                // No try will make it smaller.
-                tracing::error!(outbox.id = unsent.id, topic, bytes, "a message is too large for its topic");
-                give_up(builder, unsent).await?;
-                sent.push(*unsent);
+    let (mut sent, mut sending, mut records) = (Vec::new(), Vec::new(), Vec::new());
+    for (unsent, record) in group.drain(..) {
+        match record {
+            Some(record) => {
+                sending.push(unsent);
+                records.push(record);
             }
-            Err(error) => failed = Some(error),
+            None => sent.push(unsent),
         }
     }
-    let ids: Vec<i64> = sent.iter().map(|unsent| unsent.id).collect();
-    relay.sent(&ids, builder.host.clock.now()).await?;
-    for unsent in sent {
-        builder.metrics.relayed.with_label_values(&[kind(&unsent.message)]).inc();
+    while !records.is_empty() {
+        match sender.producer(builder).await?.send_all(&records).await {
+            Ok(()) => break,
+            Err(NotSent::TooLarge { record, bytes }) => {
+                // No try will make it smaller.
+                let (unsent, record) = (sending.remove(record), records.remove(record));
+                let topic = &*record.topic;
+                tracing::error!(outbox.id = unsent.id, topic, bytes, "a message is too large for its topic");
+                give_up(builder, unsent).await?;
+                sent.push(unsent);
+            }
+            Err(NotSent::Failed(error)) => return Err(Failure::Server(chain(&error))),
+        }
     }
-    group.clear();
-    failed.map_or(Ok(()), |error| Err(Failure::Server(chain(&error))))
+    sent.append(&mut sending);
+    let ids: Vec<i64> = sent.iter().map(|unsent| unsent.id).collect();
+    sender.relay.sent(&ids, builder.host.clock.now()).await?;
+    Ok(())
 }
 
 /// A request that can't be sent is over: the report keeps the revision that it has.
@@ -143,9 +214,9 @@ async fn give_up(builder: &Builder, unsent: &Unsent) -> Result<(), Failure> {
     else {
         return Ok(());
     };
-    let given = Given::to(*requested_at_micros);
+    let sent = outbox::time(*requested_at_micros);
     let mut tx = builder.store.tenant(unsent.tenant()?).await?;
     let report = (*report_id, *variant);
-    requests::answered(&mut tx, report, *revision, Answer::Unsendable, given).await?;
+    requests::answered(&mut tx, report, *revision, Answer::Unsendable, sent).await?;
     Ok(tx.commit().await?)
 }

@@ -27,16 +27,15 @@ pub(crate) async fn reprocess(builder: &Builder, job: &Lease, id: Uuid) -> Resul
             jobs::complete(&mut tx, job).await?;
             tx.commit().await?;
             let asked = page.map_or(0, |page| page.asked);
-            builder.metrics.reprocessed.inc_by(asked);
             builder.reprocessing.asked(asked);
             return Ok(());
         };
         let is_over = turn.is_over();
+        jobs::progressed(&mut tx, job, &job.work).await?;
         if is_over {
             jobs::postpone(&mut tx, job, time::Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.metrics.reprocessed.inc_by(page.asked);
         builder.reprocessing.asked(page.asked);
         if is_over {
             return Ok(());

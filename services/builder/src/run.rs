@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::Host;
+use unslide_runtime::child::Program;
 use unslide_store::Store;
 use unslide_store::jobs::Kind;
 use unslide_stream::Producer;
@@ -40,12 +41,16 @@ pub enum Error {
     Metrics(#[from] prometheus::Error),
 }
 
+/// Stored reports that are asked for a second when somebody wants them symbolicated again.
+const REPROCESS_PER_SECOND: u32 = 200;
+
 /// Works until the host says to stop; returns when the running jobs have ended, or the drain time
-/// is over. What was not finished is left to the next builder.
+/// is over. What was not finished is left to the next builder. `child` starts this program so that it
+/// calls [`crate::serve_child`].
 ///
 /// # Errors
 /// [`Error`] where the service can't start.
-pub async fn run(config: Config, host: Host) -> Result<(), Error> {
+pub async fn run(config: Config, host: Host, child: Program) -> Result<(), Error> {
     prepare(&config.builder.work_dir)?;
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     let builder = Arc::new(Builder {
@@ -57,11 +62,13 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         news: News::new(),
         work: WorkFolder::new(&config.builder),
         waking: Pace::new(config.builder.wake_per_second),
-        reprocessing: Pace::new(config.builder.reprocess_per_second),
+        reprocessing: Pace::new(REPROCESS_PER_SECOND),
+        symbol_bytes: config.tenants.symbol_bytes,
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
         gate: Gate::default(),
         store,
+        child,
         host,
     });
     crate::metrics::watch(&builder.host.metrics, &builder)?;
@@ -81,7 +88,6 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         relay::relay(relay),
         upkeep::count(&builder),
     );
-    builder.producer.flush(builder.host.shutdown.drain() / 10).await;
     let _ = tokio::time::timeout(builder.host.shutdown.drain() / 10, builder.store.close()).await;
     Ok(())
 }

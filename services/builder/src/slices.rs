@@ -1,101 +1,119 @@
 //! From an upload's files to its slices: what each one is, by its load commands alone.
 
+use crate::child::{self, Task};
 use crate::failure::Failure;
 use crate::work_folder::Room;
 use crate::worker::Builder;
-use memmap2::Mmap;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, ArchiveError, Member, Skipped, ToFolder};
+use unslide_artifacts::archive::{self, ArchiveError, Skipped, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::objects::{NewObject, Status};
-use unslide_symbolicate::object::{Limits, ObjectError, ObjectFacts, objects};
+use unslide_store::uploads;
+use unslide_symbolicate::object::{ObjectError, ObjectFacts, objects};
 
-/// A Mach-O file of the upload, mapped.
-pub(crate) struct MappedFile {
-    pub(crate) member: Member,
-    pub(crate) bytes: Mmap,
-    /// Where it lies.
-    _room: Arc<Room>,
-}
-
-/// One architecture of a file.
-#[derive(Clone)]
+/// One architecture of a Mach-O file of the upload.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Slice {
-    pub(crate) file: Arc<MappedFile>,
-    pub(crate) range: Range<usize>,
+    /// Where the file lay in the upload.
+    pub(crate) path: String,
+    /// Where it lies now.
+    pub(crate) file: PathBuf,
+    pub(crate) range: Range<u64>,
     pub(crate) new: NewObject,
     /// Why no symcache can be built from it, where that is clear already.
     pub(crate) rejected: Option<(Status, String)>,
 }
 
-impl Slice {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.file.bytes.get(self.range.clone()).unwrap_or_default()
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        &self.file.member.path
-    }
-}
-
 /// What an upload holds.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Unpacked {
     pub(crate) slices: Vec<Slice>,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) skipped_count: u64,
+    pub(crate) skipped: Vec<uploads::Skipped>,
+    /// Of all files.
+    bytes: u64,
 }
 
-/// Takes an upload apart. The work is done on the CPU pool.
+/// Has a child unpack a file in the job's folder.
 pub(crate) async fn unpack(
     builder: &Builder,
-    upload: &Path,
     room: &Arc<Room>,
+    file: &str,
     name: &str,
 ) -> Result<Unpacked, Failure> {
-    // The work goes on where the job is given up, and has its room till then.
-    let (room, name) = (Arc::clone(room), name.to_owned());
-    let upload = upload.to_owned();
-    let unpack = move || {
-        let mut sink = ToFolder::new(room.path());
-        let contents = archive::unpack(File::open(&upload)?, &name, room.limits(), &mut sink)?;
-        // What was unpacked is all that is needed from here on.
-        std::fs::remove_file(&upload)?;
-        let members = sink.into_members();
-        room.keep(members.iter().map(|member| member.size).sum());
-        let (mut slices, most) = (Vec::new(), room.limits().members);
-        for member in members {
-            let bytes = member.map()?;
-            slices.extend(slices_of(Arc::new(MappedFile { member, bytes, _room: Arc::clone(&room) })));
-            if slices.len() > most {
-                return Err(ArchiveError::TooManyMembers(most).into());
-            }
-        }
-        let contents = Unpacked { slices, skipped: contents.skipped, skipped_count: contents.skipped_count };
-        Ok::<_, Failure>(contents)
-    };
-    builder.host.cpu.run(unpack).await?
+    let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
+    let unpacked: Unpacked = child::run(builder, room, task)
+        .await?
+        .map_err(|(status, reason)| Failure::job(status.as_str(), reason))?;
+    room.keep(unpacked.bytes);
+    Ok(unpacked)
 }
 
-fn slices_of(file: Arc<MappedFile>) -> Vec<Slice> {
-    let whole = 0..file.bytes.len();
-    match objects(&file.bytes, &Limits::default()) {
-        Ok(entries) if !entries.is_empty() => {
-            let of_entry = |(range, object)| slice(file.clone(), range, object);
-            entries.into_iter().map(|entry| (entry.range, entry.object)).map(of_entry).collect()
+/// Unpacks a file into the current folder.
+pub(crate) fn unpack_here(file: &str, name: &str, limits: &archive::Limits) -> Result<Unpacked, Failure> {
+    let folder = std::env::current_dir()?;
+    let mut sink = ToFolder::new(&folder);
+    let contents = archive::unpack(File::open(file)?, name, limits, &mut sink)?;
+    // What was unpacked is all that is needed from here on.
+    std::fs::remove_file(file)?;
+    let skipped = shown(&contents.skipped, contents.skipped_count);
+    let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
+    for member in sink.into_members() {
+        let bytes = member.map()?;
+        unpacked.bytes += member.size;
+        let file = member.file.keep().map_err(|error| error.error)?;
+        unpacked.slices.extend(slices_of(&member.path, &file, &bytes));
+        if unpacked.slices.len() > limits.members {
+            return Err(ArchiveError::TooManyMembers(limits.members).into());
         }
-        Ok(_) => vec![slice(file, whole, Err(ObjectError::Malformed("a fat file without a slice".into())))],
-        Err(error) => vec![slice(file, whole, Err(error))],
+    }
+    Ok(unpacked)
+}
+
+fn shown(skipped: &[Skipped], count: u64) -> Vec<uploads::Skipped> {
+    let mut shown: Vec<_> = skipped
+        .iter()
+        .map(|s| uploads::Skipped {
+            path: s.path.clone(),
+            reason: s.reason.word().to_owned(),
+            detail: Some(s.reason.to_string()),
+        })
+        .collect();
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        let detail = Some(format!("and {more} more"));
+        shown.push(uploads::Skipped { path: String::new(), reason: "more".to_owned(), detail });
+    }
+    shown
+}
+
+fn slices_of(path: &str, file: &Path, bytes: &[u8]) -> Vec<Slice> {
+    let slice = |range, object| slice(path, file, bytes, range, object);
+    match objects(bytes) {
+        Ok(entries) if !entries.is_empty() => {
+            entries.into_iter().map(|entry| slice(entry.range, entry.object)).collect()
+        }
+        Ok(_) => {
+            vec![slice(0..bytes.len(), Err(ObjectError::Malformed("a fat file without a slice".into())))]
+        }
+        Err(error) => vec![slice(0..bytes.len(), Err(error))],
     }
 }
 
-fn slice(file: Arc<MappedFile>, range: Range<usize>, object: Result<ObjectFacts, ObjectError>) -> Slice {
-    let bytes = file.bytes.get(range.clone()).unwrap_or_default();
+fn slice(
+    path: &str,
+    file: &Path,
+    bytes: &[u8],
+    range: Range<usize>,
+    object: Result<ObjectFacts, ObjectError>,
+) -> Slice {
+    let bytes = bytes.get(range.clone()).unwrap_or_default();
     let content_hash = ContentHash(Sha256::digest(bytes).into());
-    let name = file.member.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     let size = bytes.len() as u64;
     let rejected = match &object {
         Ok(facts) if facts.debug_id.is_none() => {
@@ -117,13 +135,15 @@ fn slice(file: Arc<MappedFile>, range: Range<usize>, object: Result<ObjectFacts,
         has_sources: facts.is_some_and(|facts| facts.has_sources),
         size,
     };
-    Slice { file, range, new, rejected }
+    let range = range.start as u64..range.end as u64;
+    Slice { path: path.to_owned(), file: file.to_owned(), range, new, rejected }
 }
 
 /// How an object's error is recorded.
 pub(crate) fn rejection(error: &ObjectError) -> (Status, String) {
     let status = match error {
-        ObjectError::Unsupported(_) | ObjectError::TooLarge(_) => Status::Unsupported,
+        ObjectError::Unsupported(_) => Status::Unsupported,
+        ObjectError::TooLarge(_) => Status::TooComplex,
         _ => Status::Malformed,
     };
     (status, error.to_string())

@@ -6,9 +6,9 @@ use crate::{build, parts};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use unslide_artifacts::keys;
-use unslide_store::outbox::Relay;
-use unslide_store::{erasure, jobs, partial, requests, retries, uploads};
+use unslide_store::jobs::Kind;
+use unslide_store::outbox::{self, Relay};
+use unslide_store::{erasure, jobs, keys, partial, requests, retries, uploads};
 
 /// Between two looks at unanswered requests.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -22,6 +22,8 @@ const KEEP_SENT: time::Duration = time::Duration::hours(1);
 const KEEP_JOBS: time::Duration = time::Duration::days(7);
 /// After which nobody removes the file of a done upload any more, unless it was left behind.
 const LEFT: time::Duration = time::Duration::hours(1);
+/// After so many files in a row that could not be removed object storage is taken to be away.
+const FAILURES_IN_A_ROW: u32 = 5;
 /// Requests that are sent again in one go.
 const PAGE: u32 = 200;
 /// Between two countings of jobs.
@@ -36,37 +38,61 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Does what is due. Only the relay does, so it happens once however many builders there are.
-    pub(crate) async fn due(&mut self, builder: &Builder, relay: &mut Relay) -> Result<(), Failure> {
+    /// Does what is due. Only the relay does, so it happens once however many builders there are. Where one
+    /// thing fails, the others go on, and it is tried again when it is due again.
+    pub(crate) async fn due(&mut self, builder: &Builder, relay: &mut Relay) {
+        let now = builder.host.clock.now();
         if is_due(&mut self.overdue, OVERDUE) {
-            loop {
-                let sent = requests::resend_overdue(&builder.store, PAGE).await?;
-                builder.metrics.resent.inc_by(sent);
-                if sent < u64::from(PAGE) {
-                    break;
-                }
-            }
+            noted("requests that nobody answered could not be sent again", resend(builder).await);
         }
         if is_due(&mut self.retried, RETRY) {
-            loop {
-                let looked = retries::ask_due(&builder.store, PAGE).await?;
-                builder.metrics.retried.inc_by(looked);
-                if looked < u64::from(PAGE) {
-                    break;
-                }
-            }
+            noted("reports whose symbols could not be fetched could not be asked for", retry(builder).await);
         }
         if is_due(&mut self.cleared, CLEAR) {
-            let now = builder.host.clock.now();
-            abandon(builder, now).await?;
-            discard(builder, now).await?;
-            relay.purge(now - KEEP_SENT).await?;
-            jobs::purge(&builder.store, now - KEEP_JOBS).await?;
-            let again = Duration::from_secs(builder.settings.erase_again_seconds);
-            erasure::resume(&builder.store, now - again, PAGE).await?;
+            noted("uploads without an end could not be ended", abandon(builder, now).await);
+            noted("files of uploads could not be removed", discard(builder, now).await);
+            noted("old messages and jobs could not be removed", clear(builder, relay, now).await);
+            noted("the erasing of deleted tenants could not be resumed", resume_erasures(builder, now).await);
         }
-        Ok(())
     }
+}
+
+fn noted(what: &str, done: Result<(), Failure>) {
+    if let Err(failure) = done {
+        tracing::warn!(?failure, "{what}");
+    }
+}
+
+async fn resend(builder: &Builder) -> Result<(), Failure> {
+    loop {
+        let sent = requests::resend_overdue(&builder.store, PAGE).await?;
+        if sent < u64::from(PAGE) {
+            return Ok(());
+        }
+    }
+}
+
+async fn retry(builder: &Builder) -> Result<(), Failure> {
+    loop {
+        let looked = retries::ask_due(&builder.store, PAGE).await?;
+        if looked < u64::from(PAGE) {
+            return Ok(());
+        }
+    }
+}
+
+async fn clear(builder: &Builder, relay: &mut Relay, now: time::OffsetDateTime) -> Result<(), Failure> {
+    relay.purge(now - KEEP_SENT).await?;
+    jobs::purge(&builder.store, now - KEEP_JOBS).await?;
+    keys::purge(&builder.store).await?;
+    Ok(())
+}
+
+/// Adds jobs for deleted tenants that no job erases.
+async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Failure> {
+    let again = Duration::from_secs(builder.settings.erase_again_seconds);
+    erasure::resume(&builder.store, now - again, PAGE).await?;
+    Ok(())
 }
 
 /// Ends uploads whose bytes never came to their end, and removes what came of them.
@@ -77,14 +103,14 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Fai
     for upload in uploads::stuck(&builder.store, before, PAGE).await? {
         let mut tx = builder.store.owner(&upload.owner).await?;
         let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
-        let over =
-            uploads::get(&mut tx, upload.id).await?.is_some_and(|(upload, _)| upload.status.is_final());
+        let over = uploads::find(&mut tx, upload.id).await?.is_some_and(|upload| upload.status.is_final());
         let partial = partial::get(&mut tx, upload.id).await?.filter(|_| over);
         tx.commit().await?;
-        builder.metrics.abandoned.inc_by(u64::from(ended));
         let cleared = match partial {
             Some(partial) => parts::clear_or_leave(builder, &upload.owner, &partial).await,
-            None if ended => builder.objects.delete(&keys::upload(&upload)).await.map_err(Failure::from),
+            None if ended => {
+                builder.objects.delete(&unslide_artifacts::keys::upload(&upload)).await.map_err(Failure::from)
+            }
             None => Ok(()),
         };
         if let Err(failure) = cleared {
@@ -95,15 +121,26 @@ async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Fai
     Ok(())
 }
 
+/// For how long the file of an upload that failed is kept, for whoever looks into it.
+const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
+
 /// Removes the files of uploads that have failed long enough ago, and those that builders which died have
 /// left of others.
 async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), Failure> {
-    let days = time::Duration::days(builder.settings.failed_upload_days.into());
-    let failed = now.checked_sub(days).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let failed = now.checked_sub(FAILED_UPLOAD).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let mut in_a_row = 0;
     for upload in uploads::files::kept(&builder.store, failed, now - LEFT, PAGE).await? {
-        if let Err(failure) = build::discard(builder, &upload).await {
-            // The others would have to wait as long for the same.
-            tracing::warn!(upload.id = %upload.id, ?failure, "an upload's file could not be removed");
+        let Err(failure) = build::discard(builder, &upload).await else {
+            in_a_row = 0;
+            continue;
+        };
+        tracing::warn!(upload.id = %upload.id, ?failure, "an upload's file could not be removed");
+        // The others have their turn before it is tried again.
+        let mut tx = builder.store.owner(&upload.owner).await?;
+        uploads::files::postpone(&mut tx, upload.id).await?;
+        tx.commit().await?;
+        in_a_row += 1;
+        if in_a_row >= FAILURES_IN_A_ROW {
             break;
         }
     }
@@ -135,9 +172,23 @@ pub(crate) async fn count(builder: &Builder) {
             }
             Err(error) => tracing::debug!(error = %error, "jobs could not be counted"),
         }
+        if let Err(error) = stuck(builder).await {
+            tracing::debug!(error = %error, "what makes no progress could not be counted");
+        }
         tokio::select! {
             () = builder.host.shutdown.begun() => return,
             () = sleep(COUNT) => {}
         }
     }
+}
+
+/// Counts what needs an operator: jobs without progress, and messages that are set aside.
+async fn stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
+    let stalled = jobs::stalled(&builder.store).await?;
+    for kind in Kind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()) {
+        let jobs = stalled.iter().find(|of| of.kind == kind.as_str()).map_or(0, |of| of.jobs);
+        builder.metrics.stalled.with_label_values(&[kind.as_str()]).set(jobs);
+    }
+    builder.metrics.set_aside.set(outbox::set_aside(&builder.store).await?);
+    Ok(())
 }

@@ -4,9 +4,11 @@ use crate::failure::Failure;
 use crate::pace::Turn;
 use crate::worker::Builder;
 use time::Duration;
-use unslide_model::{DebugId, Owner};
-use unslide_store::jobs::{self, Lease};
-use unslide_store::{uploads, wakes};
+use unslide_model::{DebugId, Owner, TenantId};
+use unslide_store::jobs::{self, Lease, Work};
+use unslide_store::uploads;
+use unslide_store::wakes::system::{Arrived, Cursor, Resume};
+use unslide_store::wakes::{self, WakeCursor};
 
 /// Reports of one transaction.
 const PAGE: u32 = 200;
@@ -21,40 +23,50 @@ const LATER: Duration = Duration::seconds(2);
 /// An upload that has not moved for so long holds nobody up any more.
 const PATIENCE: Duration = Duration::minutes(10);
 
-/// Pages over the waits, a transaction each, no faster than is set. Begun anew it asks nobody twice: a
-/// report has one request at a time.
+/// Pages over the waits, a transaction each, no faster than is set. Each page notes in the job where the next
+/// begins: a builder that dies costs one page.
 pub(crate) async fn wake(
     builder: &Builder,
     job: &Lease,
     debug_id: &DebugId,
     generation: u64,
+    mut from: Option<WakeCursor>,
 ) -> Result<(), Failure> {
     let turn = Turn::of(builder);
-    let mut from = None;
     loop {
         builder.waking.wait(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
         let page = wakes::page(&mut tx, debug_id, generation, from, PAGE).await?;
-        let next = page.next.filter(|_| !turn.is_over());
-        if page.next.is_none() {
-            jobs::complete(&mut tx, job).await?;
-        } else if next.is_none() {
+        from = page.next;
+        match from {
+            None => jobs::complete(&mut tx, job).await?,
+            Some(_) => {
+                let rest = Work::Wake { debug_id: *debug_id, generation, from };
+                jobs::progressed(&mut tx, job, &rest).await?;
+            }
+        }
+        let is_over = from.is_none() || turn.is_over();
+        if from.is_some() && is_over {
             jobs::postpone(&mut tx, job, Duration::ZERO).await?;
         }
         tx.commit().await?;
-        builder.metrics.woken.inc_by(page.requested);
         builder.waking.asked(page.requested);
-        match next {
-            Some(next) => from = Some(next),
-            None => return Ok(()),
+        if is_over {
+            return Ok(());
         }
     }
 }
 
 /// The same for system symbols: for all that came, through the reports of all tenants that lack
-/// any. What was done is noted by day and by debug id: begun anew it goes on with the rest.
-pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Failure> {
+/// any. What was done is noted by day and by debug id, and within a day in the job: begun anew it goes
+/// on with the rest.
+pub(crate) async fn wake_system(
+    builder: &Builder,
+    job: &Lease,
+    from: Option<&Resume>,
+) -> Result<(), Failure> {
     let turn = Turn::of(builder);
+    let mut from = from.cloned();
     loop {
         let mut tx = builder.store.owner(&Owner::System).await?;
         let since = tx.now() - PATIENCE;
@@ -64,33 +76,21 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
         }
         let arrived = wakes::system::arrived(&mut tx).await?;
         tx.rollback().await?;
+        let begun = from.take().and_then(|resume| resume.of(&arrived));
         let mut after = None;
+        if let Some((tenant, cursor)) = begun {
+            if !wake_tenant(builder, job, &turn, &arrived, &tenant, Some(cursor)).await? {
+                return Ok(());
+            }
+            after = Some(tenant);
+        }
         loop {
             let tenants = wakes::system::tenants(&builder.store, &arrived, after.as_ref(), TENANTS).await?;
             let Some(last) = tenants.last() else { break };
             after = Some(last.clone());
             for tenant in &tenants {
-                let mut from = None;
-                loop {
-                    builder.waking.wait(&turn).await;
-                    let mut tx = builder.store.tenant(tenant).await?;
-                    let page = match wakes::system::page(&mut tx, &arrived, from, PAGE).await {
-                        // It waits for nothing any more, and the others do.
-                        Err(unslide_store::StoreError::TenantDeleted) => break,
-                        page => page?,
-                    };
-                    tx.commit().await?;
-                    builder.metrics.woken.inc_by(page.requested);
-                    builder.waking.asked(page.requested);
-                    from = page.next;
-                    if turn.is_over() {
-                        let mut tx = builder.store.owner(&Owner::System).await?;
-                        jobs::postpone(&mut tx, job, Duration::ZERO).await?;
-                        return Ok(tx.commit().await?);
-                    }
-                    if from.is_none() {
-                        break;
-                    }
+                if !wake_tenant(builder, job, &turn, &arrived, tenant, None).await? {
+                    return Ok(());
                 }
             }
         }
@@ -102,6 +102,44 @@ pub(crate) async fn wake_system(builder: &Builder, job: &Lease) -> Result<(), Fa
         tx.commit().await?;
         if !more {
             return Ok(());
+        }
+    }
+}
+
+/// Goes through one tenant's reports; false where the job's turn was over before their end, and it was given
+/// back.
+async fn wake_tenant(
+    builder: &Builder,
+    job: &Lease,
+    turn: &Turn<'_>,
+    arrived: &[Arrived],
+    tenant: &TenantId,
+    mut from: Option<Cursor>,
+) -> Result<bool, Failure> {
+    loop {
+        builder.waking.wait(turn).await;
+        let mut tx = builder.store.tenant(tenant).await?;
+        let page = match wakes::system::page(&mut tx, arrived, from, PAGE).await {
+            // It waits for nothing any more, and the others do.
+            Err(unslide_store::StoreError::TenantDeleted) => return Ok(true),
+            page => page?,
+        };
+        tx.commit().await?;
+        builder.waking.asked(page.requested);
+        from = page.next;
+        let mut tx = builder.store.owner(&Owner::System).await?;
+        let resume = from.map(|cursor| Resume::at(arrived, tenant, cursor));
+        jobs::progressed(&mut tx, job, &Work::WakeSystem { from: resume }).await?;
+        let is_over = turn.is_over();
+        if is_over {
+            jobs::postpone(&mut tx, job, Duration::ZERO).await?;
+        }
+        tx.commit().await?;
+        if is_over {
+            return Ok(false);
+        }
+        if from.is_none() {
+            return Ok(true);
         }
     }
 }

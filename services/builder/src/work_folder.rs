@@ -2,9 +2,10 @@
 
 use crate::config::Settings;
 use crate::failure::Failure;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -101,8 +102,8 @@ impl Drop for Wanted<'_> {
     }
 }
 
-/// A job's part of the work folder. The folder goes, and others get the room, when nobody works in it
-/// any more.
+/// A job's part of the work folder. The folder is removed, and others get the room, when no job and no
+/// child process works in it.
 pub(crate) struct Room {
     folder: TempDir,
     /// What may be unpacked.
@@ -140,7 +141,7 @@ impl Room {
 
     /// No more than `bytes` are needed from here on.
     pub(crate) fn keep(&self, bytes: u64) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let kept = usize::try_from(kib(bytes)).unwrap_or(usize::MAX);
         let more = held.permits.num_permits().saturating_sub(kept);
         if let Some(permits) = held.permits.split(more) {

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
+use unslide_runtime::child::Program;
 use unslide_store::jobs::{self, Failed, Kind, Lease, Work};
 use unslide_store::{Store, objects, uploads, usage};
 use unslide_stream::Producer;
@@ -39,6 +40,8 @@ pub(crate) struct Builder {
     pub(crate) metrics: Metrics,
     pub(crate) news: News,
     pub(crate) settings: Settings,
+    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
+    pub(crate) symbol_bytes: u64,
     pub(crate) work: WorkFolder,
     /// How fast reports are asked for whose symbols came late.
     pub(crate) waking: Pace,
@@ -48,6 +51,8 @@ pub(crate) struct Builder {
     pub(crate) name: String,
     /// Where jobs of all kinds pass.
     pub(crate) gate: Gate,
+    /// Reads what tenants upload: see [`crate::child`].
+    pub(crate) child: Program,
     pub(crate) host: Host,
 }
 
@@ -110,17 +115,20 @@ fn lease_time(builder: &Builder) -> time::Duration {
     time::Duration::try_from(builder.settings.lease()).unwrap_or(time::Duration::MINUTE)
 }
 
+/// How long one job may take.
+const JOB_TIME: Duration = Duration::from_secs(3_600);
+
 /// Does one job and says how it ended.
 async fn perform(builder: &Builder, job: &Lease) {
     let kind = job.work.kind().as_str();
+    let may_be_given_up = job.work.kind().may_be_given_up();
     let begun = Instant::now();
-    let limit = Duration::from_secs(builder.settings.job_seconds);
     let running = builder.metrics.running.with_label_values(&[kind]);
     running.inc();
     let done = tokio::select! {
         done = attempt(builder, job) => done,
         () = keep(builder, job) => Err(Failure::LeaseLost),
-        () = sleep(limit) => Err(late(job, limit)),
+        () = sleep(JOB_TIME) => Err(Failure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
@@ -141,22 +149,19 @@ async fn perform(builder: &Builder, job: &Lease) {
             tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
             "dropped"
         }
-        Err(Failure::Server(detail)) => put_off(builder, job, &detail).await,
-        // Until it is done, what was deleted answers: it is never given up.
-        Err(Failure::Again(detail)) if job.work.kind() == Kind::Purge => put_off(builder, job, &detail).await,
+        Err(Failure::Server(detail)) => put_off(builder, job, "unavailable", &detail).await,
+        Err(Failure::Object(detail)) => put_off(builder, job, "not_deleted", &detail).await,
+        // Until it is done reports wait, or what was deleted answers.
+        Err(Failure::Again(detail)) if !may_be_given_up => {
+            put_off(builder, job, "unavailable", &detail).await
+        }
+        Err(Failure::Job { reason, detail }) if !may_be_given_up => {
+            put_off(builder, job, &reason, &detail).await
+        }
         Err(Failure::Again(detail)) => end(builder, job, "unavailable", &detail, false).await,
-        Err(Failure::Job { reason, detail }) => end(builder, job, reason, &detail, true).await,
+        Err(Failure::Job { reason, detail }) => end(builder, job, &reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
-}
-
-/// Why a job is not done in its time. A purge does nothing but wait for servers.
-fn late(job: &Lease, limit: Duration) -> Failure {
-    let detail = format!("not done within {} s", limit.as_secs());
-    match job.work.kind() {
-        Kind::Purge => Failure::Again(detail),
-        _ => Failure::job("timeout", detail),
-    }
 }
 
 /// A build's end, unless its tenant was deleted meanwhile.
@@ -186,9 +191,11 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
     loop {
         let done = match &job.work {
             Work::Build { upload } => Box::pin(build::build(builder, job, *upload)).await,
-            Work::Wake { debug_id, generation } => wake::wake(builder, job, debug_id, *generation).await,
+            Work::Wake { debug_id, generation, from } => {
+                wake::wake(builder, job, debug_id, *generation, *from).await
+            }
             Work::Reprocess { id } => Box::pin(reprocess::reprocess(builder, job, *id)).await,
-            Work::WakeSystem => Box::pin(wake::wake_system(builder, job)).await,
+            Work::WakeSystem { from } => Box::pin(wake::wake_system(builder, job, from.as_ref())).await,
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await
             }
@@ -225,12 +232,12 @@ pub(crate) async fn keep(builder: &Builder, job: &Lease) {
     }
 }
 
-/// Gives a job back that is not to blame; where it is an upload's, the upload's record says what it waits
+/// Gives a job back that is not to blame, or may not be given up; where it is an upload's, the upload's record says what it waits
 /// for.
-async fn put_off(builder: &Builder, job: &Lease, detail: &str) -> &'static str {
+async fn put_off(builder: &Builder, job: &Lease, reason: &str, detail: &str) -> &'static str {
     let again: Result<_, unslide_store::StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
-        let again = jobs::put_off(&mut tx, job, &format!("unavailable: {detail}")).await?;
+        let again = jobs::put_off(&mut tx, job, &format!("{reason}: {detail}")).await?;
         if let Work::Build { upload } = &job.work {
             uploads::waits(&mut tx, *upload).await?;
         }
@@ -240,7 +247,7 @@ async fn put_off(builder: &Builder, job: &Lease, detail: &str) -> &'static str {
     .await;
     match again {
         Ok(at) => {
-            tracing::warn!(job.id = %job.id, owner = %job.owner, detail, again = %at, "a server is away; the job is put off");
+            tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, again = %at, "a job is put off");
             "put_off"
         }
         Err(error) => unnoted(job, &error),
@@ -263,11 +270,6 @@ async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_goo
             objects::give_up(&mut tx, *upload).await?;
         }
         tx.commit().await?;
-        if let (Failed::ForGood, Work::Reprocess { id }) = (failed, &job.work) {
-            let mut tx = builder.store.tenant(job.tenant()?).await?;
-            unslide_store::reprocess::failed(&mut tx, *id).await?;
-            tx.commit().await?;
-        }
         Ok(failed)
     }
     .await;

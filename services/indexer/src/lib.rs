@@ -6,20 +6,17 @@
 //! ledger, for requests that ended without a new revision, and moves the bodies of reports into
 //! segments in object storage.
 
-mod answers;
-mod apart;
-mod batch;
 mod config;
-mod enriched;
-mod goals;
-mod holding;
-mod letters;
+mod failure;
+mod maintenance;
 mod metrics;
+mod pipeline;
 mod reader;
+mod records;
 mod reset;
 mod run;
 mod segments;
-mod upkeep;
+mod topics;
 
 pub use config::{Config, Settings};
 pub use reset::{Reset, reset_positions};

@@ -1,12 +1,16 @@
 //! The service from start to drain.
 
-use crate::batch::Content;
 use crate::config::Config;
-use crate::holding::Topics;
+use crate::maintenance;
+use crate::maintenance::orphans::Orphans;
 use crate::metrics::Metrics;
+use crate::pipeline::quarantine::Quarantine;
+use crate::pipeline::replays;
+use crate::pipeline::{Pipeline, Resources};
 use crate::reader::Reader;
-use crate::segments::Compactor;
-use crate::upkeep;
+use crate::records::{self, Content};
+use crate::segments::BodyMover;
+use crate::topics::Topics;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
 use unslide_runtime::Host;
@@ -37,37 +41,37 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     let objects = ObjectStore::s3(&config.objects).await;
     crate::metrics::watch(&host.metrics, &objects, &store)?;
-    let owner = match config.indexer.name.as_str() {
-        "" => unique_name(),
-        name => name.to_owned(),
-    };
+    let owner = unique_name();
     let topics = config.kafka.topics();
-    let reader = |topics: Topics, content| {
-        Reader::new(
-            topics,
-            content,
-            owner.clone(),
-            config.indexer.clone(),
-            config.kafka.clone(),
-            store.clone(),
-            objects.clone(),
-            host.clone(),
-            metrics.clone(),
-        )
+    let resources = |topics: Topics, content| Resources {
+        content,
+        settings: config.indexer.clone(),
+        kafka: config.kafka.clone(),
+        store: store.clone(),
+        objects: objects.clone(),
+        host: host.clone(),
+        metrics: metrics.clone(),
+        quarantine: Quarantine::new(store.clone(), metrics.clone(), &topics.shared),
+        read: records::parse,
+        topics,
     };
     let outputs = Topics { shared: topics.output, tenants: config.kafka.tenant_topics };
-    let reports = reader(outputs, Content::Reports);
-    let ledger = reader(Topics { shared: topics.ledger, tenants: false }, Content::Ledger);
-    let letters = reader(Topics { shared: topics.dead_letter, tenants: false }, Content::Letters);
+    let all = [
+        resources(outputs.clone(), Content::Reports),
+        resources(Topics { shared: topics.ledger, tenants: false }, Content::Ledger),
+        resources(Topics { shared: topics.dead_letter, tenants: false }, Content::DeadLetters),
+    ];
+    let pipelines = all.each_ref().map(Pipeline::new);
+    let [reports, ledger, letters] = all.map(|resources| Reader::new(resources, owner.clone()));
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
-        async move { store.ping().await.map_err(|e| crate::batch::causes(&e)) }
+        async move { store.ping().await.map_err(|e| crate::failure::causes(&e)) }
     });
     let bucket = objects.clone();
     host.health.register("objects", move || {
         let bucket = bucket.clone();
-        async move { bucket.check().await.map_err(|e| crate::batch::causes(&e)) }
+        async move { bucket.check().await.map_err(|e| crate::failure::causes(&e)) }
     });
     for (name, state) in
         [("reports", reports.state()), ("ledger", ledger.state()), ("dead letters", letters.state())]
@@ -79,9 +83,12 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     }
     let state = reports.state();
     let own = config.indexer.clone();
-    let compactor = Compactor::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
-    let upkeep = upkeep::run(store.clone(), own, metrics, state, compactor, host.shutdown.clone());
-    tokio::join!(reports.run(), ledger.run(), letters.run(), upkeep);
+    let orphans = Orphans::new(store.clone(), objects.clone(), outputs, config.kafka.clone());
+    let bodies = BodyMover::new(store.clone(), objects, own.clone(), metrics.clone(), &host);
+    let maintenance =
+        maintenance::run(store.clone(), own, metrics, state, bodies, orphans, host.shutdown.clone());
+    let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
+    tokio::join!(reports.run(), ledger.run(), letters.run(), maintenance, replays);
     store.close().await;
     Ok(())
 }

@@ -6,34 +6,18 @@
 //! the pure core runs on the CPU pool. A record that can't be answered now gets another outcome
 //! (retry, overflow) and holds nobody up.
 
-mod account;
-mod bodies;
-mod breaker;
-mod bucket;
+mod admission;
 mod config;
-mod entry;
-mod intake;
-mod letters;
-mod live;
+mod lanes;
 mod metrics;
-mod outcomes;
-mod outputs;
-mod resymbolicate;
-mod retry;
-mod rotation;
+mod output;
 mod run;
-mod sender;
-mod shares;
-mod signatures;
-mod stored_bodies;
-mod symbol_events;
+mod source_record;
 mod symbols;
-mod tenants;
 #[cfg(test)]
 mod tests;
-mod tiers;
 mod worker;
 
-pub use config::{BreakerSettings, Config, Settings};
+pub use admission::signatures::{Key, Settings as SignatureSettings};
+pub use config::{Config, Settings};
 pub use run::{Error, run};
-pub use signatures::{Key, Settings as SignatureSettings};

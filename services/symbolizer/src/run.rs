@@ -1,18 +1,19 @@
 //! The service from start to drain.
 
-use crate::breaker::Breaker;
+use crate::admission::signatures::Signatures;
+use crate::admission::tenant_rates::TenantRates;
+use crate::admission::tenants::Tenants;
 use crate::config::{Config, Settings};
-use crate::letters::Letters;
-use crate::live::{self, Live};
+use crate::lanes::batch::LaneResources;
+use crate::lanes::live::{self, Live};
+use crate::lanes::resymbolicate::{self, Requests};
+use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
-use crate::outputs::Outputs;
-use crate::resymbolicate::{self, Requests};
-use crate::retry::{self, Retry};
-use crate::shares::Shares;
-use crate::signatures::Signatures;
+use crate::output::dead_letters::DeadLetterTopic;
+use crate::output::tenant_topics::Outputs;
 use crate::symbols::Symbols;
-use crate::tenants::Tenants;
-use crate::worker::{Means, Worker};
+use crate::symbols::breaker::{Breaker, Limits};
+use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -21,10 +22,21 @@ use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Refusal, Suspects, Timings};
-use unslide_stream::{StreamError, TailProgress};
+use unslide_stream::{BatchLimits, StreamError, TailProgress};
 
 /// How often figures that nobody reports are taken over.
 const REFRESH: Duration = Duration::from_secs(5);
+
+/// When a transaction's batch is full. About four times its bytes may be in memory.
+const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Duration::from_millis(20) };
+/// How long a batch of the retry and resymbolicate lanes waits for symcaches. A report that still has to wait
+/// then has used up a try. The lane polls meanwhile, but a rebalance waits for the batch.
+const CYCLE: Duration = Duration::from_secs(5);
+/// When failures to fetch are taken for a failure of object storage as a whole.
+const BREAKER: Limits =
+    Limits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
+/// How much of its rate a tenant that was quiet may use at once.
+const BURST: Duration = Duration::from_secs(2);
 
 /// Why the symbolizer did not start, or ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -55,10 +67,10 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let cache = CacheSettings::new(own.cache_dir.clone(), own.cache_bytes).limited(config.symcaches.clone());
     let cache = SymcacheCache::open(cache, objects.clone(), host.clock.clone())?;
     crate::metrics::watch(&host.metrics, &cache, &objects)?;
-    let breaker = Arc::new(Breaker::new(own.breaker.limits()));
-    let (downloads, probe) = (config.symcaches.downloads, own.cycle());
+    let breaker = Arc::new(Breaker::new(BREAKER));
+    let (downloads, probe) = (config.symcaches.downloads, CYCLE);
     let symbols = Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
-    let events = crate::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
+    let events = crate::symbols::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =
         Tenants::start(&config.kafka, host.clock.clone(), move |tenant| forget.forget_tenant(tenant))?;
@@ -72,34 +84,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         read = async { tokio::try_join!(events.caught_up(), tenants.caught_up()) } => { read?; }
         () = host.shutdown.begun() => return Ok(()),
     }
-    let worker = Arc::new(Worker {
-        slot: own.worker_name(),
-        clock: host.clock.clone(),
-        tenants,
-        signatures: Signatures::new(&own.signatures),
-        symbols,
-        objects,
-        topics: config.kafka.topics(),
-        tenant_topics: config.kafka.tenant_topics,
-        outputs: Outputs::new(&config.kafka),
-        limits: ReadLimits {
-            max_bytes: config.kafka.max_record_bytes,
-            max_depth: own.report_depth,
-            ..ReadLimits::default()
-        },
-        output_bytes: config.kafka.max_output_bytes(),
-        most_outputs: config.kafka.budget.produced,
-        letters: Letters {
-            topic: config.kafka.topics().dead_letter,
-            most_bytes: config.kafka.max_copy_bytes(),
-        },
-        tenant_reports_per_second: own.tenant_reports_per_second,
-        overflow_copies_per_second: own.overflow_copies_per_second,
-        ids: Ids::default(),
-        metrics: metrics.clone(),
-    });
-    let burst = Duration::from_secs(own.tenant_burst_seconds);
-    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(Shares::new(burst))));
+    let worker = Arc::new(worker(&config, &host, &metrics, tenants, symbols, objects));
+    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(BURST))));
     probe_outputs(&host, &worker);
     let mut lanes = start(&config, &host, &worker, &shares)?;
     for (name, lane) in &lanes {
@@ -107,10 +93,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     }
     let figures = async {
         loop {
-            metrics.refresh(&cache);
             metrics.lacking_outputs(worker.outputs.lacking());
-            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.now_micros());
-            shares.iter().for_each(|(lane, shares)| metrics.buckets(lane, shares.len()));
+            metrics.refresh_shared(&worker.symbols, &worker.tenants, worker.clock.monotonic());
             tokio::time::sleep(REFRESH).await;
         }
     };
@@ -133,6 +117,38 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     Ok(ended?)
 }
 
+fn worker(
+    config: &Config,
+    host: &Host,
+    metrics: &Metrics,
+    tenants: Arc<Tenants>,
+    symbols: Symbols,
+    objects: ObjectStore,
+) -> Worker {
+    let own = &config.symbolizer;
+    Worker {
+        slot: own.worker_name(),
+        clock: host.clock.clone(),
+        tenants,
+        signatures: Signatures::new(&own.signatures),
+        symbols,
+        objects,
+        topics: config.kafka.topics(),
+        tenant_topics: config.kafka.tenant_topics,
+        outputs: Outputs::new(&config.kafka),
+        limits: ReadLimits { max_bytes: config.kafka.max_record_bytes, ..ReadLimits::default() },
+        output_bytes: config.kafka.max_output_bytes(),
+        most_outputs: config.kafka.budget.produced,
+        letters: DeadLetterTopic {
+            topic: config.kafka.topics().dead_letter,
+            most_bytes: config.kafka.max_copy_bytes(),
+        },
+        tenant_units_per_second: config.tenants.units_per_second,
+        ids: Ids::default(),
+        metrics: metrics.clone(),
+    }
+}
+
 /// The shares of the CPU that the lanes have while all have work: late symbols and retries go on under
 /// any load, and what comes in goes first.
 const WEIGHTS: [u32; 3] = [8, 2, 1];
@@ -141,7 +157,7 @@ fn start(
     config: &Config,
     host: &Host,
     worker: &Arc<Worker>,
-    shares: &[(&'static str, Arc<Shares>); 2],
+    shares: &[(&'static str, Arc<TenantRates>); 2],
 ) -> Result<Vec<(&'static str, Lane)>, Error> {
     let own = &config.symbolizer;
     let topics = &worker.topics;
@@ -151,7 +167,7 @@ fn start(
         worker: worker.slot.clone(),
         topics,
         pattern,
-        batch: own.batch(),
+        batch: BATCH,
         timings: Timings::default(),
         suspects: suspects.clone(),
     };
@@ -194,14 +210,14 @@ pub fn processors(
     own: &Settings,
     cpu: &CpuPool,
     worker: &Arc<Worker>,
-    [(_, live), (_, retry)]: &[(&'static str, Arc<Shares>); 2],
+    [(_, live), (_, retry)]: &[(&'static str, Arc<TenantRates>); 2],
 ) -> (Live, Retry, Requests) {
     let [live_cpu, retry_cpu, again_cpu] = WEIGHTS.map(|weight| cpu.class(weight));
-    let means = |cpu, patience| Means { cpu, patience };
+    let means = |cpu, patience| LaneResources { cpu, patience };
     (
         Live::new(worker.clone(), means(live_cpu, own.fetch()), live.clone()),
-        Retry::new(worker.clone(), means(retry_cpu, own.cycle()), retry.clone()),
-        Requests::new(worker.clone(), means(again_cpu, own.cycle())),
+        Retry::new(worker.clone(), means(retry_cpu, CYCLE), retry.clone()),
+        Requests::new(worker.clone(), means(again_cpu, CYCLE)),
     )
 }
 

@@ -1,14 +1,17 @@
 //! The one boot path: runtime, logs, host.
 
-use crate::failure::BoxError;
-use serde::Deserialize;
+use crate::failure::{BoxError, CommandError};
+use reqwest::Url;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::SystemClock;
 use unslide_runtime::{CpuPool, Host, Problem, Shutdown, admin, telemetry};
+use unslide_store::{Store, StoreError};
 
 /// The sections that concern the process and not one service.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Process {
     /// Logs.
@@ -20,12 +23,14 @@ pub struct Process {
 }
 
 /// The section `process`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
 pub struct Resources {
     /// Threads for symbolication and parsing; 0 takes one a core.
     pub cpu_threads: usize,
-    /// Seconds that a shutdown may take until what still runs is given up.
+    /// How long a shutdown may take until what still runs is given up.
+    #[serde(rename = "drain", with = "unslide_model::units::seconds")]
+    #[schemars(with = "String")]
     pub drain_seconds: u64,
 }
 
@@ -43,7 +48,7 @@ impl Process {
             problems.push(Problem::new("process.cpu_threads", "more than 4096"));
         }
         if self.process.drain_seconds == 0 {
-            problems.push(Problem::new("process.drain_seconds", "must be more than 0"));
+            problems.push(Problem::new("process.drain", "must be more than 0"));
         }
         problems
     }
@@ -70,4 +75,34 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, BoxError>>) -> Result<
     let result = runtime.block_on(future);
     runtime.shutdown_timeout(Duration::from_millis(500));
     result
+}
+
+/// The database, for a command of an operator.
+///
+/// # Errors
+/// With the address that did not answer, or the reason why the database is of no use.
+pub async fn database(settings: &unslide_store::Settings) -> Result<Store, BoxError> {
+    let store = Store::connect(settings, Arc::new(SystemClock)).await;
+    Ok(store.map_err(|error| database_failed(settings, error))?)
+}
+
+/// A failure of the database, with its address.
+pub fn database_failed(settings: &unslide_store::Settings, error: StoreError) -> CommandError {
+    // Without user, password and options.
+    let shown = Url::parse(settings.url.reveal()).ok().and_then(|url| {
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        Some(format!("{}{port}{}", url.host_str()?, url.path()))
+    });
+    let shown = shown.unwrap_or_else(|| "its address".to_owned());
+    let text = format!("the database at {shown} (postgres.url) cannot be used");
+    CommandError::caused(text, error)
+}
+
+/// A failure of Kafka, with its address.
+pub fn kafka_failed(settings: &unslide_stream::Settings, error: impl Into<BoxError>) -> CommandError {
+    let text = format!(
+        "Kafka at {} (kafka.bootstrap: --config FILE or UNSLIDE_KAFKA__BOOTSTRAP sets it) cannot be used",
+        settings.bootstrap
+    );
+    CommandError::caused(text, error)
 }

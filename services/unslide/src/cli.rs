@@ -1,11 +1,14 @@
 //! The command line.
 
-use crate::failure::{Outcome, exit_code};
+use crate::failure::{CommandError, Exit, Outcome, exit_code};
+use crate::output::{Output, say};
 use crate::{
-    audit, configuration, dead_letter, demo, dev, key, migrate, reprocess, serve, swift, symbolicate,
-    symbols, tenant, upload,
+    audit, configuration, dead_letter, explain, health, key, migrate, quarantine, reprocess, serve, swift,
+    symbolicate, symbols, tenant, upload,
 };
-use clap::{Args, Parser, Subcommand};
+#[cfg(feature = "dev")]
+use crate::{demo, dev};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,6 +20,9 @@ pub struct Cli {
     command: Command,
 }
 
+/// The subcommand of a builder's child process.
+pub const BUILD_SYMCACHE: &str = "build-symcache";
+
 /// The configuration of commands that reach the servers themselves.
 #[derive(Args, Clone)]
 pub struct Configured {
@@ -27,12 +33,16 @@ pub struct Configured {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(feature = "dev")]
     /// Run every service with embedded servers: nothing to install, nothing to configure
     Dev(dev::Arguments),
+    #[cfg(feature = "dev")]
     /// Show the whole path, from an upload to an enriched report
     Demo(demo::Arguments),
     /// Symbolicate reports from a file, without any server
     Symbolicate(symbolicate::Arguments),
+    /// Say why a frame is symbolicated as it is, or not, and which dSYM to upload
+    Explain(explain::Arguments),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// Ask for symbols
@@ -55,6 +65,9 @@ enum Command {
     /// Look at records that could not be processed, and replay them
     #[command(subcommand)]
     DeadLetter(dead_letter::Command),
+    /// Look at outputs that the indexer could not store, and replay them: for operators
+    #[command(subcommand)]
+    Quarantine(quarantine::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -64,30 +77,63 @@ enum Command {
     /// Manage API keys
     #[command(subcommand)]
     Key(key::Command),
+    /// Ask the service of this machine whether it is ready: exit code 0 if it is
+    Health(health::Arguments),
     /// Print the version
     Version,
     /// Demangle Swift's names on standard input, for another process of this program
     #[command(name = swift::COMMAND, hide = true)]
     SwiftDemangler,
+    /// Unpack an upload or build a symcache, for a builder
+    #[command(name = BUILD_SYMCACHE, hide = true)]
+    BuildSymcache,
 }
 
 #[derive(Subcommand)]
 enum ConfigCommand {
-    /// Say everything that is wrong with the configuration of all services at once
+    /// List everything that is wrong with the configuration of all services, and what is unsafe in it
     Check(Configured),
+    /// Print the value of every setting and where it comes from; secrets are hidden
+    Show {
+        #[command(flatten)]
+        configured: Configured,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a configuration file with every setting, its meaning and its default
+    Example,
+    /// Print docs/settings.md
+    #[command(hide = true)]
+    Reference,
 }
 
-/// Runs a command to its end.
-pub fn run(cli: Cli) -> ExitCode {
+/// Runs the command of this process's arguments to its end.
+pub fn run() -> ExitCode {
+    let matches = with_exit_codes(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     swift::isolate();
-    exit_code(dispatch(cli.command))
+    exit_code(dispatch(cli.command).and_then(|exit| {
+        Output::get().finish().map_err(|error| CommandError::caused("cannot write the output", error))?;
+        Ok(exit)
+    }))
+}
+
+/// The command and all below it, each with the exit codes at the end of its help.
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let own = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+    let command = command.after_help(format!("{own}{}", Exit::HELP));
+    command.mut_subcommands(with_exit_codes)
 }
 
 fn dispatch(command: Command) -> Outcome {
     match command {
+        #[cfg(feature = "dev")]
         Command::Dev(arguments) => dev::run(&arguments),
+        #[cfg(feature = "dev")]
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),
@@ -98,25 +144,44 @@ fn dispatch(command: Command) -> Outcome {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),
+        Command::Quarantine(command) => quarantine::run(command),
         Command::Config(ConfigCommand::Check(configured)) => configuration::check(&configured),
+        Command::Config(ConfigCommand::Show { configured, json }) => configuration::show(&configured, json),
+        Command::Config(ConfigCommand::Example) => configuration::example(),
+        Command::Config(ConfigCommand::Reference) => configuration::reference(),
         Command::Tenant(command) => tenant::run(command),
         Command::Key(command) => key::run(command),
+        Command::Health(arguments) => health::run(&arguments),
         Command::Version => {
-            println!("unslide {}", env!("CARGO_PKG_VERSION"));
-            Ok(ExitCode::SUCCESS)
+            say!("unslide {}", env!("CARGO_PKG_VERSION"));
+            Ok(Exit::Ready)
         }
         Command::SwiftDemangler => Ok(swift::run()),
+        Command::BuildSymcache => {
+            unslide_builder::serve_child()?;
+            Ok(Exit::Ready)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// clap looks at a command's arguments only when that command is run.
     #[test]
     fn the_arguments_of_every_command_go_together() {
-        Cli::command().debug_assert();
+        with_exit_codes(Cli::command()).debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_command_ends_with_the_exit_codes() {
+        let mut upload = with_exit_codes(Cli::command());
+        let help = upload.find_subcommand_mut("upload").unwrap().render_long_help().to_string();
+        for part in ["symbols:write", "Examples:", "unslide upload build", "--retry-for", Exit::HELP] {
+            assert!(help.contains(part), "{part} is not in\n{help}");
+        }
+        let symbols = upload.find_subcommand_mut("symbols").unwrap();
+        assert!(symbols.find_subcommand_mut("check").unwrap().render_help().to_string().contains(Exit::HELP));
     }
 }

@@ -1,61 +1,97 @@
 //! The public HTTP interface, from the client's side.
 
+mod retry;
 mod sending;
+mod server;
 
+pub use server::Server;
+
+use crate::failure::Exit;
 use bytes::Bytes;
-use clap::Args;
 use futures::Stream;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
-use serde::Deserialize;
+use retry::{Contact, SHORT};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{DebugId, Secret};
 
-/// Tries of a request that may be sent again.
-const TRIES: u32 = 6;
-/// The pause after the first failed try; doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(400);
 /// How long nothing may move: of a body that is sent, and then of the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Which server to talk to, and as whom.
-#[derive(Args, Clone)]
-pub struct Server {
-    /// The api's address
-    #[arg(long, value_name = "URL", env = "UNSLIDE_URL", default_value = "http://127.0.0.1:8080")]
-    pub url: String,
-    /// The API key
-    #[arg(long, value_name = "KEY", env = "UNSLIDE_API_KEY", hide_env_values = true)]
-    pub api_key: String,
-}
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long the API may wait for the end of an upload before it answers.
+const WAIT: Duration = Duration::from_secs(30);
 
 /// Why a request has no answer that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No answer at all.
-    #[error("the api at {url} does not answer")]
+    #[error("the API at {url} does not answer")]
     Unreachable { url: String, source: reqwest::Error },
+    /// The connection stands, and no answer came.
+    #[error("the API at {url} did not answer for {seconds} s")]
+    NoAnswer { url: String, seconds: u64 },
     /// The body of a request stands still.
-    #[error("the api at {url} took nothing more of the file for {seconds} s")]
+    #[error("the API at {url} took nothing more of the file for {seconds} s")]
     Stalled { url: String, seconds: u64 },
     /// The whole body was sent, and nothing came.
-    #[error("the api at {url} took the file and did not answer for {seconds} s")]
+    #[error("the API at {url} took the file and did not answer for {seconds} s")]
     Silent { url: String, seconds: u64 },
-    /// The api's own problem details.
+    /// The API's own problem details.
     #[error("{title}{} ({status}{})", detail.as_ref().map(|d| format!(": {d}")).unwrap_or_default(), request_id.as_ref().map(|id| format!(", request {id}")).unwrap_or_default())]
     Refused { status: u16, title: String, detail: Option<String>, request_id: Option<String> },
-    /// An answer that is not what the api answers.
-    #[error("the answer of {url} cannot be read: is it an unslide api?")]
+    /// An answer that the API does not give.
+    #[error("the answer of {url} cannot be read: is it the API of Unslide?")]
     Unreadable { url: String, source: serde_json::Error },
     /// The file that was to be sent.
     #[error("the file cannot be read")]
     File(#[from] std::io::Error),
-    /// The api's address.
-    #[error("{0} is no address of an api")]
-    Address(String),
+    /// The API's address.
+    #[error("the API's address (UNSLIDE_URL or --url) is not a URL: {url}: {why}")]
+    Address { url: String, why: String },
+    /// No key was given.
+    #[error("there is no API key: set UNSLIDE_API_KEY or --api-key")]
+    NoKey,
+    /// A key that can't be one.
+    #[error("the API key (UNSLIDE_API_KEY or --api-key) has characters that no key has")]
+    Key,
     /// The HTTP client.
     #[error("no HTTP client can be made")]
     Client(#[source] reqwest::Error),
+}
+
+impl ClientError {
+    /// How a command ends with it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            ClientError::Unreachable { .. }
+            | ClientError::NoAnswer { .. }
+            | ClientError::Stalled { .. }
+            | ClientError::Silent { .. }
+            | ClientError::Refused { status: 502..=504, .. } => Exit::Unreachable,
+            ClientError::Refused { status: 401 | 403, .. } => Exit::NotAllowed,
+            ClientError::Refused { status: 404, .. } => Exit::Missing,
+            ClientError::Address { .. } | ClientError::NoKey | ClientError::Key => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+
+    /// True where nothing was sent: no connection was made.
+    fn is_unsent(&self) -> bool {
+        matches!(self, ClientError::Unreachable { source, .. } if source.is_connect())
+    }
+
+    /// The error as the end of a sentence about the API.
+    fn in_short(&self) -> &'static str {
+        match self {
+            ClientError::Unreachable { source, .. } if source.is_connect() => "cannot be reached",
+            ClientError::Refused { status: 429, .. } => "asks for fewer requests",
+            ClientError::Refused { .. } => "fails",
+            _ => "does not answer",
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -65,7 +101,7 @@ struct Refusal {
     request_id: Option<String>,
 }
 
-/// An upload as the api tells of it.
+/// An upload as the API tells of it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Upload {
     pub id: String,
@@ -74,12 +110,15 @@ pub struct Upload {
     pub detail: Option<String>,
     #[serde(default)]
     pub objects: Vec<Object>,
+    /// Where the next page of objects begins.
+    #[serde(default)]
+    next_cursor: Option<String>,
     #[serde(default)]
     pub skipped: Vec<Skipped>,
 }
 
 /// Something in an archive that was passed over.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Skipped {
     /// Empty where this stands for all that are not named.
     pub path: String,
@@ -96,7 +135,7 @@ impl Upload {
 }
 
 /// One architecture of one file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Object {
     pub debug_id: Option<DebugId>,
     pub sha256: String,
@@ -141,14 +180,18 @@ struct CheckedId {
     status: String,
 }
 
-/// A client of one api with one key. Cheap to clone.
+/// A client of one API with one key. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     /// For bodies that may take long: it knows no time-out for the answer, which would begin with the body.
     slow: reqwest::Client,
     patience: Duration,
+    retry_for: Duration,
+    contact: Arc<Contact>,
     url: String,
+    /// What is said behind the address.
+    origin: &'static str,
     key: Secret,
     symbols: &'static str,
 }
@@ -163,18 +206,40 @@ impl Client {
     }
 
     fn patient(server: &Server, patience: Duration) -> Result<Client, ClientError> {
+        let (url, key) = (server.address()?, server.key()?);
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || {
             reqwest::Client::builder()
-                .connect_timeout(Duration::from_secs(10))
+                .connect_timeout(CONNECT)
                 .user_agent(concat!("unslide/", env!("CARGO_PKG_VERSION")))
         };
         let http = builder().read_timeout(patience).build().map_err(ClientError::Client)?;
         let slow = builder().build().map_err(ClientError::Client)?;
-        let url = server.url.trim_end_matches('/').to_owned();
-        let key = Secret::new(server.api_key.clone());
-        Ok(Client { http, slow, patience, url, key, symbols: "/v1/symbols" })
+        Ok(Client {
+            http,
+            slow,
+            patience,
+            retry_for: server.retry_for(),
+            contact: Arc::default(),
+            url,
+            origin: server.origin(),
+            key,
+            symbols: "/v1/symbols",
+        })
+    }
+
+    /// The address, and that it is the default where nobody has chosen it.
+    fn shown_url(&self) -> String {
+        format!("{}{}", self.url, self.origin)
+    }
+
+    fn no_answer(&self, after: Duration) -> ClientError {
+        ClientError::NoAnswer { url: self.shown_url(), seconds: after.as_secs() }
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        ClientError::Unreachable { url: self.shown_url(), source }
     }
 
     /// The same, for system symbols rather than the tenant's own. Needs an operator's key.
@@ -187,13 +252,13 @@ impl Client {
     }
 
     async fn answer(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let answer = request.send().await;
-        let answer = answer.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })?;
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        self.contact.answered();
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let nothing = || Refusal { title: "the api refuses".to_owned(), detail: None, request_id: None };
+        let nothing = || Refusal { title: "the API refuses".to_owned(), detail: None, request_id: None };
         let Refusal { title, detail, request_id } = answer.json().await.unwrap_or_else(|_| nothing());
         Err(ClientError::Refused { status: status.as_u16(), title, detail, request_id })
     }
@@ -201,7 +266,7 @@ impl Client {
     async fn bytes(&self, answer: Response) -> Result<Vec<u8>, ClientError> {
         let bytes = answer.bytes().await;
         // An answer that is cut off is none.
-        let bytes = bytes.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })?;
+        let bytes = bytes.map_err(|error| self.unreachable(error))?;
         Ok(bytes.to_vec())
     }
 
@@ -220,14 +285,22 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        tries(|| self.get_once(path)).await
+        self.tries_soon(SHORT, || self.first_word(self.get_once(path))).await
     }
 
-    /// POSTs JSON, once, and reads JSON.
+    /// POSTs JSON and reads JSON. It is sent again only where no connection was made.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`].
     pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        self.tries_to_connect(|| self.first_word(self.post_once(path, body))).await
+    }
+
+    async fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &serde_json::Value,
@@ -240,10 +313,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
+    #[cfg(feature = "dev")]
     pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
-        let answer =
-            tries(|| self.answer(self.request(Method::GET, path).header("accept", "text/plain"))).await?;
-        answer.text().await.map_err(|source| ClientError::Unreachable { url: self.url.clone(), source })
+        let get = || self.answer(self.request(Method::GET, path).header("accept", "text/plain"));
+        let answer = self.tries_soon(SHORT, || self.first_word(get())).await?;
+        answer.text().await.map_err(|error| self.unreachable(error))
     }
 
     /// GETs bytes, whatever they are; `None` where the answer has none by design.
@@ -251,7 +325,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, ClientError> {
-        let answer = tries(|| self.answer(self.request(Method::GET, path))).await?;
+        let get = || self.answer(self.request(Method::GET, path));
+        let answer = self.tries_soon(SHORT, || self.first_word(get())).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
@@ -261,7 +336,7 @@ impl Client {
     /// Sends a file, once, however long it takes. `sha256` is that of the body.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`]; see [`Client::tries`].
     pub async fn upload(
         &self,
         name: &str,
@@ -269,8 +344,9 @@ impl Client {
         size: u64,
         sha256: &str,
     ) -> Result<Accepted, ClientError> {
-        let no_address = |_| ClientError::Address(self.url.clone());
-        let mut address = Url::parse(&format!("{}{}", self.url, self.symbols)).map_err(no_address)?;
+        let text = format!("{}{}", self.url, self.symbols);
+        let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
+        let mut address = Url::parse(&text).map_err(wrong)?;
         address.query_pairs_mut().append_pair("name", name);
         let (body, left) = sending::watched(pieces, size);
         let request = self
@@ -289,7 +365,7 @@ impl Client {
     /// release that takes no parts.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`]; see [`Client::tries`].
     pub async fn begin_upload(
         &self,
         name: &str,
@@ -297,7 +373,7 @@ impl Client {
         sha256: &str,
     ) -> Result<Option<Begun>, ClientError> {
         let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
-        match self.post(&format!("{}/uploads", self.symbols), &new).await {
+        match self.post_once(&format!("{}/uploads", self.symbols), &new).await {
             Ok(begun) => Ok(Some(begun)),
             Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
             Err(error) => Err(error),
@@ -307,7 +383,7 @@ impl Client {
     /// Sends a part, once, however long it takes. `sha256` is that of its `size` bytes.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`]; see [`Client::tries`].
     pub async fn upload_part(
         &self,
         id: &str,
@@ -332,20 +408,29 @@ impl Client {
     /// Makes a file of an upload's parts. May be sent again.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`]; see [`Client::tries`].
     pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
         let path = format!("{}/uploads/{id}/complete", self.symbols);
         let answer = self.answer(self.request(Method::POST, &path)).await?;
         self.read(answer).await
     }
 
-    /// The upload of these bytes, asked for once; `None` where the server has none that it would point
-    /// to, or is of a release that can't be asked.
+    /// The upload of these bytes; `None` where the server has none that it would point to, or is of a
+    /// release that can't be asked.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`may_try_again`].
+    /// [`ClientError`].
     pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        match self.get_once(&format!("{}/uploads/by-content/{sha256}", self.symbols)).await {
+        self.tries_soon(SHORT, || self.first_word(self.find_upload_once(sha256))).await
+    }
+
+    /// As [`Client::find_upload`], asked once.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn find_upload_once(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
+        let path = format!("{}/uploads/by-content/{sha256}", self.symbols);
+        match self.get_once(&path).await {
             Ok(upload) => Ok(Some(upload)),
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
@@ -357,7 +442,19 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
-        self.get(&format!("{}/uploads/{id}?wait=30s", self.symbols)).await
+        let path = format!("{}/uploads/{id}?wait={}s", self.symbols, WAIT.as_secs());
+        let status = self.tries(|| async {
+            let answer = tokio::time::timeout(WAIT + SHORT, self.get_once(&path)).await;
+            answer.unwrap_or_else(|_| Err(self.no_answer(WAIT + SHORT)))
+        });
+        let mut upload: Upload = status.await?;
+        while let Some(cursor) = upload.next_cursor.take() {
+            let path = format!("{}/uploads/{id}?limit=500&cursor={cursor}", self.symbols);
+            let mut page: Upload = self.get(&path).await?;
+            upload.objects.append(&mut page.objects);
+            upload.next_cursor = page.next_cursor;
+        }
+        Ok(upload)
     }
 
     /// The objects that the server has for a debug id.
@@ -381,69 +478,10 @@ impl Client {
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
             let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
-            let checked: Checked = self.read(tries(send).await?).await?;
+            let answer = self.tries_soon(SHORT, || self.first_word(send())).await?;
+            let checked: Checked = self.read(answer).await?;
             all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
         }
         Ok(all)
-    }
-}
-
-/// True where the same request may succeed a little later.
-pub fn may_try_again(error: &ClientError) -> bool {
-    match error {
-        ClientError::Unreachable { .. } | ClientError::Stalled { .. } | ClientError::Silent { .. } => true,
-        ClientError::Refused { status, .. } => StatusCode::from_u16(*status).is_ok_and(|status| {
-            status.is_server_error()
-                || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
-        }),
-        _ => false,
-    }
-}
-
-/// Sends a request again, after growing pauses, as long as that may help.
-///
-/// # Errors
-/// The last try's.
-pub async fn tries<T, F, A>(mut send: F) -> Result<T, ClientError>
-where
-    F: FnMut() -> A,
-    A: Future<Output = Result<T, ClientError>>,
-{
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..TRIES {
-        match send().await {
-            Err(error) if may_try_again(&error) => {
-                tokio::time::sleep(pause).await;
-                pause *= 2;
-            }
-            other => return other,
-        }
-    }
-    send().await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(status: u16) -> ClientError {
-        ClientError::Refused { status, title: "no".to_owned(), detail: None, request_id: None }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_may_pass_is_tried_again_and_what_is_final_is_not() {
-        let mut sent = 0;
-        let answer = tries(|| {
-            sent += 1;
-            std::future::ready(if sent < 3 { Err(refused(503)) } else { Ok(sent) })
-        });
-        assert_eq!(answer.await.unwrap(), 3);
-        let mut sent = 0;
-        let answer = tries(|| {
-            sent += 1;
-            std::future::ready(Err::<(), _>(refused(403)))
-        });
-        assert!(answer.await.is_err());
-        assert_eq!(sent, 1);
     }
 }

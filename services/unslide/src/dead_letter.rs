@@ -2,18 +2,14 @@
 
 use crate::boot;
 use crate::client::{Client, Server};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{Exit, Outcome};
+use crate::listing::{Listing, text};
 use crate::moment::{self, Moment};
+use crate::output::{Output, confirm, note, say};
 use clap::{Args, Subcommand};
-use reqwest::Url;
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use unslide_model::{Clock as _, SystemClock};
-
-/// Letters that are asked for with one question.
-const PAGE: usize = 200;
 
 /// The commands on dead letters. Keys of a tenant's administrator see the tenant's own.
 #[derive(Subcommand)]
@@ -54,7 +50,8 @@ pub enum Command {
     Replay {
         #[command(flatten)]
         server: Server,
-        /// Its id, as `dead-letter list` shows it; without one all that the options name and that were not replayed
+        /// Its id, as `dead-letter list` shows it; without one all that the options name and that were not
+        /// replayed, and without options all: on a terminal that is asked first
         #[arg(conflicts_with_all = ["reason", "from", "to", "tenant", "dry_run"])]
         id: Option<String>,
         #[command(flatten)]
@@ -62,6 +59,9 @@ pub enum Command {
         /// Also if it was replayed already
         #[arg(long, requires = "id")]
         again: bool,
+        /// Do not ask before everything is replayed
+        #[arg(long, conflicts_with = "id")]
+        yes: bool,
         /// Count and do nothing
         #[arg(long)]
         dry_run: bool,
@@ -92,6 +92,11 @@ pub struct Which {
 }
 
 impl Which {
+    /// True where something says which of the dead letters.
+    fn is_narrow(&self) -> bool {
+        self.reason.is_some() || self.from.is_some() || self.to.is_some() || self.tenant.is_some()
+    }
+
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let now = SystemClock.now_micros() / 1_000;
         let time = |moment: Option<Moment>| moment.map(|moment| moment::text(moment.millis(now)));
@@ -112,16 +117,6 @@ fn base(all: bool) -> &'static str {
     if all { "/v1/operator/dead-letters" } else { "/v1/dead-letters" }
 }
 
-/// A path with a query.
-fn path(base: &str, pairs: &[(&str, String)]) -> Result<String, BoxError> {
-    // Only for its way of writing a query.
-    let mut url = Url::parse("http://api")?.join(base)?;
-    if !pairs.is_empty() {
-        url.query_pairs_mut().extend_pairs(pairs);
-    }
-    Ok(url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path())))
-}
-
 /// Runs a command on dead letters.
 pub fn run(command: Command) -> Outcome {
     boot::block_on(async {
@@ -135,7 +130,11 @@ pub fn run(command: Command) -> Outcome {
             Command::Replay { server, id: Some(id), which, again, json, .. } => {
                 replay(&Client::new(&server)?, &id, which.all, again, json).await
             }
-            Command::Replay { server, id: None, which, dry_run, json, .. } => {
+            Command::Replay { server, id: None, which, dry_run, yes, json, .. } => {
+                if !which.is_narrow() && !dry_run {
+                    let of = if which.all { "of all tenants" } else { "of the tenant" };
+                    confirm(&format!("This replays every dead letter {of} that was not replayed."), yes)?;
+                }
                 replay_many(&Client::new(&server)?, &which, dry_run, json).await
             }
         }
@@ -143,46 +142,26 @@ pub fn run(command: Command) -> Outcome {
 }
 
 async fn list(client: &Client, which: &Which, unreplayed: bool, limit: usize, as_json: bool) -> Outcome {
-    let mut pairs = which.pairs();
-    if unreplayed {
-        pairs.push(("replayed", "false".to_owned()));
-    }
-    let (mut found, mut cursor): (Vec<Value>, Option<String>) = (Vec::new(), None);
-    while found.len() < limit {
-        let mut page = pairs.clone();
-        page.push(("limit", (limit - found.len()).min(PAGE).to_string()));
-        page.extend(cursor.take().map(|cursor| ("cursor", cursor)));
-        let mut answer: Value = client.get(&path(base(which.all), &page)?).await?;
-        found.extend(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
-        cursor = answer["next_cursor"].as_str().map(str::to_owned);
-        if cursor.is_none() {
-            break;
-        }
-    }
-    if as_json {
-        println!("{}", serde_json::to_string_pretty(&found)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for letter in &found {
-        let text = |name: &str| letter[name].as_str().unwrap_or("-").to_owned();
-        let replayed = match letter["replays"].as_u64() {
-            Some(0) | None => "not replayed".to_owned(),
-            Some(times) => format!("replayed {times}x, last {}", text("replayed_at")),
-        };
-        println!(
-            "{}\t{}\t{}\t{}\t{} bytes\t{replayed}\t{}",
-            text("id"),
-            text("arrived_at"),
-            text("tenant"),
-            text("reason"),
-            letter["value_bytes"],
-            text("detail").replace(['\n', '\t'], " ")
-        );
-    }
-    if cursor.is_some() {
-        eprintln!("unslide: there are more; --limit shows them");
-    }
-    Ok(ExitCode::SUCCESS)
+    let unreplayed = unreplayed.then(|| ("replayed", "false".to_owned()));
+    let listing = Listing {
+        path: base(which.all),
+        query: which.pairs().into_iter().chain(unreplayed).collect(),
+        limit,
+        head: &["ID", "ARRIVED", "TENANT", "REASON", "BYTES", "REPLAYS", "LAST REPLAY", "DETAIL"],
+        row: |letter| {
+            [
+                text(letter, "id"),
+                text(letter, "arrived_at"),
+                text(letter, "tenant"),
+                text(letter, "reason"),
+                letter["value_bytes"].to_string(),
+                letter["replays"].as_u64().unwrap_or(0).to_string(),
+                text(letter, "replayed_at"),
+                text(letter, "detail"),
+            ]
+        },
+    };
+    listing.print(client, as_json).await
 }
 
 async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_json: bool) -> Outcome {
@@ -193,31 +172,30 @@ async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_js
     };
     match body {
         Some(file) if file.as_os_str() == "-" => {
-            std::io::stdout().write_all(&bytes.unwrap_or_default())?;
-            return Ok(ExitCode::SUCCESS);
+            Output::get().bytes(&bytes.unwrap_or_default());
+            return Ok(Exit::Ready);
         }
         Some(file) => std::fs::write(file, bytes.unwrap_or_default())?,
         None => {}
     }
     let letter: Value = client.get(&address).await?;
     if as_json {
-        println!("{}", serde_json::to_string_pretty(&letter)?);
-        return Ok(ExitCode::SUCCESS);
+        Output::get().json(&letter)?;
+        return Ok(Exit::Ready);
     }
     let facts = letter.as_object().ok_or("the answer is no object")?;
     for (name, value) in facts.iter().filter(|(name, _)| name.as_str() != "headers") {
-        println!("{name}\t{}", flat(value));
+        say!("{name}\t{}", flat(value));
     }
     for header in letter["headers"].as_array().into_iter().flatten() {
-        println!("header {}\t{}", flat(&header["name"]), flat(&header["value"]));
+        say!("header {}\t{}", flat(&header["name"]), flat(&header["value"]));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ready)
 }
 
-/// A value on one line: texts as they are, but for what would drive the terminal; places as
-/// `topic/partition/offset`.
+/// A value on one line: texts as they are, places as `topic/partition/offset`.
 fn flat(value: &Value) -> String {
-    let line = |text: &str| unslide_report::text::printable(&text.replace('\n', " ")).into_owned();
+    let line = |text: &str| text.replace('\n', " ");
     match value {
         Value::String(text) => line(text),
         Value::Object(members) => match (members.get("topic"), members.get("text")) {
@@ -233,14 +211,14 @@ async fn replay(client: &Client, id: &str, all: bool, again: bool, as_json: bool
     let address = format!("{}/{id}/replay", base(all));
     let done: Value = client.post(&address, &json!({ "again": again })).await?;
     if as_json {
-        println!("{}", serde_json::to_string_pretty(&done)?);
+        Output::get().json(&done)?;
     } else {
-        println!("{id}\treplayed as {}", done["replayed_as"].as_str().unwrap_or("-"));
+        say!("{id}\treplayed as {}", done["replayed_as"].as_str().unwrap_or("-"));
         if let Some(warning) = done["warning"].as_str() {
-            eprintln!("unslide: {warning}");
+            note!("{warning}");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ready)
 }
 
 async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: bool) -> Outcome {
@@ -264,27 +242,18 @@ async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: boo
     }
     let sum = sum.unwrap_or_default();
     if as_json {
-        println!("{}", serde_json::to_string_pretty(&sum)?);
+        Output::get().json(&sum)?;
     } else if dry_run {
-        println!("{} would be replayed", sum["matched"]);
+        say!("{} would be replayed", sum["matched"]);
     } else {
-        println!(
+        say!(
             "{} matched, {} replayed, {} not held by the topic any more, {} left out because they could end a worker \
              (name the reason to replay them)",
-            sum["matched"], sum["replayed"], sum["gone"], sum["dangerous"]
+            sum["matched"],
+            sum["replayed"],
+            sum["gone"],
+            sum["dangerous"]
         );
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_is_written_so_that_any_value_survives() {
-        assert_eq!(path("/v1/dead-letters", &[]).unwrap(), "/v1/dead-letters");
-        let pairs = [("reason", "a b&c".to_owned()), ("tenant", String::new())];
-        assert_eq!(path("/v1/dead-letters", &pairs).unwrap(), "/v1/dead-letters?reason=a+b%26c&tenant=");
-    }
+    Ok(Exit::Ready)
 }

@@ -1,23 +1,124 @@
 //! How a command ends.
 
+use crate::client::ClientError;
+use crate::output::note;
 use std::error::Error;
 use std::process::ExitCode;
+use unslide_runtime::config::Problems;
+use unslide_store::StoreError;
+use unslide_stream::StreamError;
+use unslide_stream::audit::AuditError;
 
 /// Any error, on its way to the edge.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a command gives back: its exit code, or the error that is shown for it.
-pub type Outcome = Result<ExitCode, BoxError>;
+/// What a command gives back: how it ended, or the error that is shown for it.
+pub type Outcome = Result<Exit, BoxError>;
+
+/// The exit code of a command, the same in every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It is done; what was asked for is there.
+    Ready = 0,
+    /// It failed.
+    Failed = 1,
+    /// The command line or the configuration is wrong. clap ends with the same code.
+    Usage = 2,
+    /// What was asked for is not there.
+    Missing = 3,
+    /// A server does not answer.
+    Unreachable = 4,
+    /// The key or the login may not do it.
+    NotAllowed = 5,
+    /// `audit` found a report that is lost or doubled.
+    Unbalanced = 6,
+}
+
+impl Exit {
+    /// What the codes mean, as `--help` shows it.
+    pub const HELP: &str = "\
+Exit codes:
+  0  done: what was asked for is there
+  1  failed
+  2  the command line or the configuration is wrong
+  3  missing: symbols, a tenant, a key or a report is not there, or symbols are not ready
+  4  a server does not answer
+  5  not allowed: the key or its scope does not suffice
+  6  audit: a report is lost, doubled, or has two outcomes";
+}
+
+/// An error that a command names itself, with the code that it ends with.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct CommandError {
+    exit: Exit,
+    text: String,
+    source: Option<BoxError>,
+}
+
+impl CommandError {
+    /// The command line is wrong in a way that clap does not know.
+    pub fn usage(text: impl Into<String>) -> CommandError {
+        CommandError { exit: Exit::Usage, text: text.into(), source: None }
+    }
+
+    /// What was asked for is not there.
+    pub fn missing(text: impl Into<String>) -> CommandError {
+        CommandError { exit: Exit::Missing, text: text.into(), source: None }
+    }
+
+    /// A server failed; the code is that of the cause.
+    pub fn caused(text: impl Into<String>, source: impl Into<BoxError>) -> CommandError {
+        let source = source.into();
+        CommandError { exit: exit_of(source.as_ref()), text: text.into(), source: Some(source) }
+    }
+}
+
+/// The code for an error: of the first of its causes that has one.
+fn exit_of(error: &(dyn Error + 'static)) -> Exit {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(exit) = own_exit(error) {
+            return exit;
+        }
+        cause = error.source();
+    }
+    Exit::Failed
+}
+
+fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
+    if let Some(error) = error.downcast_ref::<CommandError>() {
+        return Some(error.exit);
+    }
+    if let Some(error) = error.downcast_ref::<ClientError>() {
+        return Some(error.exit());
+    }
+    if error.is::<Problems>() {
+        return Some(Exit::Usage);
+    }
+    if let Some(AuditError::Stream(error)) = error.downcast_ref() {
+        return own_exit(error);
+    }
+    let unreachable = match error.downcast_ref::<StoreError>() {
+        Some(error) => error.is_retriable(),
+        None => error.downcast_ref::<StreamError>().is_some_and(|error| match error {
+            // Kafka answers: it is a producer's transaction that stays open.
+            StreamError::Unstable { .. } => false,
+            error => error.is_transient(),
+        }),
+    };
+    unreachable.then_some(Exit::Unreachable)
+}
 
 /// Shows an error with its causes. Causes that repeat what was said are left out.
 pub fn show(error: &(dyn Error + 'static)) {
     let mut said = error.to_string();
-    eprintln!("unslide: {said}");
+    note!("{said}");
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
         if !said.contains(&text) {
-            eprintln!("  because {text}");
+            note!("because {text}");
             said = text;
         }
         cause = error.source();
@@ -26,8 +127,42 @@ pub fn show(error: &(dyn Error + 'static)) {
 
 /// The exit code of an outcome, its error shown.
 pub fn exit_code(outcome: Outcome) -> ExitCode {
-    outcome.unwrap_or_else(|error| {
+    let exit = outcome.unwrap_or_else(|error| {
         show(error.as_ref());
-        ExitCode::FAILURE
-    })
+        exit_of(error.as_ref())
+    });
+    ExitCode::from(exit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_is_that_of_the_first_cause_that_has_one() {
+        let missing = || CommandError::missing("no tenant acme");
+        assert_eq!(exit_of(&missing()), Exit::Missing);
+        assert_eq!(exit_of(&CommandError::caused("cannot list keys", missing())), Exit::Missing);
+        assert_eq!(exit_of(BoxError::from("anything").as_ref()), Exit::Failed);
+        assert_eq!(exit_of(&Problems(Vec::new())), Exit::Usage);
+        assert_eq!(exit_of(&StreamError::Silent("kafka".to_owned())), Exit::Unreachable);
+    }
+
+    #[test]
+    fn the_help_names_every_code() {
+        let codes = [
+            Exit::Ready,
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Missing,
+            Exit::Unreachable,
+            Exit::NotAllowed,
+            Exit::Unbalanced,
+        ];
+        let lines: Vec<&str> = Exit::HELP.lines().skip(1).collect();
+        assert_eq!(lines.len(), codes.len());
+        for (line, code) in lines.iter().zip(codes) {
+            assert!(line.starts_with(&format!("  {}  ", code as u8)), "{line}");
+        }
+    }
 }

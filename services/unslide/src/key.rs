@@ -3,18 +3,23 @@
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::administration;
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::output::{Output, Table, say};
 use crate::tenant::there;
 use clap::Subcommand;
 use serde_json::json;
-use std::process::ExitCode;
-use std::sync::Arc;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
-use unslide_model::{Scope, Secret, SystemClock, TenantId};
+use unslide_model::{Scope, Secret, TenantId};
+use unslide_store::cursor::KeyCursor;
 use unslide_store::keys::{self, NewKey};
 use unslide_store::{Settings, Store, Uuid, audit};
+
+/// What `key list` shows.
+const HEAD: [&str; 9] = ["ID", "KEY", "STATE", "EXPIRES", "LAST USED", "MADE BY", "SCOPES", "APP", "NAME"];
+/// Keys that are asked for with one question.
+const PAGE: u32 = 500;
 
 /// The commands on keys.
 #[derive(Subcommand)]
@@ -46,8 +51,11 @@ pub enum Command {
         /// Whose keys
         #[arg(long)]
         tenant: TenantId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
-    /// Revoke a key for good
+    /// Revoke a key permanently
     Revoke {
         #[command(flatten)]
         configured: Configured,
@@ -56,6 +64,9 @@ pub enum Command {
         tenant: TenantId,
         /// The key's id, as `key list` shows it
         id: Uuid,
+        /// Also revoke the keys that it made, that these made, and so on, of every tenant
+        #[arg(long)]
+        cascade: bool,
     },
 }
 
@@ -70,9 +81,11 @@ impl Expiry {
     fn after(self, now: OffsetDateTime) -> Result<OffsetDateTime, BoxError> {
         let end = match self {
             Expiry::At(at) => at,
-            Expiry::Days(days) => now.checked_add(Duration::days(days)).ok_or("--expires: too far away")?,
+            Expiry::Days(days) => now
+                .checked_add(Duration::days(days))
+                .ok_or_else(|| CommandError::usage("--expires: too far away"))?,
         };
-        if end <= now { Err("--expires: in the past".into()) } else { Ok(end) }
+        if end <= now { Err(CommandError::usage("--expires: in the past").into()) } else { Ok(end) }
     }
 }
 
@@ -92,27 +105,32 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { configured, tenant, name, scope, app, expires } => {
             if app.is_some() && scope.contains(&Scope::Operator) {
-                return Err("a key for one app can't act for operators".into());
+                return Err(CommandError::usage("a key for one app can't act for operators").into());
             }
             let settings = administration(&configured, false)?.postgres;
             boot::block_on(async {
-                let store = Store::connect(&settings, Arc::new(SystemClock)).await?;
+                let store = boot::database(&settings).await?;
                 there(&store, &tenant).await?;
                 let now = store.clock().now();
                 let expires_at = expires.map(|expires| expires.after(now)).transpose()?;
                 let new = NewKey { name, scopes: scope, app, expires_at };
                 let text = make(&store, &tenant, &new).await?;
-                println!("{}", text.reveal());
-                Ok(ExitCode::SUCCESS)
+                say!("{}", text.reveal());
+                if Output::get().is_closed() {
+                    return Err("the key is made and nobody has read it: `unslide key list` and `unslide key revoke` \
+                                take it away"
+                        .into());
+                }
+                Ok(Exit::Ready)
             })
         }
-        Command::List { configured, tenant } => {
+        Command::List { configured, tenant, json } => {
             let settings = administration(&configured, false)?.postgres;
-            boot::block_on(list(&settings, &tenant))
+            boot::block_on(list(&settings, &tenant, json))
         }
-        Command::Revoke { configured, tenant, id } => {
+        Command::Revoke { configured, tenant, id, cascade } => {
             let settings = administration(&configured, false)?.postgres;
-            boot::block_on(revoke(&settings, &tenant, id))
+            boot::block_on(revoke(&settings, &tenant, id, cascade))
         }
     }
 }
@@ -132,48 +150,74 @@ pub async fn make(store: &Store, tenant: &TenantId, new: &NewKey) -> Result<Secr
     Ok(text)
 }
 
-async fn list(settings: &Settings, tenant: &TenantId) -> Outcome {
-    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome {
+    let store = boot::database(settings).await?;
     there(&store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     let now = store.clock().now();
-    for key in keys::list(&mut tx).await? {
-        let state = match key.expires_at {
-            _ if key.revoked_at.is_some() => "revoked",
-            Some(end) if end <= now => "expired",
-            _ => "in force",
-        };
-        let at = |time: Option<OffsetDateTime>| match time {
-            None => Ok("never".to_owned()),
-            Some(time) => time.format(&Rfc3339),
-        };
-        let (ends, used) = (at(key.expires_at)?, at(key.last_used_at)?);
-        let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-        let app = key.app.as_deref().unwrap_or("every app");
-        println!(
-            "{}\tunslide_{}_…\t{state}\texpires {ends}\tused {used}\t{}\t{app}\t{}",
-            key.id,
-            key.prefix,
-            scopes.join(","),
-            key.name
-        );
+    let mut table = Table::new(&HEAD);
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = keys::list(&mut tx, None, after.as_ref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(KeyCursor::after(last));
+        for key in page {
+            let state = match key.expires_at {
+                _ if key.revoked_at.is_some() => "revoked",
+                Some(end) if end <= now => "expired",
+                _ => "in force",
+            };
+            let at = |time: Option<OffsetDateTime>| time.map(|time| time.format(&Rfc3339)).transpose();
+            let (ends, used) = (at(key.expires_at)?, at(key.last_used_at)?);
+            let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+            all.push(json!({
+                "id": key.id.to_string(), "prefix": key.prefix, "state": state, "expires_at": ends,
+                "last_used_at": used, "revoked_at": at(key.revoked_at)?, "scopes": scopes, "app": key.app,
+                "made_by": key.made_by.map(|maker| maker.to_string()), "name": key.name,
+            }));
+            let never = || "never".to_owned();
+            table.row([
+                key.id.to_string(),
+                format!("unslide_{}_…", key.prefix),
+                state.to_owned(),
+                ends.unwrap_or_else(never),
+                used.unwrap_or_else(never),
+                key.made_by.map_or_else(|| "the command line".to_owned(), |maker| maker.to_string()),
+                scopes.join(","),
+                key.app.unwrap_or_else(|| "every app".to_owned()),
+                key.name,
+            ]);
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    if as_json {
+        Output::get().json(&all)?;
+    } else {
+        table.print();
+    }
+    Ok(Exit::Ready)
 }
 
-async fn revoke(settings: &Settings, tenant: &TenantId, id: Uuid) -> Outcome {
-    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+async fn revoke(settings: &Settings, tenant: &TenantId, id: Uuid, cascade: bool) -> Outcome {
+    let store = boot::database(settings).await?;
     there(&store, tenant).await?;
     let mut tx = store.tenant(tenant).await?;
     if !keys::revoke(&mut tx, id, None).await? {
-        return Err(
-            format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys").into()
-        );
+        let text = format!("{tenant} has no key {id}; `unslide key list --tenant {tenant}` shows its keys");
+        return Err(CommandError::missing(text).into());
     }
-    audit::append(&mut tx, "command line", "key.revoke", &id.to_string(), &json!({})).await?;
+    let (actor, detail) = ("command line", json!({ "cascade": cascade }));
+    audit::append(&mut tx, actor, "key.revoke", &id.to_string(), &detail).await?;
+    let revoked = if cascade { keys::revoke_made(&mut tx, id, None, actor).await? } else { 0 };
+    let in_force = keys::made(&mut tx, id, None).await?;
     tx.commit().await?;
-    println!("revoked");
-    Ok(ExitCode::SUCCESS)
+    match (cascade, in_force) {
+        (true, _) => say!("revoked, with {revoked} keys that descend from it"),
+        (false, 0) => say!("revoked"),
+        (false, _) => {
+            say!("revoked; {in_force} keys that descend from it are in force: --cascade revokes them");
+        }
+    }
+    Ok(Exit::Ready)
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! The unslide binary: the command line, and the composition of the services.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks on its output")]
 
 mod audit;
 mod boot;
@@ -7,12 +6,19 @@ mod cli;
 mod client;
 mod configuration;
 mod dead_letter;
+#[cfg(feature = "dev")]
 mod demo;
+#[cfg(feature = "dev")]
 mod dev;
+mod explain;
 mod failure;
+mod health;
 mod key;
+mod listing;
 mod migrate;
 mod moment;
+mod output;
+mod quarantine;
 mod reprocess;
 mod serve;
 mod swift;
@@ -21,9 +27,8 @@ mod symbols;
 mod tenant;
 mod upload;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::run(cli::Cli::parse())
+    cli::run()
 }

@@ -3,14 +3,12 @@
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::{Administration, administration};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, Exit, Outcome};
+use crate::output::say;
 use clap::Args;
-use std::process::ExitCode;
-use std::sync::Arc;
 use unslide_indexer::Reset;
-use unslide_model::SystemClock;
 use unslide_store::positions::Position;
-use unslide_store::{Settings, Store, tenants};
+use unslide_store::{Settings, tenants};
 use unslide_stream::admin;
 
 /// Arguments of `unslide migrate`.
@@ -31,17 +29,21 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let administration = administration(&arguments.configured, arguments.topics)?;
     boot::block_on(async {
-        let migrated = unslide_store::migrate(&administration.postgres.url).await?;
-        println!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
+        let migrated = unslide_store::migrate(&administration.postgres.url)
+            .await
+            .map_err(|error| boot::database_failed(&administration.postgres, error))?;
+        say!("database: {} of {} migrations applied now", migrated.applied, migrated.total);
         if arguments.topics {
-            for (topic, created) in admin::create(&administration.kafka).await? {
-                println!("topic {topic}: {}", created.as_str());
+            let created = admin::create(&administration.kafka).await;
+            let created = created.map_err(|error| boot::kafka_failed(&administration.kafka, error))?;
+            for (topic, created) in created {
+                say!("topic {topic}: {}", created.as_str());
             }
         }
         if arguments.recover {
             recover(&administration).await?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Ready)
     })
 }
 
@@ -49,14 +51,14 @@ pub fn run(arguments: &Arguments) -> Outcome {
 async fn recover(administration: &Administration) -> Result<(), BoxError> {
     // Whoever migrates owns the schema.
     let settings = Settings { any_login: true, ..administration.postgres.clone() };
-    let store = Store::connect(&settings, Arc::new(SystemClock)).await?;
+    let store = boot::database(&settings).await?;
     let announced = tenants::announce_all(&store).await?;
-    println!("tenants: {announced} to be announced to the workers, by the next builder");
+    say!("tenants: {announced} to be announced to the workers, by the next builder");
     for Reset { before, next_offset } in
         unslide_indexer::reset_positions(&store, &administration.kafka).await?
     {
         let Position { topic, partition, next_offset: from, .. } = before;
-        println!("position of {topic}/{partition}: from {from} to {next_offset}");
+        say!("position of {topic}/{partition}: from {from} to {next_offset}");
     }
     Ok(())
 }

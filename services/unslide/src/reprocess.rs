@@ -2,12 +2,12 @@
 
 use crate::boot;
 use crate::client::{Client, Server};
-use crate::failure::Outcome;
+use crate::failure::{CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
+use crate::output::say;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
-use std::process::ExitCode;
 use std::time::Duration;
 use unslide_model::{Clock as _, DebugId, SystemClock};
 
@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let times = [arguments.from, arguments.to];
     let named = texts.iter().any(|text| text.is_some()) || times.iter().any(Option::is_some);
     if !arguments.all && arguments.debug_id.is_none() && !named {
-        return Err("say which reports, or --all".into());
+        return Err(CommandError::usage("say which reports, or --all").into());
     }
     let now = SystemClock.now_micros() / 1_000;
     let [from, to] = times.map(|time| time.map(|moment| moment::text(moment.millis(now))));
@@ -84,23 +84,28 @@ pub fn run(arguments: &Arguments) -> Outcome {
         let client = Client::new(&arguments.server)?;
         if arguments.dry_run {
             let counted: Counted = client.post("/v1/reprocess", &body).await?;
-            println!("{} reports fit", counted.count);
-            return Ok(ExitCode::SUCCESS);
+            say!("{} reports fit", counted.count);
+            return Ok(Exit::Ready);
         }
         // Sent once: a second one would ask for everything a second time.
         let mut made: Reprocess = client.post("/v1/reprocess", &body).await?;
-        println!("{}  {} reports fit", made.id, made.count);
+        say!("{}  {} reports fit", made.id, made.count);
         if !arguments.wait {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Exit::Ready);
         }
         while !made.answered {
             tokio::time::sleep(PAUSE).await;
             made = client.get(&format!("/v1/reprocess/{}", made.id)).await?;
         }
-        println!(
+        say!(
             "{}: {} asked, {} under way before, {} better, {} unchanged, {} gone",
-            made.status, made.asked, made.under_way, made.better, made.unchanged, made.gone
+            made.status,
+            made.asked,
+            made.under_way,
+            made.better,
+            made.unchanged,
+            made.gone
         );
-        Ok(if made.status == "done" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if made.status == "done" { Exit::Ready } else { Exit::Failed })
     })
 }

@@ -1,10 +1,10 @@
 //! One service in this process.
 
 use crate::boot;
-use crate::cli::Configured;
+use crate::cli::{BUILD_SYMCACHE, Configured};
 use crate::configuration::{self, Configuration};
-use crate::failure::{BoxError, Outcome};
-use std::process::ExitCode;
+use crate::failure::{BoxError, Exit, Outcome};
+use unslide_runtime::child::Program;
 use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
 
 /// The services.
@@ -17,6 +17,7 @@ pub enum Service {
 }
 
 impl Service {
+    #[cfg(feature = "dev")]
     pub const ALL: [Service; 4] = [Service::Builder, Service::Symbolizer, Service::Indexer, Service::Api];
 
     fn name(self) -> &'static str {
@@ -41,9 +42,10 @@ impl Service {
             }
             Service::Builder => {
                 let config = configuration.builder.clone();
+                let child = Program::current(&[BUILD_SYMCACHE])?;
                 (
                     self.name(),
-                    Box::pin(async move { Ok(Box::pin(unslide_builder::run(config, host)).await?) }),
+                    Box::pin(async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }),
                 )
             }
             Service::Indexer => {
@@ -76,6 +78,6 @@ pub fn run(service: Service, configured: &Configured) -> Outcome {
         let running = service.prepare(&configuration, &host)?;
         supervise(vec![running], &host.shutdown).await.map_err(|(_, error)| error)?;
         tracing::info!(service.name = service.name(), "stopped");
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Ready)
     })
 }

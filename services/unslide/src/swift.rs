@@ -8,13 +8,14 @@
 //! request is read whole before the first answer is written, so neither side waits for the other. Before
 //! the first request the process says with a length of [`LAST`] that it is ready.
 
+use crate::failure::Exit;
 use parking_lot::Mutex;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
+use unslide_runtime::child::{Limits, Program};
 use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_here, demangle_with};
 
 /// The subcommand of the process that demangles.
@@ -26,8 +27,8 @@ const LAST: u32 = u32::MAX;
 const MAX_BYTES: u32 = 1 << 20;
 /// For longer than this no name is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most memory that a demangler's process may have, in bytes of addresses.
-const MAX_MEMORY: u64 = 1 << 30;
+/// The demangler only writes to its socket.
+const LIMITS: Limits = Limits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
 
 /// Has Swift's names demangled by other processes from here on.
 pub fn isolate() {
@@ -71,15 +72,9 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         ours.set_write_timeout(Some(PATIENCE))?;
-        // Where it can be had, the file that runs here, also if another one has taken its place.
-        let own = std::path::Path::new("/proc/self/exe");
-        let program = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
-        let child = Command::new(program)
-            .arg(COMMAND)
-            .env_clear()
+        let child = Program::current(&[COMMAND])?
+            .command()
             .current_dir("/")
-            // A signal to everybody in a terminal is for us to act on.
-            .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(Stdio::null())
@@ -134,16 +129,13 @@ fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Answers requests on standard input until there are no more.
-pub fn run() -> ExitCode {
-    use nix::sys::resource::{Resource, setrlimit};
-    for (resource, most) in [(Resource::RLIMIT_AS, MAX_MEMORY), (Resource::RLIMIT_CORE, 0)] {
-        if setrlimit(resource, most, most).is_err() {
-            return ExitCode::FAILURE;
-        }
+pub fn run() -> Exit {
+    if LIMITS.apply().is_err() {
+        return Exit::Failed;
     }
     let (mut input, mut output) = (BufReader::new(io::stdin().lock()), io::stdout().lock());
     if write(&mut output, None).and_then(|()| output.flush()).is_err() {
-        return ExitCode::FAILURE;
+        return Exit::Failed;
     }
     while let Ok(names) = request(&mut input) {
         for name in names {
@@ -153,11 +145,11 @@ pub fn run() -> ExitCode {
                 .and_then(|()| output.write_all(&bytes))
                 .and_then(|()| output.flush());
             if sent.is_err() {
-                return ExitCode::FAILURE;
+                return Exit::Failed;
             }
         }
     }
-    ExitCode::SUCCESS
+    Exit::Ready
 }
 
 fn request(input: &mut impl Read) -> io::Result<Vec<Vec<u8>>> {

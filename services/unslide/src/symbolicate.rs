@@ -2,28 +2,43 @@
 
 mod answer;
 mod input;
+mod lacking;
 mod library;
+mod packed;
 mod pipeline;
 
-use crate::failure::Outcome;
-use answer::{Format, Job};
+pub use library::Library;
+pub use packed::unpacked;
+
+use crate::failure::{Exit, Outcome};
+use crate::output::note;
+use answer::{Answer, Format, Job};
 use input::{Input, Records};
-use library::Library;
+use lacking::Lacking;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Where reports and symbols come from.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  unslide symbolicate --symbols MyApp.xcarchive report.json
+  unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
+  unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
-    /// A dSYM, a Mach-O file, or a folder that is searched for them; may be given more than once
+    /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
+    /// Mach-O files; may be given more than once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
     /// Enriched reports as JSON, or logs in Apple's form
     #[arg(long, value_enum, default_value_t = Format::Json)]
     format: Format,
-    /// One report, or one report a line; standard input where it is left out or `-`
+    /// End with exit code 3 where frames of the app lack symbols
+    #[arg(long)]
+    require_symbols: bool,
+    /// One report, or one report a line, also packed with gzip or zstd; standard input where it is left
+    /// out or `-`
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -42,40 +57,74 @@ enum Failure {
     Write(#[source] io::Error),
 }
 
+/// What was noticed while reports were answered.
+#[derive(Default)]
+struct Notes {
+    /// A record could not be read.
+    unsound: bool,
+    /// The input begins as a log in Apple's form: what follows is the rest of it.
+    foreign: bool,
+    lacking: Lacking,
+}
+
+impl Notes {
+    fn take(&mut self, answer: Answer, whole: bool) {
+        self.unsound |= !answer.problems.is_empty();
+        self.lacking.add(answer.lacking);
+        if self.foreign {
+            return;
+        }
+        self.foreign = answer.foreign && answer.line == 1;
+        for problem in &answer.problems {
+            if whole || self.foreign {
+                note!("{problem}; passed on as it is");
+            } else {
+                note!("line {}: {problem}; passed on as it is", answer.line);
+            }
+        }
+    }
+}
+
 /// Answers every report in the order in which they come. What cannot be read is passed on as it is
 /// and named on standard error; then the exit code is 1.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (library, notes) = Library::search(&arguments.symbols)?;
-    for note in notes {
-        eprintln!("unslide: {note}");
+    let (library, broken) = Library::search(&arguments.symbols)?;
+    for broken in broken {
+        note!("{broken}");
     }
-    let source: Box<dyn Read + Send> = match &arguments.file {
+    let source = match &arguments.file {
         Some(path) if path.as_os_str() != "-" => {
-            Box::new(File::open(path).map_err(|error| Failure::Open(path.clone(), error))?)
+            unpacked(File::open(path).map_err(|error| Failure::Open(path.clone(), error))?)
         }
-        _ => Box::new(io::stdin()),
+        _ => unpacked(io::stdin()),
     };
-    let input = Input::open(source).map_err(Failure::Read)?;
+    let input = source.and_then(Input::open).map_err(Failure::Read)?;
     let whole = matches!(input.records, Records::Whole(_));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = |job: Job| answer::answer(job, &library, arguments.format);
-    let mut sound = true;
-    let mut note = |line: u64, reason: &str| {
-        sound = false;
-        if whole {
-            eprintln!("unslide: {reason}; passed on as it is");
-        } else {
-            eprintln!("unslide: line {line}: {reason}; passed on as it is");
-        }
-    };
-    match pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut note) {
-        Ok(()) if sound => Ok(ExitCode::SUCCESS),
-        Ok(()) => Ok(ExitCode::FAILURE),
-        Err(pipeline::Stopped::Read(error)) => Err(Failure::Read(error).into()),
-        // The reader of our output has seen enough: nothing to report.
+    let mut notes = Notes::default();
+    let done = pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut |answer| {
+        notes.take(answer, whole);
+    });
+    match done {
+        Ok(()) => {}
+        Err(pipeline::Stopped::Read(error)) => return Err(Failure::Read(error).into()),
+        // The reader of the output has seen enough.
         Err(pipeline::Stopped::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
-            Ok(ExitCode::FAILURE)
+            return Ok(notes.exit(false));
         }
-        Err(pipeline::Stopped::Write(error)) => Err(Failure::Write(error).into()),
+        Err(pipeline::Stopped::Write(error)) => return Err(Failure::Write(error).into()),
+    }
+    notes.lacking.tell();
+    Ok(notes.exit(arguments.require_symbols))
+}
+
+impl Notes {
+    fn exit(&self, require_symbols: bool) -> Exit {
+        match (self.unsound, require_symbols && !self.lacking.is_empty()) {
+            (true, _) => Exit::Failed,
+            (false, true) => Exit::Missing,
+            (false, false) => Exit::Ready,
+        }
     }
 }

@@ -4,12 +4,13 @@ mod backfill;
 
 use crate::boot;
 use crate::client::{Client, Server};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::output::{Output, Table};
 use crate::upload::{find, mach_o};
 use clap::{Args, Subcommand};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_model::DebugId;
@@ -21,7 +22,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The commands on symbols.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say of each debug id whether its symbols are ready; exit code 0 only when all are
+    /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
+    /// or not ready yet, 1 where one is malformed or unsupported
     Check(CheckArguments),
     /// Have symcaches built anew whose format is older than what this release writes; reaches the
     /// database itself
@@ -30,6 +32,12 @@ pub enum Command {
 
 /// Arguments of `unslide symbols check`.
 #[derive(Args)]
+#[command(after_help = "\
+The key needs the scope symbols:write or symbols:read.
+
+Examples:
+  unslide symbols check --wait build/MyApp.xcarchive
+  unslide symbols check --json report.json")]
 pub struct CheckArguments {
     #[command(flatten)]
     server: Server,
@@ -43,6 +51,15 @@ pub struct CheckArguments {
     /// Seconds to wait at most
     #[arg(long, default_value_t = 600, requires = "wait")]
     timeout: u64,
+    /// Name the debug ids, and ask nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print nothing: the exit code says it
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
 }
 
 /// Runs a command on symbols.
@@ -59,7 +76,11 @@ fn check(arguments: &CheckArguments) -> Outcome {
         debug_ids(target, &mut names)?;
     }
     if names.is_empty() {
-        return Err("there is no debug id in what was named".into());
+        return Err(CommandError::missing("there is no debug id in what was named").into());
+    }
+    if arguments.dry_run {
+        show(arguments, names.into_iter().map(|(id, name)| (id, "not asked".to_owned(), name)).collect())?;
+        return Ok(Exit::Ready);
     }
     let ids: Vec<DebugId> = names.keys().copied().collect();
     boot::block_on(async {
@@ -74,13 +95,41 @@ fn check(arguments: &CheckArguments) -> Outcome {
             }
             tokio::time::sleep(PAUSE).await;
         };
-        for (id, status) in &checked {
-            let name = names.get(id).map_or("", String::as_str);
-            println!("{}", format!("{id}  {status:<11}  {name}").trim_end());
-        }
-        let ready = checked.iter().all(|(_, status)| status == "ready");
-        Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let exit = exit(checked.iter().map(|(_, status)| status.as_str()));
+        let rows = checked.into_iter().map(|(id, status)| {
+            let name = names.get(&id).cloned().unwrap_or_default();
+            (id, status, name)
+        });
+        show(arguments, rows.collect())?;
+        Ok(exit)
     })
+}
+
+/// How a check with these answers ends: what an upload or waiting would heal comes first.
+fn exit<'s>(mut statuses: impl Iterator<Item = &'s str> + Clone) -> Exit {
+    if statuses.clone().any(|status| matches!(status, "missing" | "building")) {
+        return Exit::Missing;
+    }
+    if statuses.all(|status| status == "ready") { Exit::Ready } else { Exit::Failed }
+}
+
+/// Shows each debug id with its status and name.
+fn show(arguments: &CheckArguments, rows: Vec<(DebugId, String, String)>) -> Result<(), BoxError> {
+    if arguments.json {
+        let ready = rows.iter().all(|(_, status, _)| status == "ready");
+        let items: Vec<_> = rows
+            .iter()
+            .map(|(id, status, name)| json!({ "debug_id": id, "status": status, "name": name }))
+            .collect();
+        Output::get().json(&json!({ "ready": ready, "items": items }))?;
+    } else if !arguments.quiet {
+        let mut table = Table::new(&["DEBUG ID", "STATUS", "NAME"]);
+        for (id, status, name) in rows {
+            table.row([id.to_string(), status, name]);
+        }
+        table.print();
+    }
+    Ok(())
 }
 
 /// Adds the debug ids that a target names, each with a name for people.
@@ -91,7 +140,7 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
     }
     let path = PathBuf::from(target);
     if !path.exists() {
-        return Err(format!("{target} is neither a debug id nor a file").into());
+        return Err(CommandError::usage(format!("{target} is neither a debug id nor a file")).into());
     }
     if !path.is_dir() {
         return add_file(&path, names);
@@ -115,7 +164,12 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
     }
     let bytes = std::fs::read(path)?;
     let limits = ReadLimits::default();
-    let no_report = |error| format!("{} is neither a Mach-O file nor a report: {error}", path.display());
+    let no_report = |error| {
+        format!(
+            "{} is neither a Mach-O file nor a report, and archives are not unpacked here: {error}",
+            path.display()
+        )
+    };
     for element in split(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
         let report = Report::read(bytes, &limits).map_err(no_report)?;
@@ -126,4 +180,18 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_counts_before_what_is_broken() {
+        let of = |statuses: &[&'static str]| exit(statuses.iter().copied());
+        assert_eq!(of(&["ready", "ready"]), Exit::Ready);
+        assert_eq!(of(&["ready", "malformed"]), Exit::Failed);
+        assert_eq!(of(&["unsupported", "missing"]), Exit::Missing);
+        assert_eq!(of(&["ready", "building"]), Exit::Missing);
+    }
 }

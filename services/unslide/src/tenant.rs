@@ -3,13 +3,14 @@
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::{Administration, administration};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::output::{Output, Table, confirm, note, say};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
-use unslide_model::{SystemClock, TenantId};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_model::TenantId;
 use unslide_store::tenants::{self, Limits, State};
 use unslide_store::{Store, audit, erasure, outbox, usage};
 
@@ -42,6 +43,9 @@ pub enum Command {
     List {
         #[command(flatten)]
         configured: Configured,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Show a tenant as JSON: its state, limits and usage, and how far its erasing is
     Show {
@@ -61,12 +65,15 @@ pub enum Command {
         #[command(flatten)]
         limits: LimitArguments,
     },
-    /// Delete a tenant for good, with everything that it has
+    /// Delete a tenant and everything that it has. This cannot be undone; on a terminal it asks first
     Delete {
         #[command(flatten)]
         configured: Configured,
         /// Its slug, which is never given again
         tenant: TenantId,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         /// Wait until nothing of it is left, and print the proof
         #[arg(long)]
         wait: bool,
@@ -91,9 +98,9 @@ pub struct One {
 /// What a tenant may use; 0 stands for the service's default.
 #[derive(Args, Clone, Copy)]
 pub struct LimitArguments {
-    /// Reports a second
+    /// Cost units a second: one for each report, and one for each 64 KiB of its unpacked bytes
     #[arg(long, value_name = "NUMBER")]
-    reports_per_second: Option<u32>,
+    units_per_second: Option<u32>,
     /// Bytes of one report
     #[arg(long, value_name = "BYTES")]
     report_bytes: Option<u64>,
@@ -111,7 +118,7 @@ pub struct LimitArguments {
 impl LimitArguments {
     fn over(self, limits: &Limits) -> Limits {
         Limits {
-            reports_per_second: self.reports_per_second.unwrap_or(limits.reports_per_second),
+            units_per_second: self.units_per_second.unwrap_or(limits.units_per_second),
             report_bytes: self.report_bytes.unwrap_or(limits.report_bytes),
             upload_bytes: self.upload_bytes.unwrap_or(limits.upload_bytes),
             symbol_bytes: self.symbol_bytes.unwrap_or(limits.symbol_bytes),
@@ -127,26 +134,35 @@ pub fn run(command: Command) -> Outcome {
             let kafka = administration.kafka;
             if kafka.tenant_topics && !exists(&store, &one.tenant).await? {
                 // Before the tenant is there: one that is there can be sent to.
-                unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant).await?;
+                unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant)
+                    .await
+                    .map_err(|error| boot::kafka_failed(&kafka, error))?;
             }
             let limits = limits.over(&Limits::default());
             let announcement = make(&store, &one.tenant, name.as_deref(), &limits).await?;
             let Some(announcement) = announcement else { return taken(&store, &one.tenant).await };
-            println!("{}", one.tenant);
+            say!("{}", one.tenant);
             announced(&store, &one, announcement).await
         }),
         Command::Topics { configured, tenant } => {
             let settings = administration(&configured, true)?.kafka;
             boot::block_on(topics(&settings, &tenant))
         }
-        Command::List { configured } => with(&configured, async |store, _| list(&store).await),
+        Command::List { configured, json } => with(&configured, async |store, _| list(&store, json).await),
         Command::Show { configured, tenant } => {
             with(&configured, async |store, _| show(&store, &tenant).await)
         }
         Command::Suspend(one) => change(&one, |tenant| tenant.state = State::Suspended),
         Command::Resume(one) => change(&one, |tenant| tenant.state = State::Active),
         Command::Limits { one, limits } => change(&one, |tenant| tenant.limits = limits.over(&tenant.limits)),
-        Command::Delete { configured, tenant, wait, at_most } => with(&configured, async |store, _| {
+        Command::Delete { configured, tenant, yes, wait, at_most } => with(&configured, async |store, _| {
+            if !exists(&store, &tenant).await? {
+                return Err(no_tenant(&tenant));
+            }
+            let what = format!(
+                "This deletes the tenant {tenant} with all its reports, symbols and keys. It cannot be undone."
+            );
+            confirm(&what, yes)?;
             delete(&store, &tenant, wait.then_some(Duration::from_secs(at_most))).await
         }),
     }
@@ -155,21 +171,21 @@ pub fn run(command: Command) -> Outcome {
 fn with(configured: &Configured, work: impl AsyncFnOnce(Store, Administration) -> Outcome) -> Outcome {
     let administration = administration(configured, false)?;
     boot::block_on(async {
-        let store = Store::connect(&administration.postgres, Arc::new(SystemClock)).await?;
+        let store = boot::database(&administration.postgres).await?;
         work(store, administration).await
     })
 }
 
 async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
     if outbox::wait_sent(store, &one.tenant, announcement, Duration::from_secs(one.wait)).await? {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Ready);
     }
-    eprintln!(
-        "unslide: it is done, but no builder has announced it to the workers within {} s; they go on with what \
+    note!(
+        "it is done, but no builder has announced it to the workers within {} s; they go on with what \
          they know until one runs",
         one.wait
     );
-    Ok(ExitCode::FAILURE)
+    Ok(Exit::Failed)
 }
 
 /// A slug that can't be given.
@@ -218,9 +234,9 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
         return Err("`kafka.tenant_topics` is off: no service would read the topics".into());
     }
     for (topic, created) in unslide_stream::admin::create_tenant_topics(settings, tenant).await? {
-        println!("topic {topic}: {}", created.as_str());
+        say!("topic {topic}: {}", created.as_str());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ready)
 }
 
 fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
@@ -228,7 +244,7 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
         let mut tx = store.tenant(&one.tenant).await?;
         let mut tenant = known(tenants::lock(&mut tx).await?, &one.tenant)?;
         if tenant.state == State::Deleted {
-            return Err(format!("the tenant {} was deleted, which is for good", one.tenant).into());
+            return Err(format!("the tenant {} was deleted, which cannot be undone", one.tenant).into());
         }
         change(&mut tenant);
         let changed = tenants::change(&mut tx, &tenant.name, tenant.state, &tenant.limits).await?;
@@ -236,7 +252,7 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
         let detail = json!({ "version": changed.version, "state": changed.state, "limits": changed.limits });
         audit::append(&mut tx, "command line", "tenant.change", one.tenant.as_str(), &detail).await?;
         tx.commit().await?;
-        println!("{}\t{}", changed.id, changed.state.as_str());
+        say!("{}\t{}", changed.id, changed.state.as_str());
         announced(&store, one, announcement).await
     })
 }
@@ -255,7 +271,8 @@ pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
 }
 
 fn no_tenant(slug: &TenantId) -> BoxError {
-    format!("there is no tenant {slug}; `unslide tenant list` shows those that there are").into()
+    CommandError::missing(format!("there is no tenant {slug}; `unslide tenant list` shows the tenants"))
+        .into()
 }
 
 async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outcome {
@@ -267,8 +284,8 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
         audit::append(&mut tx, "command line", "tenant.delete", slug.as_str(), &json!({})).await?;
     }
     tx.commit().await?;
-    println!("{}\t{}", tenant.id, tenant.state.as_str());
-    let Some(wait) = wait else { return Ok(ExitCode::SUCCESS) };
+    say!("{}\t{}", tenant.id, tenant.state.as_str());
+    let Some(wait) = wait else { return Ok(Exit::Ready) };
     let end = tokio::time::Instant::now() + wait;
     loop {
         let mut tx = store.tenant(slug).await?;
@@ -277,21 +294,21 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
         let rows: u64 = erasure.removed.values().sum();
         if erasure.finished_at.is_some() {
             for (table, rows) in &erasure.removed {
-                println!("{table}\t{rows} rows removed");
+                say!("{table}\t{rows} rows removed");
             }
-            println!("object storage\t{} objects removed, {} bytes", erasure.objects, erasure.object_bytes);
+            say!("object storage\t{} objects removed, {} bytes", erasure.objects, erasure.object_bytes);
             let left: u64 = erasure.remaining.iter().flat_map(|left| left.values()).sum();
-            println!("left\t{left}");
-            return Ok(ExitCode::SUCCESS);
+            say!("left\t{left}");
+            return Ok(Exit::Ready);
         }
         if tokio::time::Instant::now() >= end {
-            eprintln!(
-                "unslide: the tenant is deleted, but not everything that it had is removed within {} s ({rows} rows and \
+            note!(
+                "the tenant is deleted, but not everything that it had is removed within {} s ({rows} rows and \
                  {} objects are); a builder goes on with it",
                 wait.as_secs(),
                 erasure.objects
             );
-            return Ok(ExitCode::FAILURE);
+            return Ok(Exit::Failed);
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -305,35 +322,53 @@ async fn show(store: &Store, slug: &TenantId) -> Outcome {
     tx.rollback().await?;
     let erasure = erasure.map(|e| {
         json!({
-            "requested_at": e.requested_at.to_string(), "removed": e.removed, "objects": e.objects,
+            "requested_at": rfc3339(e.requested_at), "removed": e.removed, "objects": e.objects,
             "object_bytes": e.object_bytes, "remaining": e.remaining,
-            "finished_at": e.finished_at.map(|at| at.to_string()), "swept_at": e.swept_at.map(|at| at.to_string()),
+            "finished_at": e.finished_at.map(rfc3339), "swept_at": e.swept_at.map(rfc3339),
         })
     });
     let shown = json!({
         "id": tenant.id.as_str(), "name": tenant.name, "state": tenant.state, "limits": tenant.limits,
-        "version": tenant.version, "created_at": tenant.created_at.to_string(),
-        "updated_at": tenant.updated_at.to_string(),
+        "version": tenant.version, "created_at": rfc3339(tenant.created_at),
+        "updated_at": rfc3339(tenant.updated_at),
         "usage": {
             "symbol_bytes": used.symbol_bytes, "pending_bytes": used.pending_bytes, "objects": used.objects,
             "reports": used.reports, "keys": used.keys,
         },
         "erasure": erasure,
     });
-    println!("{}", serde_json::to_string_pretty(&shown)?);
-    Ok(ExitCode::SUCCESS)
+    Output::get().json(&shown)?;
+    Ok(Exit::Ready)
 }
 
-async fn list(store: &Store) -> Outcome {
+/// A time as the API writes it.
+fn rfc3339(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_else(|_| at.to_string())
+}
+
+async fn list(store: &Store, as_json: bool) -> Outcome {
+    let mut table = Table::new(&["TENANT", "STATE", "CREATED", "NAME"]);
+    let mut all = Vec::new();
     let mut after = None;
     loop {
         let page = tenants::list(store, after.as_ref(), PAGE).await?;
-        for tenant in &page {
-            println!("{}\t{}\t{}", tenant.id, tenant.state.as_str(), tenant.name);
+        let more = page.len() == usize::try_from(PAGE)?;
+        after = page.last().map(|last| last.id.clone());
+        for tenant in page {
+            let created = rfc3339(tenant.created_at);
+            all.push(json!({
+                "id": tenant.id.as_str(), "state": tenant.state, "name": tenant.name, "created_at": created,
+            }));
+            table.row([tenant.id.to_string(), tenant.state.as_str().to_owned(), created, tenant.name]);
         }
-        match page.last() {
-            Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
-            _ => return Ok(ExitCode::SUCCESS),
+        if !more {
+            break;
         }
     }
+    if as_json {
+        Output::get().json(&all)?;
+    } else {
+        table.print();
+    }
+    Ok(Exit::Ready)
 }

@@ -78,7 +78,7 @@ pub fn print(input: &Input, full: bool) {
         ratio(whole, sonic)
     );
 
-    let built = spent(|| drop(black_box(object::build(&input.dsym, &object::Limits::default()))));
+    let built = spent(|| drop(black_box(object::build(&input.dsym))));
     let size = input.symcache.bytes().len();
     println!(
         "\nA symcache: built in {built:.2?} of CPU, {size} bytes, {:.1} % of the dSYM",

@@ -101,11 +101,7 @@ async fn prepare(app: &App) -> Installation {
         assert_eq!(upload["objects"][0]["status"], "ready", "{upload}");
     }
     let limit = LIMIT.to_string();
-    installation.start_service(
-        WORKER,
-        "symbolizer",
-        &[("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", &limit)],
-    );
+    installation.start_service(WORKER, "symbolizer", &[("UNSLIDE_TENANTS__UNITS_PER_SECOND", &limit)]);
     installation.wait_ready(WORKER).await;
     let all = f64::from(PARTITIONS);
     installation.wait_metric(WORKER, "unslide_symbolizer_partitions{lane=\"live\"", all).await;
@@ -186,7 +182,7 @@ async fn costs(input: &Input, reports: u32) -> (f64, f64) {
     let mut costs = Vec::new();
     // A limit of one a second sends all but a handful to overflow, which then stands still.
     for (name, limit) in [("symbolizer-answers", "0"), ("symbolizer-diverts", "1")] {
-        let settings = [("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", limit)];
+        let settings = [("UNSLIDE_TENANTS__UNITS_PER_SECOND", limit)];
         installation.start_service(name, "symbolizer", &settings);
         installation.wait_ready(name).await;
         let all = f64::from(PARTITIONS);

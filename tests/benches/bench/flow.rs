@@ -11,7 +11,7 @@ const PARTITIONS: u32 = 4;
 const RECORDS: &str = "unslide_symbolizer_records_total{lane=\"live\"";
 
 /// What is measured is the workers and not what one tenant may use of them.
-pub const UNLIMITED: (&str, &str) = ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "0");
+pub const UNLIMITED: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "0");
 
 /// How many transactions a worker has ended, and the time they took together.
 const TRANSACTIONS: &str = "unslide_symbolizer_transaction_seconds_count{lane=\"live\"";

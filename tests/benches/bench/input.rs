@@ -37,7 +37,7 @@ impl Input {
         let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(std::path::PathBuf::from);
         let path = named.unwrap_or_else(|| fixtures::dsym("app"));
         let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let built = object::build(&dsym, &object::Limits::default()).expect("a sound object");
+        let built = object::build(&dsym).expect("a sound object");
         let symcache = SymCache::parse(built.symcache).expect("a symcache");
         let frames = 320;
         let (addresses, calls) = choose(&symcache, frames);

@@ -15,6 +15,7 @@ mod queries;
 mod quota;
 mod scale;
 mod start;
+mod unpacking;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +36,9 @@ fn main() {
         }
         if wanted("fairness") {
             fairness::print(&input, full).await;
+        }
+        if wanted("unpacking") {
+            unpacking::print(full).await;
         }
         if wanted("late") {
             late::print(full).await;

@@ -82,11 +82,11 @@ async fn measure(installation: &Installation, rounds: u64) -> Vec<[Duration; 2]>
 async fn store(database: &mut PgConnection, from: u64, to: u64) {
     let reports = "INSERT INTO reports (tenant, received_at, report_id, variant, revision, app, version, build, type, \
              status, device, os_name, os_version, model, process, reason, summary, frames_total, frames_symbolicated, \
-             frames_device, frames_missing, system_images, stored_at) \
+             frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted, stored_at) \
          SELECT $1, now() - (n * 7919 % 2592000) * interval '1 second', md5(n::text)::uuid, 0, 1, \
              'com.example.app' || n % $4, n / $4 % $5 || '.0', '1', 'mach', 'complete', sha256(n::text::bytea), 'iOS', '18.1', \
              'iPhone17,1', 'Shop', 'EXC_BAD_ACCESS', '{\"exception\": \"EXC_BAD_ACCESS\", \"signal\": \"SIGSEGV\"}', 320, 320, \
-             0, 0, '{}', now() \
+             0, 0, 0, false, '{}', '{}', now() \
          FROM generate_series($2, $3 - 1) n";
     let today = "SELECT unslide_partitions_ensure(current_date - 31, current_date + 1)";
     database.execute(today).await.expect("partitions");

@@ -1,4 +1,5 @@
 //! The bodies of two stores, as the service reads them: from their rows, or from segments.
+//! Proves: replay
 
 use crate::world::World;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -7,7 +8,7 @@ use sqlx::{Connection, PgConnection, Row};
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::segment::{self, Frame, MAX_BODY_BYTES};
+use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
 use unslide_artifacts::{ObjectStore, keys};
 use unslide_model::{ReportId, Secret, SystemClock, TenantId};
 use unslide_store::queries::report::{self, StoredReport};
@@ -129,14 +130,10 @@ async fn body(
     let Some(frame) = segment::fetch(objects, &key, place.offset, place.length).await.map_err(text)? else {
         return Ok(Err(format!("its segment {key} is gone")));
     };
-    let frame = Frame::read_of(frame, report.listed.report_id, report.listed.variant);
-    Ok(frame.map_err(text).and_then(|frame| {
-        if frame.head.revision == report.listed.revision {
-            frame.body(MAX_BODY_BYTES).map_err(text)
-        } else {
-            Err(format!("its frame in {key} has the revision {}", frame.head.revision))
-        }
-    }))
+    let listed = &report.listed;
+    let (report_id, variant, revision) = (listed.report_id, listed.variant, listed.revision);
+    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
+    Ok(segment::open(&id, &place.key, frame, MAX_BODY_BYTES).map_err(text))
 }
 
 fn sum(bytes: &[u8]) -> String {

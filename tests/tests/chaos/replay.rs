@@ -1,4 +1,5 @@
 //! Replays the topics from their start into an empty store, and compares.
+//! Proves: replay
 
 use crate::bodies;
 use crate::drain::positions;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 23] = [
+const APART: [&str; 22] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -34,8 +35,7 @@ const APART: [&str; 23] = [
     "report_bodies",
     "segments",
     "report_frames",
-    "dead_frames",
-    "apart_bodies",
+    "external_bodies",
     "condemned_objects",
 ];
 /// Columns that say when something was done here, or what was asked and not what is known.
@@ -83,7 +83,8 @@ pub async fn differences(
             copy(&mut first, &mut second, table).await?;
         }
         // Bodies stay in their rows here, so that each place is compared with the other.
-        let settings = [("UNSLIDE_POSTGRES__URL", replayed.as_str()), ("UNSLIDE_INDEXER__SEGMENTS", "false")];
+        let settings =
+            [("UNSLIDE_POSTGRES__URL", replayed.as_str()), ("UNSLIDE_INDEXER__SEGMENT_AFTER", "7d")];
         installation.start_service(INDEXER, "indexer", &settings);
     }
     let mut second = connect(&replayed).await?;

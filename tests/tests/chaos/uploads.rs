@@ -2,6 +2,8 @@
 
 use crate::load::{Apps, SUSPENDED};
 use crate::world::World;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +45,9 @@ pub async fn late(
     ];
     for (percent, tenant, file) in steps {
         sleep_until(begin + length * percent / 100).await;
+        if percent == 45 {
+            in_parts(world, &clients[tenant], tenant, file).await?;
+        }
         upload(world, &clients[tenant], tenant, "/v1/symbols", file).await?;
         if percent == 45 {
             suspend(world).await;
@@ -67,8 +72,36 @@ async fn suspend(world: &Arc<World>) {
     }
 }
 
+/// Sends a file as an upload in parts, and has it made of them. What comes of it is for the next upload of the
+/// same bytes to find out.
+async fn in_parts(world: &Arc<World>, client: &Client, whose: &str, file: &[u8]) -> Result<(), String> {
+    let begin = Instant::now();
+    let hash: String = Sha256::digest(file).iter().map(|byte| format!("{byte:02x}")).collect();
+    let announced = json!({"name": "Shop", "size": file.len(), "sha256": hash}).to_string();
+    let mut last = None;
+    while begin.elapsed() < LONGEST {
+        last = client.attempt_json("/v1/symbols/uploads", &announced).await;
+        if let Some((200 | 201, upload)) = &last {
+            if upload["existing"] == true {
+                world.note(&format!(
+                    "{whose}: a file was sent in parts, {:.1} s",
+                    begin.elapsed().as_secs_f64()
+                ));
+                return Ok(());
+            }
+            let path = format!("/v1/symbols/uploads/{}", upload["id"].as_str().unwrap_or_default());
+            // It is smaller than a part. Where either fails, what has come is said at the next begin.
+            if client.attempt_put(&format!("{path}/parts/1"), file.to_vec()).await.is_some() {
+                client.attempt(&format!("{path}/complete"), Some(Vec::new())).await;
+            }
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    Err(format!("a file of {whose} could not be sent in parts: {last:?}"))
+}
+
 /// Uploads a file as a patient client does, until the builder has made its symbols.
-async fn upload(
+pub async fn upload(
     world: &Arc<World>,
     client: &Client,
     whose: &str,

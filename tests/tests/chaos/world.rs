@@ -76,14 +76,13 @@ impl World {
         };
         let installed =
             tempfile::Builder::new().prefix("installation-").tempdir_in(folder).expect("a folder");
-        let largest = LARGEST.to_string();
+        let largest = format!("{LARGEST}B");
         let settings = [
-            ("UNSLIDE_KAFKA__MAX_RECORD_BYTES", largest.as_str()),
-            ("UNSLIDE_API__LIMITS__REPORT_BYTES", largest.as_str()),
+            ("UNSLIDE_KAFKA__MAX_RECORD_SIZE", largest.as_str()),
             ("UNSLIDE_KAFKA__PARTITIONS__OVERFLOW", "4"),
-            ("UNSLIDE_KAFKA__PARTITIONS__RETRY", "2"),
+            ("UNSLIDE_KAFKA__PARTITIONS__INTERNAL", "2"),
             // The tenants send as much as this machine bears; what would wait is not looked at here.
-            ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "0"),
+            ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "0"),
             ("UNSLIDE_LOG__FILTER", "info"),
         ];
         let mut installation = Installation::prepare_on(&place, installed, &settings).await;
@@ -113,21 +112,18 @@ impl World {
     /// Starts a process of the service by its name, such as `indexer-1`.
     pub async fn start_process(&self, name: &str) {
         let service = name.split('-').next().unwrap_or(name);
-        let cache = (DISK * 3 / 4).to_string();
+        let cache = format!("{}B", DISK * 3 / 4);
         let clock = self.clock.lock().expect("not poisoned").as_ref().map(Ahead::variables);
         let mut settings: Vec<(&str, &str)> = match service {
             "symbolizer" => vec![
-                ("UNSLIDE_SYMBOLIZER__CACHE_BYTES", &cache),
+                ("UNSLIDE_SYMBOLIZER__CACHE_SIZE", &cache),
                 // Time enough to be killed while it waits for symbols.
-                ("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "5000"),
+                ("UNSLIDE_SYMBOLIZER__FETCH_WAIT", "5s"),
             ],
             "indexer" => vec![
-                ("UNSLIDE_INDEXER__LEASE_SECONDS", "10"),
-                ("UNSLIDE_INDEXER__UPKEEP_SECONDS", "5"),
                 // So that bodies move while everything else goes on.
-                ("UNSLIDE_INDEXER__SEGMENT_AFTER_SECONDS", "3"),
+                ("UNSLIDE_INDEXER__SEGMENT_AFTER", "3s"),
             ],
-            "builder" => vec![("UNSLIDE_BUILDER__LEASE_SECONDS", "10")],
             _ => vec![],
         };
         if service == "symbolizer" {
@@ -144,6 +140,15 @@ impl World {
             self.symbolizers.lock().expect("not poisoned").insert(name.to_owned(), id);
         }
         self.wanted.lock().expect("not poisoned").insert(name.to_owned());
+    }
+
+    /// The process ids of the symbolizers and of the builder, which sends the outbox.
+    pub async fn producers(&self) -> Vec<i32> {
+        let mut installation = self.installation.lock().await;
+        let wanted = self.wanted.lock().expect("not poisoned").clone();
+        let producers = wanted.iter().filter(|name| name.starts_with("symbolizer") || *name == "builder");
+        let ids = producers.map(|name| installation.process(name).id());
+        ids.map(|id| i32::try_from(id).expect("a process id")).collect()
     }
 
     /// The symbolizer whose end of a TCP connection has this address: its name and its process.

@@ -10,9 +10,10 @@ const SOON: Duration = Duration::from_secs(90);
 /// What is told of and not sent by anybody.
 const NO_KEY: &str = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
 
-fn fails(installation: &Installation, arguments: &[&str], said: &[&str]) {
+/// Runs a command that ends with the exit code `code` and says `said` on standard error.
+fn fails(installation: &Installation, code: i32, arguments: &[&str], said: &[&str]) {
     let (status, output, error) = installation.command(arguments);
-    assert_eq!((status, output.as_str()), (1, ""), "unslide {arguments:?}: {output}{error}");
+    assert_eq!((status, output.as_str()), (code, ""), "unslide {arguments:?}: {output}{error}");
     assert!(said.iter().all(|words| error.contains(words)), "unslide {arguments:?}: {error}");
 }
 
@@ -24,13 +25,17 @@ fn key(installation: &Installation, tenant: &str, more: &[&str]) -> String {
     output.trim().to_owned()
 }
 
-/// The line of `key list` for a key, in its parts.
-fn listed(installation: &Installation, tenant: &str, key: &str) -> Vec<String> {
-    let output = installation.command_succeeds(&["key", "list", "--tenant", tenant]);
+/// What `key list` says of a key.
+fn listed(installation: &Installation, tenant: &str, key: &str) -> Value {
+    let list = ["key", "list", "--tenant", tenant];
     let prefix = key.rsplit_once('_').expect("a key").0;
-    let line = output.lines().find(|line| line.contains(prefix)).unwrap_or_else(|| panic!("{output}"));
-    assert!(!output.contains(key), "a secret is shown once");
-    line.split('\t').map(str::to_owned).collect()
+    let table = installation.command_succeeds(&list);
+    assert!(table.starts_with("ID ") && table.contains(prefix), "{table}");
+    let output = installation.command_succeeds(&[&list[..], &["--json"]].concat());
+    assert!(!output.contains(key) && !table.contains(key), "a secret is shown once");
+    let keys: Vec<Value> = serde_json::from_str(&output).expect("JSON");
+    let is_it = |listed: &Value| listed["prefix"].as_str().is_some_and(|part| prefix.ends_with(part));
+    keys.into_iter().find(is_it).unwrap_or_else(|| panic!("{output}"))
 }
 
 fn shown(installation: &Installation, tenant: &str) -> Value {
@@ -55,10 +60,12 @@ async fn letters(installation: &Installation, key: &str) -> Vec<Value> {
 async fn keys(installation: &Installation, app: &App) {
     let more = ["--scope", "reports:write,reports:read", "--app", "com.example.shop", "--expires", "90d"];
     let shop = key(installation, TENANT, &[&more[..], &["--name", "the shop"]].concat());
-    let parts = listed(installation, TENANT, &shop);
-    let [id, _, state, expires, _, scopes, of, name] = &parts[..] else { panic!("{parts:?}") };
-    assert_eq!((state.as_str(), of.as_str(), name.as_str()), ("in force", "com.example.shop", "the shop"));
-    assert!(scopes == "reports:write,reports:read" && expires.starts_with("expires 2"), "{parts:?}");
+    let made = listed(installation, TENANT, &shop);
+    let said = (&made["state"], &made["app"], &made["name"]);
+    assert_eq!(said, (&"in force".into(), &"com.example.shop".into(), &"the shop".into()));
+    assert_eq!(made["scopes"], serde_json::json!(["reports:write", "reports:read"]));
+    assert!(made["expires_at"].as_str().is_some_and(|at| at.starts_with('2') && at.contains('T')), "{made}");
+    let id = made["id"].as_str().expect("an id");
     let client = Client::new(&installation.url, &shop);
     assert_eq!(client.get("/v1/reports").await.0, 200);
     assert_eq!(client.post("/v1/symbols", app.dsym.clone()).await.0, 403, "another scope");
@@ -68,20 +75,21 @@ async fn keys(installation: &Installation, app: &App) {
     let output = installation.command_succeeds(&["key", "revoke", "--tenant", TENANT, id]);
     assert_eq!(output, "revoked\n");
     assert_eq!(client.get("/v1/reports").await.0, 401);
-    assert_eq!(listed(installation, TENANT, &shop)[2], "revoked");
+    assert_eq!(listed(installation, TENANT, &shop)["state"], "revoked");
     fails(
         installation,
+        3,
         &["key", "create", "--tenant", "nobody", "--scope", "operator"],
         &["no tenant nobody", "tenant list"],
     );
-    fails(installation, &["key", "list", "--tenant", "nobody"], &["no tenant nobody", "tenant list"]);
-    fails(installation, &["key", "revoke", "--tenant", "nobody", id], &["no tenant nobody"]);
-    fails(installation, &["key", "revoke", "--tenant", TENANT, NO_KEY], &["has no key", "key list"]);
+    fails(installation, 3, &["key", "list", "--tenant", "nobody"], &["no tenant nobody", "tenant list"]);
+    fails(installation, 3, &["key", "revoke", "--tenant", "nobody", id], &["no tenant nobody"]);
+    fails(installation, 3, &["key", "revoke", "--tenant", TENANT, NO_KEY], &["has no key", "key list"]);
     let both = ["key", "create", "--tenant", TENANT, "--scope", "operator", "--app", "a"];
-    fails(installation, &both, &["can't act for operators"]);
+    fails(installation, 2, &both, &["can't act for operators"]);
     let past =
         ["key", "create", "--tenant", TENANT, "--scope", "operator", "--expires", "2001-01-01T00:00:00Z"];
-    fails(installation, &past, &["--expires", "past"]);
+    fails(installation, 2, &past, &["--expires", "past"]);
 }
 
 /// A suspended tenant's upload is refused, and its report on Kafka becomes a dead letter: its id.
@@ -89,7 +97,7 @@ async fn suspended(installation: &Installation, app: &App, folder: &str, stark: 
     assert_eq!(installation.command_succeeds(&["tenant", "suspend", "stark"]), "stark\tsuspended\n");
     let file = format!("{folder}/usr/lib/libshop.dylib");
     let (status, _, error) = installation.command(&["upload", &file, "--api-key", stark]);
-    assert!(status == 1 && error.contains("suspended"), "{error}");
+    assert!(status == 5 && error.contains("suspended"), "{error}");
     let client = Client::new(&installation.url, stark);
     assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 403);
     assert_eq!(client.get("/v1/reports").await.0, 200, "it can look");
@@ -101,14 +109,14 @@ async fn suspended(installation: &Installation, app: &App, folder: &str, stark: 
     let body =
         installation.command_succeeds(&["dead-letter", "show", &id, "--body", "-", "--api-key", admin]);
     assert_eq!(body.as_bytes(), app.report(3).bytes());
-    fails(installation, &["dead-letter", "replay", &id, "--api-key", admin], &["suspended"]);
+    fails(installation, 5, &["dead-letter", "replay", &id, "--api-key", admin], &["suspended"]);
     assert_eq!(installation.command_succeeds(&["tenant", "resume", "stark"]), "stark\tactive\n");
     id
 }
 
 async fn symbols(installation: &Installation, folder: &str, operator: &str) {
     let (status, _, error) = installation.command(&["upload", "--system", folder]);
-    assert!(status == 1 && error.contains("403"), "{error}");
+    assert!(status == 5 && error.matches("403").count() == 1, "{error}");
     let upload = ["upload", "--system", folder, "--api-key", operator];
     assert!(installation.command_succeeds(&upload).ends_with("1 uploaded, 0 known before, 0 failed\n"));
     assert!(installation.command_succeeds(&upload).ends_with("0 uploaded, 1 known before, 0 failed\n"));
@@ -127,7 +135,7 @@ async fn symbols(installation: &Installation, folder: &str, operator: &str) {
         tokio::time::sleep(Duration::from_millis(200)).await;
         waited += Duration::from_millis(200);
     }
-    fails(installation, &["symbols", "backfill", "--tenant", "nobody"], &["no tenant nobody"]);
+    fails(installation, 3, &["symbols", "backfill", "--tenant", "nobody"], &["no tenant nobody"]);
 }
 
 /// What came in and what became of it, once nothing is on its way.
@@ -147,7 +155,9 @@ async fn audited(installation: &Installation) -> Value {
 }
 
 async fn deleted(installation: &Installation, app: &App, stark: &str) {
-    let output = installation.command_succeeds(&["tenant", "delete", "stark", "--wait"]);
+    fails(installation, 2, &["tenant", "delete", "stark", "--wait"], &["cannot be undone", "--yes"]);
+    assert_eq!(shown(installation, "stark")["state"], "active");
+    let output = installation.command_succeeds(&["tenant", "delete", "stark", "--wait", "--yes"]);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!((lines.first(), lines.last()), (Some(&"stark\tdeleted"), Some(&"left\t0")), "{output}");
     for removed in ["reports\t1 rows removed", "api_keys\t2 rows removed"] {
@@ -169,9 +179,9 @@ async fn deleted(installation: &Installation, app: &App, stark: &str) {
     installation.topics.produce(&input, None, &[("tenant", "stark")], &app.report(4).bytes()).await;
     let after = audited(installation).await["total"]["other"].as_u64();
     assert_eq!(after, before.map(|before| before + 1));
-    fails(installation, &["tenant", "create", "stark"], &["was deleted", "never given again"]);
-    fails(installation, &["tenant", "resume", "stark"], &["was deleted", "for good"]);
-    fails(installation, &["key", "list", "--tenant", "stark"], &["no tenant stark"]);
+    fails(installation, 1, &["tenant", "create", "stark"], &["was deleted", "never given again"]);
+    fails(installation, 1, &["tenant", "resume", "stark"], &["was deleted", "cannot be undone"]);
+    fails(installation, 3, &["key", "list", "--tenant", "stark"], &["no tenant stark"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,14 +195,18 @@ async fn every_command_of_an_operator_does_what_it_says() {
     let folder = folder.path().to_str().expect("a path");
     keys(&installation, &app).await;
 
-    let create = ["tenant", "create", "stark", "--name", "Stark", "--reports-per-second", "50"];
+    let create = ["tenant", "create", "stark", "--name", "Stark", "--units-per-second", "50"];
     assert_eq!(installation.command_succeeds(&create), "stark\n");
-    fails(&installation, &create, &["exists already", "tenant show stark"]);
+    fails(&installation, 1, &create, &["exists already", "tenant show stark"]);
     let listed = installation.command_succeeds(&["tenant", "list"]);
     assert!(
-        listed.contains("stark\tactive\tStark\n") && listed.contains(&format!("{TENANT}\tactive")),
+        listed.starts_with("TENANT ") && listed.contains("  Stark\n") && listed.contains(TENANT),
         "{listed}"
     );
+    let listed: Vec<Value> =
+        serde_json::from_str(&installation.command_succeeds(&["tenant", "list", "--json"])).expect("JSON");
+    let made = listed.iter().find(|tenant| tenant["id"] == "stark").expect("listed");
+    assert_eq!((&made["state"], &made["name"]), (&"active".into(), &"Stark".into()));
     let stark =
         key(&installation, "stark", &["--scope", "symbols:write,symbols:read,reports:write,reports:read"]);
     let admin = key(&installation, "stark", &["--scope", "tenant:admin"]);
@@ -200,13 +214,13 @@ async fn every_command_of_an_operator_does_what_it_says() {
     let limits = ["tenant", "limits", "stark", "--report-bytes", "1000"];
     assert_eq!(installation.command_succeeds(&limits), "stark\tactive\n");
     let tenant = shown(&installation, "stark");
-    let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["reports_per_second"]);
+    let said = (&tenant["limits"]["report_bytes"], &tenant["limits"]["units_per_second"]);
     assert_eq!(said, (&1000.into(), &50.into()), "what is not named stays");
     let client = Client::new(&installation.url, &stark);
     assert_eq!(client.post("/v1/reports", app.report(3).bytes()).await.0, 413);
     installation.command_succeeds(&["tenant", "limits", "stark", "--report-bytes", "0"]);
     for command in ["show", "suspend", "resume", "limits", "delete"] {
-        fails(&installation, &["tenant", command, "nobody"], &["no tenant nobody", "tenant list"]);
+        fails(&installation, 3, &["tenant", command, "nobody"], &["no tenant nobody", "tenant list"]);
     }
 
     let letter = suspended(&installation, &app, folder, &stark, &admin).await;
@@ -214,17 +228,23 @@ async fn every_command_of_an_operator_does_what_it_says() {
     let audit = audited(&installation).await;
     assert_eq!((&audit["total"]["in"], &audit["total"]["dead_letter"]), (&1.into(), &1.into()), "{audit}");
 
-    fails(&installation, &["dead-letter", "show", &letter], &["403"]);
+    fails(&installation, 5, &["dead-letter", "show", &letter], &["403"]);
     fails(
         &installation,
+        1,
         &["dead-letter", "show", NO_KEY, "--api-key", &admin],
         &["not the id of a dead letter"],
     );
     let all = installation.command_succeeds(&["dead-letter", "list", "--all", "--api-key", &operator]);
-    assert!(all.contains(&letter) && all.contains("\tstark\ttenant_suspended\t"), "{all}");
+    assert!(
+        all.starts_with("ID ") && all.contains(&letter) && all.contains("  stark   tenant_suspended  "),
+        "{all}"
+    );
+    let everything = ["dead-letter", "replay", "--api-key", &admin];
+    fails(&installation, 2, &everything, &["every dead letter", "--yes"]);
     let replay = ["dead-letter", "replay", &letter, "--api-key", &admin];
     assert!(installation.command_succeeds(&replay).contains("replayed as "));
-    fails(&installation, &replay, &["replayed already"]);
+    fails(&installation, 1, &replay, &["replayed already"]);
     let path = "/v1/reports/00000000-0000-4000-8000-000000000003";
     client.wait_for(path, SOON, |status, _| status == 200).await;
 
@@ -233,7 +253,7 @@ async fn every_command_of_an_operator_does_what_it_says() {
     assert_eq!(reprocess(&["--dry-run"]), "1 reports fit\n");
     let output = reprocess(&["--wait"]);
     assert!(output.contains("done: 1 asked, 0 under way before, 0 better, 1 unchanged, 0 gone"), "{output}");
-    fails(&installation, &["reprocess", "--all"], &["403"]);
+    fails(&installation, 5, &["reprocess", "--all"], &["403"]);
     assert_eq!(reprocess(&["--to", "1h", "--dry-run"]), "0 reports fit\n");
 
     deleted(&installation, &app, &stark).await;

@@ -1,12 +1,13 @@
 //! The commands of a build pipeline, and the embedded default over a restart.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use unslide_tests::app::{App, FUNCTIONS, functions};
 use unslide_tests::binary;
 use unslide_tests::client::Client;
-use unslide_tests::installation::Installation;
+use unslide_tests::installation::{Installation, TENANT};
 use unslide_tests::topics::Topics;
 
 const SOON: Duration = Duration::from_secs(90);
@@ -18,7 +19,7 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     let installation = Installation::start().await;
     let id = app.debug_id.to_string();
     let (status, output, error) = installation.command(&["symbols", "check", &id]);
-    assert_ne!(status, 0, "{output}{error}");
+    assert_eq!(status, 3, "{output}{error}");
     assert!(output.contains("missing"), "{output}{error}");
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -26,12 +27,23 @@ async fn a_build_pipeline_uploads_a_folder_and_gates_on_it() {
     copy(&fixtures.join("app.dSYM"), &nested.join("app.dSYM"));
     copy(&fixtures.join("kit.dSYM"), &nested.join("kit.dSYM"));
     let path = folder.path().to_str().expect("a path").to_owned();
-    installation.command_succeeds(&["upload", &path]);
+    // A pipeline's key, as the documentation makes it.
+    let pipeline =
+        installation.command_succeeds(&["key", "create", "--tenant", TENANT, "--scope", "symbols:write"]);
+    let pipeline = ["--api-key", pipeline.trim()];
+    let dry = installation.command_succeeds(&[&["upload", "--dry-run", &path], &pipeline[..]].concat());
+    assert!(dry.ends_with("2 would be uploaded, 0 known before, 0 failed\n"), "{dry}");
+    let output = installation.command_succeeds(&[&["upload", "--json", &path], &pipeline[..]].concat());
+    let uploaded: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!((&uploaded["uploaded"], &uploaded["failed"]), (&2.into(), &0.into()), "{output}");
+    assert!(output.contains(&id), "{output}");
     // The folder names the app's and both of the kit's slices.
-    let output = installation.command_succeeds(&["symbols", "check", "--wait", &path]);
+    let output =
+        installation.command_succeeds(&[&["symbols", "check", "--wait", &path], &pipeline[..]].concat());
     assert!(output.contains(&id) && output.matches("ready").count() == 3, "{output}");
     // Again: nothing to do, and that is a success.
-    installation.command_succeeds(&["upload", &path]);
+    let again = installation.command_succeeds(&[&["upload", &path], &pipeline[..]].concat());
+    assert!(again.ends_with("0 uploaded, 2 known before, 0 failed\n"), "{again}");
 
     std::fs::write(nested.join("app.dSYM/Contents/Resources/DWARF/app"), &app.dsym[..app.dsym.len() / 2])
         .expect("written");
@@ -84,6 +96,33 @@ impl Dev {
     }
 }
 
+/// The commands of README's "Tenants and delivery", with what `unslide dev` prints and nothing else.
+fn operators_commands_work(dev: &Dev) {
+    let mode = std::fs::metadata(dev.fact("config")).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let succeeds = |arguments: &[&str]| {
+        let done = binary::command(arguments)
+            .env("UNSLIDE_CONFIG", dev.fact("config"))
+            .env("UNSLIDE_URL", dev.fact("api_url"))
+            .env("UNSLIDE_API_KEY", dev.fact("api_key"))
+            .output()
+            .expect("starts");
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert!(done.status.success(), "{arguments:?}: {said}");
+        said
+    };
+    succeeds(&["config", "check"]);
+    succeeds(&["tenant", "create", "acme"]);
+    succeeds(&["key", "create", "--tenant", "acme", "--scope", "symbols:write", "--expires", "90d"]);
+    assert!(succeeds(&["key", "list", "--tenant", "acme"]).contains("symbols:write"));
+    assert!(succeeds(&["tenant", "list"]).contains("acme"));
+    assert!(succeeds(&["audit", "--from", "6h"]).contains("0 lost"));
+    succeeds(&["dead-letter", "list", "--all"]);
+    assert_eq!(succeeds(&["reprocess", "--app", "com.example.shop", "--dry-run"]), "0 reports fit\n");
+    succeeds(&["migrate", "--topics"]);
+    assert!(succeeds(&["tenant", "delete", "acme", "--yes"]).contains("deleted"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_default_keeps_everything_over_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -93,6 +132,7 @@ async fn the_embedded_default_keeps_everything_over_a_restart() {
     let client = Client::new(dev.fact("api_url"), dev.fact("api_key"));
     client.upload(app.dsym.clone()).await;
     let key = dev.fact("api_key").to_owned();
+    tokio::task::block_in_place(|| operators_commands_work(&dev));
     tokio::task::block_in_place(|| dev.stop());
 
     let dev = tokio::task::block_in_place(|| Dev::start(&data));

@@ -1,5 +1,6 @@
 //! Records that do not go the straight way: over a tenant's rate, through an outage, to a worker that
 //! leaves. All come out, once.
+//! Proves: one-outcome
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use unslide_tests::proxy::{Proxy, Weather};
 use unslide_tests::topics::{Record, Topics};
 
 const SOON: Duration = Duration::from_secs(120);
-const LIMITED: (&str, &str) = ("UNSLIDE_SYMBOLIZER__TENANT_REPORTS_PER_SECOND", "20");
+const LIMITED: (&str, &str) = ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "20");
 
 /// Starts what is not a worker, and makes the tenant.
 async fn begin(installation: &mut Installation) {
@@ -137,7 +138,7 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
     installation.client().upload(app.dsym.clone()).await;
     installation.make_tenant("umbrella");
     tokio::task::block_in_place(|| {
-        installation.command_succeeds(&["tenant", "limits", "umbrella", "--reports-per-second", "10"])
+        installation.command_succeeds(&["tenant", "limits", "umbrella", "--units-per-second", "10"])
     });
     // Some are before it in its partition, some behind it, others in other partitions, and what is over
     // another tenant's rate is on another lane of the same worker.
@@ -149,7 +150,7 @@ async fn a_record_that_kills_its_worker_each_time_is_given_up_and_no_other_is() 
     installation.topics.produce(&input, Some(1), &[("tenant", TENANT)], &deadly).await;
     send(&installation, &app, TENANT, 60..reports).await;
     // It waits long enough to be killed on time.
-    let patient = [("UNSLIDE_SYMBOLIZER__FETCH_MILLISECONDS", "5000")];
+    let patient = [("UNSLIDE_SYMBOLIZER__FETCH_WAIT", "5s")];
     installation.start_service("symbolizer", "symbolizer", &patient);
     let letters = installation.topic("unslide.dead-letter");
     let reader = Topics::connect(&servers::kafka());
@@ -239,7 +240,7 @@ async fn a_deleted_tenant_leaves_nothing_and_what_it_still_sends_is_dropped_and_
     let path = "/v1/reports/00000000-0000-4000-8000-000000000004";
     client.wait_for(path, SOON, |status, _| status == 200).await;
     tokio::task::block_in_place(|| {
-        installation.command_succeeds(&["tenant", "delete", TENANT, "--wait", "--at-most", "120"])
+        installation.command_succeeds(&["tenant", "delete", TENANT, "--yes", "--wait", "--at-most", "120"])
     });
     assert_eq!(client.get(path).await.0, 401, "its keys are gone with it");
     send(&installation, &app, TENANT, 5..8).await;

@@ -1,4 +1,5 @@
 //! A symbolizer whose Kafka client hangs.
+//! Proves: outages
 
 use std::time::Duration;
 use unslide_tests::app::App;

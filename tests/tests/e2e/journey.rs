@@ -68,5 +68,18 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
     let (_, missing) = client.get("/v1/missing-symbols").await;
     assert!(!missing.to_string().contains(&app.debug_id.to_string()), "{missing}");
 
+    let explained = installation.command_succeeds(&["explain", &id]);
+    assert!(explained.contains("symbolicated") && explained.contains("leaf_crash"), "{explained}");
+
+    // Of a build whose dSYM nobody uploaded: the frames say which, and how to upload it.
+    let unknown = App::fixture("app-next");
+    let (status, accepted) = client.post("/v1/reports", unknown.report(3).bytes()).await;
+    assert_eq!(status, 202, "{accepted}");
+    let id = accepted["reports"][0]["id"].as_str().expect("an id").to_owned();
+    client.wait_for(&format!("/v1/reports/{id}"), SOON, |status, _| status == 200).await;
+    let explained = installation.command_succeeds(&["explain", &id]);
+    assert!(explained.contains(&unknown.debug_id.to_string()), "{explained}");
+    assert!(explained.contains("unslide upload"), "{explained}");
+
     installation.stop().await;
 }

@@ -32,6 +32,7 @@ async fn stored(installation: &Installation, revision: u32, count: u32) {
     panic!("{last} of {count} reports are stored in revision {revision}");
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_that_wait_for_one_dsym_come_back_once_each_while_another_tenants_go_on() {
     let app = App::fixture("app");
@@ -141,6 +142,7 @@ async fn a_late_dsym_heals_the_reports_that_waited_for_it() {
     installation.stop().await;
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn late_system_symbols_heal_the_reports_of_every_tenant() {
     let app = App::fixture("app");

@@ -143,6 +143,7 @@ async fn succeeds(child: Child) -> String {
     output
 }
 
+/// Proves: uploads
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -205,22 +206,21 @@ async fn what_the_service_has_is_not_sent_again_and_what_is_cut_off_is() {
     installation.stop().await;
 }
 
-/// Bytes of a part: the least that S3 takes.
-const PART: u64 = 5 << 20;
+/// Bytes of a part.
+const PART: u64 = 8 << 20;
 /// More than the heads of a run's requests have.
 const HEADS: u64 = 64 << 10;
 
 /// A file of several parts: what has come of it stays, over the end of the command, of the api and of
 /// connections.
+/// Proves: uploads
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_sent_file_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().expect("a folder");
     let [first, second] = [("large", "app"), ("larger", "kit")]
         .map(|(name, fixture)| archive(folder.path(), name, fixture, 2 * PART as usize + (2 << 20)));
     let size = |file: &PathBuf| std::fs::metadata(file).expect("a file").len();
-    let part = PART.to_string();
-    let settings = [("UNSLIDE_API__LIMITS__PART_BYTES", part.as_str())];
-    let mut installation = Installation::prepare_with(&settings).await;
+    let mut installation = Installation::prepare().await;
     installation.start_service("api", "api", &[]);
     installation.start_service("builder", "builder", &[]);
     let key = installation.make_tenant(TENANT);

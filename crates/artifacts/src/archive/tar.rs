@@ -121,9 +121,14 @@ impl Tar<'_> {
     }
 }
 
-/// Bytes from an entry's end to the next block.
+/// Bytes from an entry's end to the next block. `size` is any number that a header can hold.
 fn padding(size: u64) -> u64 {
-    size.next_multiple_of(BLOCK as u64) - size
+    size.wrapping_neg() % BLOCK as u64
+}
+
+/// The bytes of an entry with those up to the next block.
+fn padded(size: u64) -> u64 {
+    size.saturating_add(padding(size))
 }
 
 /// What extended headers say of the entry after them.
@@ -226,7 +231,7 @@ fn entry(
         b'S' => (None, Some(tar.old_map(header)?)),
         other => {
             walk.skip(&shown, SkipReason::Kind(char::from(other)));
-            return tar.skip(size.saturating_add(padding(size)), &shown);
+            return tar.skip(padded(size), &shown);
         }
     };
     if let Some(reason) = reason {
@@ -241,7 +246,7 @@ fn entry(
         Ok(path) => path,
         Err(reason) => {
             walk.skip(&shown, reason);
-            return tar.skip(size + padding(size), &shown);
+            return tar.skip(padded(size), &shown);
         }
     };
     let container = tar.container;
@@ -280,7 +285,7 @@ impl Content<'_, '_> {
     /// Goes to the entry's end and so many bytes on.
     fn pass_over(self, padding: u64) -> Result<(), ArchiveError> {
         self.tar.at += self.read;
-        self.tar.skip(self.left + padding, self.path)
+        self.tar.skip(self.left.saturating_add(padding), self.path)
     }
 }
 
@@ -314,6 +319,13 @@ mod tests {
         assert_eq!(number(&[0x80, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]), Some(1 << 32));
         assert_eq!(number(b"9"), None);
         assert_eq!(number(&[0xff; 12]), None, "a negative number");
+    }
+
+    #[test]
+    fn entries_of_any_size_end_at_a_block() {
+        let padding = [0, 1, 511, 512, 513, u64::MAX - 511, u64::MAX - 510, u64::MAX].map(padding);
+        assert_eq!(padding, [0, 511, 1, 0, 511, 0, 511, 1]);
+        assert_eq!([1, 512, u64::MAX].map(padded), [512, 512, u64::MAX]);
     }
 
     #[test]

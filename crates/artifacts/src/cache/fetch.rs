@@ -1,7 +1,7 @@
 //! One download, from the question to the answer that everyone who waits gets.
 
 use super::disk::OnDisk;
-use super::room::Taken;
+use super::download_space::Reserved;
 use super::segments::Entry;
 use super::state::Unready;
 use super::{Answer, CacheError, Cached, Inner, Slot, Symcache};
@@ -183,7 +183,7 @@ struct Whole {
 struct Temporary {
     path: PathBuf,
     /// What it may take of the disk, until it counts as one of the cache's files.
-    _room: Taken,
+    _reserved: Reserved,
 }
 
 impl Drop for Temporary {
@@ -281,7 +281,7 @@ async fn download(
 
 async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(Temporary, Fetched)>, Failed> {
     let limits = &inner.settings.limits;
-    let mut had: Option<Taken> = None;
+    let mut had: Option<Reserved> = None;
     loop {
         let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
         let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
@@ -293,17 +293,17 @@ async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(T
             })
             .into());
         }
-        let room = had.take().filter(|room| room.fits(size));
-        let Some(room) = room.or_else(|| inner.room.try_take(&slot.tenant, size)) else {
+        let reserved = had.take().filter(|reserved| reserved.fits(size));
+        let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&slot.tenant, size)) else {
             // Nobody holds an answer of object storage while waiting: it is asked for again.
             drop(download);
-            had = Some(inner.room.take(&slot.tenant, size, limits.download()).await?);
+            had = Some(inner.space.reserve(&slot.tenant, size, limits.download()).await?);
             continue;
         };
         let full =
             |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
         let (path, file) = inner.disk.temporary().map_err(full)?;
-        let temporary = Temporary { path, _room: room };
+        let temporary = Temporary { path, _reserved: reserved };
         let written = download.write_to(file.into(), limits.largest_bytes);
         return match timeout(limits.download(), written).await.map_err(|_| too_slow())? {
             Ok(fetched) => Ok(Some((temporary, fetched))),
@@ -344,7 +344,9 @@ fn parse(path: &Path) -> io::Result<Result<SymCache<memmap2::Mmap>, SymCacheErro
 
 fn store_error(error: StoreError) -> CacheError {
     match error {
-        StoreError::Transient { .. } => CacheError::Transient(error.without_key()),
+        StoreError::Transient { .. } | StoreError::ObjectAtFault { .. } => {
+            CacheError::Transient(error.without_key())
+        }
         StoreError::TooLarge { .. } => CacheError::NoRoom(error.without_key()),
         StoreError::File(error) => disk_error(&error),
         other => CacheError::Operator(other.without_key()),

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
-use unslide_symbolicate::object::{Limits, build};
+use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::VERSION;
 
 /// Symcaches under two debug ids, published for a tenant.
 async fn published(store: &ObjectStore) -> (Vec<Scoped<DebugId>>, u64) {
     let dsym = include_bytes!("../../../symbolicate/tests/data/app.dsym");
-    let built = build(dsym, &Limits::default()).unwrap();
+    let built = build(dsym).unwrap();
     let at = built.symcache.windows(16).position(|w| w == built.debug_id.0).unwrap();
     let tenant = TenantId::new("acme").unwrap();
     let mut ids = Vec::new();
@@ -45,6 +45,7 @@ fn on_disk_for(folder: &Path, most: Arc<AtomicUsize>, store: ObjectStore) -> Sym
     SymcacheCache::open_on(CacheSettings::new(folder, 1 << 30), store, clock, create).unwrap()
 }
 
+/// Proves: outages
 #[tokio::test]
 async fn a_full_disk_costs_another_symcache_and_then_is_said() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use unslide_model::DebugId;
 /// A remembered answer that is not a symcache.
 pub(super) struct Negative {
     pub(super) answer: Cached,
-    /// Microseconds since the Unix epoch.
+    /// Microseconds of the monotonic clock.
     pub(super) until: i64,
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use time::OffsetDateTime;
 use tokio::sync::watch;
 
 /// What is done with an object.
@@ -60,6 +61,7 @@ struct StoredObject {
     bytes: Bytes,
     metadata: BTreeMap<String, String>,
     etag: ETag,
+    modified: Option<OffsetDateTime>,
 }
 
 struct Pending {
@@ -73,6 +75,7 @@ struct State {
     objects: BTreeMap<String, StoredObject>,
     pending: HashMap<String, Pending>,
     writes: u64,
+    now: Option<OffsetDateTime>,
     switches: Vec<Switch>,
     gates: Vec<Gate>,
     /// What the current get does to its bytes.
@@ -103,6 +106,11 @@ impl Memory {
     pub fn fail(&self, operation: Operation, key: &str, fault: Fault, times: Option<usize>) {
         let switch = Switch { operation, key: key.into(), fault, left: times };
         self.state.lock().switches.push(switch);
+    }
+
+    /// The time of what is written from now on; without one the store does not say when that was.
+    pub fn set_time(&self, now: OffsetDateTime) {
+        self.state.lock().now = Some(now);
     }
 
     /// Ends every failure.
@@ -313,6 +321,7 @@ impl Memory {
                 .map(|(key, object)| Entry {
                     key: Key::listed(key.clone()),
                     size: object.bytes.len() as u64,
+                    modified: object.modified,
                 });
             let entries: Vec<_> = found.by_ref().take(usize::from(max)).collect();
             let more = found.next().is_some();
@@ -337,7 +346,12 @@ fn no_upload(key: &Key) -> StoreError {
 
 impl StoredObject {
     fn head(&self) -> Head {
-        Head { size: self.bytes.len() as u64, etag: self.etag.clone(), metadata: self.metadata.clone() }
+        Head {
+            size: self.bytes.len() as u64,
+            etag: self.etag.clone(),
+            modified: self.modified,
+            metadata: self.metadata.clone(),
+        }
     }
 }
 
@@ -374,7 +388,7 @@ impl State {
         }
         self.writes += 1;
         let etag = ETag(format!("\"{}\"", self.writes));
-        let object = StoredObject { bytes, metadata, etag: etag.clone() };
+        let object = StoredObject { bytes, metadata, etag: etag.clone(), modified: self.now };
         self.objects.insert(key.to_string(), object);
         Ok(etag)
     }

@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use time::OffsetDateTime;
 
 pub(super) struct S3 {
     client: Client,
@@ -50,6 +51,7 @@ where
     let key = key.to_owned();
     Failure::Error(match (status, code) {
         (_, "NoSuchBucket") => StoreError::Refused { operation, key, detail },
+        (_, "InvalidObjectState" | "KeyTooLongError") => StoreError::ObjectAtFault { operation, key, detail },
         // What vanished is not the object.
         (_, "NoSuchUpload" | "InvalidPart") => StoreError::Unfinished { key },
         (404, _) => return Failure::NotFound,
@@ -81,10 +83,20 @@ impl Failure {
     }
 }
 
-fn head_of(size: Option<i64>, etag: Option<String>, metadata: Option<HashMap<String, String>>) -> Head {
+fn time_of(modified: Option<aws_sdk_s3::primitives::DateTime>) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(modified?.as_nanos()).ok()
+}
+
+fn head_of(
+    size: Option<i64>,
+    etag: Option<String>,
+    modified: Option<aws_sdk_s3::primitives::DateTime>,
+    metadata: Option<HashMap<String, String>>,
+) -> Head {
     Head {
         size: u64::try_from(size.unwrap_or_default()).unwrap_or_default(),
         etag: ETag(etag.unwrap_or_default()),
+        modified: time_of(modified),
         metadata: metadata.unwrap_or_default().into_iter().collect::<BTreeMap<_, _>>(),
     }
 }
@@ -102,6 +114,9 @@ fn conditions(put: &Put) -> (Option<String>, Option<String>) {
     }
 }
 
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(3);
+
 /// The longest pause before readiness asks the bucket once more.
 const CHECK_BACKOFF: Duration = Duration::from_millis(100);
 
@@ -111,7 +126,7 @@ impl S3 {
             .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring))
             .build_https();
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(settings.connect_seconds))
+            .connect_timeout(CONNECT)
             .read_timeout(Duration::from_secs(settings.read_seconds))
             .build();
         let region = Region::new(settings.region.clone());
@@ -290,7 +305,9 @@ impl S3 {
     pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
         let sent = self.client.head_object().bucket(&self.bucket).key(key.as_str()).send().await;
         match sent {
-            Ok(output) => Ok(Some(head_of(output.content_length, output.e_tag, output.metadata))),
+            Ok(output) => {
+                Ok(Some(head_of(output.content_length, output.e_tag, output.last_modified, output.metadata)))
+            }
             Err(error) => match failure("head", key.as_str(), &error) {
                 // A HEAD's 404 has no body, so a bucket that is not there looks the same.
                 Failure::NotFound => self.check().await.map(|()| None),
@@ -314,7 +331,8 @@ impl S3 {
             .await;
         match sent {
             Ok(output) => {
-                let head = head_of(output.content_length, output.e_tag, output.metadata);
+                let head =
+                    head_of(output.content_length, output.e_tag, output.last_modified, output.metadata);
                 Ok(Some((head, Body::S3(output.body))))
             }
             Err(error) => {
@@ -355,7 +373,7 @@ impl S3 {
             .into_iter()
             .filter_map(|object| {
                 let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
-                Some(Entry { key: Key::listed(object.key?), size })
+                Some(Entry { key: Key::listed(object.key?), size, modified: time_of(object.last_modified) })
             })
             .collect();
         let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());

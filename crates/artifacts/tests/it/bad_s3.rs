@@ -48,6 +48,7 @@ async fn server(answer: Answer) -> ObjectStore {
     ObjectStore::s3(&settings).await
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn late_and_cut_off_answers_are_failures_for_now() {
     let key = keys::upload(TenantId::new("acme").unwrap().scope(Uuid::nil()));

@@ -18,6 +18,7 @@ async fn settle() {
     }
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn a_tenant_over_its_share_gives_its_own_first() {
     let world = World::new();
@@ -37,6 +38,7 @@ async fn a_tenant_over_its_share_gives_its_own_first() {
     assert!(quiet.iter().all(|id| is_here(&cache, id)));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn whoever_is_most_over_its_share_makes_room_for_others() {
     let world = World::new();
@@ -55,6 +57,7 @@ async fn whoever_is_most_over_its_share_makes_room_for_others() {
     assert_eq!((left, cache.stats().evictions.over_share), (7, 3));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn a_thousand_cold_images_do_not_evict_a_hot_one() {
     let world = World::new();
@@ -73,6 +76,7 @@ async fn a_thousand_cold_images_do_not_evict_a_hot_one() {
     assert!(hot.iter().all(|id| is_here(&cache, id)));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn what_comes_new_has_room_to_be_used_again() {
     let world = World::new();
@@ -92,6 +96,7 @@ async fn what_comes_new_has_room_to_be_used_again() {
     assert_eq!((stats.proven, stats.probation, stats.evictions.over_share), (10, 0, 2));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn the_systems_symcaches_have_a_share_of_their_own() {
     let world = World::new();
@@ -220,6 +225,7 @@ async fn bytes_of_downloads_are_bounded() {
     assert_eq!((cache.stats().download_bytes, small.stats().download_bytes), (0, 0));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn what_one_tenant_downloads_leaves_room_for_another() {
     let world = World::new();
@@ -256,6 +262,7 @@ async fn a_symcache_larger_than_allowed_is_not_fetched() {
     assert!(world.files().is_empty());
 }
 
+/// Proves: outages
 #[tokio::test(start_paused = true)]
 async fn object_storage_that_delays_its_answer_or_its_bytes_is_given_up_for_now() {
     let world = World::new();

@@ -18,6 +18,7 @@ async fn begun(world: &World, operation: Operation, before: usize) {
     }
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn a_gap_during_a_fetch_makes_its_answer_worthless() {
     let world = World::new();
@@ -39,6 +40,7 @@ async fn a_gap_during_a_fetch_makes_its_answer_worthless() {
     }
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn a_gap_while_a_file_is_compared_makes_the_comparison_worthless() {
     let world = World::new();
@@ -57,6 +59,7 @@ async fn a_gap_while_a_file_is_compared_makes_the_comparison_worthless() {
     assert_eq!(generation(&cache, &ours).await, Some(2));
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn an_event_before_the_request_does_not_cost_its_answer() {
     let world = World::new();
@@ -93,6 +96,7 @@ async fn a_tenant_that_was_forgotten_during_a_fetch_leaves_nothing() {
     assert!(world.files().is_empty());
 }
 
+/// Proves: outages
 #[tokio::test(start_paused = true)]
 async fn damaged_answers_are_failures_for_now_and_never_answers() {
     for fault in [Fault::Corrupted, Fault::Truncated] {
@@ -117,6 +121,7 @@ async fn damaged_answers_are_failures_for_now_and_never_answers() {
     assert_eq!(generation(&cache, &ours).await, Some(1));
 }
 
+/// Proves: outages
 #[tokio::test]
 async fn an_evicted_symcache_stays_readable_and_a_new_one_does_not_overwrite_it() {
     let world = World::new();

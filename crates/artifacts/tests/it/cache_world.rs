@@ -7,7 +7,7 @@ use unslide_artifacts::{
     AliasMeta, CacheLimits, CacheSettings, Hint, Memory, ObjectStore, Put, SymcacheCache, keys,
 };
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
-use unslide_symbolicate::object::{Limits, build, objects};
+use unslide_symbolicate::object::{build, objects};
 use unslide_symbolicate::symcache::VERSION;
 use unslide_testkit::fixtures;
 
@@ -16,8 +16,8 @@ pub fn fixture() -> &'static (DebugId, Vec<u8>) {
     static FIXTURE: OnceLock<(DebugId, Vec<u8>)> = OnceLock::new();
     FIXTURE.get_or_init(|| {
         let file = std::fs::read(fixtures::dsym("app")).unwrap();
-        let slice = objects(&file, &Limits::default()).unwrap().swap_remove(0).range;
-        let built = build(&file[slice], &Limits::default()).unwrap();
+        let slice = objects(&file).unwrap().swap_remove(0).range;
+        let built = build(&file[slice]).unwrap();
         (built.debug_id, built.symcache)
     })
 }

@@ -6,17 +6,10 @@ use unslide_testkit::corpus::replay;
 mod archive;
 #[path = "../../../../fuzz/checks/key.rs"]
 mod key;
-#[path = "../../../../fuzz/checks/segment.rs"]
-mod segment;
 
 #[test]
 fn uploads_are_unpacked_or_refused() {
     replay("archive", archive::check);
-}
-
-#[test]
-fn segments_are_read_or_refused_and_written_the_same() {
-    replay("segment", segment::check);
 }
 
 #[test]

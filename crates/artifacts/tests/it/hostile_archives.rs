@@ -230,6 +230,23 @@ fn sizes_that_lie_and_checksums_that_do_not_match() {
 }
 
 #[test]
+fn an_entry_of_nearly_any_size_is_cut_off_and_no_sum_of_it_overflows() {
+    let limits = Limits { member_bytes: u64::MAX, ..Limits::default() };
+    for size in [u64::MAX, u64::MAX - 510, u64::MAX - 511, u64::MAX - 512] {
+        for (kind, name) in [(b'M', "a"), (b'0', "a"), (b'0', "a\\..\\..\\b")] {
+            let mut header = tar::Header::new_gnu();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(tar::EntryType::new(kind));
+            header.set_size(size);
+            header.set_cksum();
+            let upload = [&header.as_bytes()[..], &[0; 700]].concat();
+            let error = open(&upload, &limits).unwrap_err();
+            assert!(matches!(error, ArchiveError::Truncated { .. }), "{error}: {size} {name}");
+        }
+    }
+}
+
+#[test]
 fn encrypted_and_unsupported_members_are_skipped_with_their_reason() {
     let encrypted = raw_zip("a", &thin(1), |central| central[8] |= 1);
     assert_eq!(reasons(&encrypted), [SkipReason::Encrypted]);

@@ -30,6 +30,7 @@ async fn a_symcache_is_fetched_once_and_answers() {
     assert_eq!(generation(&cache, &theirs).await, None);
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
     let world = World::new();
@@ -39,6 +40,12 @@ async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
         assert!(matches!(cache.get(&ours, false, Hint::default()).await, Ok(Cached::Missing)));
     }
     assert_eq!(world.memory.calls(Operation::Get), 1);
+    // Steps of the wall clock are no time.
+    for step in [3_600_000_000, -7_200_000_000] {
+        world.clock.step_wall_micros(step);
+        assert_eq!(generation(&cache, &ours).await, None);
+        assert_eq!(world.memory.calls(Operation::Get), 1);
+    }
     // The time is over.
     world.clock.advance_micros(61_000_000);
     assert_eq!(generation(&cache, &ours).await, None);
@@ -62,6 +69,7 @@ async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
     assert_eq!(cache.get(&third, false, hint).await.unwrap().generation(), Some(4));
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn an_event_during_a_fetch_makes_its_answer_worthless() {
     let world = World::new();
@@ -200,6 +208,7 @@ async fn what_is_stored_may_be_wrong() {
     assert_eq!(generation(&cache, &ours).await, Some(1), "the object that the metadata names");
 }
 
+/// Proves: outages
 #[tokio::test]
 async fn the_folder_survives_a_restart_and_a_corrupt_file_does_not() {
     let world = World::new();

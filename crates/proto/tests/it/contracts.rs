@@ -62,11 +62,11 @@ fn messages() -> Vec<String> {
         at_micros: 1_764_000_000_000_001,
     };
     let limits = TenantLimits {
-        reports_per_second: 200,
         report_bytes: 1 << 20,
         upload_bytes: 1 << 32,
         symbol_bytes: 1 << 40,
         retention_days: 90,
+        units_per_second: 800,
     };
     let config = TenantConfig {
         tenant: "acme".to_owned(),
@@ -87,7 +87,13 @@ fn messages() -> Vec<String> {
         variant: 1,
         body: Some(body),
     };
-    let segment = SegmentRef { key: "t/acme/segments/x".to_owned(), offset: 4_096, length: 512 };
+    let segment = SegmentRef {
+        key: "t/acme/segments/x".to_owned(),
+        offset: 4_096,
+        length: 512,
+        body_key: vec![2; 32].into(),
+        revision: 1,
+    };
     let ledger = |entry| LedgerRecord {
         lane: "live".to_owned(),
         worker: "symbolizer-0".to_owned(),

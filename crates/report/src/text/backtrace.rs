@@ -1,11 +1,14 @@
 //! Threads and their frames.
 
+use super::answer::{Answer, Call};
+use super::crash::{Crash, Thread};
 use super::log::Log;
-use super::thread_index;
-use crate::cursor::Value;
+use super::{escaped, escaped_file_name, escaped_text, string};
+use crate::blank::FrameSlot;
 use crate::facts::Facts;
-use crate::report::{Backtrace, Frame, Image, Origin};
-use crate::{OurCall, OurFrame};
+use crate::report::{Backtrace, Frame, Origin};
+use crate::{Number, device_name};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
 use unslide_model::DebugId;
@@ -13,14 +16,21 @@ use unslide_model::DebugId;
 /// What the frames of one part need to be shown.
 struct Frames<'f, 'r, 'a> {
     facts: &'f Facts<'r, 'a>,
-    images: HashMap<DebugId, &'r Image<'a>>,
-    /// Start, end and image, by their start.
-    ranges: Vec<(u64, u64, &'r Image<'a>)>,
+    images: Vec<ShownImage<'a>>,
+    /// Positions in `images`.
+    by_id: HashMap<DebugId, usize>,
+    /// Start, end and position in `images`, by their start.
+    ranges: Vec<(u64, u64, usize)>,
     narrow: bool,
 }
 
+struct ShownImage<'a> {
+    name: Option<Cow<'a, str>>,
+    start: Option<u64>,
+}
+
 /// Every thread of the part, then the exception's own backtrace.
-pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut Log) {
+pub(super) fn threads(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let frames = Frames::of(facts);
     let own: Vec<&Backtrace<'_>> = facts.report.backtraces.iter().filter(|b| b.part == facts.index).collect();
     let by_position: HashMap<usize, &Backtrace<'_>> = own
@@ -29,17 +39,16 @@ pub(super) fn threads(facts: &Facts<'_, '_>, out: &mut Log) {
         .filter_map(|b| Some((b.thread?.position, *b)))
         .collect();
     let single = |origin| own.iter().copied().find(|b| b.origin == origin);
-    let Some(crash) = facts.crash() else { return };
-    let threads = crash.get("threads").map(Value::items).unwrap_or_default();
-    for (position, thread) in threads.into_iter().enumerate().filter(|(_, thread)| thread.is_object()) {
+    for (position, thread) in crash.threads.iter().enumerate() {
+        let Some(thread) = Thread::read(*thread, position) else { continue };
         if out.is_full() {
             return;
         }
-        let crashed = thread.get("crashed").and_then(Value::boolean) == Some(true);
-        frames.thread(thread, crashed, by_position.get(&position).copied(), out);
+        let crashed = thread.crashed == Some(true);
+        frames.thread(&thread, crashed, by_position.get(&position).copied(), out);
     }
-    if let Some(thread) = crash.get("crashed_thread").filter(|thread| thread.is_object()) {
-        let crashed = thread.get("crashed").and_then(Value::boolean) != Some(false);
+    if let Some(thread) = &crash.crashed_thread {
+        let crashed = thread.crashed != Some(false);
         frames.thread(thread, crashed, single(Origin::CrashedThread), out);
     }
     if let Some(backtrace) = single(Origin::LastException) {
@@ -61,98 +70,150 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         let part = facts.part();
         let source = part.and_then(|part| facts.report.parts.get(part.image_source?));
         let list = source.map(|source| source.images.as_slice()).unwrap_or_default();
-        let images = list.iter().filter_map(|image| Some((image.uuid?, image))).collect();
+        let shown = list.iter().map(|image| ShownImage {
+            name: image.name.map(escaped_file_name),
+            start: image.addr.and_then(Number::to_bits),
+        });
+        let images: Vec<ShownImage<'_>> = shown.collect();
+        let by_id = list.iter().enumerate().filter_map(|(at, image)| Some((image.uuid?, at))).collect();
         let mut ranges: Vec<_> = list
             .iter()
-            .filter_map(|image| {
-                let start = image.addr?.to_bits()?;
-                Some((start, start.saturating_add(image.size), image))
+            .zip(&images)
+            .enumerate()
+            .filter_map(|(at, (image, shown))| {
+                let start = shown.start?;
+                Some((start, start.saturating_add(image.size), at))
             })
             .collect();
         ranges.sort_by_key(|(start, _, _)| *start);
         let cpu = part.and_then(|part| part.binary_cpu.or(part.cpu));
         let narrow = cpu.is_some_and(|cpu| cpu.family().is_32_bit());
-        Frames { facts, images, ranges, narrow }
+        Frames { facts, images, by_id, ranges, narrow }
     }
 
     /// The image that the address lies in.
-    fn around(&self, address: u64) -> Option<&'r Image<'a>> {
+    fn around(&self, address: u64) -> Option<&ShownImage<'a>> {
         let after = self.ranges.partition_point(|(start, _, _)| *start <= address);
-        let (_, end, image) = self.ranges.get(after.checked_sub(1)?)?;
-        (address < *end).then_some(image)
+        let (_, end, at) = self.ranges.get(after.checked_sub(1)?)?;
+        self.images.get(*at).filter(|_| address < *end)
     }
 
-    fn thread(&self, thread: Value<'_>, crashed: bool, backtrace: Option<&Backtrace<'_>>, out: &mut Log) {
-        let index = thread_index(thread);
+    fn with_id(&self, id: DebugId) -> Option<&ShownImage<'a>> {
+        self.images.get(*self.by_id.get(&id)?)
+    }
+
+    fn bits(&self, number: Option<Number>) -> Option<u64> {
+        let bits = number?.to_bits()?;
+        Some(if self.narrow { bits & 0xffff_ffff } else { bits })
+    }
+
+    fn thread(&self, thread: &Thread<'_>, crashed: bool, backtrace: Option<&Backtrace<'a>>, out: &mut Log) {
+        let number = thread.number;
         out.push('\n');
-        if let Some(name) = thread.get("name").and_then(Value::string) {
-            let _ = writeln!(out, "Thread {index} name:  {name}");
-        } else if let Some(queue) = thread.get("dispatch_queue").and_then(Value::string) {
-            let _ = writeln!(out, "Thread {index} name:  Dispatch queue: {queue}");
+        if let Some(name) = string(thread.name) {
+            let _ = writeln!(out, "Thread {number} name:  {name}");
+        } else if let Some(queue) = string(thread.queue) {
+            let _ = writeln!(out, "Thread {number} name:  Dispatch queue: {queue}");
         }
-        let _ = writeln!(out, "Thread {index}{}:", if crashed { " Crashed" } else { "" });
+        let _ = writeln!(out, "Thread {number}{}:", if crashed { " Crashed" } else { "" });
         if let Some(backtrace) = backtrace {
             self.lines(backtrace, out);
         }
     }
 
-    fn lines(&self, backtrace: &Backtrace<'_>, out: &mut Log) {
-        for frame in &backtrace.frames {
+    fn lines(&self, backtrace: &Backtrace<'a>, out: &mut Log) {
+        let enriched = self.facts.report.ours.is_some();
+        for slot in backtrace.slots() {
             if out.is_full() {
                 return;
             }
-            self.frame(frame, out);
+            match slot {
+                FrameSlot::Blank(blank) => write_address(&head(blank.index(), None, 0), 0, 0, out),
+                FrameSlot::Frame(frame) if enriched => self.answered(frame, out),
+                FrameSlot::Frame(frame) => self.as_the_device_says(frame, out),
+            }
         }
     }
 
-    fn frame(&self, frame: &Frame<'_>, out: &mut Log) {
-        let ours = self.facts.report.our_frame(frame).unwrap_or_default();
-        let bits = |number: Option<crate::Number>| {
-            let bits = number?.to_bits()?;
-            Some(if self.narrow { bits & 0xffff_ffff } else { bits })
-        };
-        let pc = bits(frame.instruction_addr).unwrap_or(0);
-        // Ours, else the device's opinion, else the list.
-        let image = ours.debug_id.and_then(|id| self.images.get(&id).copied());
-        let image = image.or_else(|| self.around(pc).filter(|_| frame.object_addr.is_none()));
-        let name = image.and_then(|image| image.name).or(frame.object_name).map(crate::Text::decode);
-        let name = name.as_deref().and_then(|path| path.rsplit('/').next()).unwrap_or("???");
-        let start = bits(image.and_then(|image| image.addr).or(frame.object_addr)).unwrap_or(0);
-        let line = format!("{:<4}{name:<30}\t{pc:#018x} ", frame.index);
-        if !ours.calls.is_empty() {
-            for call in &ours.calls {
-                if out.is_full() {
-                    break;
+    /// A frame of an enriched report: what its `symbolication` says, and nothing else.
+    fn answered(&self, frame: &Frame<'a>, out: &mut Log) {
+        let ours = Answer::of(self.facts.report, frame);
+        let pc = self.bits(frame.instruction_addr).unwrap_or(0);
+        let image = || ours.debug_id.and_then(|id| self.with_id(id)).or_else(|| self.around(pc));
+        let image = if ours.in_image { image() } else { None };
+        // An image in no list is the frame's own.
+        let unlisted = || frame.object_name.filter(|_| ours.in_image).map(escaped_file_name);
+        let name = image.and_then(|image| image.name.clone()).or_else(unlisted);
+        let start = image.and_then(|image| image.start).or_else(|| Some(pc.wrapping_sub(ours.relative?)));
+        let start = self.bits(start.map(Number::unsigned)).unwrap_or(0);
+        let head = head(frame.index, name.as_deref(), pc);
+        if let Some(calls) = ours.calls {
+            let mut any = false;
+            calls.each_item(|call| {
+                any = true;
+                if !out.is_full() {
+                    write_call(&head, &Call::read(call), ours.symbol_offset, out);
                 }
-                let _ = writeln!(out, "{line}{}", function(call, &ours));
+            });
+            if any {
+                return;
             }
-            return;
         }
-        // A name that does not stand for the address is worse than the address.
-        let symbol = frame.symbol_name.map(crate::Text::decode).filter(|name| name != "<redacted>");
-        let offset = bits(frame.symbol_addr).and_then(|start| pc.checked_sub(start));
-        let _ = match (symbol, offset) {
-            (Some(symbol), Some(offset)) => writeln!(out, "{line}{symbol} + {offset}"),
-            _ => writeln!(out, "{line}{start:#x} + {}", pc.wrapping_sub(start)),
-        };
+        match ours.symbol {
+            Some(symbol) => write_symbol(&head, symbol, ours.symbol_offset, out),
+            None => write_address(&head, start, ours.relative.unwrap_or(pc.wrapping_sub(start)), out),
+        }
+    }
+
+    /// A frame of a report that was not enriched: the device's symbol, where it can stand for the address.
+    fn as_the_device_says(&self, frame: &Frame<'a>, out: &mut Log) {
+        let pc = self.bits(frame.instruction_addr).unwrap_or(0);
+        let image = if frame.object_addr.is_none() { self.around(pc) } else { None };
+        let name = image.and_then(|image| image.name.clone());
+        let name = name.or_else(|| frame.object_name.map(escaped_file_name));
+        let start = image.and_then(|image| image.start.map(Number::unsigned)).or(frame.object_addr);
+        let start = self.bits(start).unwrap_or(0);
+        let head = head(frame.index, name.as_deref(), pc);
+        let symbol = frame.symbol_name.filter(|name| device_name::is_a_name(*name));
+        let symbol_start = self.bits(frame.symbol_addr);
+        let offset = symbol_start.and_then(|symbol| device_name::offset(pc, symbol, start));
+        match (symbol, offset) {
+            (Some(symbol), Some(_)) => write_symbol(&head, symbol, offset, out),
+            _ => write_address(&head, start, pc.wrapping_sub(start), out),
+        }
     }
 }
 
+/// What each line of a frame begins with.
+fn head(index: usize, image: Option<&str>, pc: u64) -> String {
+    format!("{index:<4}{:<30}\t{pc:#018x} ", image.unwrap_or("???"))
+}
+
+fn write_symbol(head: &str, symbol: crate::Text<'_>, offset: Option<u64>, out: &mut Log) {
+    let symbol = escaped_text(symbol);
+    let _ = match offset {
+        Some(offset) => writeln!(out, "{head}{symbol} + {offset}"),
+        None => writeln!(out, "{head}{symbol}"),
+    };
+}
+
+fn write_address(head: &str, start: u64, offset: u64, out: &mut Log) {
+    let _ = writeln!(out, "{head}{start:#x} + {offset}");
+}
+
 /// A function of ours: the one that owns the machine code has the offset from its start.
-fn function(call: &OurCall, frame: &OurFrame) -> String {
-    let mut text = call.function.clone();
-    if let Some(offset) = frame.symbol_offset.filter(|_| !call.inlined) {
-        let _ = write!(text, " + {offset}");
+fn write_call(head: &str, call: &Call<'_>, symbol_offset: Option<u64>, out: &mut Log) {
+    out.push_str(head);
+    out.push_str(&call.function.map(escaped_text).unwrap_or_default());
+    if let Some(offset) = symbol_offset.filter(|_| !call.inlined) {
+        let _ = write!(out, " + {offset}");
     }
-    if let Some(file) = &call.file {
-        let file = file.rsplit(['/', '\\']).next().unwrap_or_default();
+    if let Some(path) = call.file.map(crate::Text::decode) {
+        let file = escaped(path.rsplit(['/', '\\']).next().unwrap_or_default());
         let _ = match call.line {
-            Some(line) => write!(text, " ({file}:{line})"),
-            None => write!(text, " ({file})"),
+            Some(line) => write!(out, " ({file}:{line})"),
+            None => write!(out, " ({file})"),
         };
     }
-    if call.inlined {
-        text.push_str(" [inlined]");
-    }
-    text
+    out.push_str(if call.inlined { " [inlined]\n" } else { "\n" });
 }

@@ -1,37 +1,52 @@
 //! The lines about the process and its end.
 
+use super::crash::Crash;
 use super::log::Log;
-use super::{address, shown, thread_index};
+use super::{address, raw, shown, string};
 use crate::cursor::Value;
 use crate::facts::Facts;
 use crate::timestamp::device_time;
+use std::borrow::Cow;
 use std::fmt::Write;
 use time::macros::format_description;
 
 pub(super) fn header(facts: &Facts<'_, '_>, out: &mut Log) {
-    let system = |key| shown(facts.system(key));
-    let arch = facts.system("cpu_arch").and_then(Value::string).unwrap_or_default();
+    let [hash, machine, process, id, path, app, version, build, arch, parent, system, release, os_build] =
+        facts.system_members([
+            "device_app_hash",
+            "machine",
+            "process_name",
+            "process_id",
+            "CFBundleExecutablePath",
+            "CFBundleIdentifier",
+            "CFBundleShortVersionString",
+            "CFBundleVersion",
+            "cpu_arch",
+            "parent_process_id",
+            "system_name",
+            "system_version",
+            "os_version",
+        ]);
+    let arch = string(arch).unwrap_or_default();
     let format = format_description!(
         "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:3] [offset_hour sign:mandatory][offset_minute]"
     );
     let time = facts.header("timestamp").and_then(device_time).and_then(|time| time.format(&format).ok());
+    let process = shown(process.or_else(|| facts.header("process_name")));
     let lines = [
-        ("Incident Identifier", facts.report.id.to_string().to_uppercase()),
-        ("CrashReporter Key", system("device_app_hash")),
-        ("Hardware Model", system("machine")),
-        ("Process", format!("{} [{}]", process_name(facts), system("process_id"))),
-        ("Path", system("CFBundleExecutablePath")),
-        ("Identifier", system("CFBundleIdentifier")),
-        ("Version", format!("{} ({})", system("CFBundleShortVersionString"), system("CFBundleVersion"))),
+        ("Incident Identifier", facts.report.id.to_string().to_uppercase().into()),
+        ("CrashReporter Key", shown(hash)),
+        ("Hardware Model", shown(machine)),
+        ("Process", format!("{process} [{}]", shown(id)).into()),
+        ("Path", shown(path)),
+        ("Identifier", shown(app)),
+        ("Version", format!("{} ({})", shown(version), shown(build)).into()),
         ("Code Type", code_type(&arch, true).into()),
         ("Role", "Foreground".into()),
-        ("Parent Process", format!("launchd [{}]", system("parent_process_id"))),
-        ("", String::new()),
-        ("Date/Time", time.unwrap_or_else(|| "(null)".into())),
-        (
-            "OS Version",
-            format!("{} {} ({})", system("system_name"), system("system_version"), system("os_version")),
-        ),
+        ("Parent Process", format!("launchd [{}]", shown(parent)).into()),
+        ("", Cow::default()),
+        ("Date/Time", time.map_or("(null)".into(), Cow::from)),
+        ("OS Version", format!("{} {} ({})", shown(system), shown(release), shown(os_build)).into()),
         ("Report Version", "104".into()),
     ];
     for (name, value) in lines {
@@ -41,10 +56,6 @@ pub(super) fn header(facts: &Facts<'_, '_>, out: &mut Log) {
             let _ = writeln!(out, "{:<20} {value}", format!("{name}:"));
         }
     }
-}
-
-fn process_name(facts: &Facts<'_, '_>) -> String {
-    shown(facts.system("process_name").or_else(|| facts.header("process_name")))
 }
 
 /// The family of a CPU in Apple's words; the header has a word more for arm64e.
@@ -59,71 +70,96 @@ pub(super) fn code_type(arch: &str, in_header: bool) -> &'static str {
     }
 }
 
-pub(super) fn exception(facts: &Facts<'_, '_>, out: &mut Log) {
-    let name = |path: &[&str]| facts.error(path).and_then(Value::string);
-    let exception = name(&["mach", "exception_name"]).unwrap_or_else(|| "0".into());
-    let signal = shown(facts.error(&["signal", "name"]).or_else(|| facts.error(&["signal", "signal"])));
-    let code = name(&["mach", "code_name"]).unwrap_or_else(|| "0x00000000".into());
-    let at = address(facts.error(&["address"])).unwrap_or(0);
-    let _ = write!(out, "\nException Type:  {exception} ({signal})\nException Codes: {code} at {at:#018x}\n");
-    if let Some(resource) = resource(facts) {
+pub(super) fn exception(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+    let [mach, signal, at, kind, reason, nsexception, user_reported, cpp_exception] = facts.error_members([
+        "mach",
+        "signal",
+        "address",
+        "type",
+        "reason",
+        "nsexception",
+        "user_reported",
+        "cpp_exception",
+    ]);
+    let mach = Mach::of(mach);
+    let name = mach.exception_name.clone().unwrap_or("0".into());
+    let code = mach.code_name.clone().unwrap_or("0x00000000".into());
+    let signal = signal.map(|signal| signal.members(["name", "signal"]));
+    let signal = shown(signal.and_then(|[name, number]| name.filter(|name| !name.is_null()).or(number)));
+    let at = address(at).unwrap_or(0);
+    let _ = write!(out, "\nException Type:  {name} ({signal})\nException Codes: {code} at {at:#018x}\n");
+    if let Some(resource) = mach.resource() {
         let _ = writeln!(out, "Exception Subtype: {resource}");
     }
-    let thread = facts.crashed_thread().map_or(0, thread_index);
-    let _ = writeln!(out, "Triggered by Thread:  {thread}");
-    information(facts, out);
-    if facts.error(&["type"]).and_then(Value::text).is_some_and(|kind| kind.is("deadlock")) {
-        out.push_str("\nApplication main thread deadlocked\n");
-    }
-}
-
-/// What an `EXC_RESOURCE` is about: CPU use over a limit. The code holds the resource (bits 61–63), the
-/// period in seconds (bits 7–31) and the limit in percent (bits 0–6), the subcode what was seen, as
-/// `<kern/exc_resource.h>` packs them.
-fn resource(facts: &Facts<'_, '_>) -> Option<String> {
-    if facts.error(&["mach", "exception"])?.unsigned()? != 11 {
-        return None;
-    }
-    let code = facts.error(&["mach", "code"])?.unsigned()?;
-    let seen = facts.error(&["mach", "subcode"]).and_then(Value::unsigned).unwrap_or(0);
-    if code >> 61 != 1 {
-        return None;
-    }
-    let (limit, seconds) = (code & 0x7f, code >> 7 & 0x1ff_ffff);
-    Some(format!("CPU_MONITOR\nLimit: {limit}%, observed: {}% over {seconds} seconds", seen & 0x7f))
-}
-
-fn information(facts: &Facts<'_, '_>, out: &mut Log) {
-    let section = |key: &str| facts.error(&[key]).filter(|value| value.is_object());
-    let reason = || facts.error(&["reason"]);
-    if let Some(exception) = section("nsexception") {
-        let reason = reason().or_else(|| exception.get("reason"));
-        uncaught(exception.get("name"), reason, out);
-    } else if let Some(exception) = zombie(facts) {
-        uncaught(exception.get("name"), exception.get("reason"), out);
+    let _ = writeln!(out, "Triggered by Thread:  {}", crash.subject.as_ref().map_or(0, |t| t.number));
+    let section = |value: Option<Value<'_>>| value.filter(|value| value.is_object()).is_some();
+    if section(nsexception) {
+        let own = nsexception.and_then(|exception| exception.get("reason"));
+        uncaught(nsexception, reason.or(own), out);
+    } else if let Some(exception) = zombie(facts, crash, &mach) {
+        uncaught(Some(exception), exception.get("reason"), out);
         out.push_str(
             "NOTE: This exception has been deallocated! Stack trace is crash from attempting to access \
              this zombie exception.\n",
         );
-    } else if let Some(user) = section("user_reported") {
-        uncaught(user.get("name"), reason(), out);
-        custom_backtrace(user, out);
-    } else if let Some(exception) = section("cpp_exception") {
-        uncaught(exception.get("name"), reason(), out);
+    } else if section(user_reported) {
+        uncaught(user_reported, reason, out);
+        custom_backtrace(user_reported, out);
+    } else if section(cpp_exception) {
+        uncaught(cpp_exception, reason, out);
+    }
+    if kind.and_then(Value::text).is_some_and(|kind| kind.is("deadlock")) {
+        out.push_str("\nApplication main thread deadlocked\n");
     }
 }
 
-fn uncaught(name: Option<Value<'_>>, reason: Option<Value<'_>>, out: &mut Log) {
-    let (name, reason) = (shown(name), shown(reason));
+/// `crash.error.mach`.
+#[derive(Default)]
+struct Mach<'a> {
+    exception: Option<u64>,
+    exception_name: Option<Cow<'a, str>>,
+    code: Option<u64>,
+    code_name: Option<Cow<'a, str>>,
+    subcode: Option<u64>,
+}
+
+impl<'a> Mach<'a> {
+    fn of(value: Option<Value<'a>>) -> Mach<'a> {
+        let Some(value) = value else { return Mach::default() };
+        let [exception, exception_name, code, code_name, subcode] =
+            value.members(["exception", "exception_name", "code", "code_name", "subcode"]);
+        Mach {
+            exception: exception.and_then(Value::unsigned),
+            exception_name: string(exception_name),
+            code: code.and_then(Value::unsigned),
+            code_name: string(code_name),
+            subcode: subcode.and_then(Value::unsigned),
+        }
+    }
+
+    /// What an `EXC_RESOURCE` is about: CPU use over a limit. The code holds the resource (bits 61–63), the
+    /// period in seconds (bits 7–31) and the limit in percent (bits 0–6), the subcode what was seen, as
+    /// `<kern/exc_resource.h>` packs them.
+    fn resource(&self) -> Option<String> {
+        let code = self.code.filter(|code| self.exception == Some(11) && code >> 61 == 1)?;
+        let (limit, seconds) = (code & 0x7f, code >> 7 & 0x1ff_ffff);
+        let seen = self.subcode.unwrap_or(0) & 0x7f;
+        Some(format!("CPU_MONITOR\nLimit: {limit}%, observed: {seen}% over {seconds} seconds"))
+    }
+}
+
+fn uncaught(exception: Option<Value<'_>>, reason: Option<Value<'_>>, out: &mut Log) {
+    let (name, reason) = (shown(exception.and_then(|exception| exception.get("name"))), shown(reason));
     let _ = write!(
         out,
         "\nApplication Specific Information:\n*** Terminating app due to uncaught exception '{name}', reason: '{reason}'\n"
     );
 }
 
-fn custom_backtrace(user: Value<'_>, out: &mut Log) {
-    let line = user.get("line_of_code").and_then(Value::string);
-    let entries = user.get("backtrace").map(Value::items).unwrap_or_default();
+fn custom_backtrace(user: Option<Value<'_>>, out: &mut Log) {
+    let [line, entries] = user.map_or([None; 2], |user| user.members(["line_of_code", "backtrace"]));
+    let line = string(line);
+    let entries = entries.map(Value::items).unwrap_or_default();
     if line.is_none() && entries.is_empty() {
         return;
     }
@@ -135,7 +171,7 @@ fn custom_backtrace(user: Value<'_>, out: &mut Log) {
         if out.is_full() {
             return;
         }
-        let text = entry.string().unwrap_or_else(|| String::from_utf8_lossy(entry.raw()).into_owned());
+        let text = string(Some(entry)).unwrap_or_else(|| raw(entry).into());
         let _ = writeln!(out, "{text}");
     }
     out.push('\n');
@@ -143,15 +179,16 @@ fn custom_backtrace(user: Value<'_>, out: &mut Log) {
 
 /// The exception that was deallocated, where the crash was an access to it: a bad access with the
 /// exception's address in a register.
-fn zombie<'a>(facts: &Facts<'_, 'a>) -> Option<Value<'a>> {
-    let is = |key: &str, text| facts.error(&["mach", key]).and_then(Value::text).is_some_and(|t| t.is(text));
-    if !is("exception_name", "EXC_BAD_ACCESS") || !is("code_name", "KERN_INVALID_ADDRESS") {
+fn zombie<'a>(facts: &Facts<'_, 'a>, crash: &Crash<'_>, mach: &Mach<'_>) -> Option<Value<'a>> {
+    if mach.exception_name.as_deref() != Some("EXC_BAD_ACCESS")
+        || mach.code_name.as_deref() != Some("KERN_INVALID_ADDRESS")
+    {
         return None;
     }
     let exception = facts.deallocated()?;
     let wanted = address(exception.get("address"))?;
     let mut found = false;
-    facts.crashed_thread()?.path(&["registers", "basic"])?.each(|_, value| {
+    crash.subject.as_ref()?.registers?.each(|_, value| {
         found |= address(Some(value)) == Some(wanted);
     });
     found.then_some(exception)

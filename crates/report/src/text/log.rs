@@ -1,6 +1,5 @@
 //! The text while it grows, up to a size.
 
-use super::printable;
 use std::fmt;
 
 /// What any text may have, in bytes, and what it may have for each byte of the report. A line has some
@@ -9,14 +8,11 @@ const FLOOR: usize = 64 << 10;
 const FACTOR: usize = 8;
 /// The most that any text has.
 const MOST: usize = 64 << 20;
-/// The most members of objects that are shown value by value.
-const MOST_MEMBERS: usize = 1 << 16;
 
-/// A text that takes what is printable, and no more than it has room for: the rest is passed over.
+/// A text that takes no more than it has room for: the rest is passed over.
 pub(super) struct Log {
     text: String,
     most: usize,
-    members_left: usize,
     full: bool,
 }
 
@@ -24,10 +20,10 @@ impl Log {
     /// Room for what is said of a report of so many bytes.
     pub(super) fn of(report_bytes: usize) -> Log {
         let most = report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR).min(MOST);
-        Log { text: String::new(), most, members_left: MOST_MEMBERS, full: false }
+        Log { text: String::new(), most, full: false }
     }
 
-    /// True where nothing more is taken: whoever goes through many things can stop.
+    /// True where nothing more is taken: a loop over many things can stop.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
@@ -36,19 +32,12 @@ impl Log {
         self.push_str(c.encode_utf8(&mut [0; 4]));
     }
 
+    /// Appends a text of ours, or one of the device that is escaped.
     pub(super) fn push_str(&mut self, text: &str) {
-        let text = &*printable(text);
         self.full |= text.len() > self.most - self.text.len();
         if !self.full {
             self.text.push_str(text);
         }
-    }
-
-    /// Takes one more member of an object to be shown; false where they are too many.
-    pub(super) fn member(&mut self) -> bool {
-        self.full |= self.members_left == 0;
-        self.members_left = self.members_left.saturating_sub(1);
-        !self.full
     }
 
     pub(super) fn finish(mut self) -> String {

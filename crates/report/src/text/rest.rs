@@ -1,31 +1,39 @@
 //! Registers, images, and what follows the end of Apple's form.
 
+use super::crash::Crash;
 use super::header::code_type;
 use super::log::Log;
-use super::{address, backtrace, shown, thread_index};
+use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
 use crate::cursor::Value;
 use crate::facts::Facts;
+use crate::scan::{Scanner, Stop};
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
 
 /// More than any CPU has.
 const MOST_REGISTERS: usize = 256;
+/// Levels of a value that have lines of their own.
+const MOST_LEVELS: usize = 256;
+/// Levels whose objects are sorted, each at the cost of a pass over what lies in it.
+const SORTED_LEVELS: usize = 8;
+/// Members of an object that is sorted.
+const MOST_SORTED: usize = 4096;
 
 /// The registers of the thread that crashed, four a line, in a fixed order.
-pub(super) fn registers(facts: &Facts<'_, '_>, out: &mut Log) {
-    let Some(thread) = facts.crashed_thread() else { return };
-    let Some(basic) = thread.path(&["registers", "basic"]) else { return };
+pub(super) fn registers(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+    let Some(thread) = &crash.subject else { return };
+    let Some(basic) = thread.registers else { return };
     let mut registers = Vec::new();
     basic.each(|name, value| {
         if let Some(bits) = address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
-            registers.push((String::from_utf8_lossy(name).into_owned(), bits));
+            registers.push((escaped(&String::from_utf8_lossy(name)).into_owned(), bits));
         }
     });
     if registers.is_empty() {
         return;
     }
     registers.sort_by_cached_key(|(name, _)| rank(name));
-    let arch = facts.system("cpu_arch").and_then(Value::string).unwrap_or_default();
+    let arch = string(facts.system("cpu_arch")).unwrap_or_default();
     let family = facts.part().and_then(|part| part.binary_cpu.or(part.cpu)).map(CpuType::family);
     let cpu = match family {
         Some(CpuFamily::Arm64 | CpuFamily::Arm64_32) => "ARM-64",
@@ -34,7 +42,7 @@ pub(super) fn registers(facts: &Facts<'_, '_>, out: &mut Log) {
         Some(CpuFamily::X86) => "X86",
         Some(CpuFamily::Other) | None => code_type(&arch, false),
     };
-    let _ = writeln!(out, "\nThread {} crashed with {cpu} Thread State:", thread_index(thread));
+    let _ = writeln!(out, "\nThread {} crashed with {cpu} Thread State:", thread.number);
     for four in registers.chunks(4) {
         for (name, bits) in four {
             let _ = write!(out, "{name:>6}: {bits:#018x} ");
@@ -74,8 +82,8 @@ pub(super) fn images(facts: &Facts<'_, '_>, out: &mut Log) {
             return;
         }
         let end = start.wrapping_add(image.size.max(1) - 1);
-        let path = image.name.map_or_else(|| "(null)".into(), crate::Text::decode);
-        let name = path.rsplit('/').next().unwrap_or_default();
+        let path = image.name.map_or("(null)".into(), escaped_text);
+        let name = image.name.map_or("(null)".into(), escaped_file_name);
         let arch = image.cpu.map_or("unknown", CpuType::name);
         let uuid = image.uuid.map_or_else(|| "(null)".into(), |uuid| uuid.compact());
         let _ = writeln!(out, "{start:#x} - {end:#x} {name} {arch}  <{uuid}> {path}");
@@ -84,8 +92,15 @@ pub(super) fn images(facts: &Facts<'_, '_>, out: &mut Log) {
 }
 
 /// What only KSCrash's form has.
-pub(super) fn extra(facts: &Facts<'_, '_>, out: &mut Log) {
+pub(super) fn extra(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
+    let device_app = facts.report.ours.as_ref().map_or(0, |ours| ours.frames.device_app);
+    if device_app > 0 {
+        let _ = writeln!(
+            out,
+            "\nApp frames named by the device only: {device_app} (a dSYM of the app is missing)"
+        );
+    }
     let mut block = |title: &str, value: Option<Value<'_>>| {
         if let Some(value) = value.filter(|value| value.is_object()) {
             let _ = write!(out, "\n{title}:\n");
@@ -93,60 +108,126 @@ pub(super) fn extra(facts: &Facts<'_, '_>, out: &mut Log) {
             out.push('\n');
         }
     };
+    let thread = crash.subject.as_ref();
+    let [stats, memory] = facts.system_members(["application_stats", "app_memory"]);
     block("Object referenced by NSException", facts.error(&["nsexception", "referenced_object"]));
-    let thread = facts.crashed_thread();
-    block("Notable Addresses", thread.and_then(|thread| thread.get("notable_addresses")));
-    block("Application Stats", facts.system("application_stats"));
-    block("Memory Statistics", facts.system("app_memory"));
-    if let Some(stack) = thread.and_then(|thread| thread.get("stack")).filter(|stack| stack.is_object()) {
-        let edge = |key| address(stack.get(key)).unwrap_or(0);
-        let (start, end) = (edge("dump_start"), edge("dump_end"));
-        let _ =
-            write!(out, "\nStack Dump ({start:#018x}-{end:#018x}):\n\n{}\n", shown(stack.get("contents")));
+    block("Notable Addresses", thread.and_then(|thread| thread.notable_addresses));
+    block("Application Stats", stats);
+    block("Memory Statistics", memory);
+    if let Some(stack) = thread.and_then(|thread| thread.stack).filter(|stack| stack.is_object()) {
+        let [start, end, contents] = stack.members(["dump_start", "dump_end", "contents"]);
+        let [start, end] = [start, end].map(|edge| address(edge).unwrap_or(0));
+        let _ = write!(out, "\nStack Dump ({start:#018x}-{end:#018x}):\n\n{}\n", shown(contents));
     }
     if let Some(exception) = facts.deallocated() {
-        let at = address(exception.get("address")).unwrap_or(0);
-        let (name, reason) = (shown(exception.get("name")), shown(exception.get("reason")));
+        let [at, name, reason] = exception.members(["address", "name", "reason"]);
+        let at = address(at).unwrap_or(0);
+        let (name, reason) = (shown(name), shown(reason));
         let _ = writeln!(out, "\nLast deallocated NSException ({at:#018x}): {name}: {reason}");
         backtrace::deallocated(facts, out);
     }
-    diagnosis(facts, "CrashDoctor Diagnosis", out);
+    diagnosis(crash, "CrashDoctor Diagnosis", out);
 }
 
-pub(super) fn diagnosis(facts: &Facts<'_, '_>, title: &str, out: &mut Log) {
-    if let Some(text) = facts.crash().and_then(|crash| crash.get("diagnosis")).and_then(Value::string) {
+pub(super) fn diagnosis(crash: &Crash<'_>, title: &str, out: &mut Log) {
+    if let Some(text) = string(crash.diagnosis) {
         let _ = writeln!(out, "\n{title}: {text}");
     }
 }
 
-/// The value with four spaces a level, objects in the order of their keys. The scanner has bounded
-/// the depth of what gets here.
+/// The value with four spaces a level, objects in the order of their keys; far down, and where there are
+/// very many, in the order of the report, so that no byte is passed more than some times.
 fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
-    let mut members: Vec<(String, Value<'_>)> = Vec::new();
-    value.each(|key, value| {
-        if out.member() {
-            members.push((String::from_utf8_lossy(key).into_owned(), value));
-        }
-    });
-    members.sort_by(|a, b| a.0.cmp(&b.0));
-    let items = value.items();
-    if members.is_empty() && items.is_empty() {
-        out.push_str(&String::from_utf8_lossy(value.raw()));
+    let mut members = Vec::new();
+    if level >= SORTED_LEVELS || out.is_full() || !value.is_container() {
+        // The bytes have passed the scanner: there is no error to be had.
+        let _: Result<(), Stop> = stream(&mut value.scanner(), level, out);
         return;
     }
-    let (open, close) = if value.is_object() { ('{', '}') } else { ('[', ']') };
-    let named = members.into_iter().map(|(key, value)| (Some(key), value));
-    let inside = "    ".repeat(level + 1);
-    out.push(open);
-    for (index, (key, value)) in named.chain(items.into_iter().map(|item| (None, item))).enumerate() {
+    if value.is_object() {
+        value.each(|key, value| {
+            if members.len() <= MOST_SORTED {
+                members.push((String::from_utf8_lossy(key).into_owned(), value));
+            }
+        });
+        if members.len() > MOST_SORTED {
+            let _: Result<(), Stop> = stream(&mut value.scanner(), level, out);
+            return;
+        }
+        members.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+    let mut lines = Lines::open(value.is_object(), level);
+    for (key, value) in members {
+        lines.next(Some(&key), out);
+        pretty(value, level + 1, out);
+    }
+    value.each_item(|item| {
+        lines.next(None, out);
+        pretty(item, level + 1, out);
+    });
+    lines.close(out);
+}
+
+/// As [`pretty`], in the order of the report: passes the value at the scanner's position.
+fn stream(s: &mut Scanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
+    let value = s.value();
+    if out.is_full() || level >= MOST_LEVELS || !value.is_container() {
+        s.skip()?;
+        if !out.is_full() {
+            out.push_str(&raw(value));
+        }
+        return Ok(());
+    }
+    let mut lines = Lines::open(value.is_object(), level);
+    if value.is_object() {
+        s.members(|s, member| {
+            lines.next(Some(&String::from_utf8_lossy(&member.key)), out);
+            stream(s, level + 1, out)
+        })?;
+    } else {
+        s.elements(|s, _| {
+            lines.next(None, out);
+            stream(s, level + 1, out)
+        })?;
+    }
+    lines.close(out);
+    Ok(())
+}
+
+/// The lines of an object or array.
+struct Lines {
+    object: bool,
+    level: usize,
+    any: bool,
+}
+
+impl Lines {
+    fn open(object: bool, level: usize) -> Lines {
+        Lines { object, level, any: false }
+    }
+
+    /// What stands before a value.
+    fn next(&mut self, key: Option<&str>, out: &mut Log) {
         if out.is_full() {
             return;
         }
-        let _ = write!(out, "{}\n{inside}", if index > 0 { "," } else { "" });
+        let before = match (std::mem::replace(&mut self.any, true), self.object) {
+            (true, _) => ",",
+            (false, true) => "{",
+            (false, false) => "[",
+        };
+        let _ = write!(out, "{before}\n{:indent$}", "", indent = 4 * (self.level + 1));
         if let Some(key) = key {
-            let _ = write!(out, "\"{key}\": ");
+            let _ = write!(out, "\"{}\": ", escaped(key));
         }
-        pretty(value, level + 1, out);
     }
-    let _ = write!(out, "\n{}{close}", "    ".repeat(level));
+
+    fn close(self, out: &mut Log) {
+        if self.any {
+            let _ = write!(out, "\n{:indent$}", "", indent = 4 * self.level);
+        } else {
+            out.push(if self.object { '{' } else { '[' });
+        }
+        out.push(if self.object { '}' } else { ']' });
+    }
 }

@@ -1,9 +1,10 @@
 //! Input that is made to hurt.
+//! Proves: bounded-input
 
 use crate::{enrich, enrich_with, read, reason, strip, warnings};
 use proptest::prelude::*;
 use unslide_report::text::apple_log;
-use unslide_report::{ReadError, ReadLimits, Report, split};
+use unslide_report::{FrameSlot, ReadError, ReadLimits, Report, split};
 use unslide_testkit::memory::peak;
 use unslide_testkit::reports::{self, Style};
 
@@ -110,6 +111,47 @@ fn reading_takes_bounded_memory_however_small_the_things_are() {
         Report::read(four, &limits).err(),
         Some(ReadError::TooManyItems { offset: four.len() - 8, limit: 3 })
     );
+}
+
+#[test]
+fn objects_that_say_nothing_take_little_memory() {
+    let of = |open: &str, each: &str, close: &str| {
+        format!(r#"{{{open}{}{{}}{close}}}"#, format!("{each},").repeat(500_000)).into_bytes()
+    };
+    let frames = of(r#""crash":{"threads":[{"backtrace":{"contents":["#, "{}", "]}}]}");
+    for (bytes, times) in [
+        (of(r#""binary_images":["#, "{}", "]"), 1),
+        (of(r#""crash":{"threads":["#, "{}", "]}"), 1),
+        // Each becomes forty-eight bytes of the output.
+        (frames.clone(), 9),
+        (of(r#""crash":{"threads":[{"backtrace":{"contents":["#, r#"{"a":0}"#, "]}}]}"), 4),
+    ] {
+        let (report, most) = peak(|| read(&bytes));
+        assert!(most <= times * bytes.len(), "{most} for {} of {:?}", bytes.len(), &bytes[..60]);
+        assert!(report.backtraces.iter().all(|backtrace| backtrace.frames.is_empty()));
+    }
+    let report = read(&frames);
+    let blank = &report.backtraces[0].blank_frames;
+    assert_eq!(
+        (blank.len(), blank[500_000].index(), blank[500_000].has_members()),
+        (500_001, 500_000, false)
+    );
+    let mixed = br#"{"crash":{"threads":[{"backtrace":{"contents":[{},{"instruction_addr":1},{"x":2},{"symbol_name":"a"},{}]}}]}}"#;
+    let enriched = enrich(mixed);
+    assert_eq!(
+        String::from_utf8(enriched.clone()).unwrap().matches("\"symbolication\":{\"status\"").count(),
+        5
+    );
+    assert_eq!(strip(&enriched), mixed);
+    let again = read(&enriched);
+    let at: Vec<usize> = again.backtraces[0]
+        .slots()
+        .map(|slot| match slot {
+            FrameSlot::Frame(frame) => frame.index,
+            FrameSlot::Blank(blank) => blank.index(),
+        })
+        .collect();
+    assert_eq!(at, [0, 1, 2, 3, 4]);
 }
 
 #[test]

@@ -74,6 +74,15 @@ fn our_calls_with_files_and_lines() {
 }
 
 #[test]
+fn app_frames_with_only_the_devices_name_are_counted() {
+    let text = |own: &str| apple_log(&read(&enrich_with(&shape("error-Mach").bytes(), "{}", own)));
+    let own = r#"{"version":1,"engine":"unslide/0.1.0","frames":{"total":7,"device":5,"device_app":3}}"#;
+    let line = "App frames named by the device only: 3 (a dSYM of the app is missing)\n";
+    assert!(text(own).split_once("\nEOF\n").unwrap().1.contains(line));
+    assert!(!text(OURS).contains("named by the device only"));
+}
+
+#[test]
 fn what_is_said_of_an_exception() {
     for error in Error::ALL {
         let text = log(&Report::standard().error(error).thread(Thread::new(0).crashed()));
@@ -138,6 +147,8 @@ fn a_symbol_that_does_not_fit_is_not_shown() {
     assert_eq!(frame("main".into(), 0x1ff0).as_deref(), Some("main + 16"));
     assert_eq!(frame("main".into(), 0x2ff0).as_deref(), Some("0x1000 + 4096"));
     assert_eq!(frame("<redacted>".into(), 0x1ff0).as_deref(), Some("0x1000 + 4096"));
+    assert_eq!(frame("_mh_execute_header".into(), 0x1000).as_deref(), Some("0x1000 + 4096"));
+    assert_eq!(frame("before the image".into(), 0xff0).as_deref(), Some("0x1000 + 4096"));
     assert_eq!(frame(Json::null(), 0x1ff0).as_deref(), Some("0x1000 + 4096"));
 }
 
@@ -151,6 +162,117 @@ fn every_shape_can_be_shown() {
         );
     }
     assert!(apple_log(&read(b"{}")).contains("Date/Time:           (null)"));
+}
+
+#[test]
+fn no_text_of_the_device_looks_like_a_line_of_ours() {
+    let forged = "x\n0   Shop  0x1 evil + 1\r\u{2028}Thread 9 Crashed:\u{202e}\t\u{85}";
+    for (name, report) in reports::shapes() {
+        let plain = report.bytes();
+        // The shapes with numbers that no double can hold are left out.
+        let Ok(mut document) = serde_json::from_slice::<serde_json::Value>(&plain) else { continue };
+        // The clock's words are read, not shown.
+        replace_strings(&mut document, &|key, text| match key {
+            "timestamp" | "id" | "uuid" | "object_uuid" | "type" => text.to_owned(),
+            _ => "clean".to_owned(),
+        });
+        let clean = serde_json::to_vec(&document).unwrap();
+        replace_strings(&mut document, &|_, text| match text {
+            "clean" => forged.to_owned(),
+            other => other.to_owned(),
+        });
+        let hostile = serde_json::to_vec(&document).unwrap();
+        for enriched in [false, true] {
+            let form = |bytes: &[u8]| match enriched {
+                true => enrich_with(
+                    bytes,
+                    r#"{"status":"device","symbol":"a\nThread 3:","calls":[{"function":"b\nc","file":"d\ne"}]}"#,
+                    OURS,
+                ),
+                false => bytes.to_vec(),
+            };
+            let (clean, hostile) = (apple_log(&read(&form(&clean))), apple_log(&read(&form(&hostile))));
+            assert_eq!(clean.lines().count(), hostile.lines().count(), "{name}\n{hostile}");
+            let control =
+                |c: char| c.is_control() && c != '\n' && c != '\t' || "\u{2028}\u{202e}".contains(c);
+            assert!(!hostile.contains(control), "{name}");
+            assert!(!hostile.lines().any(|line| line.starts_with("Thread 9 Crashed")), "{name}");
+        }
+    }
+}
+
+fn replace_strings(value: &mut serde_json::Value, with: &dyn Fn(&str, &str) -> String) {
+    match value {
+        serde_json::Value::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    serde_json::Value::String(text) => *text = with(key, text),
+                    other => replace_strings(other, with),
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(|item| replace_strings(item, with)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_text_names_what_the_json_names_and_nothing_else() {
+    let frame = reports::Frame::at(0x2000).object("Shop", 0x1000).symbol("device_name", 0x1ff0);
+    let image = reports::Image::new("/a/Shop", "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0", 0x1000);
+    let bytes = Report::standard().image(image).thread(Thread::new(0).frames([frame])).bytes();
+    let line = |ours: &str| {
+        let text = apple_log(&read(&enrich_with(&bytes, ours, OURS)));
+        text.lines().find(|line| line.starts_with("0   ")).unwrap().to_owned()
+    };
+    let known = r#""debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","relative_address":4096"#;
+    for status in ["missing", "missing_symbol", "malformed", "unsupported", "fetching_failed"] {
+        let line = line(&format!(r#"{{"status":"{status}",{known}}}"#));
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>()[1..],
+            ["Shop", "0x0000000000002000", "0x1000", "+", "4096"]
+        );
+    }
+    assert!(
+        line(r#"{"status":"unknown_image"}"#).contains("???")
+            && !line(r#"{"status":"unknown_image"}"#).contains("device_name")
+    );
+    // An answer of less detail has the symbol, or the status alone.
+    assert!(
+        line(&format!(r#"{{"status":"device",{known},"symbol":"s","symbol_offset":7}}"#)).ends_with(" s + 7")
+    );
+    assert!(line(r#"{"status":"symbolicated"}"#).ends_with(" 0x1000 + 4096"));
+}
+
+#[test]
+fn threads_without_an_index_count_by_position() {
+    let report = br#"{"crash":{"error":{},"threads":[{"name":"a"},7,{"crashed":true,"registers":{"basic":{"pc":1}}},{"index":9},{"index":-1}]}}"#;
+    let text = apple_log(&read(report));
+    for line in [
+        "Triggered by Thread:  2",
+        "Thread 0 name:  a",
+        "Thread 0:",
+        "Thread 2 Crashed:",
+        "Thread 9:",
+        "Thread 4:",
+    ] {
+        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+    }
+    assert!(text.contains("Thread 2 crashed with Unknown Thread State:"), "{text}");
+}
+
+#[test]
+fn a_long_path_is_looked_at_once_and_a_deep_value_level_by_level() {
+    // Each takes minutes where it is looked at again for each frame, or for each level.
+    let path = format!("{}/Shop", "/x".repeat(500_000));
+    let frames = r#"{"instruction_addr":4100},"#.repeat(50_000);
+    let report = format!(
+        r#"{{"binary_images":[{{"image_addr":4096,"image_size":4096,"name":"{path}"}}],"crash":{{"threads":[{{"backtrace":{{"contents":[{frames}{{}}]}}}}]}}}}"#
+    );
+    assert!(apple_log(&read(report.as_bytes())).contains("0   Shop   "));
+    let deep = format!("{}{}{}", "[0,".repeat(200), "1,".repeat(200_000) + "1", "]".repeat(200));
+    let report = format!(r#"{{"system":{{"application_stats":{{"a":{deep}}}}}}}"#);
+    assert!(apple_log(&read(report.as_bytes())).contains("Application Stats"));
 }
 
 #[test]

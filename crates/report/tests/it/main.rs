@@ -1,6 +1,7 @@
 //! The report crate, from outside.
 
 mod corpus;
+mod foreign;
 mod grammar;
 mod hostile;
 mod lists;
@@ -11,7 +12,7 @@ mod splicing;
 mod summaries;
 mod tolerance;
 
-use unslide_report::{ReadLimits, Report, splice};
+use unslide_report::{Backtrace, FrameSlot, ReadLimits, Report, splice};
 
 #[global_allocator]
 static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::Counting;
@@ -41,8 +42,11 @@ fn warnings(bytes: &[u8]) -> Vec<String> {
 fn enrich_with(bytes: &[u8], frame: &str, own: &str) -> Vec<u8> {
     let report = read(bytes);
     let member = |has_members, value: &str| [splice::key(has_members), value.as_bytes()].concat();
-    let frames = report.backtraces.iter().flat_map(|b| &b.frames);
-    let mut insertions: Vec<_> = frames.map(|f| (f.insert_at, member(f.has_members, frame))).collect();
+    let slots = report.backtraces.iter().flat_map(Backtrace::slots).map(|slot| match slot {
+        FrameSlot::Frame(f) => (f.insert_at, f.has_members),
+        FrameSlot::Blank(f) => (f.insert_at(), f.has_members()),
+    });
+    let mut insertions: Vec<_> = slots.map(|(at, has_members)| (at, member(has_members, frame))).collect();
     insertions.push((report.insert_at, member(report.has_members, own)));
     // A `recrash_report` or a section behind the last frame does not matter: only the order does.
     insertions.sort_by_key(|(offset, _)| *offset);

@@ -118,7 +118,7 @@ fn an_enriched_report_reads_like_the_original() {
 fn our_own_key_is_read_back() {
     let own = r#"{"version": 1, "engine": "unslide/0.1.0", "revision": 2, "supersedes": 1, "status": "partial", "tenant": "acme",
       "processed_at": "2026-11-20T09:00:00.000Z", "reason": "because",
-      "frames": {"total": 412, "symbolicated": 220, "device": 170, "missing": 20, "unknown_image": 2, "invalid": 1},
+      "frames": {"total": 412, "symbolicated": 220, "device": 170, "device_app": 12, "missing": 20, "unknown_image": 2, "invalid": 1},
       "images": [{"debug_id": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "name": "Shop", "arch": "arm64", "status": "found", "slide": -81920, "generation": 3}, {"status": "missing"}],
       "missing": ["363F8E49-2D2A-3A26-BF90-60D6A8896CF0", 7], "warnings": ["one"]}"#;
     let enriched = enrich_with(b"{\"report\":{}}", "{}", own);
@@ -130,6 +130,7 @@ fn our_own_key_is_read_back() {
     let counts = (ours.frames.total, ours.frames.symbolicated, ours.frames.device, ours.frames.missing);
     assert_eq!(counts, (412, 220, 170, 20));
     assert_eq!((ours.frames.unknown_image, ours.frames.invalid, ours.frames.malformed), (2, 1, 0));
+    assert_eq!(ours.frames.device_app, 12);
     assert_eq!(ours.images[0].debug_id.unwrap().to_string(), "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0");
     assert_eq!((ours.images[0].slide, ours.images[0].generation), (Some(-81920), Some(3)));
     assert_eq!(
@@ -218,6 +219,7 @@ fn reports_sent_together_are_the_reports() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
+    /// Proves: unchanged-bytes
     #[test]
     fn what_goes_in_comes_out(seed: u64) {
         let bytes = reports::random(seed).bytes();

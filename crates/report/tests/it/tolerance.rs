@@ -1,8 +1,8 @@
 //! Wrong types, duplicate keys, and the spellings of numbers and UUIDs.
 
-use crate::{read, warnings};
+use crate::{read, reason, warnings};
 use proptest::prelude::*;
-use unslide_report::{Frame, Number, Origin};
+use unslide_report::{Frame, Number, Origin, ReadLimits, Report as Read};
 use unslide_testkit::reports::{self, ARM64E, Error, Image, Json, Report, Thread};
 
 const ID: &str = "ec55b54f-1963-41ab-a65f-e0f98ef29dfb";
@@ -374,7 +374,7 @@ fn what_is_no_object_is_left_alone_and_counted() {
     assert_eq!(report.parts[0].images.len(), 1);
     // Positions are those of the arrays.
     assert_eq!(report.backtraces[0].thread.unwrap().position, 3);
-    assert_eq!((report.backtraces[0].frames[0].index, report.backtraces[0].invalid), (2, 2));
+    assert_eq!((report.backtraces[0].blank_frames[0].index(), report.backtraces[0].invalid), (2, 2));
     assert_eq!(
         warnings(&bytes),
         [
@@ -414,4 +414,52 @@ fn warnings_name_the_part() {
     let report = read(&bytes);
     assert_eq!((report.warnings[0].part, report.warnings[0].count), (2, 1));
     assert_eq!(bytes.get(report.warnings[0].offset), Some(&b'7'));
+}
+
+#[test]
+fn a_uuid_of_zeros_is_none() {
+    for zeros in ["00000000-0000-0000-0000-000000000000", "00000000000000000000000000000000"] {
+        let text = format!(
+            r#"{{"system":{{"app_uuid":"{zeros}"}},"binary_images":[{{"image_addr":1,"uuid":"{zeros}"}}],
+                "crash":{{"threads":[{{"backtrace":{{"contents":[{{"instruction_addr":1,"object_uuid":"{zeros}"}}]}}}}]}}}}"#
+        );
+        let report = read(text.as_bytes());
+        assert_eq!((report.parts[0].app_uuid, report.parts[0].images[0].uuid), (None, None));
+        assert_eq!(report.backtraces[0].frames[0].object_uuid, None);
+        assert!(report.warnings.is_empty());
+    }
+}
+
+#[test]
+fn what_is_received_has_to_tell_of_a_crash() {
+    let accept = |text: &str| {
+        Read::accept(text.as_bytes(), &ReadLimits::default()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for good in [
+        r#"{"crash":{"error":{}}}"#,
+        r#"{"crash":{"threads":[]}}"#,
+        r#"{"recrash_report":{}}"#,
+        r#"{"crash":{"threads":[7],"error":7}}"#,
+    ] {
+        assert_eq!(accept(good), Ok(()), "{good}");
+    }
+    let rule =
+        "a crash report has an object `crash` with `error` or `threads`, or an object `recrash_report`; ";
+    let members = format!("{rule}this one has no such member");
+    let neither = format!("{rule}the `crash` of this one has neither");
+    for (bad, error) in [
+        ("{}", &members),
+        (r#"{"report":{"id":"a"},"system":{},"binary_images":[{}]}"#, &members),
+        (r#"{"crash":[],"recrash_report":"x"}"#, &members),
+        (r#"{"crash":{}}"#, &neither),
+        (r#"{"crash":{"error":null,"threads":{},"crashed_thread":{}}}"#, &neither),
+        (r#"{"crash":{"threads":[]},"crash":{}}"#, &neither),
+    ] {
+        assert_eq!(accept(bad).as_ref(), Err(error), "{bad}");
+        let error = Read::accept(bad.as_bytes(), &ReadLimits::default()).err();
+        assert_eq!(error.map(|error| error.reason()), Some("not_a_report"));
+        // What was stored before is still read.
+        assert_eq!(reason(bad.as_bytes()), "none");
+    }
+    assert!(accept("17").is_err_and(|error| error.ends_with("a report is an object, this is a number")));
 }

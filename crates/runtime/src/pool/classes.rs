@@ -1,18 +1,31 @@
-//! Which waiting job runs next: classes of jobs share the threads by weight.
+//! Which waiting job runs next: classes of jobs share the threads by weight, and within a class tenants
+//! take turns.
 //!
 //! Stride scheduling: each class has a pass that grows by `SCALE / weight` with each of its jobs, and
 //! the lowest pass is next. So of any run of jobs a class with work gets its share of the weights,
 //! whatever the others do, and what a class does not use goes to the others at once.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use unslide_model::TenantId;
 
 /// What a job of a class with weight 1 adds to its pass: divisible by every usual weight.
 const SCALE: u64 = 720_720;
 
+/// Whose a job is; `None`: no tenant's.
+pub(super) type JobOwner = Option<TenantId>;
+
+/// One owner's jobs of a class.
+#[derive(Debug)]
+struct TenantQueue<T> {
+    owner: JobOwner,
+    jobs: VecDeque<T>,
+}
+
 /// One class of jobs.
 #[derive(Debug)]
 struct Class<T> {
-    jobs: VecDeque<T>,
+    /// Those with jobs that wait, the next one first.
+    queues: VecDeque<TenantQueue<T>>,
     stride: u64,
     pass: u64,
 }
@@ -24,37 +37,64 @@ pub(super) struct Classes<T> {
     /// The pass of the last job that was taken: where a class that had nothing to do begins again, so
     /// that it can't save up.
     now: u64,
+    /// Jobs of each owner that run.
+    running: HashMap<JobOwner, usize>,
+    /// Jobs of one owner that may run at the same time.
+    most: usize,
 }
 
 impl<T> Classes<T> {
-    pub(super) fn new() -> Classes<T> {
-        Classes { classes: Vec::new(), now: 0 }
+    /// At most `most` jobs of one owner run at the same time.
+    pub(super) fn new(most: usize) -> Classes<T> {
+        Classes { classes: Vec::new(), now: 0, running: HashMap::new(), most }
     }
 
     /// A further class; its number.
     pub(super) fn add(&mut self, weight: u32) -> usize {
         let stride = (SCALE / u64::from(weight.max(1))).max(1);
-        self.classes.push(Class { jobs: VecDeque::new(), stride, pass: self.now });
+        self.classes.push(Class { queues: VecDeque::new(), stride, pass: self.now });
         self.classes.len() - 1
     }
 
-    /// Puts a job at the end of its class.
-    pub(super) fn push(&mut self, class: usize, job: T) {
-        if let Some(class) = self.classes.get_mut(class) {
-            if class.jobs.is_empty() {
-                class.pass = class.pass.max(self.now);
-            }
-            class.jobs.push_back(job);
+    /// Puts a job at the end of its owner's queue.
+    pub(super) fn push(&mut self, class: usize, owner: JobOwner, job: T) {
+        let Some(class) = self.classes.get_mut(class) else { return };
+        if class.queues.is_empty() {
+            class.pass = class.pass.max(self.now);
+        }
+        match class.queues.iter_mut().find(|queue| queue.owner == owner) {
+            Some(queue) => queue.jobs.push_back(job),
+            None => class.queues.push_back(TenantQueue { owner, jobs: VecDeque::from([job]) }),
         }
     }
 
-    /// The next job; of classes with the same pass, that which was added first.
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let waiting = self.classes.iter_mut().filter(|class| !class.jobs.is_empty());
-        let next = waiting.min_by_key(|class| class.pass)?;
-        self.now = next.pass;
-        next.pass += next.stride;
-        next.jobs.pop_front()
+    /// The next job of an owner that may run one more, and whose it is: it runs until [`Classes::done`].
+    /// Of classes with the same pass, that which was added first.
+    pub(super) fn pop(&mut self) -> Option<(JobOwner, T)> {
+        let (running, most) = (&self.running, self.most);
+        let may_run = |queue: &TenantQueue<T>| running.get(&queue.owner).is_none_or(|jobs| *jobs < most);
+        let next = self.classes.iter_mut().filter(|class| class.queues.iter().any(may_run));
+        let class = next.min_by_key(|class| class.pass)?;
+        let mut queue = class.queues.iter().position(may_run).and_then(|place| class.queues.remove(place))?;
+        let job = queue.jobs.pop_front()?;
+        let owner = queue.owner.clone();
+        if !queue.jobs.is_empty() {
+            class.queues.push_back(queue);
+        }
+        self.now = self.now.max(class.pass);
+        class.pass += class.stride;
+        *self.running.entry(owner.clone()).or_default() += 1;
+        Some((owner, job))
+    }
+
+    /// A job of this owner has ended.
+    pub(super) fn done(&mut self, owner: &JobOwner) {
+        if let Some(jobs) = self.running.get_mut(owner) {
+            *jobs = jobs.saturating_sub(1);
+            if *jobs == 0 {
+                self.running.remove(owner);
+            }
+        }
     }
 }
 
@@ -63,19 +103,19 @@ mod tests {
     use super::*;
 
     fn three() -> Classes<char> {
-        let mut classes = Classes::new();
+        let mut classes = Classes::new(usize::MAX);
         assert_eq!((classes.add(8), classes.add(2), classes.add(1)), (0, 1, 2));
         classes
     }
 
     fn fill(classes: &mut Classes<char>, jobs: &[(usize, char, usize)]) {
         for (class, name, count) in jobs {
-            (0..*count).for_each(|_| classes.push(*class, *name));
+            (0..*count).for_each(|_| classes.push(*class, None, *name));
         }
     }
 
     fn taken(classes: &mut Classes<char>, count: usize) -> (usize, usize, usize) {
-        let jobs: Vec<char> = (0..count).map_while(|_| classes.pop()).collect();
+        let jobs: Vec<char> = (0..count).map_while(|_| Some(classes.pop()?.1)).collect();
         let of = |name| jobs.iter().filter(|job| **job == name).count();
         (of('a'), of('b'), of('c'))
     }
@@ -106,5 +146,38 @@ mod tests {
         fill(&mut classes, &[(0, 'a', 100), (2, 'c', 100)]);
         let (first, _, last) = taken(&mut classes, 18);
         assert!(last <= 3, "the late class took {last} of 18 and left {first}");
+    }
+
+    fn tenant(slug: &str) -> JobOwner {
+        Some(TenantId::new(slug).unwrap())
+    }
+
+    #[test]
+    fn tenants_of_a_class_take_turns_however_many_jobs_each_has() {
+        let mut classes = Classes::new(usize::MAX);
+        let class = classes.add(8);
+        (0..100).for_each(|_| classes.push(class, tenant("noisy"), 'n'));
+        (0..2).for_each(|_| classes.push(class, tenant("quiet"), 'q'));
+        classes.push(class, None, '-');
+        let order: String = (0..6).map(|_| classes.pop().unwrap().1).collect();
+        assert_eq!(order, "nq-nqn");
+    }
+
+    #[test]
+    fn a_tenant_runs_no_more_jobs_at_once_than_it_may_in_all_classes_together() {
+        let mut classes = Classes::new(2);
+        let (first, second) = (classes.add(8), classes.add(1));
+        for class in [first, second] {
+            (0..3).for_each(|_| classes.push(class, tenant("noisy"), 'n'));
+        }
+        classes.push(second, tenant("quiet"), 'q');
+        let order: String = (0..3).map(|_| classes.pop().unwrap().1).collect();
+        assert_eq!(order, "nnq");
+        assert!(classes.pop().is_none(), "the others wait, and hold up nobody");
+        classes.done(&tenant("quiet"));
+        assert!(classes.pop().is_none());
+        classes.done(&tenant("noisy"));
+        assert_eq!(classes.pop(), Some((tenant("noisy"), 'n')));
+        assert!(classes.pop().is_none());
     }
 }

@@ -24,7 +24,7 @@ pub struct MissingSymbol {
     pub image: MissingImage,
     /// It is a system image.
     pub system: bool,
-    /// The apps whose reports refer to it.
+    /// The apps whose reports refer to it, at most 50.
     pub apps: Vec<String>,
     /// The versions whose reports refer to it, at most 50.
     pub versions: Vec<String>,
@@ -34,22 +34,32 @@ pub struct MissingSymbol {
     pub last_seen: OffsetDateTime,
 }
 
+/// Which of them to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Reports of this app refer to it.
+    pub app: Option<String>,
+    /// Reports of this version refer to it.
+    pub version: Option<String>,
+    /// System images too.
+    pub system: bool,
+}
+
 /// The debug ids that reports came without symbols for and that have none now, the most wanted
-/// first.
+/// first, from the one after `after` (its reports and its debug id) on.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
-    app: Option<&str>,
-    version: Option<&str>,
-    with_system: bool,
+    filter: &Filter,
+    after: Option<(i64, DebugId)>,
     limit: u32,
 ) -> Result<Vec<MissingSymbol>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT w.debug_id, min(w.name) AS "name!", min(w.arch) AS "arch!", bool_and(w.system) AS "system!",
-                  sum(w.reports)::bigint AS "reports!", array_agg(DISTINCT w.app) AS "apps!",
+                  sum(w.reports)::bigint AS "reports!", (array_agg(DISTINCT w.app))[1:50] AS "apps!",
                   (array_agg(DISTINCT w.version))[1:50] AS "versions!",
                   min(w.first_seen) AS "first_seen!", max(w.last_seen) AS "last_seen!"
            FROM wanted_images w
@@ -58,13 +68,16 @@ pub async fn list(
            WHERE w.tenant = $1 AND coalesce(s.quality, 0) = 0 AND coalesce(o.quality, 0) = 0
              AND ($2::text IS NULL OR w.app = $2) AND ($3::text IS NULL OR w.version = $3) AND ($4 OR NOT w.system)
            GROUP BY w.debug_id
+           HAVING $7::bigint IS NULL OR sum(w.reports) < $7 OR (sum(w.reports) = $7 AND w.debug_id > $8::uuid)
            ORDER BY sum(w.reports) DESC, w.debug_id LIMIT $5"#,
         tenant,
-        app,
-        version,
-        with_system,
+        filter.app,
+        filter.version,
+        filter.system,
         i64::from(limit),
-        Owner::System.as_str()
+        Owner::System.as_str(),
+        after.map(|(reports, _)| reports),
+        after.map(|(_, debug_id)| debug_id.uuid())
     )
     .fetch_all(connection)
     .await?;
@@ -86,8 +99,12 @@ pub async fn list(
         .collect())
 }
 
-/// The missing images of an app's own, by version, the most wanted first.
-pub(super) async fn of_app(tx: &mut TenantTx, app: &str) -> Result<Vec<(String, MissingImage)>> {
+/// The missing images of an app's own in some versions, by version, the most wanted first.
+pub(super) async fn of_versions(
+    tx: &mut TenantTx,
+    app: &str,
+    versions: &[String],
+) -> Result<Vec<(String, MissingImage)>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT version AS "version!", debug_id AS "debug_id!", name AS "name!", arch AS "arch!", reports AS "reports!"
@@ -95,10 +112,12 @@ pub(super) async fn of_app(tx: &mut TenantTx, app: &str) -> Result<Vec<(String, 
                         row_number() OVER (PARTITION BY w.version ORDER BY w.reports DESC, w.debug_id) AS place
                  FROM wanted_images w
                  LEFT JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
-                 WHERE w.tenant = $1 AND w.app = $2 AND NOT w.system AND coalesce(s.quality, 0) = 0) ranked
+                 WHERE w.tenant = $1 AND w.app = $2 AND w.version = ANY ($3) AND NOT w.system
+                   AND coalesce(s.quality, 0) = 0) ranked
            WHERE place <= 100 ORDER BY version, place"#,
         tenant,
-        app
+        app,
+        versions
     )
     .fetch_all(connection)
     .await?;

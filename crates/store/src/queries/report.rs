@@ -3,7 +3,7 @@
 use super::reports::Listed;
 use crate::number::{from_row, from_row32, to_row32};
 use crate::reports::Frames;
-use crate::segments::{Body, Place};
+use crate::segments::{Body, BodyLocation};
 use crate::{Result, TenantTx};
 use unslide_model::ReportId;
 
@@ -17,7 +17,7 @@ pub struct Found {
     /// The enriched JSON's size in bytes.
     pub size: u64,
     /// Where the enriched JSON lies in object storage; `None` where it is in the database.
-    pub place: Option<Place>,
+    pub place: Option<BodyLocation>,
 }
 
 /// A stored report.
@@ -88,9 +88,9 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
     let row = sqlx::query!(
         r#"SELECT r.revision, r.received_at, r.app, r.version, r.build, r.type AS kind, r.status, r.device_time,
                   r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total,
-                  r.frames_symbolicated, r.frames_device, r.frames_missing,
+                  r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing,
                   coalesce(b.size, f.size) AS "size!", b.report_id IS NOT NULL AS "inline!", f.segment AS "segment?",
-                  f.at_offset AS "at_offset?", f.length AS "length?",
+                  f.at_offset AS "at_offset?", f.length AS "length?", f.body_key AS "body_key?",
                   (SELECT count(*) FROM report_keys o
                    WHERE o.tenant = $1 AND o.report_id = $2 AND o.deleted_at IS NULL) AS "variants!"
            FROM report_keys k
@@ -112,7 +112,7 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
     let place = if row.inline {
         None
     } else {
-        match Body::read(None, row.received_at, (row.segment, row.at_offset, row.length))? {
+        match Body::read(None, row.received_at, (row.segment, row.at_offset, row.length, row.body_key))? {
             Body::Segment(place) => Some(place),
             Body::Inline(_) => None,
         }
@@ -139,8 +139,10 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
                 total: from_row32(row.frames_total),
                 symbolicated: from_row32(row.frames_symbolicated),
                 device: from_row32(row.frames_device),
+                device_app: from_row32(row.frames_device_app),
                 missing: from_row32(row.frames_missing),
             },
+            symbols_missing: row.symbols_missing,
         },
         variants: u32::try_from(row.variants).unwrap_or(u32::MAX),
         size: from_row(row.size),

@@ -67,6 +67,8 @@ pub struct Listed {
     pub summary: serde_json::Value,
     /// How the frames ended.
     pub frames: Frames,
+    /// Whether the symbols of an image of the app itself are missing.
+    pub symbols_missing: bool,
 }
 
 /// A page of reports.
@@ -99,12 +101,14 @@ pub(super) struct Row {
     frames_total: i32,
     frames_symbolicated: i32,
     frames_device: i32,
+    frames_device_app: i32,
     frames_missing: i32,
+    symbols_missing: bool,
 }
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_missing";
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing";
 
 impl Row {
     pub(super) fn read(self) -> Listed {
@@ -129,8 +133,10 @@ impl Row {
                 total: from_row32(self.frames_total),
                 symbolicated: from_row32(self.frames_symbolicated),
                 device: from_row32(self.frames_device),
+                device_app: from_row32(self.frames_device_app),
                 missing: from_row32(self.frames_missing),
             },
+            symbols_missing: self.symbols_missing,
         }
     }
 }

@@ -5,6 +5,10 @@ use crate::{Result, TenantTx};
 use std::collections::HashMap;
 use time::Date;
 
+/// Versions of an app that the list shows: beyond these the least recently seen give way. Reports keep their
+/// version, and are found by it.
+pub const MOST_LISTED: i64 = 1_000;
+
 /// A version of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -41,27 +45,56 @@ impl Version {
     }
 }
 
-/// The versions of an app, that of the newest report first; empty for an app without reports.
+/// The versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after `after`
+/// (its last day and its name) on; empty for an app without reports.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn list(tx: &mut TenantTx, app: &str) -> Result<Vec<Version>> {
+pub async fn list(
+    tx: &mut TenantTx,
+    app: &str,
+    after: Option<(Date, &str)>,
+    limit: u32,
+) -> Result<Vec<Version>> {
     let (connection, tenant, _) = tx.parts();
     let app = app.replace('\0', "");
+    // In the order of the index, and only as far as the page goes.
     let rows = sqlx::query!(
-        r#"SELECT version, sum(reports)::bigint AS "reports!", sum(devices)::bigint AS "devices!",
-                  sum(frames_total)::bigint AS "frames_total!", sum(frames_symbolicated)::bigint AS "symbolicated!",
-                  sum(complete)::bigint AS "complete!", sum(partial)::bigint AS "partial!", sum(none)::bigint AS "none!",
-                  min(day) FILTER (WHERE reports > 0) AS "first_day!", max(day) FILTER (WHERE reports > 0) AS "last_day!"
-           FROM app_days WHERE tenant = $1 AND app = $2 GROUP BY version HAVING sum(reports) > 0
-           ORDER BY "last_day!" DESC, version DESC"#,
+        r#"WITH recent AS (
+               SELECT d.version, d.day FROM app_days d
+               WHERE d.tenant = $1 AND d.app = $2 AND d.reports > 0
+                 AND d.day = (SELECT l.day FROM app_days l
+                              WHERE l.tenant = $1 AND l.app = $2 AND l.version = d.version AND l.reports > 0
+                              ORDER BY l.day DESC LIMIT 1)
+               ORDER BY d.day DESC, d.version DESC LIMIT $6),
+           page AS (
+               SELECT r.version, r.day FROM recent r
+               WHERE $3::date IS NULL OR (r.day, r.version) < ($3, $4::text)
+               ORDER BY r.day DESC, r.version DESC LIMIT $5)
+           SELECT p.version AS "version!", p.day AS "last_day!", f.first_day AS "first_day!",
+                  f.reports AS "reports!", f.devices AS "devices!", f.frames_total AS "frames_total!",
+                  f.symbolicated AS "symbolicated!", f.complete AS "complete!", f.partial AS "partial!",
+                  f.none AS "none!"
+           FROM page p CROSS JOIN LATERAL
+                (SELECT sum(d.reports)::bigint AS reports, sum(d.devices)::bigint AS devices,
+                        sum(d.frames_total)::bigint AS frames_total,
+                        sum(d.frames_symbolicated)::bigint AS symbolicated, sum(d.complete)::bigint AS complete,
+                        sum(d.partial)::bigint AS partial, sum(d.none)::bigint AS none,
+                        min(d.day) FILTER (WHERE d.reports > 0) AS first_day
+                 FROM app_days d WHERE d.tenant = $1 AND d.app = $2 AND d.version = p.version) f
+           ORDER BY p.day DESC, p.version DESC"#,
         tenant,
-        app
+        app,
+        after.map(|(day, _)| day),
+        after.map(|(_, version)| version),
+        i64::from(limit),
+        MOST_LISTED
     )
     .fetch_all(connection)
     .await?;
+    let versions: Vec<String> = rows.iter().map(|row| row.version.clone()).collect();
     let mut wanted: HashMap<String, Vec<MissingImage>> = HashMap::new();
-    for (version, image) in missing::of_app(tx, &app).await? {
+    for (version, image) in missing::of_versions(tx, &app, &versions).await? {
         wanted.entry(version).or_default().push(image);
     }
     Ok(rows

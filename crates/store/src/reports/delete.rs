@@ -17,15 +17,13 @@ use unslide_model::ReportId;
 /// # Errors
 /// Where the database fails.
 pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: Option<&str>) -> Result<bool> {
-    let keys = lock_known(tx, &[report_id.uuid()]).await?;
-    let Some(key) = keys.into_iter().find(|key| key.variant == variant && !key.deleted) else {
-        return Ok(false);
-    };
+    let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
+    let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
     let (connection, tenant, now) = tx.parts();
     let row = sqlx::query!(
         "DELETE FROM reports
          WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND ($5::text IS NULL OR app = $5)
-         RETURNING app, version, device, status, frames_total, frames_symbolicated, frames_device, frames_missing,
+         RETURNING app, version, device, status, frames_total, frames_symbolicated, frames_device, frames_device_app, frames_missing,
                    wanted",
         tenant,
         key.received_at,
@@ -67,7 +65,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     .await?;
     sqlx::query!(
         "WITH gone AS (
-             DELETE FROM apart_bodies WHERE tenant = $1 AND report_id = $2 AND variant = $3 RETURNING key)
+             DELETE FROM external_bodies WHERE tenant = $1 AND report_id = $2 AND variant = $3 RETURNING key)
          INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
          ON CONFLICT DO NOTHING",
         tenant,
@@ -77,11 +75,12 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     )
     .execute(connection)
     .await?;
-    drop_frames(tx, &[(key.received_at, report_id, variant)], true).await?;
+    drop_frames(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
     let frames = Frames {
         total: from_row32(row.frames_total),
         symbolicated: from_row32(row.frames_symbolicated),
         device: from_row32(row.frames_device),
+        device_app: from_row32(row.frames_device_app),
         missing: from_row32(row.frames_missing),
     };
     let counted = Counted {
@@ -91,7 +90,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         status: row.status,
         frames,
         device: row.device,
-        wanted: row.wanted.unwrap_or_default(),
+        wanted: row.wanted,
     };
     rollups::take_back(tx, &counted).await?;
     if let Some(id) = key.reprocess {

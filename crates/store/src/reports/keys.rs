@@ -21,7 +21,7 @@ pub(crate) struct KeyRow {
     pub(crate) latest_revision: u32,
     pub(crate) requested_revision: u32,
     pub(crate) requested_at: Option<OffsetDateTime>,
-    /// When the outstanding request was sent first; `None` where an earlier program sent it.
+    /// When the outstanding request was sent first.
     pub(crate) asked_at: Option<OffsetDateTime>,
     /// The reprocess that made the outstanding request.
     pub(crate) reprocess: Option<Uuid>,
@@ -214,17 +214,25 @@ async fn next_variants(
     Ok(rows.into_iter().map(|row| (ReportId::from_uuid(row.report_id), from_row32(row.last) + 1)).collect())
 }
 
-/// Locks every variant of these ids that is there, in the order of id and variant.
-pub(crate) async fn lock_known(tx: &mut TenantTx, ids: &[Uuid]) -> Result<Vec<KeyRow>> {
+/// Locks what is there of these reports, each named by its id and variant, in that order. However many others
+/// an id has, they are left alone.
+pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<Vec<KeyRow>> {
+    let unique: BTreeSet<(Uuid, i32)> = reports.iter().copied().collect();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = unique.into_iter().unzip();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         Row,
-        r#"SELECT report_id, variant, content_hash, received_at, latest_revision, requested_revision, requested_at, asked_at,
-                  reprocess_id, deleted_at IS NOT NULL AS "deleted!"
-           FROM report_keys WHERE tenant = $1 AND report_id = ANY ($2)
-           ORDER BY report_id, variant FOR UPDATE"#,
+        r#"SELECT k.report_id, k.variant, k.content_hash, k.received_at, k.latest_revision, k.requested_revision,
+                  k.requested_at, k.asked_at, k.reprocess_id, k.deleted_at IS NOT NULL AS "deleted!"
+           FROM unnest($2::uuid[], $3::integer[]) AS w (report_id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = w.report_id AND k.variant = w.variant
+           ORDER BY k.report_id, k.variant FOR UPDATE OF k"#,
         tenant,
-        ids
+        &ids,
+        &variants
     )
     .fetch_all(connection)
     .await?;

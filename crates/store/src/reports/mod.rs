@@ -6,20 +6,18 @@ mod duplicates;
 mod keys;
 mod rollups;
 mod rows;
+mod store;
 mod waits;
 
 pub use delete::delete;
 pub(crate) use keys::{KeyRow, lock_known};
+pub use store::store;
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{newer_of_system, newer_than_seen, system_since};
 
-use crate::outbox::Need;
-use crate::reprocess::{self, Ends};
-use crate::requests::{self, Ask};
-use crate::{Result, TenantTx, Uuid, wakes};
-use std::borrow::Borrow;
-use std::collections::BTreeMap;
+#[cfg(test)]
+use crate::{Result, TenantTx};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, ReportId};
 
@@ -93,6 +91,8 @@ pub struct Frames {
     pub symbolicated: u32,
     /// Answered by the device.
     pub device: u32,
+    /// Those of them that lie in an image of the app itself.
+    pub device_app: u32,
     /// Without symbols.
     pub missing: u32,
 }
@@ -135,7 +135,7 @@ pub enum Effects {
     /// It may.
     Now,
     /// Later revisions may follow in the log: note the question, and ask what is still open with
-    /// [`requests::ask_pending`] when the log's end is reached. The clock that asks for what could not be
+    /// [`crate::requests::ask_pending`] when the log's end is reached. The clock that asks for what could not be
     /// fetched begins then too.
     Deferred,
 }
@@ -192,148 +192,5 @@ impl<'a> Change<'a> {
         let wanted = [(arrival.report_id, arrival.content_hash, arrival.received_at)];
         let key = keys::lock(tx, &wanted).await?[0];
         Ok(Change { key, arrival, came: arrival, place: 0, previous: None })
-    }
-}
-
-/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
-/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored.
-///
-/// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
-///
-/// # Errors
-/// Where the database fails.
-pub async fn store<A: Borrow<Arrival> + Sync>(
-    tx: &mut TenantTx,
-    arrivals: &[A],
-    effects: Effects,
-    keep_from: Option<OffsetDateTime>,
-) -> Result<Vec<Stored>> {
-    let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
-    let mut groups: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
-    for (place, arrival) in arrivals.iter().enumerate() {
-        groups.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
-    }
-    if groups.is_empty() {
-        return Ok(Vec::new());
-    }
-    // Before any row, so that it is never waited for by one whom others wait for.
-    wakes::system::hold_publishers(tx).await?;
-    let mut groups: Vec<((ReportId, ContentHash), Vec<usize>)> = groups.into_iter().collect();
-    groups.sort_by_key(|((id, _), places)| (*id, places[0]));
-    let wanted: Vec<_> =
-        groups.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
-    let keys = keys::lock(tx, &wanted).await?;
-    let duplicate = Stored { outcome: Outcome::Duplicate, variant: 0, requested: None };
-    let mut stored = vec![duplicate; arrivals.len()];
-    let mut changes = Vec::new();
-    let mut remembered = Vec::new();
-    // Where each report came from first, as far as this batch knows.
-    let mut firsts: BTreeMap<(ReportId, u32), &Origin> = BTreeMap::new();
-    for (key, (_, places)) in keys.into_iter().zip(groups) {
-        let expired = keep_from.is_some_and(|from| key.received_at < from);
-        let mut latest = key.latest_revision;
-        let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
-        let first = places.iter().map(|place| arrivals[*place]).find(|arrival| arrival.revision == 1);
-        if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
-            firsts.insert(key.place(), origin);
-        }
-        for place in places {
-            let newer = arrivals[place].revision > latest;
-            stored[place].variant = key.variant;
-            stored[place].outcome = match newer {
-                _ if key.deleted => Outcome::Deleted,
-                true if expired => Outcome::Expired,
-                true if key.latest_revision == 0 => Outcome::New,
-                true => Outcome::Revised,
-                false => Outcome::Duplicate,
-            };
-            if newer && !key.deleted {
-                latest = arrivals[place].revision;
-                earliest.get_or_insert(place);
-                if let Some(earlier) = last.replace(place) {
-                    stored[earlier].outcome = Outcome::Superseded;
-                }
-            }
-        }
-        if let Some(place) = last {
-            if expired {
-                remembered.push((key, latest));
-            } else {
-                let came = arrivals[earliest.unwrap_or(place)];
-                changes.push(Change { key, arrival: arrivals[place], came, place, previous: None });
-            }
-        }
-    }
-    let gone = rows::read_previous(tx, &mut changes).await?;
-    for change in gone {
-        stored[change.place].outcome = Outcome::Expired;
-        remembered.push((change.key, change.arrival.revision));
-    }
-    rows::write(tx, &changes).await?;
-    let needs = waits::record(tx, &changes).await?;
-    let deferred = effects == Effects::Deferred;
-    let advanced: Vec<keys::Advance> = changes
-        .iter()
-        .zip(&needs)
-        .map(|(change, needs)| {
-            let retry = waits::unfetched(change);
-            keys::Advance {
-                report_id: change.key.report_id,
-                variant: change.key.variant,
-                revision: change.arrival.revision,
-                ask_pending: deferred && !(needs.is_empty() && retry.is_empty()),
-                retry,
-                origin: firsts.get(&change.key.place()).copied(),
-            }
-        })
-        .chain(remembered.iter().map(|(key, revision)| keys::Advance {
-            report_id: key.report_id,
-            variant: key.variant,
-            revision: *revision,
-            ask_pending: false,
-            retry: Vec::new(),
-            origin: firsts.get(&key.place()).copied(),
-        }))
-        .collect();
-    keys::advance(tx, &advanced).await?;
-    let advanced_keys: Vec<(KeyRow, u32)> = changes
-        .iter()
-        .map(|change| (change.key, change.arrival.revision))
-        .chain(remembered.clone())
-        .collect();
-    duplicates::note(tx, &arrivals, &stored).await?;
-    rollups::record(tx, &changes).await?;
-    if !deferred {
-        let asks: Vec<(usize, Ask)> = changes
-            .iter()
-            .zip(needs)
-            .filter(|(_, needs)| !needs.is_empty())
-            .map(|(change, needs)| (change.place, ask(&change.key, change.arrival.revision, needs)))
-            .collect();
-        let (places, asks): (Vec<usize>, Vec<Ask>) = asks.into_iter().unzip();
-        for (place, revision) in places.into_iter().zip(requests::place(tx, &asks).await?) {
-            stored[place].requested = revision;
-        }
-    }
-    let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
-    for (key, revision) in advanced_keys {
-        if let Some(id) = key.reprocess.filter(|_| revision >= key.requested_revision) {
-            ends.entry(id).or_default().better += 1;
-        }
-    }
-    reprocess::count_ends(tx, &ends).await?;
-    Ok(stored)
-}
-
-fn ask(key: &KeyRow, revision: u32, needs: Vec<Need>) -> Ask {
-    Ask {
-        report_id: key.report_id,
-        variant: key.variant,
-        latest_revision: revision,
-        requested_revision: key.requested_revision,
-        // A request that this revision answers is over.
-        requested_at: key.requested_at.filter(|_| key.requested_revision > revision),
-        needs,
     }
 }

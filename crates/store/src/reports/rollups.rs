@@ -85,8 +85,8 @@ async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Dat
     let Some(device) = &report.device else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
     let left = sqlx::query_scalar!(
-        "UPDATE app_devices SET reports = reports - 1 WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4
-         RETURNING reports",
+        r#"UPDATE app_devices SET reports = reports - 1 WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4
+         RETURNING reports"#,
         tenant,
         report.app,
         report.version,
@@ -94,8 +94,7 @@ async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Dat
     )
     .fetch_optional(&mut *connection)
     .await?;
-    // Not counted by every release that wrote of it: then it stays.
-    let Some(Some(..=0)) = left else { return Ok(None) };
+    let Some(..=0) = left else { return Ok(None) };
     Ok(sqlx::query_scalar!(
         "DELETE FROM app_devices WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4 RETURNING day",
         tenant,

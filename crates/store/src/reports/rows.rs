@@ -60,7 +60,7 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_missing
+                r.frames_device, r.frames_device_app, r.frames_missing
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
@@ -81,6 +81,7 @@ pub(super) async fn read_previous<'a>(
                 total: from_row32(row.frames_total),
                 symbolicated: from_row32(row.frames_symbolicated),
                 device: from_row32(row.frames_device),
+                device_app: from_row32(row.frames_device_app),
                 missing: from_row32(row.frames_missing),
             };
             let key = (row.report_id, row.variant);
@@ -123,7 +124,9 @@ struct ReportRow {
     frames_total: i32,
     frames_symbolicated: i32,
     frames_device: i32,
+    frames_device_app: i32,
     frames_missing: i32,
+    symbols_missing: bool,
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
     origin_topic: Option<String>,
@@ -172,7 +175,9 @@ fn row(change: &Change<'_>) -> Result<ReportRow> {
         frames_total: to_row32(facts.frames.total),
         frames_symbolicated: to_row32(facts.frames.symbolicated),
         frames_device: to_row32(facts.frames.device),
+        frames_device_app: to_row32(facts.frames.device_app),
         frames_missing: to_row32(facts.frames.missing),
+        symbols_missing: arrival.images.iter().any(|image| !image.system && !image.found && !image.failed),
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
@@ -193,17 +198,17 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     sqlx::query!(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
-             frames_symbolicated, frames_device, frames_missing, system_images, wanted, origin_topic, origin_partition,
-             origin_offset, traceparent, stored_at)
+             frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
+             origin_topic, origin_partition, origin_offset, traceparent, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
-             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_missing, r.system_images, r.wanted,
-             r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
+             r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
+             r.symbols_missing, r.system_images, r.wanted, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
-             frames_total integer, frames_symbolicated integer, frames_device integer, frames_missing integer,
-             system_images uuid[], wanted uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
+             frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
@@ -211,7 +216,8 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
              os_build = EXCLUDED.os_build, model = EXCLUDED.model, process = EXCLUDED.process,
              reason = EXCLUDED.reason, summary = EXCLUDED.summary, frames_total = EXCLUDED.frames_total,
              frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
-             frames_missing = EXCLUDED.frames_missing, system_images = EXCLUDED.system_images,
+             frames_device_app = EXCLUDED.frames_device_app, frames_missing = EXCLUDED.frames_missing,
+             symbols_missing = EXCLUDED.symbols_missing, system_images = EXCLUDED.system_images,
              origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
              origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
              origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),
@@ -247,13 +253,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     .execute(connection)
     .await?;
     // The revision before may lie in a segment.
-    let revised: Vec<_> = changes
-        .iter()
-        .filter(|c| c.previous.is_some())
-        .map(|c| (c.key.received_at, c.key.report_id, c.key.variant))
-        .collect();
-    drop_frames(tx, &revised, false).await?;
-    Ok(())
+    drop_frames(tx, &times, &ids, &variants).await
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! the first. For the system's slots, which every report would hold, one lock stands for all of
 //! them (see [`crate::wakes::system`]).
 
-use super::{Change, ImageUse, KeyRow};
+use super::{Change, Effects, ImageUse, KeyRow};
 use crate::number::{from_row, to_row, to_row32};
 use crate::outbox::Need;
 use crate::slots::{self, Held};
@@ -20,8 +20,12 @@ use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Owner, Quality};
 
 /// Records what the changed reports have seen, and gives for each what is newer than that.
-pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<Vec<Need>>> {
-    record_in_steps(tx, changes, async || {}).await
+pub(super) async fn record(
+    tx: &mut TenantTx,
+    changes: &[Change<'_>],
+    effects: Effects,
+) -> Result<Vec<Vec<Need>>> {
+    record_in_steps(tx, changes, effects, async || {}).await
 }
 
 /// The same, with a pause before each statement whose place matters: a test fills them with what
@@ -29,6 +33,7 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
 pub(crate) async fn record_in_steps(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
+    effects: Effects,
     mut pause: impl AsyncFnMut(),
 ) -> Result<Vec<Vec<Need>>> {
     let debug_ids: BTreeSet<Uuid> =
@@ -45,7 +50,7 @@ pub(crate) async fn record_in_steps(
     pause().await;
     let slots = Answering::of(&held, &of_system);
     write(tx, changes, &slots).await?;
-    write_system(tx, changes, &slots).await?;
+    write_system(tx, changes, &slots, effects).await?;
     let newer = |change: &Change<'_>| change.arrival.images.iter().filter_map(|i| slots.newer(i)).collect();
     Ok(changes.iter().map(newer).collect())
 }
@@ -139,13 +144,21 @@ async fn write(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> 
     Ok(())
 }
 
-/// Step 3 for system images: a row a day, with the least that a report of that day has seen.
-async fn write_system(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answering) -> Result<()> {
+/// Step 3 for system images: a row a day, with the least that a report of that day has seen or is asked for.
+async fn write_system(
+    tx: &mut TenantTx,
+    changes: &[Change<'_>],
+    slots: &Answering,
+    effects: Effects,
+) -> Result<()> {
     let mut least: BTreeMap<(Uuid, Date), i64> = BTreeMap::new();
     for change in changes {
         let day = change.key.received_at.to_offset(time::UtcOffset::UTC).date();
         for image in change.arrival.images.iter().filter(|image| image.system) {
-            let seen = to_row(slots.seen(image));
+            let seen = slots.seen(image);
+            // What is newer is asked for in this transaction: the other reports of the day don't lack it.
+            let asked = slots.need(image).filter(|_| effects == Effects::Now);
+            let seen = to_row(asked.map_or(seen, |need| need.generation.max(seen)));
             let entry = least.entry((image.debug_id.uuid(), day)).or_insert(seen);
             *entry = (*entry).min(seen);
         }
@@ -189,16 +202,20 @@ async fn write_system(tx: &mut TenantTx, changes: &[Change<'_>], slots: &Answeri
 /// stored earlier and are asked about again. The keys of the reports have to be locked.
 pub(crate) async fn newer_than_seen(
     tx: &mut TenantTx,
-    report_ids: &[Uuid],
+    reports: &[(Uuid, i32)],
 ) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT w.report_id, w.variant, w.debug_id, s.generation
-         FROM waits w JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
-         WHERE w.tenant = $1 AND w.report_id = ANY ($2) AND s.quality > 0 AND s.generation > w.seen_generation
+         FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
+         JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
+         JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+         WHERE s.quality > 0 AND s.generation > w.seen_generation
          ORDER BY w.report_id, w.variant, w.debug_id",
         tenant,
-        report_ids
+        &ids,
+        &variants
     )
     .fetch_all(connection)
     .await?;
@@ -218,23 +235,26 @@ pub(crate) async fn newer_than_seen(
 /// this may name what a report has seen already. An answer then says that nothing got better.
 pub(crate) async fn newer_of_system(
     tx: &mut TenantTx,
-    report_ids: &[Uuid],
+    reports: &[(Uuid, i32)],
 ) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.report_id, r.variant, s.debug_id, s.generation, s.tenant <> $1 AS "system!"
-           FROM report_keys k
+           FROM unnest($2::uuid[], $4::integer[]) AS n (report_id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
            JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
                          AND r.variant = k.variant
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN system_waits w ON w.tenant = k.tenant AND w.debug_id = i.debug_id
                               AND w.day = (r.received_at AT TIME ZONE 'UTC')::date
            JOIN symbol_slots s ON s.tenant IN ($1, $3) AND s.debug_id = i.debug_id
-           WHERE k.tenant = $1 AND k.report_id = ANY ($2) AND s.quality > 0 AND s.generation > w.seen_generation
+           WHERE s.quality > 0 AND s.generation > w.seen_generation
            ORDER BY r.report_id, r.variant, s.debug_id, s.tenant"#,
         tenant,
-        report_ids,
-        Owner::System.as_str()
+        &ids,
+        Owner::System.as_str(),
+        &variants
     )
     .fetch_all(connection)
     .await?;

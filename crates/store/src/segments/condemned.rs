@@ -1,8 +1,8 @@
 //! Objects that nothing refers to any more.
 
 use crate::number::to_row32;
-use crate::{Result, Store, StoreError, TenantTx};
-use time::OffsetDateTime;
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
 /// Gives up the intents from before `before`: their writers have died. Gives how many.
@@ -26,15 +26,17 @@ pub struct Condemned {
     pub condemned_at: OffsetDateTime,
 }
 
-/// Objects that were condemned before `before`, the longest first.
+/// Objects that were condemned before `before`, the longest first, without those that [`postpone`] left for
+/// later.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Condemned>> {
     let rows = sqlx::query!(
         r#"SELECT tenant AS "tenant!", key AS "key!", condemned_at AS "condemned_at!"
-           FROM unslide_condemned_due($1, $2)"#,
+           FROM unslide_condemned_due($1, $2, $3)"#,
         before,
+        store.now(),
         to_row32(limit)
     )
     .fetch_all(store.pool())
@@ -72,6 +74,34 @@ pub async fn condemn(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Leaves an object for later that could not be deleted: it is due again after a pause that grows with the
+/// time for which it has been condemned.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn postpone(tx: &mut TenantTx, condemned: &Condemned) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE condemned_objects SET retry_at = $3 WHERE tenant = $1 AND key = $2",
+        tenant,
+        condemned.key,
+        now + (now - condemned.condemned_at).clamp(Duration::MINUTE, Duration::HOUR)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The number of objects, of all tenants, that could not be deleted and are tried again: for metrics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn undeleted(store: &Store) -> Result<i64> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_objects_undeleted() AS "objects!""#)
+        .fetch_one(store.pool())
+        .await?)
+}
+
 /// Forgets objects that were deleted.
 ///
 /// # Errors
@@ -85,24 +115,59 @@ pub async fn forget(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
 }
 
 /// Notes objects that hold the bodies of stored reports besides the store itself, so that they go
-/// when the report goes: when it arrived, its id, its variant, the key.
+/// when the report goes: when it arrived, its id, its variant, the key. One that was condemned because
+/// no report had it is condemned no longer.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn apart(tx: &mut TenantTx, bodies: &[(OffsetDateTime, ReportId, u32, &str)]) -> Result<()> {
-    for (received_at, report_id, variant, key) in bodies {
-        let (connection, tenant, _) = tx.parts();
-        sqlx::query!(
-            "INSERT INTO apart_bodies (tenant, key, received_at, report_id, variant) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT DO NOTHING",
-            tenant,
-            key,
-            received_at,
-            report_id.uuid(),
-            to_row32(*variant)
-        )
-        .execute(connection)
-        .await?;
+pub async fn add_external_bodies(
+    tx: &mut TenantTx,
+    bodies: &[(OffsetDateTime, ReportId, u32, &str)],
+) -> Result<()> {
+    if bodies.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let times: Vec<OffsetDateTime> = bodies.iter().map(|body| body.0).collect();
+    let ids: Vec<Uuid> = bodies.iter().map(|body| body.1.uuid()).collect();
+    let variants: Vec<i32> = bodies.iter().map(|body| to_row32(body.2)).collect();
+    let keys: Vec<String> = bodies.iter().map(|body| body.3.to_owned()).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO external_bodies (tenant, key, received_at, report_id, variant)
+         SELECT $1, b.key, b.received_at, b.report_id, b.variant
+         FROM unnest($2::text[], $3::timestamptz[], $4::uuid[], $5::integer[]) AS b (key, received_at, report_id, variant)
+         ORDER BY b.key
+         ON CONFLICT DO NOTHING",
+        tenant,
+        &keys,
+        &times,
+        &ids,
+        &variants
+    )
+    .execute(connection)
+    .await?;
+    forget(tx, &keys).await
+}
+
+/// Condemns those of these external bodies that no row names: no stored report, and no record in
+/// quarantine. Gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn condemn_unnamed(tx: &mut TenantTx, keys: &[String]) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "INSERT INTO condemned_objects (tenant, key, condemned_at)
+         SELECT $1, k, $3 FROM unnest($2::text[]) AS k
+         WHERE NOT EXISTS (SELECT FROM external_bodies a WHERE a.tenant = $1 AND a.key = k)
+           AND NOT EXISTS (SELECT FROM quarantined q WHERE q.tenant = $1 AND q.body_key = k)
+         ORDER BY k
+         ON CONFLICT DO NOTHING",
+        tenant,
+        keys,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
 }

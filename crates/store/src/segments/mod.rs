@@ -3,30 +3,31 @@
 //! A segment begins with an *intent*, a row from before anything is written. The object is put, and
 //! one transaction makes the segment live, points the reports to it and takes their bodies out of the
 //! database; a report that has another revision by then keeps the body it has. A writer that died
-//! leaves an intent, which is given up after a while: then whatever it wrote is *condemned*, and so
-//! is a segment that no report refers to any more. Only what has been condemned for longer than any
-//! reader can still be at it is deleted.
+//! leaves an intent, which is given up after a while: then whatever it wrote is *condemned*. A segment is
+//! never written again: each body in it is encrypted with a key that only the report's row has, so a
+//! deleted row leaves nothing that can be read. A segment without rows, or whose day is over, is condemned
+//! too. Only what has been condemned for longer than a reader can still be at it is deleted.
 
 mod condemned;
-mod frames;
-mod rewrite;
 mod write;
 
-pub use condemned::{Condemned, abandon, apart, condemn, condemned_due, forget};
-pub use frames::count_dead;
-pub(crate) use frames::{drop_frames, drop_frames_at};
-pub use rewrite::{Held, Source, due, finish_rewrite, frames_of, rest, sources};
-pub use write::{Begun, Finished, Moved, Pending, Waiting, begin, finish, give_up, new_id, page, pending};
+pub use condemned::{
+    Condemned, abandon, add_external_bodies, condemn, condemn_unnamed, condemned_due, forget, postpone,
+    undeleted,
+};
+pub use write::{Begun, Moved, Pending, Waiting, begin, finish, give_up, new_id, page, pending};
 
-use crate::{Result, StoreError, Uuid};
+use crate::number::from_row;
+use crate::{Result, StoreError, TenantTx, Uuid};
 use time::{Date, OffsetDateTime, UtcOffset};
+use unslide_model::BodyKey;
 
 /// The most bytes that a stored report may have.
 const MAX_BODY_BYTES: usize = 1 << 30;
 
 /// Where a body lies in object storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BodyLocation {
     /// The segment.
     pub segment: Uuid,
     /// The segment's day, in UTC.
@@ -35,6 +36,8 @@ pub struct Place {
     pub offset: u64,
     /// Bytes of the frame.
     pub length: u64,
+    /// The key that opens it.
+    pub key: BodyKey,
 }
 
 /// A stored report's body, or where it is.
@@ -43,7 +46,7 @@ pub enum Body {
     /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
     Inline(Vec<u8>),
     /// In a segment.
-    Segment(Place),
+    Segment(BodyLocation),
 }
 
 impl Body {
@@ -51,18 +54,17 @@ impl Body {
     pub(crate) fn read(
         inline: Option<Vec<u8>>,
         received_at: OffsetDateTime,
-        (segment, offset, length): (Option<Uuid>, Option<i64>, Option<i64>),
+        frame: (Option<Uuid>, Option<i64>, Option<i64>, Option<Vec<u8>>),
     ) -> Result<Body> {
-        match (inline, segment, offset, length) {
-            (Some(body), ..) => Ok(Body::Inline(body)),
-            (None, Some(segment), Some(offset), Some(length)) => Ok(Body::Segment(Place {
-                segment,
-                day: day(received_at),
-                offset: crate::number::from_row(offset),
-                length: crate::number::from_row(length),
-            })),
-            _ => Err(StoreError::corrupt("report_frames", "a report without a body")),
+        if let Some(body) = inline {
+            return Ok(Body::Inline(body));
         }
+        let (Some(segment), Some(offset), Some(length), Some(key)) = frame else {
+            return Err(StoreError::corrupt("report_frames", "a report without a body"));
+        };
+        let key = key.try_into().map_err(|_| StoreError::corrupt("report_frames", "a key that is none"))?;
+        let (offset, length) = (from_row(offset), from_row(length));
+        Ok(Body::Segment(BodyLocation { segment, day: day(received_at), offset, length, key: BodyKey(key) }))
     }
 
     /// The enriched JSON of a body that is here. Work for the CPU pool where it is large.
@@ -88,4 +90,54 @@ pub(crate) fn day(received_at: OffsetDateTime) -> Date {
 pub(crate) fn bounds(day: Date) -> (OffsetDateTime, OffsetDateTime) {
     let start = day.midnight().assume_utc();
     (start, start.saturating_add(time::Duration::DAY))
+}
+
+/// Takes the frames of these reports away, if they have any: their bodies are elsewhere from now on, or
+/// gone. The reports' keys have to be locked. Segments that are left without frames are condemned; where two
+/// transactions take the last frames at the same time neither sees that, and the segment goes when its day is
+/// over.
+pub(crate) async fn drop_frames(
+    tx: &mut TenantTx,
+    times: &[OffsetDateTime],
+    ids: &[Uuid],
+    variants: &[i32],
+) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let segments = sqlx::query_scalar!(
+        r#"WITH gone AS (
+               DELETE FROM report_frames f
+               USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+               WHERE f.tenant = $1 AND f.received_at = k.received_at AND f.report_id = k.report_id
+                 AND f.variant = k.variant
+               RETURNING f.segment)
+           SELECT DISTINCT segment AS "segment!" FROM gone"#,
+        tenant,
+        times,
+        ids,
+        variants
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if segments.is_empty() {
+        return Ok(());
+    }
+    // A statement of its own: it sees what the one before took away.
+    sqlx::query!(
+        "WITH gone AS (
+             DELETE FROM segments s
+             WHERE s.tenant = $1 AND s.id = ANY ($2) AND s.state = 'live'
+               AND NOT EXISTS (
+                   SELECT FROM report_frames f
+                   WHERE f.tenant = $1 AND f.segment = s.id AND f.received_at >= s.day::timestamp AT TIME ZONE 'UTC'
+                     AND f.received_at < (s.day + 1)::timestamp AT TIME ZONE 'UTC')
+             RETURNING s.key)
+         INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $3 FROM gone g
+         ON CONFLICT DO NOTHING",
+        tenant,
+        &segments,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }

@@ -1,12 +1,11 @@
 //! Moving bodies out of the database.
 
-use super::{bounds, drop_frames_at};
+use super::bounds;
 use crate::number::{from_row, from_row32, to_row, to_row32};
-use crate::reports::{KeyRow, lock_known};
+use crate::reports::lock_known;
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
-use std::collections::BTreeSet;
 use time::{Date, OffsetDateTime};
-use unslide_model::{ReportId, TenantId};
+use unslide_model::{BodyKey, ReportId, TenantId};
 
 /// What of a tenant and day lies in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,50 +167,60 @@ pub struct Moved {
     pub offset: u64,
     /// Bytes of the frame.
     pub length: u64,
+    /// The key that opens it.
+    pub key: BodyKey,
 }
 
-/// What became of a segment that was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// Frames that reports refer to.
-    pub alive: u64,
-    /// Frames that were dead before the segment was live.
-    pub dead: u64,
-}
-
-/// Makes a segment of `bytes` live and points the reports to it, as far as each still has the revision
-/// that was written: its body leaves the database. Where no report refers to it, it is condemned.
-/// `None` where the intent is gone: somebody took over, nothing was done, and the caller rolls back.
+/// Makes a segment live and points the reports to it, as far as each still has the revision that was
+/// written: its body leaves the database. Where no report refers to it, it is condemned. Returns the number of
+/// reports; `None` where the intent is gone: another writer took over, nothing was done, and the caller rolls
+/// back.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn finish(
-    tx: &mut TenantTx,
-    segment: &Begun,
-    bytes: u64,
-    frames: &[Moved],
-) -> Result<Option<Finished>> {
-    if !hold(tx, segment).await? {
+pub async fn finish(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -> Result<Option<u64>> {
+    if !lock_intent(tx, segment).await? {
         return Ok(None);
     }
-    let keys = lock(tx, frames.iter().map(|frame| frame.report_id)).await?;
-    erase(tx, segment, &keys, frames.iter().map(|frame| (frame.report_id, frame.variant))).await?;
+    // In the order in which every transaction locks them.
+    let reports: Vec<(Uuid, i32)> =
+        frames.iter().map(|frame| (frame.report_id.uuid(), to_row32(frame.variant))).collect();
+    lock_known(tx, &reports).await?;
+    let moved = point_to_frames(tx, segment, frames).await?;
+    if moved == 0 {
+        give_up(tx, segment).await?;
+        return Ok(Some(0));
+    }
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("UPDATE segments SET state = 'live' WHERE tenant = $1 AND id = $2", tenant, segment.id)
+        .execute(connection)
+        .await?;
+    Ok(Some(moved))
+}
+
+/// Puts frames in the place of the bodies that still have the revision that was written. Returns their number.
+async fn point_to_frames(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -> Result<u64> {
     let times: Vec<OffsetDateTime> = frames.iter().map(|f| f.received_at).collect();
     let ids: Vec<Uuid> = frames.iter().map(|f| f.report_id.uuid()).collect();
     let variants: Vec<i32> = frames.iter().map(|f| to_row32(f.variant)).collect();
     let revisions: Vec<i32> = frames.iter().map(|f| to_row32(f.revision)).collect();
     let offsets: Vec<i64> = frames.iter().map(|f| to_row(f.offset)).collect();
     let lengths: Vec<i64> = frames.iter().map(|f| to_row(f.length)).collect();
+    let keys: Vec<&[u8]> = frames.iter().map(|f| f.key.0.as_slice()).collect();
     let (from, to) = bounds(segment.day);
     let (connection, tenant, _) = tx.parts();
     let moved = sqlx::query!(
-        "DELETE FROM report_bodies b
-         USING unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[])
-               AS n (received_at, report_id, variant, revision, at_offset, length)
-         WHERE b.tenant = $1 AND b.received_at >= $8 AND b.received_at < $9 AND b.received_at = n.received_at
-           AND b.report_id = n.report_id AND b.variant = n.variant AND b.revision = n.revision
-         RETURNING b.received_at, b.report_id, b.variant, b.revision, b.size, n.at_offset AS \"at_offset!\",
-                   n.length AS \"length!\"",
+        "WITH moved AS (
+             DELETE FROM report_bodies b
+             USING unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[],
+                          $8::bytea[]) AS n (received_at, report_id, variant, revision, at_offset, length, body_key)
+             WHERE b.tenant = $1 AND b.received_at >= $9 AND b.received_at < $10 AND b.received_at = n.received_at
+               AND b.report_id = n.report_id AND b.variant = n.variant AND b.revision = n.revision
+             RETURNING b.received_at, b.report_id, b.variant, b.revision, b.size, n.at_offset, n.length, n.body_key)
+         INSERT INTO report_frames (tenant, received_at, report_id, variant, revision, size, segment, at_offset, length,
+                                    body_key)
+         SELECT $1, m.received_at, m.report_id, m.variant, m.revision, m.size, $11, m.at_offset, m.length, m.body_key
+         FROM moved m",
         tenant,
         &times,
         &ids,
@@ -219,41 +228,18 @@ pub async fn finish(
         &revisions,
         &offsets,
         &lengths,
+        &keys as &[&[u8]],
         from,
-        to
-    )
-    .fetch_all(connection)
-    .await?;
-    let times: Vec<OffsetDateTime> = moved.iter().map(|m| m.received_at).collect();
-    let ids: Vec<Uuid> = moved.iter().map(|m| m.report_id).collect();
-    let variants: Vec<i32> = moved.iter().map(|m| m.variant).collect();
-    // A program that knows no segments may have stored a newer body beside an older frame.
-    drop_frames_at(tx, &times, &ids, &variants, false).await?;
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "INSERT INTO report_frames (tenant, received_at, report_id, variant, revision, size, segment, at_offset, length)
-         SELECT $1, n.received_at, n.report_id, n.variant, n.revision, n.size, $2, n.at_offset, n.length
-         FROM unnest($3::timestamptz[], $4::uuid[], $5::integer[], $6::integer[], $7::bigint[], $8::bigint[], $9::bigint[])
-              AS n (received_at, report_id, variant, revision, size, at_offset, length)",
-        tenant,
-        segment.id,
-        &times,
-        &ids,
-        &variants,
-        &moved.iter().map(|m| m.revision).collect::<Vec<i32>>(),
-        &moved.iter().map(|m| m.size).collect::<Vec<i64>>(),
-        &moved.iter().map(|m| m.at_offset).collect::<Vec<i64>>(),
-        &moved.iter().map(|m| m.length).collect::<Vec<i64>>()
+        to,
+        segment.id
     )
     .execute(connection)
     .await?;
-    let alive: Vec<u64> = moved.iter().map(|m| from_row(m.length)).collect();
-    let all: Vec<u64> = frames.iter().map(|f| f.length).collect();
-    live(tx, segment, bytes, &all, &alive).await.map(Some)
+    Ok(moved.rows_affected())
 }
 
 /// Locks the intent's row. False where it is gone.
-pub(super) async fn hold(tx: &mut TenantTx, segment: &Begun) -> Result<bool> {
+async fn lock_intent(tx: &mut TenantTx, segment: &Begun) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_scalar!(
         "SELECT id FROM segments WHERE tenant = $1 AND id = $2 AND state = 'intent' FOR UPDATE",
@@ -263,72 +249,6 @@ pub(super) async fn hold(tx: &mut TenantTx, segment: &Begun) -> Result<bool> {
     .fetch_optional(connection)
     .await?;
     Ok(row.is_some())
-}
-
-/// Locks the keys of reports in the order in which everybody does.
-pub(super) async fn lock(tx: &mut TenantTx, reports: impl Iterator<Item = ReportId>) -> Result<Vec<KeyRow>> {
-    let mut ids: Vec<Uuid> = reports.map(ReportId::uuid).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    lock_known(tx, &ids).await
-}
-
-/// Notes that frames of reports that were deleted meanwhile lie in a new segment: dead from the
-/// start, but their bytes have to go like those of any deleted report.
-pub(super) async fn erase(
-    tx: &mut TenantTx,
-    segment: &Begun,
-    keys: &[KeyRow],
-    frames: impl Iterator<Item = (ReportId, u32)>,
-) -> Result<()> {
-    let deleted: BTreeSet<(ReportId, u32)> =
-        keys.iter().filter(|key| key.deleted).map(|key| (key.report_id, key.variant)).collect();
-    for _ in frames.filter(|frame| deleted.contains(frame)) {
-        let (connection, tenant, now) = tx.parts();
-        // They are among the segment's dead bytes already.
-        sqlx::query!(
-            "INSERT INTO dead_frames (tenant, segment, bytes, erase, at) VALUES ($1, $2, 0, true, $3)",
-            tenant,
-            segment.id,
-            now
-        )
-        .execute(connection)
-        .await?;
-    }
-    Ok(())
-}
-
-/// Makes a segment live, or condemns it where all of it is dead.
-pub(super) async fn live(
-    tx: &mut TenantTx,
-    segment: &Begun,
-    bytes: u64,
-    all: &[u64],
-    alive: &[u64],
-) -> Result<Finished> {
-    let count = |of: &[u64]| u64::try_from(of.len()).unwrap_or(u64::MAX);
-    let finished = Finished { alive: count(alive), dead: count(all).saturating_sub(count(alive)) };
-    if finished.alive == 0 {
-        give_up(tx, segment).await?;
-        return Ok(finished);
-    }
-    let all_bytes: u64 = all.iter().sum();
-    let dead_bytes = all_bytes.saturating_sub(alive.iter().sum());
-    let (connection, tenant, _) = tx.parts();
-    sqlx::query!(
-        "UPDATE segments SET state = 'live', bytes = $3, frames = $4, frame_bytes = $5, dead_frames = $6, dead_bytes = $7
-         WHERE tenant = $1 AND id = $2",
-        tenant,
-        segment.id,
-        to_row(bytes),
-        to_row32(u32::try_from(all.len()).unwrap_or(u32::MAX)),
-        to_row(all_bytes),
-        to_row32(u32::try_from(finished.dead).unwrap_or(u32::MAX)),
-        to_row(dead_bytes)
-    )
-    .execute(connection)
-    .await?;
-    Ok(finished)
 }
 
 /// Gives up an intent: what may have been written is condemned.

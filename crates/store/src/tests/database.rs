@@ -82,6 +82,16 @@ impl Database {
         sqlx::query(AssertSqlSafe(query.to_owned())).fetch_all(&mut connection).await.unwrap()
     }
 
+    /// When the outstanding request of a report was sent; the clock's time where there is none.
+    pub async fn sent(&self, (id, variant): (ReportId, u32)) -> OffsetDateTime {
+        let query = format!(
+            "SELECT requested_at FROM report_keys
+             WHERE report_id = '{}' AND variant = {variant} AND requested_at IS NOT NULL",
+            id.uuid()
+        );
+        self.rows(&query).await.first().map_or_else(|| self.clock_now(), |row| row.get(0))
+    }
+
     pub async fn number(&self, query: &str) -> i64 {
         self.rows(query).await[0].get(0)
     }
@@ -185,7 +195,7 @@ pub fn arrival(n: u8) -> Arrival {
             device: Some(vec![n % 4; 16]),
             reason: Some("it crashed".into()),
             summary: serde_json::json!({"signal": "SIGABRT"}),
-            frames: Frames { total: 10, symbolicated: 4, device: 2, missing: 4 },
+            frames: Frames { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
             ..Facts::default()
         },
         images: vec![image(1, false, None), image(200, true, None)],
@@ -214,7 +224,7 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
     next.received_at += Duration::hours(30);
     next.images[0] = app_image;
     next.facts.status = "complete".into();
-    next.facts.frames = Frames { total: 10, symbolicated: 8, device: 2, missing: 0 };
+    next.facts.frames = Frames { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
     let body = format!("{{\"revision\":{revision}}}");
     next.body = unslide_proto::body::compress(body.as_bytes());
     next.size = body.len().try_into().unwrap();

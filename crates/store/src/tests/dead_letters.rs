@@ -50,6 +50,7 @@ async fn offsets_of_all(database: &Database, filter: &Filter, tenant: Option<&st
     letters.iter().map(|l| l.found.id.offset).collect()
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
     let database = Database::new().await;

@@ -19,6 +19,7 @@ async fn noted(database: &Database, variant: u32) -> (u64, Option<i64>) {
     (found.count, found.last.map(|last| (last - start()).whole_seconds()))
 }
 
+/// Proves: replay
 #[tokio::test]
 async fn a_second_arrival_is_noted_once_and_counted_never() {
     let database = Database::new().await;

@@ -33,7 +33,7 @@ pub(super) async fn fill(database: &Database) {
     audit::append(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
     segments::condemn(&mut tx, &["t/acme/outputs/a".to_owned()]).await.unwrap();
     let apart = [(arrival(2).received_at, arrival(2).report_id, 0, "t/acme/outputs/b")];
-    segments::apart(&mut tx, &apart).await.unwrap();
+    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let upload = uploads::create(&mut tx, None, None).await.unwrap();
     let object = super::symbols_and_uploads::object(9, Some(9));
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
@@ -54,6 +54,17 @@ pub(super) async fn fill(database: &Database) {
     .await;
     let mut batch = database.store.batch().await.unwrap();
     crate::dead_letters::note(&mut batch, &[super::dead_letters::letter(1, Some("acme"))]).await.unwrap();
+    let quarantined = crate::quarantine::NewRecord {
+        topic: "crash.symbolicated".into(),
+        topic_id: "0a".repeat(16),
+        partition: 0,
+        offset: 7,
+        tenant: Some(acme()),
+        reason: "panicked".into(),
+        detail: "x".into(),
+        body_key: None,
+    };
+    assert!(crate::quarantine::add(&mut batch, &quarantined).await.unwrap());
     batch.commit().await.unwrap();
 }
 
@@ -98,6 +109,7 @@ fn attempts(table: &str, column: &str, columns: &str, row: &str) -> [String; 4] 
     ]
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
     let database = Database::new().await;
@@ -138,6 +150,7 @@ async fn a_tenant_neither_reads_nor_writes_another_tenants_rows() {
     }
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn no_partition_is_a_way_in() {
     let database = Database::new().await;
@@ -168,9 +181,8 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),
-    ("unslide_dead_frames_count", "adds up dead frames: gives a number"),
     ("unslide_dead_letter", "operators read one dead letter, whoever's it is"),
-    ("unslide_dead_letter_of_nobody", "the indexer notes what is no tenant's"),
+    ("unslide_dead_letter_without_tenant", "the indexer notes what is no tenant's"),
     ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),
     ("unslide_dead_letter_replayed", "operators replay dead letters of any tenant"),
     ("unslide_dead_letters", "operators list the dead letters of all tenants and of nobody"),
@@ -178,27 +190,42 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_dead_letters_purge", "forgets dead letters that the topic does not hold any more"),
     ("unslide_erasures_due", "the builder finds deleted tenants: slugs only"),
     ("unslide_jobs_counts", "figures of waiting jobs"),
-    ("unslide_jobs_lease", "as unslide_jobs_take, for programs of the version before"),
     ("unslide_jobs_purge", "clears jobs that are over"),
+    ("unslide_jobs_stalled", "figures of jobs without progress"),
     ("unslide_jobs_take", "builders take work of any tenant"),
-    ("unslide_key_by_prefix", "as unslide_key_principal, for programs of the version before"),
+    ("unslide_key_may_make", "an operator's key makes keys of other tenants: whether it is in force"),
+    ("unslide_keys_purge", "forgets keys that were revoked long ago: gives a number"),
     (
         "unslide_key_principal",
         "a key arrives before its tenant is known: one row by an exact prefix, with the secret's hash",
     ),
-    ("unslide_outbox_next", "as unslide_outbox_unsent, for programs of the version before"),
+    ("unslide_objects_undeleted", "a figure: objects that could not be deleted"),
+    ("unslide_outbox_aside", "a figure: messages that cannot be sent"),
     ("unslide_outbox_purge", "clears messages that were sent"),
     ("unslide_outbox_sent", "the relay notes what it sent"),
+    ("unslide_outbox_set_aside", "the relay leaves a message out that it cannot send"),
+    ("unslide_outbox_take_back", "the relay tries again what was set aside: gives a number"),
     ("unslide_outbox_unsent", "the relay sends the messages of all tenants"),
     ("unslide_partitions_drop", "days that are over go for all tenants"),
     ("unslide_partitions_ensure", "days are made for all tenants"),
+    ("unslide_quarantine_figures", "the indexer's rule for quarantine: two numbers and slugs"),
+    ("unslide_quarantine_purge", "forgets quarantined records that no topic holds any more"),
+    ("unslide_quarantine_replay", "operators ask for the replay of a quarantined record of any tenant"),
+    ("unslide_quarantine_replayed", "the indexer notes how a replay ended"),
+    ("unslide_quarantine_without_tenant", "the indexer puts what is no tenant's into quarantine"),
+    ("unslide_quarantined", "operators list quarantined records, and the indexer finds those to replay"),
     ("unslide_report_duplicates_purge", "forgets second copies that no topic can bring again"),
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
+    ("unslide_made_keys", "a leaked operator's key made keys of any tenant: ids only"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),
     ("unslide_retries_due", "the builder asks again by the clock: ids only"),
+    ("unslide_revoke_made_keys", "a leaked operator's key made keys of any tenant: gives a number"),
     ("unslide_segments_abandon", "gives up what dead writers left: gives a number"),
-    ("unslide_segments_due", "the indexer finds segments to write anew: tenants and days only"),
+    (
+        "unslide_system_waits_missed",
+        "the builder finds days that lack symbols and that nothing asks for: owners and ids",
+    ),
     ("unslide_system_waits_tenants", "the builder finds whose reports wait for system symbols: slugs only"),
     (
         "unslide_tenant_erase",
@@ -208,8 +235,13 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_tenants", "operators list tenants"),
     ("unslide_uploads_kept", "the builder removes files of uploads that are over: ids only"),
     ("unslide_uploads_stuck", "the builder ends uploads that nobody goes on with: ids only"),
+    (
+        "unslide_waits_missed",
+        "the builder finds symbols that reports wait for and that nothing asks for: owners and ids",
+    ),
 ];
 
+/// Proves: isolation
 #[tokio::test]
 async fn the_functions_that_look_across_tenants_are_these_and_no_more() {
     let database = Database::new().await;
@@ -240,7 +272,7 @@ async fn the_functions_answer_for_their_own_tenant_only() {
     let database = Database::new().await;
     fill(&database).await;
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
-    assert!(keys::list(&mut other).await.unwrap().is_empty());
+    assert!(keys::list(&mut other, None, None, 10).await.unwrap().is_empty());
     assert!(
         symbols::list(&mut other, &symbols::Filter::default(), None, 10).await.unwrap().objects.is_empty()
     );
@@ -252,6 +284,7 @@ async fn the_functions_answer_for_their_own_tenant_only() {
     assert!(matches!(jobs::complete(&mut other, &leased[0]).await, Err(StoreError::LeaseLost(_))));
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn the_service_cannot_leave_its_cage() {
     let database = Database::new().await;

@@ -24,13 +24,14 @@ async fn fill(database: &Database) {
         ),
         format!(
             "INSERT INTO reports (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
-                 summary, frames_total, frames_symbolicated, frames_device, frames_missing, system_images, stored_at)
-             SELECT 'acme', {at}, {id}, 0, 1, 'com.acme.shop', '1.0', '100', 'mach', 'partial', '{{}}', 10, 4, 2, 4,
-                    '{{}}', '{day}' FROM {series}"
+                 summary, frames_total, frames_symbolicated, frames_device, frames_device_app,
+                 frames_missing, symbols_missing, system_images, wanted, stored_at)
+             SELECT 'acme', {at}, {id}, 0, 1, 'com.acme.shop', '1.0', '100', 'mach', 'partial', '{{}}', 10, 4, 2, 0,
+                    4, true, '{{}}', '{{}}', '{day}' FROM {series}"
         ),
         format!(
-            "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body)
-             SELECT 'acme', {at}, {id}, 0, 1, 2, '\\x00' FROM {series}"
+            "INSERT INTO report_bodies (tenant, received_at, report_id, variant, revision, size, body, stored_at)
+             SELECT 'acme', {at}, {id}, 0, 1, 2, '\\x00', '{day}' FROM {series}"
         ),
         format!(
             "INSERT INTO waits (tenant, debug_id, received_at, report_id, variant, seen_generation)
@@ -47,28 +48,44 @@ async fn lease(database: &Database) -> Lease {
     jobs.pop().unwrap()
 }
 
-/// Pages as a builder does; the one after `pages` pages dies before it commits. Gives the requests
-/// that were committed, and whether it came to the end.
-async fn wake(database: &Database, job: &Lease, pages: usize) -> (u64, bool) {
-    let Work::Wake { debug_id, generation } = &job.work else { panic!("{job:?}") };
-    let (mut from, mut requested) = (None, 0);
+/// Pages as a builder does; the one after `pages` pages dies before it commits. Gives the reports that were
+/// looked at and the requests that were made, as far as they were committed, and whether it came to the end.
+async fn wake(database: &Database, job: &Lease, pages: usize) -> (u64, u64, bool) {
+    let Work::Wake { debug_id, generation, mut from } = job.work else { panic!("{job:?}") };
+    let (mut waiting, mut requested) = (0, 0);
     for _ in 0..pages {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let page = wakes::page(&mut tx, debug_id, *generation, from, 200).await.unwrap();
-        if page.next.is_none() {
-            jobs::complete(&mut tx, job).await.unwrap();
+        let page = wakes::page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
+        from = page.next;
+        match from {
+            None => jobs::complete(&mut tx, job).await.unwrap(),
+            Some(_) => {
+                let rest = Work::Wake { debug_id, generation, from };
+                jobs::progressed(&mut tx, job, &rest).await.unwrap();
+            }
         }
         tx.commit().await.unwrap();
+        waiting += page.waiting;
         requested += page.requested;
-        from = page.next;
         if from.is_none() {
-            return (requested, true);
+            return (waiting, requested, true);
         }
     }
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    wakes::page(&mut tx, debug_id, *generation, from, 200).await.unwrap();
+    wakes::page(&mut tx, &debug_id, generation, from, 200).await.unwrap();
     drop(tx);
-    (requested, false)
+    (waiting, requested, false)
+}
+
+/// Builders die in their first page, one after the other, more than any job that may be given up bears.
+async fn die(database: &Database, mut attempt: u32) {
+    for _ in 0..=jobs::MAX_ATTEMPTS {
+        let job = lease(database).await;
+        assert_eq!(job.attempt, attempt);
+        assert_eq!(wake(database, &job, 0).await, (0, 0, false));
+        attempt += 1;
+        database.wait(Duration::minutes(1));
+    }
 }
 
 /// Requests in the outbox, and of how many reports.
@@ -79,27 +96,34 @@ async fn requests_made(database: &Database) -> (i64, i64) {
     (row[0].get(0), row[0].get(1))
 }
 
+/// Proves: late-symbols
 #[tokio::test]
-async fn ten_thousand_reports_are_asked_for_once_each_though_builders_die_and_uploads_go_on() {
+async fn ten_thousand_reports_are_asked_for_once_each_however_often_builders_die() {
     let database = Database::new().await;
     fill(&database).await;
     publish(&database, 1, Quality::Symtab).await;
+    die(&database, 1).await;
     let first = lease(&database).await;
     let begun = Instant::now();
-    assert_eq!(wake(&database, &first, 20).await, (4_000, false));
-    // It was killed between two pages. Its lease ends, and another one does the rest.
+    assert_eq!(wake(&database, &first, 20).await, (4_000, 4_000, false));
+    // It was killed between two pages. Its lease ends, and the others go on where it was.
     database.wait(Duration::minutes(1));
+    die(&database, 2).await;
     let second = lease(&database).await;
-    assert_eq!((second.id, second.attempt), (first.id, 2));
-    assert_eq!(wake(&database, &second, 1_000).await, (6_000, true));
+    assert_eq!(wake(&database, &second, 10).await, (2_000, 2_000, false));
+    database.wait(Duration::minutes(1));
+    let third = lease(&database).await;
+    assert_eq!((third.id, third.attempt), (first.id, 2));
+    assert_eq!(wake(&database, &third, 1_000).await, (4_000, 4_000, true));
     let seconds = begun.elapsed().as_secs_f64();
     println!("{REPORTS} reports asked for in {seconds:.2} s: {:.0} a second", 10_000.0 / seconds);
     assert_eq!(requests_made(&database).await, (REPORTS, REPORTS));
+    assert_eq!(wakes::missed::ask(&database.store).await.unwrap(), 0);
     // More uploads of the same debug id, as fast as they come: a report has one request at a time.
     for quality in [Quality::Dwarf, Quality::DwarfSymtab] {
         publish(&database, 1, quality).await;
         let job = lease(&database).await;
-        assert_eq!(wake(&database, &job, 1_000).await, (0, true));
+        assert_eq!(wake(&database, &job, 1_000).await, (10_000, 0, true));
     }
     assert_eq!(requests_made(&database).await, (REPORTS, REPORTS));
     // Nobody has answered for ten minutes: all are sent again, under the same number.
@@ -118,11 +142,11 @@ async fn an_answer_from_older_symbols_is_asked_for_again_at_once() {
     database.store(&[arrival(1)]).await;
     publish(&database, 1, Quality::Symtab).await;
     let job = lease(&database).await;
-    assert_eq!(wake(&database, &job, 10).await, (1, true));
+    assert_eq!(wake(&database, &job, 10).await, (1, 1, true));
     // Better ones come while the answer is on its way; it still says the first generation.
     publish(&database, 1, Quality::Dwarf).await;
     let job = lease(&database).await;
-    assert_eq!(wake(&database, &job, 10).await, (0, true));
+    assert_eq!(wake(&database, &job, 10).await, (1, 0, true));
     let answer = super::database::revised(&arrival(1), 2, super::database::image(1, false, Some(1)));
     let stored = database.store(&[answer]).await;
     assert_eq!((stored[0].outcome, stored[0].requested), (Outcome::Revised, Some(3)));

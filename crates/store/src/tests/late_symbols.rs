@@ -3,7 +3,7 @@
 
 use super::database::{Database, acme, arrival, debug_id, image, symbols};
 use crate::outbox::Need;
-use crate::reports::{Arrival, Change, record_in_steps};
+use crate::reports::{Arrival, Change, Effects, record_in_steps};
 use crate::{Store, TenantTx, slots, wakes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn index(store: Store, arrival: Arrival, n: u8, protocol: Protocol, steps:
     let changes = [Change::first(&mut tx, &arrival).await.unwrap()];
     let asks = if protocol == Protocol::Real {
         let needs: Vec<Vec<Need>> =
-            record_in_steps(&mut tx, &changes, async || steps.pause().await).await.unwrap();
+            record_in_steps(&mut tx, &changes, Effects::Now, async || steps.pause().await).await.unwrap();
         !needs[0].is_empty()
     } else {
         let ids = [debug_id(n).uuid()];

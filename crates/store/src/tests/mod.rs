@@ -1,6 +1,7 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
 mod answers;
+mod api_processes;
 mod database;
 mod dead_letters;
 mod deleting;
@@ -14,6 +15,7 @@ mod ownership;
 mod partial_uploads;
 mod pool;
 mod positions;
+mod promises;
 mod reprocess;
 mod retries;
 mod segments;

@@ -1,4 +1,5 @@
 //! Uploads in parts: what is noted of them, until their end.
+//! Proves: uploads
 
 use super::database::{Database, acme, tenant_id};
 use crate::partial::{self, Announced, Part, Partial};

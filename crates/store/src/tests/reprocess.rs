@@ -1,4 +1,5 @@
 //! Reports symbolicated again on demand.
+//! Proves: late-symbols
 
 use super::database::{Database, acme, arrival, image, revised};
 use crate::reprocess::{self, Page, Status, Wanted};
@@ -71,12 +72,12 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
     database.store(&[better(1)]).await;
     for (n, answer) in [(3, Answer::Unchanged), (4, Answer::Gone)] {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let now = tx.now();
         if answer == Answer::Gone {
             let gone = "DELETE FROM reports WHERE report_id = '04040404-0404-0404-0404-040404040404'";
             database.rows(gone).await;
         }
         let report = (arrival(n).report_id, 0);
+        let now = database.sent(report).await;
         assert!(requests::answered(&mut tx, report, 2, answer, now).await.unwrap().is_some());
         let again = requests::answered(&mut tx, report, 2, answer, now).await.unwrap();
         assert_eq!(again, None, "answers come twice");
@@ -98,13 +99,19 @@ async fn every_report_that_fits_is_asked_for_once_and_what_came_of_it_is_counted
     assert_eq!(reprocess::get(&mut tx, id).await.unwrap().unwrap().gone, 2);
 }
 
-#[tokio::test]
-async fn a_report_that_is_deleted_ends_the_request_for_it() {
+/// Two reports, and a reprocess that has asked for both.
+async fn two_asked_for() -> (Database, Uuid) {
     let database = Database::new().await;
     database.store(&[arrival(1), arrival(2)]).await;
     database.wait(Duration::MINUTE);
     let (id, _) = create(&database, &Wanted::default()).await;
     while page(&database, id).await.more {}
+    (database, id)
+}
+
+#[tokio::test]
+async fn a_report_that_is_deleted_ends_the_request_for_it() {
+    let (database, id) = two_asked_for().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(crate::reports::delete(&mut tx, arrival(1).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
@@ -118,11 +125,7 @@ async fn a_report_that_is_deleted_ends_the_request_for_it() {
 /// The first waits for its answers whatever a second one does meanwhile, and neither waits for ever.
 #[tokio::test]
 async fn a_request_that_is_sent_again_for_a_second_reprocess_still_counts_for_the_first() {
-    let database = Database::new().await;
-    database.store(&[arrival(1), arrival(2)]).await;
-    database.wait(Duration::MINUTE);
-    let (first, _) = create(&database, &Wanted::default()).await;
-    while page(&database, first).await.more {}
+    let (database, first) = two_asked_for().await;
     database.wait(requests::PATIENCE + Duration::MINUTE);
     let (second, _) = create(&database, &Wanted::default()).await;
     while page(&database, second).await.more {}
@@ -137,11 +140,7 @@ async fn a_request_that_is_sent_again_for_a_second_reprocess_still_counts_for_th
 
 #[tokio::test]
 async fn a_report_whose_time_is_over_ends_the_request_for_it() {
-    let database = Database::new().await;
-    database.store(&[arrival(1), arrival(2)]).await;
-    database.wait(Duration::MINUTE);
-    let (id, _) = create(&database, &Wanted::default()).await;
-    while page(&database, id).await.more {}
+    let (database, id) = two_asked_for().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let tomorrow = arrival(1).received_at.date().next_day().unwrap();
     assert_eq!(retention::expire(&mut tx, tomorrow, 10).await.unwrap(), 2);

@@ -1,4 +1,5 @@
 //! Symbols that are there and could not be fetched: asked for again by the clock.
+//! Proves: late-symbols
 
 use super::database::{Database, acme, arrival, image, publish, revised};
 use crate::reports::Effects;
@@ -24,8 +25,8 @@ async fn ask_due(database: &Database) -> u64 {
 
 async fn answer(database: &Database, answer: Answer) {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let now = tx.now();
     let id = (arrival(1).report_id, 0);
+    let now = database.sent(id).await;
     assert!(requests::answered(&mut tx, id, 2, answer, now).await.unwrap().is_some());
     tx.commit().await.unwrap();
 }
@@ -40,6 +41,7 @@ async fn wake(database: &Database, generation: u64) -> u64 {
 
 /// A request that could not fetch what it was made for leaves the wake-up where it was, and the clock
 /// makes it again.
+/// Proves: outages
 #[tokio::test]
 async fn what_a_request_could_not_fetch_is_asked_for_by_the_clock_until_an_event_asks_anew() {
     let database = Database::new().await;
@@ -68,6 +70,7 @@ async fn what_a_request_could_not_fetch_is_asked_for_by_the_clock_until_an_event
 }
 
 /// Later revisions in the log may have had the symbols.
+/// Proves: replay
 #[tokio::test]
 async fn the_clock_begins_at_the_end_of_a_replay() {
     let database = Database::new().await;

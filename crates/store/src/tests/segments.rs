@@ -4,10 +4,10 @@ use super::database::{Database, acme, arrival, image, publish, revised, start};
 use crate::queries::report;
 use crate::reports::{self, Effects, Outcome};
 use crate::requests::{self, Answer};
-use crate::segments::{self, Begun, Body, Held, Moved, Waiting};
+use crate::segments::{self, Begun, Body, Moved, Waiting};
 use crate::{Uuid, retention, wakes};
 use time::{Date, Duration};
-use unslide_model::Quality;
+use unslide_model::{BodyKey, Quality};
 
 fn today() -> Date {
     start().date()
@@ -35,13 +35,14 @@ fn frames(waiting: &[Waiting]) -> Vec<Moved> {
         revision: w.revision,
         offset: n * 100,
         length: 100,
+        key: BodyKey([7; 32]),
     };
     (0..).zip(waiting).map(frame).collect()
 }
 
-pub async fn finish(database: &Database, begun: &Begun, frames: &[Moved]) -> Option<segments::Finished> {
+pub async fn finish(database: &Database, begun: &Begun, frames: &[Moved]) -> Option<u64> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let finished = segments::finish(&mut tx, begun, 1_000, frames).await.unwrap();
+    let finished = segments::finish(&mut tx, begun, frames).await.unwrap();
     tx.commit().await.unwrap();
     finished
 }
@@ -96,8 +97,7 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     assert!(reports::delete(&mut tx, arrival(3).report_id, 0, None).await.unwrap());
     tx.commit().await.unwrap();
-    let finished = finish(&database, &begun, &moved).await.unwrap();
-    assert_eq!((finished.alive, finished.dead), (1, 2));
+    assert_eq!(finish(&database, &begun, &moved).await, Some(1));
     let Some(Body::Segment(place)) = body(&database, 1).await else { panic!("it has not moved") };
     assert_eq!((place.segment, place.day, place.offset, place.length), (begun.id, today(), 0, 100));
     assert_eq!(body(&database, 2).await.unwrap().json().unwrap(), b"{\"revision\":2}");
@@ -112,13 +112,12 @@ async fn a_report_that_was_revised_meanwhile_keeps_its_new_body() {
     assert_eq!(said(&asked[2]), (1, Body::Segment(place)));
     assert_eq!(said(&asked[0]), (2, Body::Inline(revision.body)));
     drop(tx);
-    // A revision of what has moved: the body is here again, and the frame is dead.
+    // A revision of what has moved: the body is here again, the frame's key is gone, and so is the segment.
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
     assert_eq!(body(&database, 1).await.unwrap().json().unwrap(), b"{\"revision\":2}");
     assert_eq!(database.number("SELECT count(*) FROM report_frames").await, 0);
-    assert_eq!(segments::count_dead(&database.store, 60).await.unwrap(), 1);
-    assert_eq!(database.number("SELECT dead_frames::bigint FROM segments").await, 3);
-    assert_eq!(database.number("SELECT dead_bytes FROM segments").await, 300);
+    assert_eq!(keys(&database).await, ["t/acme/segments/a"]);
+    assert_eq!(database.number("SELECT count(*) FROM segments").await, 0);
 }
 
 #[tokio::test]
@@ -148,39 +147,7 @@ async fn one_writer_a_day_and_one_that_was_given_up_changes_nothing() {
     assert_eq!(keys(&database).await, ["t/acme/segments/first"], "whatever it wrote is condemned");
 }
 
-#[tokio::test]
-async fn a_segment_is_condemned_once_no_report_refers_to_it() {
-    let database = Database::new().await;
-    database.store(&[arrival(1), arrival(2)]).await;
-    let old = move_all(&database, "old").await;
-    database.store(&[revised(&arrival(2), 2, image(1, false, Some(1)))]).await;
-    segments::count_dead(&database.store, 60).await.unwrap();
-    assert!(segments::due(&database.store, 0, 99).await.unwrap().is_empty(), "half is not mostly");
-    let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let held = segments::frames_of(&mut tx, today(), &[old.id], None, 10).await.unwrap();
-    assert_eq!(held.len(), 1);
-    drop(tx);
-    let new = begin(&database, "new").await.unwrap();
-    // Between reading and pointing, the report gets another body.
-    let rewrite = async |new: &Begun, held: &[Held]| {
-        let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let frames: Vec<(Held, u64)> = held.iter().map(|h| (*h, 17)).collect();
-        let done = segments::finish_rewrite(&mut tx, Some(new), 500, &frames, &[old.id]).await.unwrap();
-        tx.commit().await.unwrap();
-        done.unwrap()
-    };
-    assert_eq!(rewrite(&new, &held).await.alive, 1);
-    let Some(Body::Segment(place)) = body(&database, 1).await else { panic!("it has not moved") };
-    assert_eq!((place.segment, place.offset, place.length), (new.id, 17, 100));
-    assert_eq!(keys(&database).await, ["t/acme/segments/old"]);
-    // The same once more, of a report that is somewhere else by now: the new segment is what goes.
-    let third = begin(&database, "third").await.unwrap();
-    assert_eq!(rewrite(&third, &held).await.alive, 0);
-    let Some(Body::Segment(still)) = body(&database, 1).await else { panic!("it is gone") };
-    assert_eq!(still, place);
-    assert_eq!(keys(&database).await, ["t/acme/segments/old", "t/acme/segments/third"]);
-}
-
+/// Proves: deletion
 #[tokio::test]
 async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let database = Database::new().await;
@@ -192,7 +159,7 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     wakes::page(&mut tx, &super::database::debug_id(1), newer, None, 10).await.unwrap();
     let apart = [(arrival(1).received_at, arrival(1).report_id, 0, "t/acme/outputs/x")];
-    segments::apart(&mut tx, &apart).await.unwrap();
+    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let id = arrival(1).report_id;
     assert!(!reports::delete(&mut tx, id, 0, Some("com.acme.bank")).await.unwrap(), "of another app");
     assert!(!reports::delete(&mut tx, id, 1, None).await.unwrap(), "another variant");
@@ -203,7 +170,7 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     let left = |table: &str| {
         format!("SELECT count(*) FROM {table} WHERE report_id = '01010101-0101-0101-0101-010101010101'")
     };
-    for table in ["reports", "report_bodies", "report_frames", "waits", "apart_bodies"] {
+    for table in ["reports", "report_bodies", "report_frames", "waits", "external_bodies"] {
         assert_eq!(database.number(&left(table)).await, 0, "{table}");
     }
     assert_eq!(database.number("SELECT reports FROM app_days").await, 1);
@@ -218,13 +185,11 @@ async fn a_deleted_report_is_gone_everywhere_and_nothing_brings_it_back() {
     assert!(requests::answered(&mut tx, (id, 0), 2, Answer::Gone, at).await.unwrap().is_none());
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM report_keys WHERE deleted_at IS NOT NULL").await, 1);
-    // Its bytes are to leave the segment, though most of that is alive.
-    segments::count_dead(&database.store, 3_600).await.unwrap();
-    assert!(segments::due(&database.store, 0, 99).await.unwrap().is_empty());
-    database.wait(Duration::hours(2));
-    assert_eq!(segments::due(&database.store, 0, 99).await.unwrap(), [(acme(), today())]);
+    // The other report keeps the segment.
+    assert_eq!(database.number("SELECT count(*) FROM segments").await, 1);
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn a_request_whose_body_has_moved_is_sent_again_and_not_given_up() {
     let database = Database::new().await;
@@ -240,7 +205,7 @@ async fn a_request_whose_body_has_moved_is_sent_again_and_not_given_up() {
     database.wait(requests::PATIENCE + Duration::SECOND);
     assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let at = start() + Duration::HOUR;
+    let at = database.sent((arrival(1).report_id, 0)).await;
     assert!(
         requests::answered(&mut tx, (arrival(1).report_id, 0), 2, Answer::Unsendable, at)
             .await
@@ -262,17 +227,21 @@ async fn a_tenants_days_expire_in_pages_with_everything_and_stay_remembered() {
     database.store(&[arrival(9)]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let apart = [(old[0].received_at, old[0].report_id, 0, "t/acme/outputs/x")];
-    segments::apart(&mut tx, &apart).await.unwrap();
+    segments::add_external_bodies(&mut tx, &apart).await.unwrap();
     let day = today() - Duration::days(2);
     let segment = Begun { id: Uuid::from_u128(7), day };
     segments::begin(&mut tx, segment.id, day, "t/acme/segments/old").await.unwrap().unwrap();
     let waiting = segments::page(&mut tx, day, None, 1 << 20).await.unwrap();
-    segments::finish(&mut tx, &segment, 1_000, &frames(&waiting[..2])).await.unwrap().unwrap();
+    segments::finish(&mut tx, &segment, &frames(&waiting[..2])).await.unwrap().unwrap();
     let before = today() - Duration::DAY;
     for expired in [2, 1, 0] {
         assert_eq!(retention::expire(&mut tx, before, 2).await.unwrap(), expired);
     }
-    assert_eq!(retention::condemn_days(&mut tx, before, 10).await.unwrap(), 2);
+    assert_eq!(
+        retention::condemn_days(&mut tx, before, 10).await.unwrap(),
+        1,
+        "the segment went with its reports"
+    );
     assert_eq!(retention::condemn_days(&mut tx, before, 10).await.unwrap(), 0);
     tx.commit().await.unwrap();
     for table in ["reports", "report_bodies", "waits", "system_waits"] {

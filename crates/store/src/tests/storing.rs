@@ -29,6 +29,7 @@ async fn the_same_arrivals_again_change_nothing() {
     assert_eq!(database.dump().await, before);
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_wins() {
     let database = Database::new().await;
@@ -44,12 +45,13 @@ async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_
     assert_eq!((stored.listed.revision, stored.listed.status.as_str()), (2, "complete"));
     // It stays where the first one put it, though the second came a day later.
     assert_eq!(stored.listed.received_at, arrival(1).received_at);
-    let version = &versions::list(&mut tx, "com.acme.shop").await.unwrap()[0];
+    let version = &versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap()[0];
     assert_eq!((version.reports, version.devices, version.complete, version.partial), (1, 1, 1, 0));
     assert_eq!((version.frames_total, version.frames_symbolicated), (10, 8));
     assert!(version.missing.is_empty(), "its symbols have come: {:?}", version.missing);
 }
 
+/// Proves: replay
 #[tokio::test]
 async fn variants_are_numbered_in_the_order_of_the_log_however_it_is_cut_into_batches() {
     let mut others = [arrival(1), arrival(1), arrival(1)];
@@ -114,6 +116,7 @@ async fn requests_sent(database: &Database) -> Vec<(u32, u32, u64)> {
         .collect()
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn one_request_at_a_time_numbered_one_more_and_sent_again_after_ten_minutes() {
     let database = Database::new().await;
@@ -186,6 +189,7 @@ async fn a_system_image_wakes_the_reports_of_its_days() {
     assert_eq!(database.number("SELECT min(seen_generation) FROM system_waits").await, 1);
 }
 
+/// Proves: replay
 #[tokio::test]
 async fn a_replay_asks_only_for_what_is_still_open_at_its_end() {
     let database = Database::new().await;

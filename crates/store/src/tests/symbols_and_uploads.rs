@@ -119,6 +119,7 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     assert_eq!(kinds, 4);
 }
 
+/// Proves: uploads
 #[tokio::test]
 async fn what_a_failed_upload_has_not_built_goes_unless_another_builds_it() {
     let database = Database::new().await;

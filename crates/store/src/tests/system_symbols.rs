@@ -87,6 +87,7 @@ fn need(n: u8, generation: u64) -> Need {
     Need { debug_id: debug_id(n), generation, system: true }
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn many_system_images_wake_each_report_of_every_tenant_once_for_all_that_it_lacks() {
     let database = Database::new().await;
@@ -102,7 +103,7 @@ async fn many_system_images_wake_each_report_of_every_tenant_once_for_all_that_i
     assert!(lease(&database).await.is_none(), "what else comes in the next moments is waited for");
     database.wait(Duration::seconds(3));
     let job = lease(&database).await.unwrap();
-    assert_eq!((&job.owner, &job.work), (&Owner::System, &Work::WakeSystem));
+    assert_eq!((&job.owner, &job.work), (&Owner::System, &Work::WakeSystem { from: None }));
     assert!(matches!(job.tenant(), Err(StoreError::Corrupt { .. })));
     // The first one dies after a page; a second one does the rest, and asks nobody twice.
     assert_eq!(wake(&database, &job, 1).await, (2, false));
@@ -125,6 +126,7 @@ async fn many_system_images_wake_each_report_of_every_tenant_once_for_all_that_i
     assert_eq!(wake(&database, &job, 100).await, (1, true));
 }
 
+/// Proves: late-symbols
 #[tokio::test]
 async fn what_comes_while_a_wake_runs_gets_a_wake_of_its_own() {
     let database = Database::new().await;
@@ -147,6 +149,7 @@ async fn what_comes_while_a_wake_runs_gets_a_wake_of_its_own() {
 }
 
 /// Both orders of an indexer and a publisher that meet.
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_indexer_and_a_publisher_of_system_symbols_never_miss_each_other() {
     let database = Database::new().await;
@@ -206,6 +209,7 @@ async fn a_replay_asks_at_its_end_for_system_symbols_that_came() {
     assert_eq!(requests_made(&database).await, [("acme".to_owned(), 1, vec![need(200, 1)])]);
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn tenants_read_the_systems_slots_and_write_nothing_of_it() {
     let database = Database::new().await;

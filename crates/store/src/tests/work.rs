@@ -51,6 +51,7 @@ async fn a_job_has_one_worker_and_a_dead_workers_job_finds_another() {
     assert!(matches!(jobs::fail(&mut tx, lost, "x", false).await, Err(StoreError::LeaseLost(_))));
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn whoever_has_the_fewest_jobs_under_way_is_next_and_its_oldest_comes_first() {
     let database = Database::new().await;
@@ -111,6 +112,7 @@ async fn a_failure_is_tried_again_later_and_later_and_then_never() {
     assert!(lease(&database, 1).await.is_empty());
 }
 
+/// Proves: outages
 #[tokio::test]
 async fn a_job_that_is_put_off_counts_no_attempt_and_waits_as_long_as_it_is_old() {
     let database = Database::new().await;
@@ -161,7 +163,7 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     let first = relay.next(10).await.unwrap();
     assert_eq!(first.iter().map(|u| u.owner.as_str()).collect::<Vec<_>>(), ["acme", "umbrella"]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let limits = Limits { reports_per_second: 5, ..Limits::default() };
+    let limits = Limits { units_per_second: 5, ..Limits::default() };
     let (changed, id) = tenants::change(&mut tx, "Acme", State::Suspended, &limits).await.unwrap().unwrap();
     assert_eq!(changed.version, 2);
     assert_eq!(relay.next(10).await.unwrap().len(), 2, "not committed");
@@ -187,6 +189,43 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     database.relay().await;
 }
 
+/// Proves: outages
+#[tokio::test]
+async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
+    let database = Database::new().await;
+    let change = async |n: u32| {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let limits = Limits { units_per_second: n, ..Limits::default() };
+        let (_, id) = tenants::change(&mut tx, "Acme", State::Active, &limits).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        id
+    };
+    let (bad, good) = (change(1).await, change(2).await);
+    let unreadable = format!("UPDATE outbox SET message = '{{\"kind\": \"of_tomorrow\"}}' WHERE id = {bad}");
+    super::database::execute(&database, &unreadable).await;
+    let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
+    let ids: Vec<i64> = relay.next(10).await.unwrap().iter().map(|unsent| unsent.id).collect();
+    assert!(ids.len() == 3 && ids[2] == good, "{ids:?} without {bad}");
+    relay.sent(&ids, start()).await.unwrap();
+    assert_eq!(relay.next(10).await.unwrap(), []);
+    assert_eq!(outbox::set_aside(&database.store).await.unwrap(), 1);
+    relay.purge(start() + Duration::DAY).await.unwrap();
+    let kept =
+        format!("SELECT count(*) FROM outbox WHERE id = {bad} AND set_aside_reason LIKE '%of_tomorrow%'");
+    assert_eq!(database.number(&kept).await, 1);
+    // A later program, which can read it.
+    drop(relay);
+    let readable = format!(
+        "UPDATE outbox SET message = (SELECT message FROM outbox o WHERE o.kind = 'tenant_config' AND o.id <> {bad} LIMIT 1) WHERE id = {bad}"
+    );
+    change(3).await;
+    super::database::execute(&database, &readable).await;
+    let mut relay = database.relay().await;
+    let ids: Vec<i64> = relay.next(10).await.unwrap().iter().map(|unsent| unsent.id).collect();
+    assert!(ids.len() == 2 && ids[0] == bad, "{ids:?}");
+    assert_eq!(outbox::set_aside(&database.store).await.unwrap(), 0);
+}
+
 /// Adds requests for reports of these numbers.
 async fn request(database: &Database, tenant: &TenantId, reports: std::ops::Range<u32>) {
     let request = |n: u32| Message::Resymbolicate {
@@ -202,6 +241,7 @@ async fn request(database: &Database, tenant: &TenantId, reports: std::ops::Rang
     tx.commit().await.unwrap();
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in_turn() {
     let database = Database::new().await;
@@ -281,6 +321,39 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     assert!(keys::authenticate(&database.store, &text).await.unwrap().is_none());
 }
 
+/// Or a leaked key that is busy making keys outlives its own revocation.
+/// Proves: keys
+#[tokio::test]
+async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
+    let database = Database::new().await;
+    let new = NewKey { name: "x".into(), scopes: vec![Scope::TenantAdmin], app: None, expires_at: None };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (root, _) = keys::create(&mut tx, &new, &[1; 30]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut making = database.store.tenant(&acme()).await.unwrap();
+    let (_, text) = keys::create_by(&mut making, &new, &[2; 30], root.id).await.unwrap().unwrap();
+    let mut revoking = database.store.tenant(&acme()).await.unwrap();
+    assert!(keys::revoke(&mut revoking, root.id, None).await.unwrap());
+    let revoked = async {
+        let revoked = keys::revoke_made(&mut revoking, root.id, Some(&acme()), "test").await.unwrap();
+        revoking.commit().await.unwrap();
+        revoked
+    };
+    let made = async {
+        let waits = "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                     WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
+        while database.rows(waits).await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        making.commit().await.unwrap();
+    };
+    let (revoked, ()) = tokio::join!(revoked, made);
+    assert_eq!(revoked, 1);
+    assert!(keys::authenticate(&database.store, text.reveal()).await.unwrap().is_none());
+    let mut late = database.store.tenant(&acme()).await.unwrap();
+    assert!(keys::create_by(&mut late, &new, &[3; 30], root.id).await.unwrap().is_none());
+}
+
 #[tokio::test]
 async fn a_keys_use_is_noted_once_a_minute() {
     let database = Database::new().await;
@@ -290,7 +363,7 @@ async fn a_keys_use_is_noted_once_a_minute() {
     tx.commit().await.unwrap();
     let last = async || {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        keys::list(&mut tx).await.unwrap()[0].last_used_at
+        keys::list(&mut tx, None, None, 10).await.unwrap()[0].last_used_at
     };
     // Asking who it is writes nothing.
     let found = keys::authenticate(&database.store, text.reveal()).await.unwrap().unwrap();

@@ -1,12 +1,13 @@
 //! The files of uploads that are over: what is still stored of them.
 
+use super::owned;
 use crate::number::to_row32;
-use crate::{OwnerTx, Result, Store, StoreError, Uuid};
-use time::OffsetDateTime;
-use unslide_model::{Owned, Owner};
+use crate::{OwnerTx, Result, Store, Uuid};
+use time::{Duration, OffsetDateTime};
+use unslide_model::Owned;
 
 /// Uploads, of any owner, that have failed before one time or were done before another, and whose file may
-/// still be there; failed ones first, then the oldest.
+/// still be there; failed ones first, then the oldest. Without those that [`postpone`] left for later.
 ///
 /// # Errors
 /// Where the database fails.
@@ -17,16 +18,15 @@ pub async fn kept(
     limit: u32,
 ) -> Result<Vec<Owned<Uuid>>> {
     let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", id AS "id!" FROM unslide_uploads_kept($1, $2, $3)"#,
+        r#"SELECT tenant AS "tenant!", id AS "id!" FROM unslide_uploads_kept($1, $2, $3, $4)"#,
         failed_before,
         done_before,
+        store.now(),
         to_row32(limit)
     )
     .fetch_all(store.pool())
     .await?;
-    let owned = |owner: &str, id| Owner::read(owner).map(|owner| owner.own(id));
-    let owned = rows.iter().map(|row| owned(&row.tenant, row.id));
-    owned.map(|owned| owned.map_err(|e| StoreError::corrupt("uploads", e))).collect()
+    rows.iter().map(|row| owned(&row.tenant, row.id)).collect()
 }
 
 /// Notes that an upload's file was removed.
@@ -38,5 +38,22 @@ pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
     sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)
         .execute(connection)
         .await?;
+    Ok(())
+}
+
+/// Leaves a file for an hour that could not be removed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn postpone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let (connection, owner, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE uploads SET file_retry_at = $3 WHERE tenant = $1 AND id = $2",
+        owner,
+        id,
+        now + Duration::HOUR
+    )
+    .execute(connection)
+    .await?;
     Ok(())
 }

@@ -6,7 +6,6 @@ use crate::outbox::Need;
 use crate::reports::{KeyRow, lock_known};
 use crate::requests::{self, Ask};
 use crate::{Result, TenantTx, Uuid};
-use std::collections::BTreeSet;
 use time::{Date, OffsetDateTime};
 
 /// A stored report that may have to be asked for.
@@ -48,9 +47,8 @@ pub(crate) async fn of_day(
 
 /// Locks the reports' keys, in the order in which everyone does.
 pub(crate) async fn lock(tx: &mut TenantTx, found: &[Waiting]) -> Result<Vec<KeyRow>> {
-    let ids: BTreeSet<Uuid> = found.iter().map(|w| w.report_id).collect();
-    let ids: Vec<Uuid> = ids.into_iter().collect();
-    if ids.is_empty() { Ok(Vec::new()) } else { lock_known(tx, &ids).await }
+    let reports: Vec<(Uuid, i32)> = found.iter().map(Waiting::key).collect();
+    lock_known(tx, &reports).await
 }
 
 /// Asks for those of which `needs` says what for, as far as no answer is on its way. Gives how many

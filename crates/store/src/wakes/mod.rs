@@ -2,6 +2,7 @@
 //! the symbols' slot was raised and committed.
 
 mod asking;
+pub mod missed;
 pub mod system;
 
 use crate::number::{from_row32, to_row, to_row32};
@@ -9,6 +10,7 @@ use crate::outbox::Need;
 use crate::slots;
 use crate::{Result, TenantTx, Uuid};
 use asking::{Waiting, ask_all, of_day};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Quality, ReportId};
@@ -16,8 +18,8 @@ use unslide_model::{DebugId, Quality, ReportId};
 /// The last report of a page.
 pub(crate) type Last = (OffsetDateTime, ReportId, u32);
 
-/// Where a wake goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeCursor {
     /// None while the waits of single reports are gone through; then the day, of those that wait
     /// for an image of the operating system.

@@ -10,7 +10,9 @@ use crate::jobs::{self, Work};
 use crate::number::{from_row, to_row, to_row32};
 use crate::outbox::Need;
 use crate::{OwnerTx, Result, Store, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use time::{Date, Duration};
 use unslide_model::{DebugId, TenantId};
 
@@ -23,13 +25,13 @@ const MOST: i64 = 5_000;
 
 /// Waits until no publisher of system symbols is ahead, and makes later ones wait for this
 /// transaction: what it then reads of the system's slots stays so until its waits are committed.
-pub(crate) async fn hold_publishers(tx: &mut OwnerTx) -> Result<()> {
+pub(crate) async fn lock_out_publishers(tx: &mut OwnerTx) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(LOCK).execute(tx.parts().0).await?;
     Ok(())
 }
 
 /// The other side: waits until the waits of all who read the slots before are committed.
-pub(crate) async fn hold_indexers(tx: &mut OwnerTx) -> Result<()> {
+pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
     Ok(())
 }
@@ -54,13 +56,13 @@ pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -
     .fetch_optional(connection)
     .await?;
     if queued.is_none() {
-        jobs::add_later(tx, &Work::WakeSystem, PAUSE).await?;
+        jobs::add_later(tx, &Work::WakeSystem { from: None }, PAUSE).await?;
     }
     Ok(())
 }
 
 /// System symbols that came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arrived {
     /// The debug id.
     pub debug_id: DebugId,
@@ -140,11 +142,42 @@ pub async fn tenants(
 }
 
 /// Where the wake of one tenant's reports goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
     day: Date,
     /// None: the day is done, and an earlier one follows.
     last: Option<Last>,
+}
+
+/// Where the job goes on. It is kept in the job, so that a builder that dies or has had its turn costs one
+/// page, and a day with more reports than one turn asks for comes to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// Stands for the symbols that were asked for so far: where others came since, it counts for nothing.
+    symbols: u64,
+    tenant: TenantId,
+    cursor: Cursor,
+}
+
+impl Resume {
+    /// To go on with a tenant's reports for these symbols.
+    #[must_use]
+    pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: Cursor) -> Resume {
+        Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor }
+    }
+
+    /// The tenant to go on with, and where; `None` where the symbols are not those that it was made for.
+    #[must_use]
+    pub fn of(self, arrived: &[Arrived]) -> Option<(TenantId, Cursor)> {
+        (self.symbols == fingerprint(arrived)).then_some((self.tenant, self.cursor))
+    }
+}
+
+/// Another program may compute another number; it then begins anew.
+fn fingerprint(arrived: &[Arrived]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    arrived.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a page did.

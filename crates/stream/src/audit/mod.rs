@@ -4,20 +4,20 @@
 //! Every record of every topic that a lane consumes has exactly one outcome: a published report, a
 //! dead letter, a copy in a retry tier or in overflow, or an end in the ledger; of an array each
 //! report has one. An outcome names its record in the `source-…` headers. A copy is a record with an
-//! outcome of its own and counts for the record that it is a copy of. [`Books`] holds the arithmetic
+//! outcome of its own and counts for the record that it is a copy of. [`Tally`] holds the arithmetic
 //! and knows nothing of Kafka.
 
-mod balance;
-mod books;
-mod cut;
-mod ledger;
 #[cfg(test)]
-mod real;
+mod kafka_tests;
+mod ledger;
+mod snapshot;
+mod summary;
+mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use balance::{Balance, Finding, Row, Scope};
-pub use books::{At, Books, Extent, Role, Taken, TooMany, Traced};
+pub use summary::{Finding, Scope, Summary, SummaryRow};
+pub use tally::{At, Extent, Role, Taken, Tally, TooMany, Traced};
 
 use crate::error::StreamError;
 use crate::settings::Settings;
@@ -42,7 +42,7 @@ pub struct Audit {
     /// Records read.
     pub read: u64,
     /// The sum.
-    pub balance: Balance,
+    pub summary: Summary,
 }
 
 /// Why there is no audit.
@@ -79,6 +79,6 @@ pub async fn run(
     progress: impl Fn(Progress<'_>) + Send + 'static,
 ) -> Result<Audit, AuditError> {
     let settings = settings.clone();
-    let work = move || cut::run(&settings, window, now, patience, &progress);
+    let work = move || snapshot::run(&settings, window, now, patience, &progress);
     tokio::task::spawn_blocking(work).await.map_err(|_| StreamError::Ended("the topics".to_owned()))?
 }

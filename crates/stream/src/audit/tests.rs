@@ -1,6 +1,7 @@
 //! The arithmetic: each test breaks one thing.
+//! Proves: one-outcome
 
-use super::{At, Balance, Books, Extent, Finding, Role, Row, Scope, Taken, Traced};
+use super::{At, Extent, Finding, Role, Scope, Summary, SummaryRow, Taken, Tally, Traced};
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 
@@ -25,8 +26,8 @@ fn extent(topic: &str, role: Role, offsets: std::ops::Range<i64>, committed: i64
 }
 
 /// Ten offsets of input, of which eight were taken; two tiers with five offsets, of which three were.
-fn books() -> Books {
-    Books::new(vec![
+fn tally() -> Tally {
+    Tally::new(vec![
         extent(IN, Role::Input, 0..10, 8),
         extent(TIER, Role::Copies, 0..5, 3),
         extent(OVER, Role::Copies, 0..5, 3),
@@ -57,120 +58,120 @@ fn element(offset: i64, index: u32, count: u32) -> Traced<'static> {
 }
 
 fn took(
-    books: &mut Books,
+    tally: &mut Tally,
     topic: &str,
     offsets: std::ops::Range<i64>,
     records: u64,
     outcomes: &[(Outcome, u64)],
 ) {
-    let mut counts = [0; super::books::KINDS];
+    let mut counts = [0; super::tally::KINDS];
     for (outcome, count) in outcomes {
         counts[*outcome as usize] += count;
     }
     let taken = Taken { first: offsets.start, next: offsets.end, records, outcomes: counts };
-    books.took(topic, 0, taken);
+    tally.took(topic, 0, taken);
 }
 
 /// Eight records of input that were taken and published, and two that wait, with the ledger of it.
-fn fine() -> Books {
-    let mut books = books();
+fn fine() -> Tally {
+    let mut tally = tally();
     for offset in 0..10 {
-        books.record(INPUT, offset, b"acme");
+        tally.record(INPUT, offset, b"acme");
     }
     for offset in 0..8 {
-        books.end(Outcome::Symbolicated, &of(IN, offset));
+        tally.end(Outcome::Symbolicated, &of(IN, offset));
     }
-    took(&mut books, IN, 0..5, 5, &[(Outcome::Symbolicated, 5)]);
-    took(&mut books, IN, 5..8, 3, &[(Outcome::Symbolicated, 3)]);
-    books
+    took(&mut tally, IN, 0..5, 5, &[(Outcome::Symbolicated, 5)]);
+    took(&mut tally, IN, 5..8, 3, &[(Outcome::Symbolicated, 3)]);
+    tally
 }
 
-/// Balances books whose ledger is not looked at.
-fn unaccounted(mut books: Books) -> Balance {
-    books.taken.clear();
-    let mut balance = books.balance(ALL);
-    balance.contradictions.retain(|what| !what.contains("by no transaction of the ledger"));
-    balance
+/// Sums up a tally whose ledger is not looked at.
+fn unaccounted(mut tally: Tally) -> Summary {
+    tally.taken.clear();
+    let mut summary = tally.summary(ALL);
+    summary.contradictions.retain(|what| !what.contains("by no transaction of the ledger"));
+    summary
 }
 
-fn row(balance: &Balance) -> &Row {
-    assert_eq!(balance.rows.len(), 1, "{:?}", balance.rows);
-    &balance.rows[0]
+fn row(summary: &Summary) -> &SummaryRow {
+    assert_eq!(summary.rows.len(), 1, "{:?}", summary.rows);
+    &summary.rows[0]
 }
 
 /// In, out, dead-letter, waiting, unread, duplicates, lost.
-fn numbers(row: &Row) -> [u64; 7] {
+fn numbers(row: &SummaryRow) -> [u64; 7] {
     [row.input, row.out, row.dead_letter, row.waiting, row.unread, row.duplicates, row.lost]
 }
 
 #[test]
 fn what_is_fine_is_called_fine() {
-    let balance = fine().balance(ALL);
-    assert!(balance.is_clean(), "{balance:?}");
-    assert_eq!((row(&balance).tenant.as_str(), row(&balance).records), ("acme", 10));
-    assert_eq!(numbers(row(&balance)), [10, 8, 0, 0, 2, 0, 0]);
-    assert_eq!(balance.notes, Vec::<String>::new());
+    let summary = fine().summary(ALL);
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!((row(&summary).tenant.as_str(), row(&summary).records), ("acme", 10));
+    assert_eq!(numbers(row(&summary)), [10, 8, 0, 0, 2, 0, 0]);
+    assert_eq!(summary.notes, Vec::<String>::new());
 }
 
 #[test]
 fn the_order_in_which_records_are_read_does_not_matter() {
-    let mut books = books();
-    books.end(Outcome::DeadLetter, &from(TIER, 1, 0));
-    books.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 0));
-    books.end(Outcome::Symbolicated, &of(IN, 1));
-    books.record(INPUT, 1, b"acme");
-    books.record(INPUT, 0, b"acme");
-    let balance = unaccounted(books);
-    assert_eq!(numbers(row(&balance)), [2, 1, 1, 0, 0, 0, 0]);
+    let mut tally = tally();
+    tally.end(Outcome::DeadLetter, &from(TIER, 1, 0));
+    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 0));
+    tally.end(Outcome::Symbolicated, &of(IN, 1));
+    tally.record(INPUT, 1, b"acme");
+    tally.record(INPUT, 0, b"acme");
+    let summary = unaccounted(tally);
+    assert_eq!(numbers(row(&summary)), [2, 1, 1, 0, 0, 0, 0]);
 }
 
 #[test]
 fn a_taken_record_without_an_outcome_is_lost() {
-    let mut books = fine();
-    books.parts[INPUT].slots[3] = super::books::Slot::default();
-    books.record(INPUT, 3, b"other");
-    let balance = unaccounted(books);
-    assert!(!balance.is_clean());
-    let lost = balance.rows.iter().find(|row| row.tenant == "other").unwrap();
+    let mut tally = fine();
+    tally.parts[INPUT].slots[3] = super::tally::Slot::default();
+    tally.record(INPUT, 3, b"other");
+    let summary = unaccounted(tally);
+    assert!(!summary.is_clean());
+    let lost = summary.rows.iter().find(|row| row.tenant == "other").unwrap();
     assert_eq!(numbers(lost), [1, 0, 0, 0, 0, 0, 1]);
-    assert_eq!((balance.findings[0].what, balance.findings[0].offset), ("lost", 3));
+    assert_eq!((summary.findings[0].what, summary.findings[0].offset), ("lost", 3));
 }
 
 #[test]
 fn a_second_outcome_is_a_duplicate_of_whatever_kind() {
     for kind in [Outcome::Symbolicated, Outcome::DeadLetter, Outcome::Unchanged] {
-        let mut books = fine();
-        books.end(kind, &of(IN, 7));
-        let balance = books.balance(ALL);
-        assert_eq!(row(&balance).duplicates, 1, "{kind:?}");
-        assert_eq!((balance.findings[0].what, balance.findings[0].offset), ("doubled", 7));
+        let mut tally = fine();
+        tally.end(kind, &of(IN, 7));
+        let summary = tally.summary(ALL);
+        assert_eq!(row(&summary).duplicates, 1, "{kind:?}");
+        assert_eq!((summary.findings[0].what, summary.findings[0].offset), ("doubled", 7));
     }
     // Also of a record that the group has not committed.
-    let mut books = fine();
-    books.end(Outcome::Symbolicated, &of(IN, 9));
-    books.end(Outcome::Symbolicated, &of(IN, 9));
-    assert_eq!(row(&books.balance(ALL)).duplicates, 1);
+    let mut tally = fine();
+    tally.end(Outcome::Symbolicated, &of(IN, 9));
+    tally.end(Outcome::Symbolicated, &of(IN, 9));
+    assert_eq!(row(&tally.summary(ALL)).duplicates, 1);
 }
 
 #[test]
 fn an_outcome_and_a_copy_of_one_record_are_one_too_many() {
-    let mut books = fine();
-    books.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 7));
-    books.end(Outcome::Symbolicated, &from(TIER, 0, 7));
-    let balance = unaccounted(books);
-    assert_eq!((row(&balance).duplicates, balance.findings[0].offset), (1, 7));
+    let mut tally = fine();
+    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 7));
+    tally.end(Outcome::Symbolicated, &from(TIER, 0, 7));
+    let summary = unaccounted(tally);
+    assert_eq!((row(&summary).duplicates, summary.findings[0].offset), (1, 7));
 }
 
 #[test]
 fn each_report_of_an_array_has_one_outcome() {
     let array = |indexes: &[u32]| {
-        let mut books = books();
-        books.record(INPUT, 0, b"acme");
+        let mut tally = tally();
+        tally.record(INPUT, 0, b"acme");
         for index in indexes {
             let kind = if *index == 1 { Outcome::DeadLetter } else { Outcome::Symbolicated };
-            books.end(kind, &element(0, *index, 70));
+            tally.end(kind, &element(0, *index, 70));
         }
-        unaccounted(books)
+        unaccounted(tally)
     };
     let all: Vec<u32> = (0..70).rev().collect();
     let whole = array(&all);
@@ -186,92 +187,92 @@ fn each_report_of_an_array_has_one_outcome() {
 #[test]
 fn outcomes_that_disagree_on_the_size_of_an_array_are_a_contradiction() {
     for wrong in [element(0, 1, 3), element(0, 2, 2), element(0, 0, u32::MAX)] {
-        let mut books = books();
-        books.record(INPUT, 0, b"acme");
-        books.end(Outcome::Symbolicated, &element(0, 0, 2));
-        books.end(Outcome::Symbolicated, &element(0, 1, 2));
-        books.end(Outcome::Symbolicated, &wrong);
-        let balance = unaccounted(books);
-        assert_eq!((balance.contradictions.len(), balance.is_clean()), (1, false), "{wrong:?}");
+        let mut tally = tally();
+        tally.record(INPUT, 0, b"acme");
+        tally.end(Outcome::Symbolicated, &element(0, 0, 2));
+        tally.end(Outcome::Symbolicated, &element(0, 1, 2));
+        tally.end(Outcome::Symbolicated, &wrong);
+        let summary = unaccounted(tally);
+        assert_eq!((summary.contradictions.len(), summary.is_clean()), (1, false), "{wrong:?}");
     }
     // One outcome for the whole and one for a part of it.
-    let mut books = books();
-    books.record(INPUT, 0, b"acme");
-    books.end(Outcome::DeadLetter, &of(IN, 0));
-    books.end(Outcome::Symbolicated, &element(0, 0, 1));
-    assert_eq!(row(&unaccounted(books)).duplicates, 1);
+    let mut tally = tally();
+    tally.record(INPUT, 0, b"acme");
+    tally.end(Outcome::DeadLetter, &of(IN, 0));
+    tally.end(Outcome::Symbolicated, &element(0, 0, 1));
+    assert_eq!(row(&unaccounted(tally)).duplicates, 1);
 }
 
 #[test]
 fn a_part_of_an_array_is_no_loss_before_its_offset_is_committed() {
-    let mut books = books();
-    books.record(INPUT, 9, b"acme");
-    books.end(Outcome::Symbolicated, &element(9, 0, 3));
-    assert_eq!(numbers(row(&unaccounted(books))), [3, 1, 0, 0, 2, 0, 0]);
+    let mut tally = tally();
+    tally.record(INPUT, 9, b"acme");
+    tally.end(Outcome::Symbolicated, &element(9, 0, 3));
+    assert_eq!(numbers(row(&unaccounted(tally))), [3, 1, 0, 0, 2, 0, 0]);
 }
 
 #[test]
 fn a_copy_counts_for_the_record_that_it_is_a_copy_of() {
-    let mut books = books();
+    let mut tally = tally();
     for offset in 0..4 {
-        books.record(INPUT, offset, b"acme");
+        tally.record(INPUT, offset, b"acme");
     }
     // Published from the second tier it went to; waiting; lost; twice.
-    books.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 0));
-    books.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &from(TIER, 0, 0));
-    books.end(Outcome::Symbolicated, &from(OVER, 0, 0));
-    books.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &of(IN, 1));
-    books.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 2));
-    books.copy(TIERS, 2, b"acme", Outcome::Retry, &of(IN, 3));
-    books.end(Outcome::Symbolicated, &from(TIER, 2, 3));
-    books.end(Outcome::Symbolicated, &from(TIER, 2, 3));
-    let balance = unaccounted(books);
-    assert_eq!(row(&balance).topic, IN);
-    assert_eq!(numbers(row(&balance)), [4, 2, 0, 1, 0, 1, 1]);
-    assert_eq!(row(&balance).records, 4);
-    let found: Vec<_> = balance.findings.iter().map(|f| (f.what, f.topic.as_str(), f.offset)).collect();
+    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 0));
+    tally.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &from(TIER, 0, 0));
+    tally.end(Outcome::Symbolicated, &from(OVER, 0, 0));
+    tally.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &of(IN, 1));
+    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 2));
+    tally.copy(TIERS, 2, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.end(Outcome::Symbolicated, &from(TIER, 2, 3));
+    tally.end(Outcome::Symbolicated, &from(TIER, 2, 3));
+    let summary = unaccounted(tally);
+    assert_eq!(row(&summary).topic, IN);
+    assert_eq!(numbers(row(&summary)), [4, 2, 0, 1, 0, 1, 1]);
+    assert_eq!(row(&summary).records, 4);
+    let found: Vec<_> = summary.findings.iter().map(|f| (f.what, f.topic.as_str(), f.offset)).collect();
     assert_eq!(found, [("lost", TIER, 1), ("doubled", TIER, 2)]);
 }
 
 #[test]
 fn an_array_that_is_copied_unread_counts_its_reports_once_it_was_read() {
-    let mut books = books();
-    books.record(INPUT, 0, b"acme");
-    books.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &of(IN, 0));
+    let mut tally = tally();
+    tally.record(INPUT, 0, b"acme");
+    tally.copy(OVERFLOW, 0, b"acme", Outcome::Overflow, &of(IN, 0));
     for index in 0..3 {
-        books.end(Outcome::Symbolicated, &Traced { index: Some((index, 3)), ..from(OVER, 0, 0) });
+        tally.end(Outcome::Symbolicated, &Traced { index: Some((index, 3)), ..from(OVER, 0, 0) });
     }
-    let balance = unaccounted(books);
-    assert_eq!(numbers(row(&balance)), [3, 3, 0, 0, 0, 0, 0]);
+    let summary = unaccounted(tally);
+    assert_eq!(numbers(row(&summary)), [3, 3, 0, 0, 0, 0, 0]);
 }
 
 #[test]
 fn copies_that_retention_deleted_after_they_were_taken_are_no_loss() {
     let tier = Extent { start: 2, from: 2, counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 3) };
     let over = extent(OVER, Role::Copies, 0..5, 3);
-    let mut books = Books::new(vec![extent(IN, Role::Input, 0..10, 8), tier, over]).unwrap();
-    books.record(INPUT, 0, b"acme");
-    books.record(INPUT, 1, b"acme");
-    books.end(Outcome::Symbolicated, &from(TIER, 0, 0));
+    let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..10, 8), tier, over]).unwrap();
+    tally.record(INPUT, 0, b"acme");
+    tally.record(INPUT, 1, b"acme");
+    tally.end(Outcome::Symbolicated, &from(TIER, 0, 0));
     // The next copy is held, the one before is not.
-    books.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &from(TIER, 1, 1));
-    let balance = unaccounted(books);
-    assert_eq!(numbers(row(&balance)), [2, 1, 0, 1, 0, 0, 0]);
+    tally.copy(OVERFLOW, 4, b"acme", Outcome::Overflow, &from(TIER, 1, 1));
+    let summary = unaccounted(tally);
+    assert_eq!(numbers(row(&summary)), [2, 1, 0, 1, 0, 0, 0]);
 }
 
 #[test]
 fn what_was_deleted_before_it_was_taken_expired() {
     let input = Extent { start: 6, from: 6, counted: 6..10, ..extent(IN, Role::Input, 6..10, 4) };
-    let balance = Books::new(vec![input.clone()]).unwrap().balance(ALL);
-    assert_eq!((row(&balance).expired, balance.is_clean()), (2, false));
+    let summary = Tally::new(vec![input.clone()]).unwrap().summary(ALL);
+    assert_eq!((row(&summary).expired, summary.is_clean()), (2, false));
     // Who asks for a time does not ask for what came before.
-    let balance = Books::new(vec![input]).unwrap().balance(Scope::default());
-    assert!(balance.is_clean(), "{balance:?}");
+    let summary = Tally::new(vec![input]).unwrap().summary(Scope::default());
+    assert!(summary.is_clean(), "{summary:?}");
 }
 
 #[test]
 fn what_expired_unread_may_be_anybodys_and_is_shown_apart_beside_each_tenants() {
-    let row = |tenant: &str, expired, dead_letter| Row {
+    let row = |tenant: &str, expired, dead_letter| SummaryRow {
         topic: "in".into(),
         partition: 3,
         tenant: tenant.into(),
@@ -279,7 +280,7 @@ fn what_expired_unread_may_be_anybodys_and_is_shown_apart_beside_each_tenants() 
         out: 1,
         dead_letter,
         expired,
-        ..Row::default()
+        ..SummaryRow::default()
     };
     let finding = |tenant: &str| Finding {
         what: "lost",
@@ -289,68 +290,68 @@ fn what_expired_unread_may_be_anybodys_and_is_shown_apart_beside_each_tenants() 
         tenant: tenant.into(),
         reports: 1,
     };
-    let mut balance = Balance {
+    let mut summary = Summary {
         rows: vec![row("", 2, 1), row("acme", 0, 0), row("other", 0, 0), row("", 0, 4)],
         findings: ["", "acme", "other"].map(finding).into(),
-        ..Balance::default()
+        ..Summary::default()
     };
-    balance.retain_tenant("acme");
-    let apart = Row { topic: "in".into(), partition: 3, expired: 2, ..Row::default() };
-    assert_eq!(balance.rows, [apart, row("acme", 0, 0)]);
-    assert_eq!(balance.findings, [finding("acme")]);
-    assert!(!balance.is_clean());
+    summary.retain_tenant("acme");
+    let apart = SummaryRow { topic: "in".into(), partition: 3, expired: 2, ..SummaryRow::default() };
+    assert_eq!(summary.rows, [apart, row("acme", 0, 0)]);
+    assert_eq!(summary.findings, [finding("acme")]);
+    assert!(!summary.is_clean());
 }
 
 #[test]
 fn markers_below_the_start_of_a_tier_are_no_loss_and_copies_are() {
     let tier = Extent { start: 6, from: 6, counted: 6..8, ..extent(TIER, Role::Copies, 6..8, 4) };
     let started = |written: u64| {
-        let mut books = Books::new(vec![extent(IN, Role::Input, 0..0, 8), tier.clone()]).unwrap();
-        took(&mut books, IN, 0..8, 8, &[(Outcome::Retry, written), (Outcome::Symbolicated, 8 - written)]);
-        took(&mut books, TIER, 0..4, 2, &[(Outcome::Symbolicated, 2)]);
-        books.copy(1, 7, b"acme", Outcome::Retry, &of(IN, 7));
-        books
+        let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..0, 8), tier.clone()]).unwrap();
+        took(&mut tally, IN, 0..8, 8, &[(Outcome::Retry, written), (Outcome::Symbolicated, 8 - written)]);
+        took(&mut tally, TIER, 0..4, 2, &[(Outcome::Symbolicated, 2)]);
+        tally.copy(1, 7, b"acme", Outcome::Retry, &of(IN, 7));
+        tally
     };
     // Three copies: two taken, one there.
-    let balance = started(3).balance(ALL);
-    assert!(balance.is_clean(), "{balance:?}");
+    let summary = started(3).summary(ALL);
+    assert!(summary.is_clean(), "{summary:?}");
     // A fourth is nowhere.
-    let balance = started(4).balance(ALL);
-    let expired: u64 = balance.rows.iter().map(|row| row.expired).sum();
-    assert_eq!((expired, balance.is_clean()), (1, false));
+    let summary = started(4).summary(ALL);
+    let expired: u64 = summary.rows.iter().map(|row| row.expired).sum();
+    assert_eq!((expired, summary.is_clean()), (1, false));
     // With a part of the ledger there is no telling.
-    let balance = started(4).balance(Scope { whole_ledger: false, ..ALL });
-    assert!(balance.is_clean() && balance.notes.len() == 1, "{balance:?}");
+    let summary = started(4).summary(Scope { whole_ledger: false, ..ALL });
+    assert!(summary.is_clean() && summary.notes.len() == 1, "{summary:?}");
 }
 
 #[test]
 fn the_ledger_has_to_cover_what_was_taken_once() {
     let with = |batches: &[std::ops::Range<i64>]| {
-        let mut books = fine();
-        books.taken.clear();
+        let mut tally = fine();
+        tally.taken.clear();
         for batch in batches {
             let records = (batch.end - batch.start) as u64;
-            took(&mut books, IN, batch.clone(), records, &[(Outcome::Symbolicated, records)]);
+            took(&mut tally, IN, batch.clone(), records, &[(Outcome::Symbolicated, records)]);
         }
-        books.balance(ALL)
+        tally.summary(ALL)
     };
     assert!(with(&[5..8, 0..3, 3..5]).is_clean());
     for (wrong, word) in
         [(&[0..3, 5..8][..], "2 records from 3 to 4 were taken by no"), (&[0..5, 4..8], "took offsets 4..5")]
     {
-        let balance = with(wrong);
-        assert_eq!(balance.contradictions.len(), 1, "{balance:?}");
-        assert!(balance.contradictions[0].contains(word) && !balance.is_clean(), "{balance:?}");
+        let summary = with(wrong);
+        assert_eq!(summary.contradictions.len(), 1, "{summary:?}");
+        assert!(summary.contradictions[0].contains(word) && !summary.is_clean(), "{summary:?}");
     }
 }
 
 #[test]
 fn the_ledger_has_to_count_what_the_topics_show() {
     let said = |records: u64, outcomes: &[(Outcome, u64)]| {
-        let mut books = fine();
-        books.taken.clear();
-        took(&mut books, IN, 0..8, records, outcomes);
-        books.balance(ALL).contradictions
+        let mut tally = fine();
+        tally.taken.clear();
+        took(&mut tally, IN, 0..8, records, outcomes);
+        tally.summary(ALL).contradictions
     };
     assert_eq!(said(8, &[(Outcome::Symbolicated, 8)]), Vec::<String>::new());
     assert!(said(9, &[(Outcome::Symbolicated, 8)])[0].contains("says 9 records, and there are 8"));
@@ -361,51 +362,51 @@ fn the_ledger_has_to_count_what_the_topics_show() {
 
 #[test]
 fn offsets_of_markers_and_aborted_records_are_no_records() {
-    let mut books = books();
+    let mut tally = tally();
     for offset in [0, 3, 4] {
-        books.record(INPUT, offset, b"acme");
-        books.end(Outcome::Symbolicated, &of(IN, offset));
+        tally.record(INPUT, offset, b"acme");
+        tally.end(Outcome::Symbolicated, &of(IN, offset));
     }
-    took(&mut books, IN, 0..5, 3, &[(Outcome::Symbolicated, 3)]);
-    let balance = books.balance(ALL);
-    assert!(balance.is_clean(), "{balance:?}");
-    assert_eq!(row(&balance).records, 3);
+    took(&mut tally, IN, 0..5, 3, &[(Outcome::Symbolicated, 3)]);
+    let summary = tally.summary(ALL);
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!(row(&summary).records, 3);
 }
 
 #[test]
 fn an_outcome_of_a_record_that_is_not_there_is_a_contradiction() {
-    let mut books = fine();
-    books.parts[INPUT].slots[2] = super::books::Slot::default();
-    books.end(Outcome::Symbolicated, &of(IN, 2));
-    let balance = unaccounted(books);
-    assert!(balance.contradictions[0].contains("there is no such record"), "{balance:?}");
+    let mut tally = fine();
+    tally.parts[INPUT].slots[2] = super::tally::Slot::default();
+    tally.end(Outcome::Symbolicated, &of(IN, 2));
+    let summary = unaccounted(tally);
+    assert!(summary.contradictions[0].contains("there is no such record"), "{summary:?}");
     // Unless the log has lost its beginning while it was read.
-    let mut books = fine();
-    books.parts[INPUT].slots[..3].fill(super::books::Slot::default());
-    books.end(Outcome::Symbolicated, &of(IN, 2));
-    books.begins_now(INPUT, 3);
-    assert!(unaccounted(books).is_clean());
+    let mut tally = fine();
+    tally.parts[INPUT].slots[..3].fill(super::tally::Slot::default());
+    tally.end(Outcome::Symbolicated, &of(IN, 2));
+    tally.begins_now(INPUT, 3);
+    assert!(unaccounted(tally).is_clean());
 }
 
 #[test]
 fn only_records_of_the_audited_time_count() {
     let input = Extent { from: 4, to: 6, counted: 4..6, ..extent(IN, Role::Input, 0..10, 8) };
     let tier = Extent { counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 5) };
-    let mut books = Books::new(vec![input, tier]).unwrap();
+    let mut tally = Tally::new(vec![input, tier]).unwrap();
     for offset in 0..10 {
-        books.record(INPUT, offset, b"acme");
+        tally.record(INPUT, offset, b"acme");
         if offset < 4 {
-            books.end(Outcome::Symbolicated, &of(IN, offset));
+            tally.end(Outcome::Symbolicated, &of(IN, offset));
         }
     }
     // A copy of a counted record, though it seems older; one of an older record, and an old one.
-    books.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 4));
-    books.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 3));
-    books.copy(TIERS, 3, b"acme", Outcome::Retry, &of(IN, 3));
-    books.end(Outcome::DeadLetter, &from(TIER, 0, 4));
-    books.end(Outcome::DeadLetter, &from(TIER, 3, 3));
-    let balance = unaccounted(books);
-    let told: Vec<_> = balance.rows.iter().map(|row| (row.topic.as_str(), numbers(row))).collect();
+    tally.copy(TIERS, 0, b"acme", Outcome::Retry, &of(IN, 4));
+    tally.copy(TIERS, 1, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.copy(TIERS, 3, b"acme", Outcome::Retry, &of(IN, 3));
+    tally.end(Outcome::DeadLetter, &from(TIER, 0, 4));
+    tally.end(Outcome::DeadLetter, &from(TIER, 3, 3));
+    let summary = unaccounted(tally);
+    let told: Vec<_> = summary.rows.iter().map(|row| (row.topic.as_str(), numbers(row))).collect();
     assert_eq!(told, [(IN, [2, 0, 1, 0, 0, 0, 1]), (TIER, [1, 0, 1, 0, 0, 0, 0])]);
 }
 
@@ -416,51 +417,51 @@ fn the_topic_names_the_tenant_else_a_valid_header_does() {
         tenant: Some(TenantId::new("acme").unwrap()),
         ..extent(IN, Role::Input, 0..1, 0)
     };
-    let mut books = Books::new(vec![extent(IN, Role::Input, 0..3, 0), owned]).unwrap();
-    books.record(0, 0, b"other");
-    books.record(0, 1, b"No Slug");
-    books.record(0, 2, b"\xff");
-    books.record(1, 0, b"other");
-    let balance = books.balance(ALL);
-    let told: Vec<_> = balance.rows.iter().map(|r| (r.topic.as_str(), r.tenant.as_str(), r.unread)).collect();
+    let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..3, 0), owned]).unwrap();
+    tally.record(0, 0, b"other");
+    tally.record(0, 1, b"No Slug");
+    tally.record(0, 2, b"\xff");
+    tally.record(1, 0, b"other");
+    let summary = tally.summary(ALL);
+    let told: Vec<_> = summary.rows.iter().map(|r| (r.topic.as_str(), r.tenant.as_str(), r.unread)).collect();
     assert_eq!(told, [(IN, "", 2), (IN, "other", 1), ("crash.reports.acme", "acme", 1)]);
 }
 
 #[test]
 fn requests_have_rows_of_their_own() {
-    let mut books = books();
+    let mut tally = tally();
     for (offset, kind) in [(0, Outcome::Unchanged), (1, Outcome::SourceGone), (2, Outcome::Symbolicated)] {
-        books.record(3, offset, b"acme");
-        books.end(kind, &from(REQUESTS, offset, 2));
+        tally.record(3, offset, b"acme");
+        tally.end(kind, &from(REQUESTS, offset, 2));
     }
-    books.record(3, 3, b"acme");
-    let balance = unaccounted(books);
-    assert_eq!((row(&balance).topic.as_str(), row(&balance).other()), (REQUESTS, 2));
-    assert_eq!(numbers(row(&balance)), [4, 1, 0, 0, 1, 0, 0]);
+    tally.record(3, 3, b"acme");
+    let summary = unaccounted(tally);
+    assert_eq!((row(&summary).topic.as_str(), row(&summary).other()), (REQUESTS, 2));
+    assert_eq!(numbers(row(&summary)), [4, 1, 0, 0, 1, 0, 0]);
 }
 
 #[test]
 fn requests_whose_symbols_could_not_be_fetched_are_counted_and_held_against_the_ledger() {
     for (said, contradictions) in [(Outcome::FetchingFailed, 0), (Outcome::Unchanged, 2)] {
-        let mut books = books();
+        let mut tally = tally();
         for offset in 0..3 {
-            books.record(3, offset, b"acme");
-            books.end(Outcome::FetchingFailed, &from(REQUESTS, offset, 2));
+            tally.record(3, offset, b"acme");
+            tally.end(Outcome::FetchingFailed, &from(REQUESTS, offset, 2));
         }
-        took(&mut books, REQUESTS, 0..3, 3, &[(said, 3)]);
-        let balance = books.balance(ALL);
-        assert_eq!((row(&balance).fetching_failed, row(&balance).other()), (3, 3));
-        assert_eq!(numbers(row(&balance)), [3, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(balance.contradictions.len(), contradictions, "{:?}", balance.contradictions);
+        took(&mut tally, REQUESTS, 0..3, 3, &[(said, 3)]);
+        let summary = tally.summary(ALL);
+        assert_eq!((row(&summary).fetching_failed, row(&summary).other()), (3, 3));
+        assert_eq!(numbers(row(&summary)), [3, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(summary.contradictions.len(), contradictions, "{:?}", summary.contradictions);
     }
 }
 
 #[test]
 fn outcomes_of_a_topic_that_was_deleted_are_noted_and_its_copies_are_left_out() {
-    let mut books = fine();
-    books.end(Outcome::Symbolicated, &of("crash.reports.gone", 3));
-    books.copy(TIERS, 0, b"gone", Outcome::Retry, &of("crash.reports.gone", 4));
-    let balance = books.balance(ALL);
-    assert_eq!(balance.rows.len(), 1);
-    assert_eq!(balance.notes.len(), 1);
+    let mut tally = fine();
+    tally.end(Outcome::Symbolicated, &of("crash.reports.gone", 3));
+    tally.copy(TIERS, 0, b"gone", Outcome::Retry, &of("crash.reports.gone", 4));
+    let summary = tally.summary(ALL);
+    assert_eq!(summary.rows.len(), 1);
+    assert_eq!(summary.notes.len(), 1);
 }

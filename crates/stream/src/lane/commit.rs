@@ -2,7 +2,7 @@
 
 use super::attempts::Attempts;
 use super::context::{Mark, Place, offsets};
-use super::engine::Engine;
+use super::engine::{Engine, POLL};
 use super::slots::{Batch, Ready, Slot};
 use super::transaction::Fault;
 use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
@@ -18,7 +18,8 @@ use unslide_proto::headers;
 
 /// Aborts of one batch after which the producer is made anew.
 const ABORTS: u32 = 10;
-/// Fences in a row after which another process must be using the same worker name.
+/// Transactions fenced in a row, while they were young, after which another process must be using the
+/// same worker name.
 const FENCES: u32 = 5;
 
 /// What of a batch is still this lane's.
@@ -42,6 +43,11 @@ impl<P: Processor> Engine<P> {
                 self.prepare_again(ready);
                 break;
             }
+            let rest = ready.cut_off(self.bound.bytes());
+            let shortened = rest.is_some();
+            if let Some(rest) = rest {
+                self.ready.push_front(rest);
+            }
             let cut = self.cut(&ready);
             if cut.items.is_empty() {
                 continue;
@@ -51,70 +57,112 @@ impl<P: Processor> Engine<P> {
                 Ok(list) => self.transact(&ready, &cut, &list),
                 Err(fault) => Err(fault),
             };
-            let seconds = begun.elapsed().as_secs_f64();
-            // A batch that is refused gets smaller. One that is only aborted gets nowhere.
-            if matches!(result, Ok(()) | Err(Fault::Refused { .. })) {
-                self.progress = Instant::now();
-            }
+            let took = begun.elapsed();
             match result {
                 Ok(()) => {
-                    self.observer.transaction(TransactionEnd::Committed, seconds);
+                    self.ended(TransactionEnd::Committed, took);
+                    if shortened && took < self.lane.timings.transaction / 2 {
+                        self.bound.grow();
+                    }
                     self.note_commit(&ready, &cut);
-                }
-                Err(Fault::Redo(why)) => {
-                    self.observer.transaction(TransactionEnd::Aborted, seconds);
-                    ready.aborted += 1;
-                    if ready.aborted > ABORTS {
-                        tracing::error!(aborted = ready.aborted, "a batch can't be committed: {why}");
-                        self.start_over()?;
-                    } else {
-                        tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");
-                        self.wait(ready, Duration::from_millis(100));
-                    }
-                    break;
-                }
-                Err(Fault::Operator(why)) => {
-                    self.observer.transaction(TransactionEnd::Aborted, seconds);
-                    tracing::error!("the lane pauses: {why}");
-                    self.paused = Some(why);
-                    self.wait(ready, Duration::from_secs(5));
-                    break;
-                }
-                Err(Fault::Missing(why)) => {
-                    self.observer.transaction(TransactionEnd::Aborted, seconds);
-                    tracing::error!("the lane pauses: {why}");
-                    self.paused = Some(why);
-                    self.unwritten = true;
-                    ready.again = true;
-                    self.wait(ready, Duration::from_secs(5));
-                    break;
-                }
-                Err(Fault::Refused { items, detail }) => {
-                    self.observer.transaction(TransactionEnd::Aborted, seconds);
-                    self.narrow_down(ready, &cut.items, &items, detail);
-                }
-                Err(Fault::Unknown(why)) => {
-                    self.observer.transaction(TransactionEnd::Unknown, seconds);
-                    tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
-                    self.start_over()?;
-                }
-                Err(Fault::Fenced(why)) => {
-                    self.observer.transaction(TransactionEnd::Unknown, seconds);
-                    self.fenced += 1;
-                    tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
-                    if self.fenced >= FENCES {
-                        return Err(LaneError::Fenced {
-                            lane: self.lane.name.clone(),
-                            worker: self.lane.worker.clone(),
-                        });
-                    }
-                    self.start_over()?;
                 }
                 #[cfg(test)]
                 Err(Fault::Killed) => return Ok(false),
+                Err(fault) => {
+                    if !self.not_committed(ready, &cut, fault, took)? {
+                        break;
+                    }
+                }
+            }
+            // A slow one must not keep the lane from polling.
+            if took >= POLL {
+                break;
             }
         }
         Ok(true)
+    }
+
+    fn ended(&mut self, end: TransactionEnd, took: Duration) {
+        self.observer.transaction(end, took.as_secs_f64());
+    }
+
+    /// A batch's transaction was not committed. True where something smaller can be tried at once.
+    fn not_committed(
+        &mut self,
+        mut ready: Ready,
+        cut: &Cut,
+        fault: Fault,
+        took: Duration,
+    ) -> Result<bool, LaneError> {
+        let end = match &fault {
+            Fault::Unknown(_) | Fault::Fenced(_) | Fault::Slow { aborted: false, .. } => {
+                TransactionEnd::Unknown
+            }
+            _ => TransactionEnd::Aborted,
+        };
+        self.ended(end, took);
+        match fault {
+            Fault::Slow { why, aborted } => {
+                let (records, bytes) = (ready.held.len(), ready.output_bytes());
+                self.bound.shrink(records, bytes);
+                tracing::warn!(
+                    records,
+                    bytes,
+                    next_bytes = self.bound.bytes(),
+                    seconds = took.as_secs_f64(),
+                    "Kafka is slow, a transaction ran out of time: {why}"
+                );
+                if aborted { self.redo(ready, &why)? } else { self.start_over()? }
+            }
+            Fault::Redo(why) => self.redo(ready, &why)?,
+            Fault::Operator(why) => {
+                tracing::error!("the lane pauses: {why}");
+                self.paused = Some(why);
+                self.wait(ready, Duration::from_secs(5));
+            }
+            Fault::Missing(why) => {
+                tracing::error!("the lane pauses: {why}");
+                self.paused = Some(why);
+                self.unwritten = true;
+                ready.again = true;
+                self.wait(ready, Duration::from_secs(5));
+            }
+            Fault::Refused { items, detail } => {
+                // A batch that is refused gets smaller. One that is only aborted gets nowhere.
+                self.progress = Instant::now();
+                self.narrow_down(ready, &cut.items, &items, detail);
+                return Ok(true);
+            }
+            Fault::Unknown(why) => {
+                tracing::error!("the end of a transaction is not known, a new producer finds out: {why}");
+                self.start_over()?;
+            }
+            Fault::Fenced(why) => {
+                self.fenced += 1;
+                tracing::error!(times = self.fenced, "another producer has this one's name: {why}");
+                if self.fenced >= FENCES {
+                    let (lane, worker) = (self.lane.name.clone(), self.lane.worker.clone());
+                    return Err(LaneError::Fenced { lane, worker });
+                }
+                self.start_over()?;
+            }
+            // Handled before.
+            #[cfg(test)]
+            Fault::Killed => {}
+        }
+        Ok(false)
+    }
+
+    /// Tries an aborted batch again, after some tries with a new producer.
+    fn redo(&mut self, mut ready: Ready, why: &str) -> Result<(), LaneError> {
+        ready.aborted += 1;
+        if ready.aborted > ABORTS {
+            tracing::error!(aborted = ready.aborted, "a batch can't be committed: {why}");
+            return self.start_over();
+        }
+        tracing::warn!(aborted = ready.aborted, "a transaction was aborted: {why}");
+        self.wait(ready, Duration::from_millis(100));
+        Ok(())
     }
 
     /// Has the records of a batch prepared once more, and after them what is prepared or ready now: where
@@ -204,6 +252,7 @@ impl<P: Processor> Engine<P> {
             }
         }
         drop(ownership);
+        self.progress = Instant::now();
         self.fenced = 0;
         self.paused = None;
         self.unwritten = false;

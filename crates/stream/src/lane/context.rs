@@ -47,8 +47,9 @@ impl Mark {
 pub(super) enum Gate {
     /// It may.
     Open,
-    /// The record at `offset` is not due yet; what comes is passed over.
-    Held { offset: i64, until: Instant },
+    /// The record at `offset` is not due yet; what comes is passed over. `lost`: the partition could not be
+    /// set back to it, or not be paused there, so that it will not come by itself.
+    Held { offset: i64, until: Instant, lost: bool },
     /// The record at `offset` is due and has to be the next.
     Due { offset: i64 },
 }
@@ -75,8 +76,6 @@ pub(super) struct Owned {
     pub noted: Option<(i64, Attempts)>,
     /// True once a record was polled: then the client has a position that must be set back on a rewind.
     pub touched: bool,
-    /// Where the committed log ends, as the client last said; 0 before that.
-    pub end: i64,
 }
 
 /// What waits.
@@ -121,13 +120,12 @@ impl Ownership {
     /// What the client's figures say of the partitions that are this lane's.
     pub(super) fn lag(&mut self, statistics: &Statistics) -> Lag {
         let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
-        for ((topic, partition), owned) in &mut self.owned {
+        for ((topic, partition), owned) in &self.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
             let Some(p) = known else { continue };
             // All partitions share one queue, and each tells all of it.
             queued = queued.max(p.fetchq_cnt);
             bytes = bytes.max(p.fetchq_size);
-            owned.end = p.ls_offset.max(0);
             match owned.gate {
                 // Negative values stand for "not known yet". Measured from what is fetched next and not
                 // from what was committed: markers of transactions at the log's end are no records.
@@ -155,10 +153,13 @@ impl Ownership {
     pub(super) fn admit(&mut self, place: &Place, offset: i64) -> Admission {
         let Some(owned) = self.owned.get_mut(place) else { return Admission::Pass };
         owned.touched = true;
-        match owned.gate {
-            Gate::Held { .. } => return Admission::Pass,
-            Gate::Due { offset: due } if offset < due => return Admission::Pass,
-            Gate::Due { offset: due } if offset > due => return Admission::Missed { due },
+        match &mut owned.gate {
+            Gate::Held { offset: held, lost, .. } => {
+                *lost |= offset >= *held;
+                return Admission::Pass;
+            }
+            Gate::Due { offset: due } if offset < *due => return Admission::Pass,
+            Gate::Due { offset: due } if offset > *due => return Admission::Missed { due: *due },
             Gate::Open | Gate::Due { .. } => {}
         }
         owned.gate = Gate::Open;
@@ -321,8 +322,7 @@ impl ConsumerContext for LaneContext {
         }
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
-            let owned =
-                Owned { gate: Gate::Open, epoch, mark: Mark::Unread, noted: None, touched: false, end: 0 };
+            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, noted: None, touched: false };
             ownership.owned.insert((element.topic().into(), element.partition()), owned);
         }
         ownership.shares_changed = true;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
-        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true, end: 0 };
+        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true };
         let places = [("t".into(), 0), ("t".into(), 1)];
         let mut ownership =
             Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() };
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_what_may_be_taken() {
-        let held = Gate::Held { offset: 2, until: Instant::now() };
+        let held = Gate::Held { offset: 2, until: Instant::now(), lost: false };
         let due = Gate::Due { offset: 2 };
         let open = Gate::Open;
         assert_eq!(waiting([open, open], [4, 10], 3), 6 + 3);

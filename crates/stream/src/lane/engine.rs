@@ -1,5 +1,6 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
+use super::byte_bound::ByteBound;
 use super::context::{Admission, Gate, LaneContext, places};
 use super::gather::{Gather, Held};
 use super::slots::{Batch, Ready, Slot};
@@ -9,9 +10,11 @@ use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor, mem
 use crate::error::StreamError;
 use crate::record::Record;
 use crate::settings::Settings;
+use rdkafka::ClientConfig;
 use rdkafka::Message;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
+use rdkafka::message::BorrowedMessage;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -20,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The longest time between two polls while nothing else is done.
-const POLL: Duration = Duration::from_millis(100);
+pub(super) const POLL: Duration = Duration::from_millis(100);
 /// How long one wait for a preparation lasts, between polls.
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long the coordinator may take to note an attempt.
@@ -55,7 +58,9 @@ pub(super) struct Engine<P> {
     /// prepared.
     pub(super) unwritten: bool,
     fetching_paused: bool,
+    /// Fenced off so often since the last commit.
     pub(super) fenced: u32,
+    pub(super) bound: ByteBound,
     pub(super) commits: u64,
     pub(super) records: u64,
     polled: Instant,
@@ -65,6 +70,26 @@ pub(super) struct Engine<P> {
     pub(super) shares_not_before: Option<Instant>,
     #[cfg(test)]
     pub(super) faults: super::tests::Faults,
+}
+
+/// The consumer's options of a lane, for its member of the group.
+fn consumer_config(settings: &Settings, lane: &LaneConfig, member: &str) -> ClientConfig {
+    let mut config = settings.consumer();
+    config
+        .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &lane.name))
+        .set("group.instance.id", member)
+        .set("auto.offset.reset", "earliest")
+        .set("partition.assignment.strategy", "cooperative-sticky")
+        .set("session.timeout.ms", lane.timings.session.as_millis().to_string())
+        // A member hears of a rebalance by its heartbeat.
+        .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
+        .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
+        .set("statistics.interval.ms", "5000");
+    if lane.pattern.is_some() {
+        // A topic that matches the pattern is found when the client looks at all topics again.
+        config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
+    }
+    config
 }
 
 impl<P: Processor> Engine<P> {
@@ -79,21 +104,7 @@ impl<P: Processor> Engine<P> {
     ) -> Result<Engine<P>, LaneError> {
         let failed = |source| LaneError::Client { lane: lane.name.clone(), source: Box::new(source) };
         let member = format!("{}unslide.{}.{}", settings.topic_prefix, lane.name, lane.worker);
-        let mut config = settings.consumer();
-        config
-            .set("group.id", unslide_proto::lanes::group(&settings.topic_prefix, &lane.name))
-            .set("group.instance.id", &member)
-            .set("auto.offset.reset", "earliest")
-            .set("partition.assignment.strategy", "cooperative-sticky")
-            .set("session.timeout.ms", lane.timings.session.as_millis().to_string())
-            // A member hears of a rebalance by its heartbeat.
-            .set("heartbeat.interval.ms", (lane.timings.session / 10).as_millis().to_string())
-            .set("max.poll.interval.ms", lane.timings.poll_interval.as_millis().to_string())
-            .set("statistics.interval.ms", "5000");
-        if lane.pattern.is_some() {
-            // A topic that matches the pattern is found when the client looks at all topics again.
-            config.set("topic.metadata.refresh.interval.ms", settings.topic_refresh_milliseconds.to_string());
-        }
+        let config = consumer_config(settings, &lane, &member);
         let consumer: BaseConsumer<LaneContext> = config
             .create_with_context(LaneContext::new(Arc::clone(&observer)))
             .map_err(|e| failed(StreamError::kafka("making the lane's consumer", e)))?;
@@ -115,6 +126,7 @@ impl<P: Processor> Engine<P> {
             unwritten: false,
             fetching_paused: false,
             fenced: 0,
+            bound: ByteBound::unbounded(),
             commits: 0,
             records: 0,
             polled: Instant::now(),
@@ -220,42 +232,15 @@ impl<P: Processor> Engine<P> {
             room = 1;
         }
         self.polled = Instant::now();
+        let consumer = Arc::clone(&self.consumer);
         while room > 0 {
             let polled = {
                 let _call = self.control.watch.enter("poll");
-                self.consumer.poll(wait)
+                consumer.poll(wait)
             };
             match polled {
                 None => break,
-                Some(Ok(message)) => {
-                    let topic = match self.topics.get(message.topic()) {
-                        Some(topic) => Arc::clone(topic),
-                        None => message.topic().into(),
-                    };
-                    let place = (Arc::clone(&topic), message.partition());
-                    let admitted = self.consumer.context().ownership.lock().admit(&place, message.offset());
-                    match admitted {
-                        // While a rewind is due the record comes again.
-                        Admission::Take { epoch } if !self.rewinding && !stopping => {
-                            self.topics.insert(Arc::clone(&topic));
-                            let record = Record::copy(&message, topic);
-                            drop(message);
-                            if !self.held_back(&place, &record) {
-                                self.gather.push(Held { record, epoch });
-                            }
-                        }
-                        Admission::Take { .. } | Admission::Pass => {}
-                        Admission::Missed { due } => {
-                            let (topic, partition) = (&*place.0, place.1);
-                            tracing::error!(
-                                topic,
-                                partition,
-                                "the record at {due} did not come again: going back"
-                            );
-                            self.rewinding = true;
-                        }
-                    }
-                }
+                Some(Ok(message)) => self.take(message, stopping),
                 Some(Err(e @ KafkaError::MessageConsumptionFatal(_))) => {
                     return Err(self.failed(StreamError::kafka("consuming", e)));
                 }
@@ -273,10 +258,37 @@ impl<P: Processor> Engine<P> {
         Ok(())
     }
 
+    /// Gathers a polled record, unless its partition is held back or the record comes again.
+    fn take(&mut self, message: BorrowedMessage<'_>, stopping: bool) {
+        let topic = match self.topics.get(message.topic()) {
+            Some(topic) => Arc::clone(topic),
+            None => message.topic().into(),
+        };
+        let place = (Arc::clone(&topic), message.partition());
+        let admitted = self.consumer.context().ownership.lock().admit(&place, message.offset());
+        match admitted {
+            // While a rewind is due the record comes again.
+            Admission::Take { epoch } if !self.rewinding && !stopping => {
+                self.topics.insert(Arc::clone(&topic));
+                let record = Record::copy(&message, topic);
+                drop(message);
+                if !self.held_back(&place, &record) {
+                    self.gather.push(Held { record, epoch });
+                }
+            }
+            Admission::Take { .. } | Admission::Pass => {}
+            Admission::Missed { due } => {
+                let (topic, partition) = (&*place.0, place.1);
+                tracing::error!(topic, partition, "the record at {due} did not come again: going back");
+                self.rewinding = true;
+            }
+        }
+    }
+
     fn poll_wait(&self) -> Duration {
         let wait = self.longest_wait();
         let due = self.next_due().map_or(wait, |at| at.saturating_duration_since(Instant::now()));
-        wait.min(due)
+        whole_milliseconds(wait.min(due))
     }
 
     fn longest_wait(&self) -> Duration {
@@ -381,7 +393,13 @@ impl<P: Processor> Engine<P> {
             &self.control,
             &self.observer,
         );
+        #[cfg(test)]
+        let before_commit = self.producer.before_commit.take();
         self.producer = made.map_err(|e| self.failed(e))?;
+        #[cfg(test)]
+        {
+            self.producer.before_commit = before_commit;
+        }
         Ok(())
     }
 
@@ -463,4 +481,9 @@ impl<P: Processor> Engine<P> {
             changed
         });
     }
+}
+
+/// The same, rounded up: the client waits for whole milliseconds, and spins for the rest.
+fn whole_milliseconds(wait: Duration) -> Duration {
+    Duration::from_micros(1_000 * u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX / 1_000))
 }

@@ -1,8 +1,8 @@
 //! Records that were polled and are not being prepared yet.
 
 use super::context::{Ownership, Place};
-use crate::positioned::BatchLimits;
 use crate::record::Record;
+use crate::spread::BatchLimits;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -67,6 +67,11 @@ impl Gather {
     /// A batch may be taken: it is full, or its first record has waited long enough.
     pub(super) fn is_due(&self) -> bool {
         self.is_full() || self.since.is_some_and(|since| since.elapsed() >= self.limits.wait)
+    }
+
+    /// The partition of the first record.
+    pub(super) fn first(&self) -> Option<Place> {
+        self.queue.front().map(Held::place)
     }
 
     pub(super) fn clear(&mut self) {

@@ -4,8 +4,14 @@
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// By how much a call may exceed the transaction's time-out.
-pub(super) const MARGIN: Duration = Duration::from_secs(5);
+/// How long a call may take. A broker that answers slowly makes calls long too, but each is given up and
+/// made again by the time that a transaction has; only one that never comes back takes so long.
+pub(super) fn limit(transaction: Duration) -> Duration {
+    3 * transaction + MARGIN
+}
+
+/// For time-outs of calls that don't depend on the transaction's.
+const MARGIN: Duration = Duration::from_secs(5);
 /// How often the watchdog looks.
 const TICK: Duration = Duration::from_millis(250);
 

@@ -7,7 +7,9 @@ use super::engine::Engine;
 use crate::record::Record;
 use rdkafka::Offset;
 use rdkafka::consumer::Consumer;
-use rdkafka::error::KafkaResult;
+#[cfg(test)]
+use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaResult, RDKafkaErrorCode};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -15,18 +17,21 @@ impl<P: Processor> Engine<P> {
     /// Holds the record's partition back where the processor says that it is not due. True where it
     /// is held back; the record comes again.
     pub(super) fn held_back(&self, place: &Place, record: &Record) -> bool {
-        let end = self.consumer.context().ownership.lock().owned.get(place).map_or(0, |owned| owned.end);
-        let behind = end.saturating_sub(record.at.offset + 1).max(0);
-        let until = self.processor.not_before(record, behind);
+        let until = self.processor.not_before(record);
         let Some(until) = until.filter(|at| *at > Instant::now()) else { return false };
         let mut ownership = self.consumer.context().ownership.lock();
         let Some(owned) = ownership.owned.get_mut(place) else { return true };
-        owned.gate = Gate::Held { offset: record.at.offset, until };
+        owned.gate = Gate::Held { offset: record.at.offset, until, lost: false };
         drop(ownership);
         if let Err(e) = self.set_back(place, record.at.offset) {
-            // Until it is due everything of this partition is passed over, and then the gate notices
-            // that this record did not come.
+            // Until it is due everything of this partition is passed over. Nothing may come behind this
+            // record then, so that the gate alone would not notice that it did not come.
             tracing::warn!(error = %e, "a partition could not be held back in order");
+            let mut ownership = self.consumer.context().ownership.lock();
+            if let Some(Gate::Held { lost, .. }) = ownership.owned.get_mut(place).map(|owned| &mut owned.gate)
+            {
+                *lost = true;
+            }
         }
         true
     }
@@ -34,10 +39,20 @@ impl<P: Processor> Engine<P> {
     /// The seek comes first: a pause alone would go on behind the record that was polled. Neither
     /// waits; the client drops what it has fetched of the partition.
     fn set_back(&self, place: &Place, offset: i64) -> KafkaResult<()> {
+        #[cfg(test)]
+        if self.faults.not_set_back.as_ref().is_some_and(|failpoint| failpoint()) {
+            return Err(KafkaError::Seek("the test wants it".to_owned()));
+        }
         let _call = self.control.watch.enter("hold a partition back");
         let mut list = places([place]);
         list.set_partition_offset(&place.0, place.1, Offset::Offset(offset))?;
-        self.consumer.seek_partitions(list, Duration::ZERO)?;
+        // Without waiting the client says of each partition that it is on its way, or why not.
+        for element in self.consumer.seek_partitions(list, Duration::ZERO)?.elements() {
+            match element.error() {
+                Err(e) if e.rdkafka_error_code() != Some(RDKafkaErrorCode::InProgress) => return Err(e),
+                _ => {}
+            }
+        }
         self.consumer.pause(&places([place]))
     }
 
@@ -48,9 +63,18 @@ impl<P: Processor> Engine<P> {
         let paused = {
             let mut ownership = self.consumer.context().ownership.lock();
             for (place, owned) in &mut ownership.owned {
-                if let Gate::Held { offset, until } = owned.gate
+                if let Gate::Held { offset, until, lost } = owned.gate
                     && until <= now
                 {
+                    if lost {
+                        let (topic, partition) = (&*place.0, place.1);
+                        tracing::error!(
+                            topic,
+                            partition,
+                            "the record at {offset} would not come again: going back"
+                        );
+                        self.rewinding = true;
+                    }
                     owned.gate = Gate::Due { offset };
                     due.push(place.clone());
                 }
@@ -63,10 +87,11 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    pub(super) fn resume(&self, which: &[Place]) {
+    fn resume(&mut self, which: &[Place]) {
         let _call = self.control.watch.enter("resume");
         if let Err(e) = self.consumer.resume(&places(which)) {
-            tracing::warn!(error = %e, "partitions could not be resumed");
+            tracing::warn!(error = %e, "partitions could not be resumed: going back");
+            self.rewinding = true;
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 impl<P: Processor> Engine<P> {
     pub(super) fn prepare_next(&mut self) {
         match std::mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Waiting { batch, until } if Instant::now() >= until && self.may_begin() => {
+            Slot::Waiting { batch, until } if Instant::now() >= until && self.may_begin(&batch.places()) => {
                 self.begin_batch(batch);
             }
             Slot::Marking { batch, until } => {
@@ -42,7 +42,12 @@ impl<P: Processor> Engine<P> {
             return None;
         }
         self.read_marks();
-        if !self.may_begin() {
+        let next = match self.backlog.front() {
+            Some(batch) => batch.places(),
+            // A record that goes alone is a batch if it is the first, and else in none with others.
+            None => self.gather.first().into_iter().collect(),
+        };
+        if !self.may_begin(&next) {
             return None;
         }
         if let Some(batch) = self.backlog.pop_front() {
@@ -55,22 +60,28 @@ impl<P: Processor> Engine<P> {
         (!held.is_empty()).then_some(Batch { held })
     }
 
-    /// Where records of a partition go one a transaction, nothing is begun while anything is written
-    /// or another lane tries one: what kills the process would be noted as an attempt of the other as
-    /// well, time after time, until both were given up.
-    fn may_begin(&mut self) -> bool {
+    /// True where records of these partitions may be begun. Where those of one go one a transaction,
+    /// nothing else is under way: not what is written, and not another lane's. What kills the process
+    /// would be noted as an attempt of the other as well, time after time, until both were given up.
+    fn may_begin(&mut self, next: &BTreeSet<Place>) -> bool {
         let limit = self.lane.batch.records;
-        let alone = {
+        let alone: BTreeSet<Place> = {
             let ownership = self.consumer.context().ownership.lock();
-            ownership.owned.values().any(|owned| owned.mark.is_alone(limit))
+            let alone = ownership.owned.iter().filter(|(_, owned)| owned.mark.is_alone(limit));
+            alone.map(|(place, _)| place.clone()).collect()
         };
-        if !alone {
+        // Those without a record here hold nobody up, however long none comes.
+        let written = || self.ready.iter().any(|ready| !alone.is_disjoint(&ready.places()));
+        if alone.is_disjoint(next) && (alone.is_empty() || !written()) {
             return true;
         }
-        if self.ready.is_empty() && self.trial.is_none() {
+        if !self.ready.is_empty() {
+            return false;
+        }
+        if self.trial.is_none() {
             self.trial = self.lane.suspects.try_one();
         }
-        self.ready.is_empty() && self.trial.is_some()
+        self.trial.is_some()
     }
 
     /// Lets other lanes try theirs once nothing of this one is under way.

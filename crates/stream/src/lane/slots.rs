@@ -1,8 +1,10 @@
 //! Where batches stand between gathering and their commit.
 
+use super::context::Place;
 use super::gather::Held;
 use super::{Done, Pause};
-use crate::record::Record;
+use crate::record::{OutRecord, Record};
+use std::collections::BTreeSet;
 use std::sync::mpsc;
 use tokio::time::Instant;
 
@@ -19,6 +21,11 @@ impl Batch {
 
     pub(super) fn bytes(&self) -> usize {
         self.held.iter().map(|held| held.record.size()).sum()
+    }
+
+    /// The partitions of its records.
+    pub(super) fn places(&self) -> BTreeSet<Place> {
+        self.held.iter().map(Held::place).collect()
     }
 }
 
@@ -90,10 +97,36 @@ impl Ready {
         self.held.iter().map(|held| held.record.size()).sum()
     }
 
+    /// The partitions of its records.
+    pub(super) fn places(&self) -> BTreeSet<Place> {
+        self.held.iter().map(Held::place).collect()
+    }
+
+    /// Bytes of its outputs.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.done.iter().map(output_bytes).sum()
+    }
+
+    /// Keeps as many of the first records as have at most `bytes` of outputs, at least one, and returns
+    /// the others.
+    pub(super) fn cut_off(&mut self, bytes: usize) -> Option<Ready> {
+        let mut sum = 0_usize;
+        let fits = self.done.iter().take_while(|done| {
+            sum = sum.saturating_add(output_bytes(done));
+            sum <= bytes
+        });
+        let at = fits.count().max(1);
+        (at < self.held.len()).then(|| Ready::new(self.held.split_off(at), self.done.split_off(at)))
+    }
+
     /// Cuts the batch before its item `at`, which must be neither the first nor past the end.
     pub(super) fn split(mut self, at: usize) -> (Ready, Ready) {
         let held = self.held.split_off(at);
         let done = self.done.split_off(at);
         (Ready::new(self.held, self.done), Ready::new(held, done))
     }
+}
+
+fn output_bytes(done: &Done) -> usize {
+    done.outputs.iter().map(OutRecord::size).sum()
 }

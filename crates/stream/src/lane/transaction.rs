@@ -23,6 +23,9 @@ use tokio::time::Instant;
 pub(super) enum Fault {
     /// It was aborted; the same outputs may be produced again if their records are still owned.
     Redo(String),
+    /// It ran out of time, so that the broker is slow and a smaller one may end in time. It was aborted,
+    /// or else its end is not known, as for [`Fault::Unknown`].
+    Slow { why: String, aborted: bool },
     /// It was aborted because the broker refuses outputs of these items for good.
     Refused { items: BTreeSet<usize>, detail: String },
     /// It was aborted because something is wrong that only an operator can put right.
@@ -32,11 +35,24 @@ pub(super) enum Fault {
     /// Nobody knows how it ended. A new producer has to be made, and the committed offsets read,
     /// before anything is produced again.
     Unknown(String),
-    /// As unknown; another producer has taken this one's place.
+    /// As unknown; another producer has this one's name. The broker also fences a producer off whose
+    /// transaction it timed out, so this is said of younger transactions only.
     Fenced(String),
     /// The test's process is "dead".
     #[cfg(test)]
     Killed,
+}
+
+impl Fault {
+    /// What a failure means in a transaction that was open for so long. One that ran out of time is no
+    /// proof of anything but slowness.
+    fn after(self, open: Duration, most: Duration) -> Fault {
+        match self {
+            Fault::Redo(why) if open >= most => Fault::Slow { why, aborted: true },
+            Fault::Unknown(why) | Fault::Fenced(why) if open >= most => Fault::Slow { why, aborted: false },
+            other => other,
+        }
+    }
 }
 
 /// How a call's error is to be taken.
@@ -107,6 +123,9 @@ impl TxContext {
         self.observer.produced(self.queued.fetch_add(bytes, Ordering::Relaxed) + bytes);
     }
 }
+
+/// How long to wait for the client where it has nothing to say.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Bits of the opaque number that name the item; the higher ones name the transaction.
 const ITEM_BITS: u32 = 32;
@@ -202,9 +221,21 @@ impl TxProducer {
         offsets: &TopicPartitionList,
         metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
     ) -> Result<(), Fault> {
-        let control = &*self.control;
+        let begun = Instant::now();
         // Some time is left to abort before the broker does.
-        let deadline = Instant::now() + self.within * 4 / 5;
+        let most = self.within * 4 / 5;
+        let ended = self.transact(outputs, offsets, metadata, begun + most);
+        ended.map_err(|fault| fault.after(begun.elapsed(), most))
+    }
+
+    fn transact<'a>(
+        &self,
+        outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
+        offsets: &TopicPartitionList,
+        metadata: impl FnOnce() -> Option<ConsumerGroupMetadata>,
+        deadline: Instant,
+    ) -> Result<(), Fault> {
+        let control = &*self.control;
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let call = control.watch.enter("begin");
         self.inner.poll(Duration::ZERO);
@@ -276,8 +307,7 @@ impl TxProducer {
                 return Err(Fault::Redo("the broker took outputs too slowly".to_owned()));
             }
             message = back;
-            let _call = self.control.watch.enter("send");
-            self.inner.poll(Duration::from_millis(20));
+            self.serve();
         }
     }
 
@@ -291,12 +321,27 @@ impl TxProducer {
             if Instant::now() >= deadline || self.control.expired() {
                 return Err(Fault::Redo("the broker did not take all outputs in time".to_owned()));
             }
-            let _call = self.control.watch.enter("send");
-            // The wrapper waits for all of this time, whatever comes.
-            self.inner.poll(Duration::from_millis(1));
+            self.serve();
         }
         self.inner.poll(Duration::ZERO);
         self.failures(number).map_or(Ok(()), Err)
+    }
+
+    /// Takes one report of the client, or sleeps for a moment where there is none. The wrapper's own waiting
+    /// spins: it asks for what is left of the time in whole milliseconds, and so without a wait throughout
+    /// the last one.
+    fn serve(&self) {
+        let _call = self.control.watch.enter("send");
+        if !self.took_report() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Takes one report of the client, if there is one.
+    fn took_report(&self) -> bool {
+        let before = self.inner.in_flight_count();
+        self.inner.poll(Duration::ZERO);
+        self.inner.in_flight_count() < before
     }
 
     /// What the records of this transaction that were not delivered say together.
@@ -331,7 +376,7 @@ impl TxProducer {
         let deadline = Instant::now() + self.within;
         let aborted = until(&self.control, deadline, "abort", |_| {
             // Aborting waits for the reports of purged records, which come by polling only.
-            self.inner.poll(Duration::from_millis(5));
+            while self.took_report() {}
             self.inner.abort_transaction(Duration::from_millis(300))
         });
         match aborted {
@@ -385,9 +430,22 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         let ended = until(&control, deadline, "commit", |_| left.next().map_or(Ok(()), Err));
         assert!(ended.is_ok() && left.next().is_none());
-        // Past the deadline nobody knows how it ended.
+        // Past the deadline its end is not known.
         let ended =
             until(&control, Instant::now(), "commit", |_| Err(KafkaError::Flush(Code::OperationTimedOut)));
         assert!(matches!(ended, Err(Failed(Kind::Unknown, _))));
+    }
+
+    #[test]
+    fn a_fence_is_another_producer_only_where_the_broker_had_no_time_to_end_the_transaction() {
+        let most = Duration::from_secs(12);
+        let (young, old) = (Duration::from_secs(11), Duration::from_secs(12));
+        assert!(matches!(Fault::Fenced(String::new()).after(young, most), Fault::Fenced(_)));
+        assert!(matches!(Fault::Fenced(String::new()).after(old, most), Fault::Slow { aborted: false, .. }));
+        assert!(matches!(Fault::Unknown(String::new()).after(old, most), Fault::Slow { aborted: false, .. }));
+        assert!(matches!(Fault::Redo(String::new()).after(young, most), Fault::Redo(_)));
+        assert!(matches!(Fault::Redo(String::new()).after(old, most), Fault::Slow { aborted: true, .. }));
+        let refused = Fault::Refused { items: BTreeSet::new(), detail: String::new() };
+        assert!(matches!(refused.after(old, most), Fault::Refused { .. }));
     }
 }

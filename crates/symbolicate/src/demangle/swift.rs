@@ -262,6 +262,7 @@ mod tests {
         }
     }
 
+    /// Proves: bounded-input
     #[test]
     fn a_name_that_ends_the_demangler_costs_no_other_its_answer() {
         let swift = Mortal::default();
@@ -276,6 +277,7 @@ mod tests {
         assert_eq!(names.demangle(&["$s1a"]).unwrap(), [None]);
     }
 
+    /// Proves: bounded-input
     #[test]
     fn a_process_that_something_else_ended_is_asked_again() {
         struct Once(std::sync::atomic::AtomicBool);

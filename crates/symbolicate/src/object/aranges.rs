@@ -2,10 +2,6 @@
 //!
 //! It is read by hand: gimli calls itself for each entry of nothing but zeros.
 
-use super::ObjectError;
-use super::units::Budget;
-use crate::memory::Memory;
-
 /// What the table has on one unit.
 pub(super) struct Set<'a> {
     /// Where the unit begins.
@@ -27,22 +23,15 @@ impl Set<'_> {
 }
 
 /// The sets of the table, by unit. Sets that make no sense are left out.
-pub(super) fn read<'a>(
-    table: &'a [u8],
-    budget: &mut Budget,
-    memory: &Memory,
-) -> Result<Vec<Set<'a>>, ObjectError> {
+pub(super) fn read(table: &[u8]) -> Vec<Set<'_>> {
     let mut sets = Vec::new();
     let mut rest = table;
     while let Some((set, after)) = next(rest) {
-        budget.spend(8)?;
-        if let Some(set) = set {
-            memory.push(&mut sets, set)?;
-        }
+        sets.extend(set);
         rest = after;
     }
     sets.sort_by_key(|set| set.unit);
-    Ok(sets)
+    sets
 }
 
 /// The set that begins here, if it makes sense, and what follows it.

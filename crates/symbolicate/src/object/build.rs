@@ -1,53 +1,41 @@
 //! From a slice to its symcache.
 
 use super::code::CodeMap;
-use super::dwarf::{self, Output, Stretch};
+use super::dwarf::{self, Stretch};
 use super::macho::{MachO, malformed};
 use super::symbols::{Extent, extents};
-use super::units::Budget;
-use super::{Built, Limits, ObjectError, ObjectKind, has_symbols};
+use super::{Built, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
 use crate::demangle::Unavailable;
-use crate::memory::{Memory, NoMemory};
-use crate::symcache::{Facts, NoSymcache, Owner, Place, Scope, Writer};
+use crate::symcache::{Facts, NoSymcache, Owner, Place, Writer};
 use unslide_model::Quality;
 
 impl From<NoSymcache> for ObjectError {
     fn from(error: NoSymcache) -> ObjectError {
         match error {
             NoSymcache::TooLarge => ObjectError::TooLarge("the symcache would be larger than allowed".into()),
-            NoSymcache::NoMemory => NoMemory.into(),
             NoSymcache::NoNames => ObjectError::Unavailable(Unavailable),
         }
     }
 }
 
-impl From<NoMemory> for ObjectError {
-    fn from(_: NoMemory) -> ObjectError {
-        ObjectError::TooLarge("it would take more memory than allowed".into())
-    }
-}
-
-pub(super) fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
-    let file = MachO::parse(slice, limits)?;
+pub(super) fn build(slice: &[u8]) -> Result<Built, ObjectError> {
+    let file = MachO::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
         return Err(ObjectError::Unsupported("not linked: its addresses are not final".into()));
     }
     let debug_id = file.debug_id.ok_or_else(|| ObjectError::Unsupported("no UUID".into()))?;
     let text = file.text.clone().ok_or_else(|| malformed("no __TEXT segment"))?;
     let code = CodeMap::new(&file);
-    let memory = Memory::new(limits.memory(slice.len()));
-    let symbols = extents(&file, &code, limits, &memory)?;
-    let mut writer = Writer::new(limits.max_output_bytes, memory.share());
+    let symbols = extents(&file, &code)?;
+    let mut writer = Writer::new(MAX_SYMCACHE_BYTES);
     let mut warnings = Vec::new();
     let has_dwarf = !file.debug_section("__debug_info")?.is_empty();
     let stretches = if has_dwarf {
-        let budget = Budget::new(slice.len(), limits);
-        let mut output = Output { writer: &mut writer, limits, budget, memory: &memory };
-        dwarf::stretches(&file, &code, &symbols, slice.len(), &mut output, &mut warnings)?
+        dwarf::stretches(&file, &code, &symbols, &mut writer, &mut warnings)?
     } else {
         Vec::new()
     };
-    let ranges = fill(&stretches, &symbols, &code, &mut writer, &memory)?;
+    let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
     let facts = Facts {
         debug_id,
@@ -67,14 +55,13 @@ fn fill(
     symbols: &[Extent<'_>],
     code: &CodeMap,
     writer: &mut Writer,
-    memory: &Memory,
 ) -> Result<Vec<(u32, Option<Place>)>, ObjectError> {
-    let mut ranges = Ranges { starts: Vec::new(), end: 0, memory };
+    let mut ranges = Ranges { starts: Vec::new(), end: 0 };
     let mut next = stretches.iter().peekable();
     for symbol in symbols {
         let Some((start, end)) = code.clip(symbol.start, symbol.end) else { continue };
         while let Some((low, high, place)) = next.next_if(|s| s.0 <= start) {
-            ranges.push(*low, *high, *place)?;
+            ranges.push(*low, *high, *place);
         }
         // What is left of the symbol between the stretches that DWARF explains.
         let mut at = start.max(ranges.end);
@@ -86,53 +73,52 @@ fn fill(
                     Some(place) => place,
                     None => *own.insert(symbol_place(symbol, start, writer)?),
                 };
-                ranges.push(at, until, place)?;
+                ranges.push(at, until, place);
             }
             let Some((low, high, place)) = next.next_if(|s| s.0 < end) else { break };
-            ranges.push(*low, *high, *place)?;
+            ranges.push(*low, *high, *place);
             at = *high;
         }
     }
     for (low, high, place) in next {
-        ranges.push(*low, *high, *place)?;
+        ranges.push(*low, *high, *place);
     }
-    Ok(ranges.done()?)
+    Ok(ranges.done())
 }
 
 fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<Place, NoSymcache> {
     let function = writer.function(&symbol.name, None)?;
     let owner =
         Owner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
-    Ok(Place { scope: writer.scope(Scope::Owner(owner))?, line: 0, column: 0 })
+    let scope = writer.owner(owner, symbol.folded_with(&symbol.name))?;
+    Ok(Place { scope, line: 0, column: 0 })
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.
-struct Ranges<'m> {
+struct Ranges {
     starts: Vec<(u32, Option<Place>)>,
     end: u32,
-    memory: &'m Memory,
 }
 
-impl Ranges<'_> {
-    fn push(&mut self, low: u32, high: u32, place: Place) -> Result<(), NoMemory> {
+impl Ranges {
+    fn push(&mut self, low: u32, high: u32, place: Place) {
         let low = low.max(self.end);
         if low >= high {
-            return Ok(());
+            return;
         }
         if self.end < low && self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.memory.push(&mut self.starts, (self.end, None))?;
+            self.starts.push((self.end, None));
         }
         if self.starts.last().is_none_or(|last| last.1 != Some(place)) {
-            self.memory.push(&mut self.starts, (low, Some(place)))?;
+            self.starts.push((low, Some(place)));
         }
         self.end = high;
-        Ok(())
     }
 
-    fn done(mut self) -> Result<Vec<(u32, Option<Place>)>, NoMemory> {
+    fn done(mut self) -> Vec<(u32, Option<Place>)> {
         if self.starts.last().is_some_and(|last| last.1.is_some()) {
-            self.memory.push(&mut self.starts, (self.end, None))?;
+            self.starts.push((self.end, None));
         }
-        Ok(self.starts)
+        self.starts
     }
 }

@@ -6,19 +6,10 @@ use super::lines::{self, Lines};
 use super::macho::MachO;
 use super::paint::Canvas;
 use super::symbols::Extent;
-use super::units::{Budget, Dwarf, Failure, Units, owners, unreadable, warn};
-use super::{Limits, ObjectError};
-use crate::memory::{Memory, NoMemory};
-use crate::symcache::{Owner, Place, Scope, Source, Writer, entry};
+use super::units::{Dwarf, Failure, Units, owners, unreadable, warn};
+use super::{MAX_NAME_BYTES, ObjectError};
+use crate::symcache::{Owner, Place, Scope, Source, Writer};
 use std::collections::HashMap;
-
-/// Where the answers go.
-pub(super) struct Output<'w> {
-    pub(super) writer: &'w mut Writer,
-    pub(super) limits: &'w Limits,
-    pub(super) budget: Budget,
-    pub(super) memory: &'w Memory,
-}
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
 pub(super) type Stretch = (u32, u32, Place);
@@ -28,41 +19,22 @@ pub(super) fn stretches(
     file: &MachO<'_>,
     code: &CodeMap,
     symbols: &[Extent<'_>],
-    file_size: usize,
-    output: &mut Output<'_>,
+    writer: &mut Writer,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Stretch>, ObjectError> {
-    let limits = output.limits;
-    let memory = output.memory;
-    let mut units = Units::read(file, limits, &mut output.budget, memory, warnings)?;
-    let of_claims = memory.share();
+    let mut units = Units::read(file, warnings)?;
     let mut claims = Vec::new();
     for index in 0..units.len() {
-        let of_unit = memory.share();
-        match units.claims(index, code, limits, &mut output.budget, &of_unit) {
-            Ok(ranges) => {
-                for (low, high) in ranges {
-                    of_claims.push(&mut claims, (low, high, index))?;
-                }
-            }
-            Err(Failure::Unit(error)) => warn(warnings, units.start_of(index), &error),
-            Err(Failure::Object(error)) => return Err(error),
+        match units.claims(index, code) {
+            Ok(ranges) => claims.extend(ranges.into_iter().map(|(low, high)| (low, high, index))),
+            Err(error) => warn(warnings, units.start_of(index), &error),
         }
     }
-    let owners = owners(&claims, memory)?;
-    drop((claims, of_claims));
-    let mut pass = Pass {
-        code,
-        symbols,
-        owners: &owners,
-        covered: Canvas::default(),
-        entries_left: limits.max_entries,
-        ranges_left: Limits::of_file(limits.max_ranges, file_size),
-        rows_left: Limits::of_file(limits.max_rows, file_size),
-        found: Vec::new(),
-    };
+    let owners = owners(&claims);
+    drop(claims);
+    let mut pass = Pass { code, symbols, owners: &owners, covered: Canvas::default(), found: Vec::new() };
     for index in 0..units.len() {
-        pass.unit(&mut units, index, output, warnings)?;
+        pass.unit(&mut units, index, writer, warnings)?;
     }
     if pass.found.is_empty() && !warnings.is_empty() {
         return Err(unreadable(warnings));
@@ -77,9 +49,6 @@ struct Pass<'p> {
     owners: &'p [(u32, u32, usize)],
     /// What the units before have answered without a claim.
     covered: Canvas,
-    entries_left: u64,
-    ranges_left: u64,
-    rows_left: u64,
     found: Vec<Stretch>,
 }
 
@@ -88,12 +57,10 @@ impl Pass<'_> {
         &mut self,
         units: &mut Units<'_>,
         index: usize,
-        output: &mut Output<'_>,
+        writer: &mut Writer,
         warnings: &mut Vec<String>,
     ) -> Result<(), ObjectError> {
-        // Given back with the unit.
-        let memory = output.memory.share();
-        let Some(mut unit) = units.whole(index, &mut output.budget, &memory)? else { return Ok(()) };
+        let Some(mut unit) = units.whole(index) else { return Ok(()) };
         let start = units.start_of(index);
         let mut check = |result: Result<(), Failure>| match result {
             Err(Failure::Unit(error)) => {
@@ -103,44 +70,35 @@ impl Pass<'_> {
             Err(Failure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
-        let (mut lines, result) =
-            lines::read(&mut unit, self.code, &mut self.rows_left, &mut output.budget, &memory);
-        check(result)?;
-        let mut functions = Functions::new(self.code, output.limits.max_depth, &memory);
-        let result = functions.read(
-            units,
-            &unit,
-            start,
-            &mut self.entries_left,
-            &mut self.ranges_left,
-            (&mut output.budget, output.memory),
-        );
-        check(result)?;
+        let (mut lines, result) = lines::read(&mut unit, self.code);
+        check(result.map_err(Failure::Unit))?;
+        let mut functions = Functions::new(self.code);
+        check(functions.read(units, &unit, start))?;
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
         let mut unclaimed: Vec<(u32, u32)> = Vec::new();
         for (low, high, node) in functions.canvas.iter() {
-            self.answerable(index, low, high, &mut output.budget, |low, high, is_claimed| {
-                memory.push(&mut mine, (low, high, node))?;
-                if is_claimed { Ok(()) } else { memory.push(&mut unclaimed, (low, high)) }
-            })?;
+            self.answerable(index, low, high, |low, high, is_claimed| {
+                mine.push((low, high, node));
+                if !is_claimed {
+                    unclaimed.push((low, high));
+                }
+            });
         }
-        self.lines_without_functions(index, &functions, &lines, (&mut output.budget, &memory), &mut mine)?;
+        self.lines_without_functions(index, &functions, &lines, &mut mine);
         mine.sort_unstable();
         let mut chains = Chains {
             functions: &functions,
             dwarf: &units.dwarf,
             scopes: HashMap::new(),
-            memory: &memory,
             symbols: self.symbols,
             code: self.code,
         };
         for (low, high, node) in mine {
             chains
-                .stretch(low, high, node, &mut lines, output, &mut self.found)
+                .stretch(low, high, node, &mut lines, writer, &mut self.found)
                 .or_else(|failure| check(Err(failure)))?;
         }
         for (low, high) in unclaimed {
-            output.memory.take(Canvas::COAT)?;
             self.covered.spread(low, high, 0);
         }
         Ok(())
@@ -152,37 +110,26 @@ impl Pass<'_> {
 
     /// The parts of a range that a unit may answer for, and whether it claims them: those that it owns,
     /// and those that no unit claims and none before it has answered.
-    fn answerable(
-        &self,
-        unit: usize,
-        low: u32,
-        high: u32,
-        budget: &mut Budget,
-        mut part: impl FnMut(u32, u32, bool) -> Result<(), NoMemory>,
-    ) -> Result<(), ObjectError> {
+    fn answerable(&self, unit: usize, low: u32, high: u32, mut part: impl FnMut(u32, u32, bool)) {
         let mut at = low;
         let mut next = self.first_owner(low);
         while at < high {
-            // Functions that lie across many units, again and again, are no real ones.
-            budget.spend(1)?;
             let (owned_from, owned_to, owner) = self.owners.get(next).copied().unwrap_or((high, high, unit));
             if at < owned_from {
                 for (low, high) in self.covered.blank(at, owned_from.min(high)) {
-                    budget.spend(1)?;
-                    part(low, high, false)?;
+                    part(low, high, false);
                 }
                 at = owned_from;
             }
             if at < high {
                 let end = owned_to.min(high);
                 if owner == unit && at < end {
-                    part(at, end, true)?;
+                    part(at, end, true);
                 }
                 at = owned_to;
                 next += 1;
             }
         }
-        Ok(())
     }
 
     /// Code that the unit claims and has lines for, but no function: hand-written assembly.
@@ -191,9 +138,8 @@ impl Pass<'_> {
         unit: usize,
         functions: &Functions<'_, '_>,
         lines: &Lines<'_>,
-        (budget, memory): (&mut Budget, &Memory),
         out: &mut Vec<(u32, u32, u32)>,
-    ) -> Result<(), ObjectError> {
+    ) {
         for pair in lines.rows.windows(2) {
             if !pair[0].known {
                 continue;
@@ -201,15 +147,13 @@ impl Pass<'_> {
             for (low, high) in functions.canvas.blank(pair[0].start, pair[1].start) {
                 let mut next = self.first_owner(low);
                 while let Some((from, to, owner)) = self.owners.get(next).filter(|owner| owner.0 < high) {
-                    budget.spend(1)?;
                     if *owner == unit {
-                        memory.push(out, (low.max(*from), high.min(*to), NO_NODE))?;
+                        out.push((low.max(*from), high.min(*to), NO_NODE));
                     }
                     next += 1;
                 }
             }
         }
-        Ok(())
     }
 }
 
@@ -222,8 +166,6 @@ struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
     scopes: HashMap<ScopeKey, u32>,
-    /// The unit's.
-    memory: &'c Memory,
     symbols: &'c [Extent<'c>],
     code: &'c CodeMap,
 }
@@ -236,7 +178,7 @@ impl Chains<'_, '_> {
         high: u32,
         node: u32,
         lines: &mut Lines<'_>,
-        output: &mut Output<'_>,
+        writer: &mut Writer,
         found: &mut Vec<Stretch>,
     ) -> Result<(), Failure> {
         let start_of = |symbol: &Extent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
@@ -252,14 +194,14 @@ impl Chains<'_, '_> {
                     next.checked_sub(1).and_then(|i| lines.rows.get(i)).filter(|row| row.known).copied();
                 let to = lines.rows.get(next).map_or(end, |row| row.start.min(end));
                 let (path, line, column) = match row {
-                    Some(row) => (lines.path(u64::from(row.file), self.dwarf, output)?, row.line, row.column),
+                    Some(row) => (lines.path(u64::from(row.file), self.dwarf, writer)?, row.line, row.column),
                     None => (None, 0, 0),
                 };
-                let scope = self.scope(node, path, (at, named), lines, output)?;
+                let scope = self.scope(node, path, (at, named), lines, writer)?;
                 let place = Place { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
-                    _ => output.memory.push(found, (from, to, place))?,
+                    _ => found.push((from, to, place)),
                 }
                 from = to;
                 next += 1;
@@ -277,7 +219,7 @@ impl Chains<'_, '_> {
         path: Option<u32>,
         (at, symbol): (u32, Option<&Extent<'_>>),
         lines: &mut Lines<'_>,
-        output: &mut Output<'_>,
+        writer: &mut Writer,
     ) -> Result<u32, Failure> {
         let nodes = &self.functions.nodes;
         let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
@@ -301,22 +243,25 @@ impl Chains<'_, '_> {
                 Some(inlined) if inlined.parent != NO_NODE => {
                     inner.push((next, path));
                     // The function around it lies, here, in the file of the call.
-                    path = lines.path(inlined.call_file, self.dwarf, output)?;
+                    path = match inlined.call_file {
+                        Some(file) => lines.path(file, self.dwarf, writer)?,
+                        None => None,
+                    };
                     next = inlined.parent;
                 }
                 _ => {
+                    let name = symbol.map_or("", |(s, _)| s.name_beside(root.and_then(|root| root.name)));
                     let (function, start) = match (symbol, root) {
-                        (Some((symbol, start)), _) => {
-                            (output.writer.function(&symbol.name, path)?, Some(start))
-                        }
+                        (Some((_, start)), _) => (writer.function(name, path)?, Some(start)),
                         (None, Some(root)) => {
-                            (node_function(root, path, output)?, Some(root.entry.unwrap_or(begin)))
+                            (node_function(root, path, writer)?, Some(root.entry.unwrap_or(begin)))
                         }
-                        (None, None) => (output.writer.function("", path)?, None),
+                        (None, None) => (writer.function("", path)?, None),
                     };
-                    let scope = Owner { function, start, source: Source::Dwarf, approximate: false };
-                    let scope = output.writer.scope(Scope::Owner(scope))?;
-                    self.note((next, path, owner), scope)?;
+                    let owned = Owner { function, start, source: Source::Dwarf, approximate: false };
+                    let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
+                    let scope = writer.owner(owned, folded)?;
+                    self.scopes.insert((next, path, owner), scope);
                     break scope;
                 }
             }
@@ -324,23 +269,17 @@ impl Chains<'_, '_> {
         while let Some((node, path)) = inner.pop() {
             let Some(inlined) = nodes.get(node as usize) else { break };
             let place = Place { scope, line: inlined.call_line, column: inlined.call_column };
-            let caller = output.writer.call(place)?;
-            let function = node_function(inlined, path, output)?;
-            scope = output.writer.scope(Scope::Inlined { function, caller })?;
-            self.note((node, path, owner), scope)?;
+            let caller = writer.call(place)?;
+            let function = node_function(inlined, path, writer)?;
+            scope = writer.scope(Scope::Inlined { function, caller })?;
+            self.scopes.insert((node, path, owner), scope);
         }
         Ok(scope)
     }
-
-    fn note(&mut self, key: ScopeKey, scope: u32) -> Result<(), NoMemory> {
-        self.memory.take(entry::<(ScopeKey, u32)>())?;
-        self.scopes.insert(key, scope);
-        Ok(())
-    }
 }
 
-fn node_function(node: &Node<'_>, path: Option<u32>, output: &mut Output<'_>) -> Result<u32, Failure> {
+fn node_function(node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, Failure> {
     let name = node.name.unwrap_or_default();
-    let name = name.get(..output.limits.max_name_bytes).unwrap_or(name);
-    Ok(output.writer.function(&String::from_utf8_lossy(name), path)?)
+    let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
+    Ok(writer.function(&String::from_utf8_lossy(name), path)?)
 }

@@ -1,31 +1,18 @@
 //! The export trie: a tree of name parts whose nodes are found by offset. A hostile one can point
-//! back to itself, or share long prefixes to make names without end.
+//! back to itself.
 
 use super::macho::{malformed, uleb};
-use super::{Limits, ObjectError};
-use crate::memory::Memory;
-
-/// Bytes that an allocation takes on top of its own.
-const ALLOCATION: usize = 16;
+use super::{MAX_NAME_BYTES, ObjectError};
 
 const KIND_MASK: u64 = 0x03;
 const REGULAR: u64 = 0x00;
 const REEXPORT: u64 = 0x08;
 
 /// The exported symbols: name without the leading underscore, and address.
-pub(super) fn walk(
-    trie: &[u8],
-    base: u64,
-    limits: &Limits,
-    memory: &Memory,
-) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+pub(super) fn walk(trie: &[u8], base: u64) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
     let bad = || malformed("the export trie is damaged");
     let mut found = Vec::new();
-    // What is on the way is given back; what was found is not.
-    let on_the_way = memory.share();
-    on_the_way.take(trie.len())?;
     let mut seen = vec![false; trie.len()];
-    let mut name_bytes = 0;
     let mut todo = if trie.is_empty() { Vec::new() } else { vec![(0_usize, Vec::new())] };
     while let Some((at, prefix)) = todo.pop() {
         // A real trie is a tree: a node that is reached twice makes it a graph, perhaps a cycle.
@@ -40,28 +27,22 @@ pub(super) fn walk(
             if flags & KIND_MASK == REGULAR && flags & REEXPORT == 0 {
                 let offset = uleb(&mut terminal).ok_or_else(bad)?;
                 let name = prefix.strip_prefix(b"_").unwrap_or(&prefix).to_vec();
-                memory.take(name.len() + ALLOCATION)?;
-                memory.push(&mut found, (name, base.checked_add(offset).ok_or_else(bad)?))?;
-                if found.len() > limits.max_symbols {
-                    return Err(ObjectError::TooLarge("too many exports".into()));
-                }
+                found.push((name, base.checked_add(offset).ok_or_else(bad)?));
             }
         }
         let (&count, rest) = children.split_first().ok_or_else(bad)?;
         children = rest;
         for _ in 0..count {
             let end = children.iter().position(|b| *b == 0).ok_or_else(bad)?;
-            on_the_way.take(prefix.len() + end + ALLOCATION)?;
             let mut name = Vec::with_capacity(prefix.len() + end);
             name.extend_from_slice(&prefix);
             name.extend_from_slice(&children[..end]);
-            name_bytes += name.len();
-            if name_bytes > limits.max_export_bytes || name.len() > limits.max_name_bytes {
+            if name.len() > MAX_NAME_BYTES {
                 return Err(ObjectError::TooLarge("the names in the export trie are too long".into()));
             }
             children = &children[end + 1..];
             let next = uleb(&mut children).ok_or_else(bad)?;
-            on_the_way.push(&mut todo, (usize::try_from(next).map_err(|_| bad())?, name))?;
+            todo.push((usize::try_from(next).map_err(|_| bad())?, name));
         }
     }
     found.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
@@ -77,41 +58,16 @@ mod tests {
 
     #[test]
     fn a_name_is_put_together_from_its_parts() {
-        assert_eq!(
-            walk(ONE, 0x1000, &Limits::default(), &Memory::new(1 << 20)).unwrap(),
-            [(b"f".to_vec(), 0x1020)]
-        );
-        assert!(walk(&[], 0, &Limits::default(), &Memory::new(1 << 20)).unwrap().is_empty());
-    }
-
-    #[test]
-    fn names_on_their_way_and_names_found_are_paid_for() {
-        // A node with 255 children that are all the node behind it.
-        let trie = [&[0, 255][..], &[b'a', 0, 0x80, 0x80, 0x04].repeat(255)].concat();
-        let walk = |memory| walk(&trie, 0, &Limits::default(), &Memory::new(memory));
-        assert!(matches!(walk(1 << 12), Err(ObjectError::TooLarge(_))));
-        assert!(matches!(walk(1 << 20), Err(ObjectError::Malformed(_))));
-        assert!(matches!(
-            super::walk(ONE, 0, &Limits::default(), &Memory::new(150)),
-            Err(ObjectError::TooLarge(_))
-        ));
+        assert_eq!(walk(ONE, 0x1000).unwrap(), [(b"f".to_vec(), 0x1020)]);
+        assert!(walk(&[], 0).unwrap().is_empty());
     }
 
     #[test]
     fn a_cycle_and_a_cut_trie_are_malformed() {
         let cycle = [0, 1, b'a', 0, 0];
-        assert!(matches!(
-            walk(&cycle, 0, &Limits::default(), &Memory::new(1 << 20)),
-            Err(ObjectError::Malformed(_))
-        ));
+        assert!(matches!(walk(&cycle, 0), Err(ObjectError::Malformed(_))));
         for end in 1..ONE.len() {
-            assert!(
-                matches!(
-                    walk(&ONE[..end], 0, &Limits::default(), &Memory::new(1 << 20)),
-                    Err(ObjectError::Malformed(_))
-                ),
-                "{end}"
-            );
+            assert!(matches!(walk(&ONE[..end], 0), Err(ObjectError::Malformed(_))), "{end}");
         }
     }
 }

@@ -1,11 +1,10 @@
 //! The functions of one unit and the copies of functions inlined into them.
 
+use super::ObjectError;
 use super::aranges::Set;
 use super::code::CodeMap;
 use super::paint::Canvas;
-use super::units::{Budget, Failure, Named, Slice, Units};
-use super::{Limits, ObjectError};
-use crate::memory::Memory;
+use super::units::{Failure, Named, Slice, Units};
 use crate::symcache::MAX_CALLS;
 use gimli::{Attribute, AttributeValue, Unit};
 
@@ -22,7 +21,8 @@ pub(super) struct Node<'a> {
     pub(super) root: u32,
     /// How many parents there are.
     depth: usize,
-    pub(super) call_file: u64,
+    /// `None` where the call does not say in which file it is; 0 is a file of version 5.
+    pub(super) call_file: Option<u64>,
     pub(super) call_line: u32,
     pub(super) call_column: u32,
     /// `DW_AT_low_pc` as an offset from `__TEXT`.
@@ -33,9 +33,6 @@ pub(super) struct Node<'a> {
 /// The functions of one unit.
 pub(super) struct Functions<'c, 'a> {
     code: &'c CodeMap,
-    max_depth: usize,
-    /// The unit's.
-    memory: &'c Memory,
     pub(super) nodes: Vec<Node<'a>>,
     ranges: Vec<(u32, u32)>,
     /// The innermost function at each address.
@@ -71,23 +68,19 @@ impl<'a> Addresses<'a> {
         units: &Units<'a>,
         unit: &Unit<Slice<'a>>,
         code: &CodeMap,
-        budget: &mut Budget,
-        mut each: impl FnMut(u32, u32) -> Result<(), ObjectError>,
-    ) -> Result<(), Failure> {
+        mut each: impl FnMut(u32, u32),
+    ) -> gimli::Result<()> {
         if let Some(list) = self.list {
             let Some(mut list) = units.dwarf.attr_ranges(unit, list)? else { return Ok(()) };
-            while let Some(entry) = list.next_raw()? {
-                // Entries that give no range are read like others.
-                budget.spend(8)?;
-                let Some(range) = list.convert_raw(entry)? else { continue };
+            while let Some(range) = list.next()? {
                 if let Some((low, high)) = code.clip(range.begin, range.end) {
-                    each(low, high)?;
+                    each(low, high);
                 }
             }
         } else if let Some(low) = self.low {
             let high = self.size.map(|size| low.saturating_add(size)).or(self.high);
             if let Some((low, high)) = high.and_then(|high| code.clip(low, high)) {
-                each(low, high)?;
+                each(low, high);
             }
         }
         Ok(())
@@ -97,58 +90,33 @@ impl<'a> Addresses<'a> {
 impl<'a> Units<'a> {
     /// The address ranges of a unit as a whole: those of the table of ranges where it has the unit, for
     /// what the unit itself says may be no more than its first and its last address.
-    pub(super) fn claims(
-        &self,
-        index: usize,
-        code: &CodeMap,
-        limits: &Limits,
-        budget: &mut Budget,
-        memory: &Memory,
-    ) -> Result<Vec<(u32, u32)>, Failure> {
+    pub(super) fn claims(&self, index: usize, code: &CodeMap) -> gimli::Result<Vec<(u32, u32)>> {
         let Some(unit) = self.bare(index) else { return Ok(Vec::new()) };
         let mut claims = Vec::new();
-        let mut claim = |low: u32, high: u32| {
-            memory.push(&mut claims, (low, high))?;
-            let fits = claims.len() as u64 <= limits.max_ranges;
-            if fits { Ok(()) } else { Err(too_many_ranges()) }
-        };
         let sets = self.aranges(index);
         if !sets.is_empty() {
-            for (low, high) in sets.iter().flat_map(Set::ranges) {
-                budget.spend(8)?;
-                if let Some((low, high)) = code.clip(low, high) {
-                    claim(low, high)?;
-                }
-            }
-            return Ok(claims);
+            let ranges = sets.iter().flat_map(Set::ranges);
+            return Ok(ranges.filter_map(|(low, high)| code.clip(low, high)).collect());
         }
         let mut entry = unit.entries_raw(None)?;
         let mut addresses = Addresses::default();
         if let Some(abbreviation) = entry.read_abbreviation()? {
-            budget.spend(abbreviation.attributes().len() as u64)?;
             for spec in abbreviation.attributes() {
                 addresses.note(self, unit, &entry.read_attribute(*spec)?);
             }
         }
-        addresses.ranges(self, unit, code, budget, claim)?;
+        addresses.ranges(self, unit, code, |low, high| claims.push((low, high)))?;
         Ok(claims)
     }
 }
 
-fn too_many_ranges() -> ObjectError {
-    ObjectError::TooLarge("too many address ranges".into())
+fn too_many_functions() -> ObjectError {
+    ObjectError::TooLarge("more functions in a unit than 32 bits count".into())
 }
 
 impl<'c, 'a> Functions<'c, 'a> {
-    pub(super) fn new(code: &'c CodeMap, max_depth: usize, memory: &'c Memory) -> Functions<'c, 'a> {
-        Functions {
-            code,
-            max_depth,
-            memory,
-            nodes: Vec::new(),
-            ranges: Vec::new(),
-            canvas: Canvas::default(),
-        }
+    pub(super) fn new(code: &'c CodeMap) -> Functions<'c, 'a> {
+        Functions { code, nodes: Vec::new(), ranges: Vec::new(), canvas: Canvas::default() }
     }
 
     /// Where the range of a function that holds `at` begins; `at` itself where none does.
@@ -168,22 +136,18 @@ impl<'c, 'a> Functions<'c, 'a> {
             }
             Some((_, around)) => {
                 (node.parent, node.root, node.depth) = (around.parent, around.root, around.depth);
-                (node.call_file, node.call_line, node.call_column) = (0, 0, 0);
+                (node.call_file, node.call_line, node.call_column) = (None, 0, 0);
             }
             None => node.root = index,
         }
     }
 
-    /// Walks the entries of a unit. What was found before an error stays. Names that other units may ask
-    /// for again are kept in `memory`.
+    /// Walks the entries of a unit. What was found before an error stays.
     pub(super) fn read(
         &mut self,
         units: &mut Units<'a>,
         unit: &Unit<Slice<'a>>,
         start: usize,
-        entries_left: &mut u64,
-        ranges_left: &mut u64,
-        (budget, memory): (&mut Budget, &Memory),
     ) -> Result<(), Failure> {
         let mut raw = unit.entries_raw(None)?;
         // The functions around the entry at hand: depth and node.
@@ -192,16 +156,6 @@ impl<'c, 'a> Functions<'c, 'a> {
         while !raw.is_empty() {
             let depth = raw.next_depth();
             let Some(abbreviation) = raw.read_abbreviation()? else { continue };
-            *entries_left = entries_left
-                .checked_sub(1)
-                .ok_or_else(|| ObjectError::TooLarge("too many entries of debug information".into()))?;
-            // Attributes may take no bytes at all.
-            budget.spend(abbreviation.attributes().len() as u64)?;
-            if usize::try_from(depth).is_ok_and(|depth| depth > self.max_depth) {
-                return Err(
-                    ObjectError::TooLarge("entries of debug information nested too deep".into()).into()
-                );
-            }
             while around.last().is_some_and(|(outer, _)| *outer >= depth) {
                 around.pop();
             }
@@ -218,7 +172,7 @@ impl<'c, 'a> Functions<'c, 'a> {
                 parent: NO_NODE,
                 root: NO_NODE,
                 depth: 0,
-                call_file: 0,
+                call_file: None,
                 call_line: 0,
                 call_column: 0,
                 entry: None,
@@ -233,8 +187,8 @@ impl<'c, 'a> Functions<'c, 'a> {
                 match attribute.name() {
                     gimli::DW_AT_call_file => {
                         node.call_file = match attribute.value() {
-                            AttributeValue::FileIndex(index) => index,
-                            _ => attribute.udata_value().unwrap_or(0),
+                            AttributeValue::FileIndex(index) => Some(index),
+                            _ => attribute.udata_value(),
                         }
                     }
                     gimli::DW_AT_call_line => node.call_line = small(),
@@ -245,22 +199,17 @@ impl<'c, 'a> Functions<'c, 'a> {
                     }
                 }
             }
-            let index =
-                u32::try_from(self.nodes.len()).ok().filter(|n| *n < NO_NODE).ok_or_else(too_many_ranges)?;
+            let index = u32::try_from(self.nodes.len())
+                .ok()
+                .filter(|n| *n < NO_NODE)
+                .ok_or_else(too_many_functions)?;
             self.nest(&mut node, index, around.last().map(|(_, node)| *node).filter(|_| is_inlined));
-            let (ranges, canvas, of_unit) = (&mut self.ranges, &mut self.canvas, self.memory);
-            let painted = addresses.ranges(units, unit, self.code, budget, |low, high| {
-                *ranges_left = ranges_left.checked_sub(1).ok_or_else(too_many_ranges)?;
-                of_unit.push(ranges, (low, high))?;
-                of_unit.take(Canvas::COAT)?;
+            let (ranges, canvas) = (&mut self.ranges, &mut self.canvas);
+            // A damaged list of ranges costs this function only.
+            let _ = addresses.ranges(units, unit, self.code, |low, high| {
+                ranges.push((low, high));
                 canvas.paint(low, high, index);
-                Ok(())
             });
-            match painted {
-                // A damaged list of ranges costs this function only.
-                Ok(()) | Err(Failure::Unit(_)) => {}
-                Err(failure) => return Err(failure),
-            }
             node.ranges.1 = self.ranges.len();
             self.ranges[node.ranges.0..].sort_unstable();
             if node.ranges.0 == node.ranges.1 && !abbreviation.has_children() {
@@ -268,17 +217,15 @@ impl<'c, 'a> Functions<'c, 'a> {
             }
             if node.ranges.0 < node.ranges.1 {
                 node.entry = addresses.low.and_then(|low| self.code.offset(low));
-                let mut names = named.read(&units.dwarf, unit, budget)?;
+                let mut names = named.read(&units.dwarf, unit);
                 for reference in references.drain(..) {
                     if names.linkage.is_none() {
-                        let of_origin = units.names(reference, budget, memory)?;
-                        budget.spend(of_origin.size())?;
-                        names = names.or(of_origin);
+                        names = names.or(units.names(reference));
                     }
                 }
                 node.name = names.best();
             }
-            self.memory.push(&mut self.nodes, node)?;
+            self.nodes.push(node);
             around.push((depth, index));
         }
         Ok(())

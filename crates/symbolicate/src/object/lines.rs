@@ -1,11 +1,10 @@
 //! Line tables: for each address the file, line and column that the last row at or before it gives,
 //! within the sequence that it lies in.
 
-use super::ObjectError;
+use super::MAX_NAME_BYTES;
 use super::code::CodeMap;
-use super::dwarf::Output;
-use super::units::{Budget, Dwarf, Failure, Slice, text};
-use crate::memory::Memory;
+use super::units::{Dwarf, Failure, Slice};
+use crate::symcache::Writer;
 use gimli::{ColumnType, Unit};
 use std::borrow::Cow;
 
@@ -34,19 +33,11 @@ struct Files<'a> {
 }
 
 /// Reads the line table of a unit, which is taken out of it.
-pub(super) fn read<'a>(
-    unit: &mut Unit<Slice<'a>>,
-    code: &CodeMap,
-    rows_left: &mut u64,
-    budget: &mut Budget,
-    memory: &Memory,
-) -> (Lines<'a>, Result<(), Failure>) {
+pub(super) fn read<'a>(unit: &mut Unit<Slice<'a>>, code: &CodeMap) -> (Lines<'a>, gimli::Result<()>) {
     let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
     let program = unit.line_program.take();
     let mut rows = Vec::new();
-    let result = program
-        .clone()
-        .map_or(Ok(()), |program| sequences(program, code, rows_left, (budget, memory), &mut rows));
+    let result = program.clone().map_or(Ok(()), |program| sequences(program, code, &mut rows));
     (Lines { rows, files: Files { known: Vec::new(), program, directory } }, result)
 }
 
@@ -58,12 +49,8 @@ struct Sequence {
 fn sequences<'a>(
     program: gimli::IncompleteLineProgram<Slice<'a>>,
     code: &CodeMap,
-    rows_left: &mut u64,
-    (budget, memory): (&mut Budget, &Memory),
     out: &mut Vec<Row>,
-) -> Result<(), Failure> {
-    budget.spend(program.header().raw_program_buf().slice().len() as u64)?;
-    let on_the_way = memory.share();
+) -> gimli::Result<()> {
     let mut found: Vec<Sequence> = Vec::new();
     let mut current: Vec<Row> = Vec::new();
     let mut rows = program.rows();
@@ -71,16 +58,13 @@ fn sequences<'a>(
         let row = match rows.next_row() {
             Ok(Some((_, row))) => row,
             Ok(None) => break Ok(()),
-            Err(error) => break Err(Failure::Unit(error)),
+            Err(error) => break Err(error),
         };
-        *rows_left = rows_left
-            .checked_sub(1)
-            .ok_or_else(|| ObjectError::TooLarge("too many rows of line tables".into()))?;
         if row.end_sequence() {
             let high = code.offset_after(row.address());
             let is_ahead = |high: &u32| current.first().is_some_and(|first| first.start < *high);
             if let Some(high) = high.filter(is_ahead) {
-                on_the_way.push(&mut found, Sequence { high, rows: std::mem::take(&mut current) })?;
+                found.push(Sequence { high, rows: std::mem::take(&mut current) });
             }
             current.clear();
             continue;
@@ -100,7 +84,7 @@ fn sequences<'a>(
         match current.last_mut() {
             // The last row at an address counts.
             Some(last) if last.start == start => *last = row,
-            _ => on_the_way.push(&mut current, row)?,
+            _ => current.push(row),
         }
     };
     // An address belongs to the sequence that ends next after it, if that has begun.
@@ -122,11 +106,11 @@ fn sequences<'a>(
             if start < sequence.high {
                 match out.last_mut() {
                     Some(last) if last.start == start => *last = Row { start, ..*row },
-                    _ => memory.push(out, Row { start, ..*row })?,
+                    _ => out.push(Row { start, ..*row }),
                 }
             }
         }
-        memory.push(out, Row { start: sequence.high, file: 0, line: 0, column: 0, known: false })?;
+        out.push(Row { start: sequence.high, file: 0, line: 0, column: 0, known: false });
         covered = sequence.high;
     }
     result
@@ -138,18 +122,15 @@ impl Lines<'_> {
         &mut self,
         index: u64,
         dwarf: &Dwarf<'_>,
-        output: &mut Output<'_>,
+        writer: &mut Writer,
     ) -> Result<Option<u32>, Failure> {
         let Some(at) = self.files.place(index) else { return Ok(None) };
         if let Some(Some(known)) = self.files.known.get(at) {
             return Ok(*known);
         }
-        let path = self.files.path(at, dwarf, output)?;
+        let path = self.files.path(at, dwarf);
         let file = match path {
-            Some(path) if !path.is_empty() => {
-                output.budget.spend(path.len() as u64)?;
-                Some(output.writer.path(&path)?)
-            }
+            Some(path) if !path.is_empty() => Some(writer.path(&path)?),
             _ => None,
         };
         if self.files.known.len() <= at {
@@ -168,34 +149,26 @@ impl Files<'_> {
     }
 
     /// The path as LLVM joins it: directory of the compilation, directory of the file, name.
-    fn path(
-        &self,
-        at: usize,
-        dwarf: &Dwarf<'_>,
-        output: &mut Output<'_>,
-    ) -> Result<Option<String>, ObjectError> {
-        let Some(program) = &self.program else { return Ok(None) };
-        let header = program.header();
-        let Some(entry) = header.file_names().get(at) else { return Ok(None) };
-        let mut text = |value| {
-            let text = text(dwarf, value, &mut output.budget)?.unwrap_or_default();
-            Ok::<_, ObjectError>(String::from_utf8_lossy(text))
-        };
-        let name = text(entry.path_name())?;
+    fn path(&self, at: usize, dwarf: &Dwarf<'_>) -> Option<String> {
+        let header = self.program.as_ref()?.header();
+        let entry = header.file_names().get(at)?;
+        let text =
+            |value| dwarf.attr_line_string(value).map_or(Cow::default(), |text| text.to_string_lossy());
+        let name = text(entry.path_name());
         let mut path = String::new();
         if !is_absolute(&name) {
             let directory = from_base(header.version(), entry.directory_index())
                 .and_then(|at| header.include_directories().get(at));
-            let directory = directory.map_or(Ok(Cow::Borrowed("")), |value| text(*value))?;
+            let directory = directory.map_or(Cow::Borrowed(""), |value| text(*value));
             if (header.version() < 5 || entry.directory_index() != 0) && !is_absolute(&directory) {
-                let most = self.directory.len().min(output.limits.max_name_bytes);
+                let most = self.directory.len().min(MAX_NAME_BYTES);
                 append(&mut path, &String::from_utf8_lossy(&self.directory[..most]));
             }
             append(&mut path, &directory);
         }
         append(&mut path, &name);
-        truncate(&mut path, output.limits.max_name_bytes);
-        Ok(Some(path))
+        truncate(&mut path, MAX_NAME_BYTES);
+        Some(path)
     }
 }
 

@@ -1,8 +1,7 @@
 //! The parts of a Mach-O file that symbolication needs (`<mach-o/loader.h>`, `<mach-o/fat.h>`).
 //! Nothing in the file is believed: each offset and count is checked against the bytes that there are.
 
-use super::{Limits, ObjectError, ObjectKind};
-use crate::memory::{Memory, NoMemory};
+use super::{ObjectError, ObjectKind};
 use std::ops::Range;
 use unslide_model::{CpuFamily, CpuType, DebugId};
 
@@ -12,6 +11,9 @@ const FAT_32: u32 = 0xCAFE_BABE;
 const FAT_64: u32 = 0xCAFE_BABF;
 /// A Java class file begins with the same bytes as a fat file; its next four are a version of 45 or more.
 const JAVA_VERSION: u32 = 45;
+
+/// Slices of a fat file.
+const MAX_SLICES: u32 = 64;
 
 const LC_SEGMENT: u32 = 0x1;
 const LC_SYMTAB: u32 = 0x2;
@@ -89,7 +91,7 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 
 impl<'a> MachO<'a> {
     /// Reads the header and the load commands.
-    pub(super) fn parse(bytes: &'a [u8], limits: &Limits) -> Result<MachO<'a>, ObjectError> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<MachO<'a>, ObjectError> {
         let data = Data(bytes);
         let is_64 = match data.u32(0) {
             Some(MAGIC_64) => true,
@@ -126,7 +128,7 @@ impl<'a> MachO<'a> {
                 return Err(outside());
             }
             let body = data.get(at, length).ok_or_else(outside)?;
-            file.command(command, Data(body), limits)?;
+            file.command(command, Data(body))?;
             at += length;
         }
         Ok(file)
@@ -140,7 +142,7 @@ impl<'a> MachO<'a> {
         self.data.get(u64::from(offset), u64::from(size)).ok_or_else(|| malformed(what))
     }
 
-    fn command(&mut self, command: u32, body: Data<'a>, limits: &Limits) -> Result<(), ObjectError> {
+    fn command(&mut self, command: u32, body: Data<'a>) -> Result<(), ObjectError> {
         let short = || malformed("a load command is too short");
         match command {
             LC_UUID => {
@@ -148,7 +150,7 @@ impl<'a> MachO<'a> {
                 self.debug_id = Some(DebugId(id)).filter(|id| id.0 != [0; 16]);
             }
             LC_SEGMENT | LC_SEGMENT_64 => {
-                self.segment(body, command == LC_SEGMENT_64, limits).ok_or_else(short)??;
+                self.segment(body, command == LC_SEGMENT_64).ok_or_else(short)??;
             }
             LC_SYMTAB => {
                 let count = u64::from(body.u32(12).ok_or_else(short)?);
@@ -176,7 +178,7 @@ impl<'a> MachO<'a> {
     }
 
     /// `None` where the command is too short for what it says that it has.
-    fn segment(&mut self, body: Data<'a>, is_64: bool, limits: &Limits) -> Option<Result<(), ObjectError>> {
+    fn segment(&mut self, body: Data<'a>, is_64: bool) -> Option<Result<(), ObjectError>> {
         let segment = until_nul(body.get(8, 16)?);
         let (vm_address, vm_size) = (body.word(24, is_64)?, body.word(if is_64 { 32 } else { 28 }, is_64)?);
         if segment == b"__TEXT" && self.text.is_none() {
@@ -208,9 +210,6 @@ impl<'a> MachO<'a> {
                 offset: section.u32(offset)?,
                 is_code: section.u32(flags)? & CODE_FLAGS != 0,
             });
-            if self.sections.len() > limits.max_units {
-                return Some(Err(ObjectError::TooLarge("too many sections".into())));
-            }
             at += step;
         }
         Some(Ok(()))
@@ -227,10 +226,6 @@ impl<'a> MachO<'a> {
         self.data
             .get(u64::from(section.offset), size)
             .ok_or_else(|| malformed("a section of debug information ends outside the file"))
-    }
-
-    pub(super) fn symbol_names_size(&self) -> usize {
-        self.symbols.map_or(0, |(_, names)| names.len())
     }
 
     pub(super) fn has_exports(&self) -> bool {
@@ -260,7 +255,7 @@ impl<'a> MachO<'a> {
     }
 
     /// The starts of functions, ascending, as far as the list makes sense.
-    pub(super) fn function_starts(&self, limits: &Limits, memory: &Memory) -> Result<Vec<u64>, NoMemory> {
+    pub(super) fn function_starts(&self) -> Vec<u64> {
         let mut address = self.text.as_ref().map_or(0, |t| t.start);
         let thumb = if self.cpu.family() == CpuFamily::Arm { 1 } else { 0 };
         let mut starts = Vec::new();
@@ -268,21 +263,14 @@ impl<'a> MachO<'a> {
         while let Some(delta) = uleb(&mut rest).filter(|delta| *delta != 0) {
             let Some(next) = address.checked_add(delta) else { break };
             address = next;
-            memory.push(&mut starts, address & !thumb)?;
-            if starts.len() >= limits.max_symbols {
-                break;
-            }
+            starts.push(address & !thumb);
         }
-        Ok(starts)
+        starts
     }
 
     /// The exported symbols: name without the leading underscore, and address.
-    pub(super) fn exports(
-        &self,
-        limits: &Limits,
-        memory: &Memory,
-    ) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
-        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start), limits, memory)
+    pub(super) fn exports(&self) -> Result<Vec<(Vec<u8>, u64)>, ObjectError> {
+        super::exports::walk(self.exports, self.text.as_ref().map_or(0, |t| t.start))
     }
 }
 
@@ -305,7 +293,7 @@ pub(super) fn uleb(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// The byte ranges of a file's slices: the file itself, or the members of a fat file.
-pub(super) fn slices(bytes: &[u8], limits: &Limits) -> Result<Vec<Range<usize>>, ObjectError> {
+pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     let be = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
     let (Some(magic @ (FAT_32 | FAT_64)), Some(count)) = (be(0), be(4)) else {
         return match be(0).map(u32::swap_bytes) {
@@ -322,7 +310,7 @@ pub(super) fn slices(bytes: &[u8], limits: &Limits) -> Result<Vec<Range<usize>>,
     if magic == FAT_32 && count >= JAVA_VERSION {
         return Err(ObjectError::NotAnObject);
     }
-    if count as usize > limits.max_slices {
+    if count > MAX_SLICES {
         return Err(ObjectError::TooLarge("too many architectures in a fat file".into()));
     }
     let outside = || malformed("an architecture of the fat file ends outside the file");

@@ -6,21 +6,22 @@ mod code;
 mod dwarf;
 mod exports;
 mod functions;
-mod limits;
 mod lines;
 mod macho;
 mod paint;
 mod sources;
 mod symbols;
-mod tables;
 mod units;
-
-pub use limits::Limits;
 
 use crate::demangle::Unavailable;
 use std::borrow::Cow;
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, Quality};
+
+/// The largest symcache, in bytes.
+pub const MAX_SYMCACHE_BYTES: usize = 1 << 30;
+/// The longest name or path, in bytes; a longer one is cut.
+const MAX_NAME_BYTES: usize = 16 << 10;
 
 /// Why a file or a slice gives no symcache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,7 @@ pub enum ObjectError {
     /// A sound file of a kind that cannot be used.
     #[error("unsupported: {0}")]
     Unsupported(Cow<'static, str>),
-    /// More than [`Limits`] allow.
+    /// More than the format of symcaches holds, or than a file has that is no attack.
     #[error("too large: {0}")]
     TooLarge(Cow<'static, str>),
     /// Nothing is wrong with the file: what it takes to read it is not there for now.
@@ -165,19 +166,19 @@ pub struct Built {
 ///
 /// # Errors
 /// Where the file is no Mach-O file, or its fat header is damaged.
-pub fn objects(bytes: &[u8], limits: &Limits) -> Result<Vec<ObjectEntry>, ObjectError> {
-    let ranges = macho::slices(bytes, limits)?;
+pub fn objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
+    let ranges = macho::slices(bytes)?;
     Ok(ranges
         .into_iter()
         .map(|range| {
-            let object = facts(bytes.get(range.clone()).unwrap_or_default(), limits);
+            let object = facts(bytes.get(range.clone()).unwrap_or_default());
             ObjectEntry { range, object }
         })
         .collect())
 }
 
-fn facts(slice: &[u8], limits: &Limits) -> Result<ObjectFacts, ObjectError> {
-    let file = macho::MachO::parse(slice, limits)?;
+fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
+    let file = macho::MachO::parse(slice)?;
     Ok(ObjectFacts {
         debug_id: file.debug_id,
         cpu: file.cpu,
@@ -196,8 +197,11 @@ fn has_symbols(file: &macho::MachO<'_>, code: &code::CodeMap) -> bool {
 
 /// Builds the symcache of one slice. The same slice always gives the same bytes.
 ///
+/// A hostile slice can take any time and memory: a service builds in a process that has limits of the
+/// operating system.
+///
 /// # Errors
-/// Where the slice is damaged, of no use for symbolication, or beyond the limits.
-pub fn build(slice: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
-    build::build(slice, limits)
+/// Where the slice is damaged, of no use for symbolication, or too large.
+pub fn build(slice: &[u8]) -> Result<Built, ObjectError> {
+    build::build(slice)
 }

@@ -7,10 +7,6 @@ use std::collections::BTreeMap;
 pub(super) struct Canvas(BTreeMap<u32, (u32, u32)>);
 
 impl Canvas {
-    /// Bytes that each coat takes at most: it may cut one range in two, and nodes of the tree are half
-    /// empty at times.
-    pub(super) const COAT: usize = 96;
-
     /// Gives `low..high` the value `value`, whatever it had.
     pub(super) fn paint(&mut self, low: u32, high: u32, value: u32) {
         if low >= high {

@@ -5,8 +5,7 @@
 
 use super::code::CodeMap;
 use super::macho::MachO;
-use super::{Limits, ObjectError};
-use crate::memory::Memory;
+use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::Source;
 use std::borrow::Cow;
 
@@ -17,79 +16,76 @@ pub(super) struct Extent<'a> {
     pub(super) end: u64,
     /// Linkage name, without the leading underscore of C names.
     pub(super) name: Cow<'a, str>,
+    /// The other names of its start, sorted: aliases, and functions whose code the linker has found identical.
+    folded: Vec<Cow<'a, str>>,
     pub(super) source: Source,
     /// True where another function, without a name of its own, may lie before `end`.
     pub(super) approximate: bool,
 }
 
+impl Extent<'_> {
+    /// The name that belongs to what the debug information says of this code: its own, where a symbol has
+    /// that name too, so that name and line are of one function; else the symbol table's.
+    pub(super) fn name_beside(&self, linkage_name: Option<&[u8]>) -> &str {
+        let same = |name: &Cow<'_, str>, own: &[u8]| name.as_bytes().cmp(own);
+        let found = linkage_name.and_then(|own| self.folded.binary_search_by(|name| same(name, own)).ok());
+        found.and_then(|at| self.folded.get(at)).unwrap_or(&self.name)
+    }
+
+    /// The names of this start without the one that is shown.
+    pub(super) fn folded_with<'s>(&'s self, shown: &'s str) -> impl Iterator<Item = &'s str> {
+        std::iter::once(&self.name).chain(&self.folded).map(|name| &**name).filter(move |name| *name != shown)
+    }
+}
+
 /// The named stretches in order of address; they do not overlap, and what no name covers is left out.
 /// Every section of code ends the stretches in it.
-pub(super) fn extents<'a>(
-    file: &MachO<'a>,
-    code: &CodeMap,
-    limits: &Limits,
-    memory: &Memory,
-) -> Result<Vec<Extent<'a>>, ObjectError> {
-    // What is collected is given back once it is turned into extents.
-    let collected = memory.share();
+pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent<'a>>, ObjectError> {
     let mut names: Vec<Name<'a>> = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
-    // Real names hardly overlap in the table.
-    let mut name_bytes_left = 4 * file.symbol_names_size() + (1 << 20);
-    for symbol in file.symbols(limits.max_name_bytes) {
-        name_bytes_left = name_bytes_left
-            .checked_sub(symbol.name.len())
-            .ok_or_else(|| ObjectError::TooLarge("the names of symbols overlap".into()))?;
-        if names.len() >= limits.max_symbols {
-            return Err(ObjectError::TooLarge("too many symbols".into()));
-        }
+    for symbol in file.symbols(MAX_NAME_BYTES) {
         if is_meaningless(symbol.name) || !is_code(symbol.address) {
             continue;
         }
         has_locals |= !symbol.is_external;
         let name = String::from_utf8_lossy(symbol.name);
-        collected.take(owned_bytes(&name))?;
-        collected.push(&mut names, Name { address: symbol.address, name, source: Source::Symtab })?;
+        names.push(Name::new(symbol.address, name, Source::Symtab));
     }
     // The last of the symbols at one address names it, as LLVM has it.
-    names.sort_by_key(|name| name.address);
     names.reverse();
-    names.dedup_by_key(|name| name.address);
-    names.reverse();
-    let exports = file.exports(limits, &collected)?;
-    let from_table = names.len();
-    for (name, address) in exports {
-        let known = names[..from_table].binary_search_by_key(&address, |name| name.address).is_ok();
+    let mut names = join(names);
+    let mut exported = Vec::new();
+    for (name, address) in file.exports()? {
+        let known = names.binary_search_by_key(&address, |name| name.address).is_ok();
         if !known && !is_meaningless(&name) && is_code(address) {
             let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
-            collected.take(owned_bytes(&name))?;
-            collected.push(&mut names, Name { address, name, source: Source::Exports })?;
+            exported.push(Name::new(address, name, Source::Exports));
         }
     }
+    names.extend(join(exported));
     names.sort_by_key(|name| name.address);
-    names.dedup_by_key(|name| name.address);
 
-    let starts = file.function_starts(limits, &collected)?;
-    memory.take(names.len() * size_of::<Extent<'_>>())?;
+    let starts = file.function_starts();
     let mut extents = Vec::with_capacity(names.len());
     let mut next_start = 0;
-    for (i, name) in names.iter().enumerate() {
+    let ends: Vec<u64> = names.iter().skip(1).map(|next| next.address).collect();
+    for (i, name) in names.into_iter().enumerate() {
         while starts.get(next_start).is_some_and(|start| *start <= name.address) {
             next_start += 1;
         }
         let Some(end) = code.section(name.address).map(|s| s.end) else { continue };
-        let next_name = names.get(i + 1).map_or(end, |next| next.address);
+        let next_name = ends.get(i).copied().unwrap_or(end);
         let next_function = starts.get(next_start).copied().unwrap_or(end);
         // With function starts every end is known; without them only a table that still has its local
         // symbols is known to name each function.
         let is_function = next_start > 0 && starts[next_start - 1] == name.address;
         let known = if starts.is_empty() { has_locals && name.source == Source::Symtab } else { is_function };
-        memory.take(owned_bytes(&name.name))?;
         extents.push(Extent {
             start: name.address,
             end: end.min(next_name).min(next_function),
-            name: name.name.clone(),
+            name: name.name,
+            folded: name.folded,
             source: name.source,
             approximate: !known,
         });
@@ -97,19 +93,35 @@ pub(super) fn extents<'a>(
     Ok(extents)
 }
 
-/// Bytes that a name has of its own.
-#[expect(clippy::ptr_arg, reason = "whether it is owned is the question")]
-fn owned_bytes(name: &Cow<'_, str>) -> usize {
-    match name {
-        Cow::Borrowed(_) => 0,
-        Cow::Owned(name) => name.capacity() + 16,
-    }
-}
-
 struct Name<'a> {
     address: u64,
     name: Cow<'a, str>,
+    folded: Vec<Cow<'a, str>>,
     source: Source,
+}
+
+impl<'a> Name<'a> {
+    fn new(address: u64, name: Cow<'a, str>, source: Source) -> Name<'a> {
+        Name { address, name, folded: Vec::new(), source }
+    }
+}
+
+/// One entry an address, in their order: the first name stands for it, and has the others.
+fn join(mut names: Vec<Name<'_>>) -> Vec<Name<'_>> {
+    names.sort_by_key(|name| name.address);
+    let mut joined: Vec<Name<'_>> = Vec::new();
+    for name in names {
+        match joined.last_mut().filter(|first| first.address == name.address) {
+            Some(first) if first.name == name.name => {}
+            Some(first) => first.folded.push(name.name),
+            None => joined.push(name),
+        }
+    }
+    for name in &mut joined {
+        name.folded.sort_unstable();
+        name.folded.dedup();
+    }
+    joined
 }
 
 /// Names that say nothing: none at all, and assemblers' temporary labels (`ltmp0`).

@@ -1,20 +1,20 @@
 //! The units of debug information: their headers, which unit answers for an address, and the names
 //! of entries that refer to entries elsewhere.
 
+use super::ObjectError;
 use super::aranges::{self, Set};
 use super::macho::{MachO, malformed};
-use super::tables::{self, LineHeader};
-use super::{Limits, ObjectError};
-use crate::memory::{Memory, NoMemory};
-use crate::symcache::entry;
 use gimli::{
-    Attribute, AttributeValue, DebugStrOffsetsBase, EndianSlice, Format, LittleEndian, Section, SectionId,
-    Unit, UnitHeader, UnitOffset, UnitSectionOffset,
+    Attribute, AttributeValue, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset,
+    UnitSectionOffset,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+
+/// Steps from an entry to the one that names it; references may go in a circle.
+const MAX_ORIGIN_STEPS: usize = 16;
 
 /// What a unit or an entry is given up for.
 #[derive(Debug)]
@@ -31,12 +31,6 @@ impl From<gimli::Error> for Failure {
     }
 }
 
-impl From<NoMemory> for Failure {
-    fn from(error: NoMemory) -> Failure {
-        Failure::Object(error.into())
-    }
-}
-
 impl From<ObjectError> for Failure {
     fn from(error: ObjectError) -> Failure {
         Failure::Object(error)
@@ -46,26 +40,6 @@ impl From<ObjectError> for Failure {
 impl From<crate::symcache::NoSymcache> for Failure {
     fn from(error: crate::symcache::NoSymcache) -> Failure {
         Failure::Object(error.into())
-    }
-}
-
-/// Counts down the bytes that may still be read. Parts of a file that are shared are paid for each
-/// time, so that a small file cannot ask for work without end.
-#[derive(Debug)]
-pub(super) struct Budget {
-    left: u64,
-}
-
-impl Budget {
-    pub(super) fn new(file_size: usize, limits: &Limits) -> Budget {
-        Budget { left: (file_size as u64).saturating_mul(limits.max_read_factor).saturating_add(1 << 20) }
-    }
-
-    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ObjectError> {
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| {
-            ObjectError::TooLarge("the debug information uses the same parts over and over".into())
-        })?;
-        Ok(())
     }
 }
 
@@ -92,7 +66,6 @@ pub(super) struct Units<'a> {
     /// Of the table of ranges, by the start of their unit.
     sets: Vec<Set<'a>>,
     names: HashMap<usize, Names<'a>>,
-    limits: Limits,
 }
 
 /// The names that an entry has, itself or by reference.
@@ -108,11 +81,6 @@ impl<'a> Names<'a> {
         self.linkage.or(self.plain)
     }
 
-    /// Bytes of both.
-    pub(super) fn size(self) -> u64 {
-        self.linkage.map_or(0, <[u8]>::len) as u64 + self.plain.map_or(0, <[u8]>::len) as u64
-    }
-
     pub(super) fn or(self, other: Names<'a>) -> Names<'a> {
         Names { linkage: self.linkage.or(other.linkage), plain: self.plain.or(other.plain) }
     }
@@ -120,60 +88,39 @@ impl<'a> Names<'a> {
 
 impl<'a> Units<'a> {
     /// Reads the headers of all units. A damaged header ends the list, with a warning.
-    pub(super) fn read(
-        file: &MachO<'a>,
-        limits: &Limits,
-        budget: &mut Budget,
-        memory: &Memory,
-        warnings: &mut Vec<String>,
-    ) -> Result<Units<'a>, ObjectError> {
+    pub(super) fn read(file: &MachO<'a>, warnings: &mut Vec<String>) -> Result<Units<'a>, ObjectError> {
         let mut dwarf = load(file)?;
         let mut headers = Vec::new();
         let mut iter = dwarf.units();
         loop {
             match iter.next() {
-                Ok(Some(header)) => memory.push(&mut headers, header)?,
+                Ok(Some(header)) => headers.push(header),
                 Ok(None) => break,
                 Err(error) => {
                     warnings.push(format!("debug information ends after {} units: {error}", headers.len()));
                     break;
                 }
             }
-            if headers.len() > limits.max_units {
-                return Err(ObjectError::TooLarge("too many units of debug information".into()));
-            }
-        }
-        let abbreviations = file.debug_section("__debug_abbrev")?;
-        let tables: BTreeSet<usize> = headers.iter().map(|h| h.debug_abbrev_offset().0).collect();
-        for table in tables {
-            let size = tables::abbreviations(abbreviations.get(table..).unwrap_or_default());
-            budget.spend(size.bytes)?;
-            memory.take(size.memory)?;
         }
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
-        memory.take(headers.len() * size_of::<Entry<'_>>())?;
         let mut entries = Vec::with_capacity(headers.len());
         for header in headers {
             let UnitSectionOffset(start) = header.offset();
             let end = start.saturating_add(header.length_including_self());
-            // Its line table is read along with it.
-            let lines = memory.share();
-            let unit =
-                match pay(&dwarf, header, limits, budget, &lines).and_then(|()| Ok(dwarf.unit(header)?)) {
-                    Ok(mut unit) => {
-                        unit.line_program = None;
-                        Some(unit)
-                    }
-                    Err(Failure::Unit(error)) => {
-                        warn(warnings, start, &error);
-                        None
-                    }
-                    Err(Failure::Object(error)) => return Err(error),
-                };
+            let unit = match dwarf.unit(header) {
+                Ok(mut unit) => {
+                    unit.line_program = None;
+                    Some(unit)
+                }
+                Err(error) => {
+                    warn(warnings, start, &error);
+                    None
+                }
+            };
             entries.push(Entry { header, start, end, unit });
         }
-        let sets = aranges::read(dwarf.debug_aranges.reader().slice(), budget, memory)?;
-        Ok(Units { dwarf, entries, sets, names: HashMap::new(), limits: *limits })
+        let sets = aranges::read(dwarf.debug_aranges.reader().slice());
+        Ok(Units { dwarf, entries, sets, names: HashMap::new() })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -185,24 +132,13 @@ impl<'a> Units<'a> {
         self.entries.get(index)?.unit.as_ref()
     }
 
-    /// A unit with its line program; `None` for one that is damaged or only describes types. `memory` is
-    /// the unit's.
-    pub(super) fn whole(
-        &self,
-        index: usize,
-        budget: &mut Budget,
-        memory: &Memory,
-    ) -> Result<Option<Unit<Slice<'a>>>, ObjectError> {
+    /// A unit with its line program; `None` for one that is damaged or only describes types.
+    pub(super) fn whole(&self, index: usize) -> Option<Unit<Slice<'a>>> {
         let is_code = |header: &UnitHeader<Slice<'a>>| {
             matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
         };
-        let Some(entry) = self.entries.get(index).filter(|e| e.unit.is_some() && is_code(&e.header)) else {
-            return Ok(None);
-        };
-        match pay(&self.dwarf, entry.header, &self.limits, budget, memory) {
-            Err(Failure::Object(error)) => Err(error),
-            _ => Ok(self.dwarf.unit(entry.header).ok()),
-        }
+        let entry = self.entries.get(index).filter(|e| e.unit.is_some() && is_code(&e.header))?;
+        self.dwarf.unit(entry.header).ok()
     }
 
     pub(super) fn start_of(&self, index: usize) -> usize {
@@ -225,63 +161,37 @@ impl<'a> Units<'a> {
 
     /// The names of the entry at an offset of `.debug_info`, following references a bounded number
     /// of steps. What cannot be read counts as nameless.
-    pub(super) fn names(
-        &mut self,
-        offset: usize,
-        budget: &mut Budget,
-        memory: &Memory,
-    ) -> Result<Names<'a>, ObjectError> {
+    pub(super) fn names(&mut self, offset: usize) -> Names<'a> {
         if let Some(known) = self.names.get(&offset) {
-            return Ok(*known);
+            return *known;
         }
         let mut found = Names::default();
         let mut todo = vec![offset];
         let mut steps = 0;
-        while let Some(next) = todo.pop().filter(|_| steps < self.limits.max_origin_steps) {
+        while let Some(next) = todo.pop().filter(|_| steps < MAX_ORIGIN_STEPS) {
             steps += 1;
             if let Some(known) = self.names.get(&next) {
                 found = found.or(*known);
             } else {
-                match self.own_names(next, &mut todo, budget) {
-                    Ok(own) => found = found.or(own),
-                    Err(Failure::Unit(_)) => {}
-                    Err(Failure::Object(error)) => return Err(error),
-                }
+                found = found.or(self.own_names(next, &mut todo).unwrap_or_default());
             }
             if found.linkage.is_some() {
                 break;
             }
         }
-        memory.take(entry::<(usize, Names<'_>)>())?;
         self.names.insert(offset, found);
-        Ok(found)
+        found
     }
 
-    fn own_names(
-        &self,
-        offset: usize,
-        references: &mut Vec<usize>,
-        budget: &mut Budget,
-    ) -> Result<Names<'a>, Failure> {
+    fn own_names(&self, offset: usize, references: &mut Vec<usize>) -> gimli::Result<Names<'a>> {
         let Some((start, unit)) = self.at(offset) else { return Ok(Names::default()) };
         let mut entry = unit.entries_raw(Some(UnitOffset(offset - start)))?;
         let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(Names::default()) };
-        budget.spend(abbreviation.attributes().len() as u64)?;
         let mut named = Named::default();
-        // Entries that are referred to may lie over each other.
-        let begin = entry.next_offset().0;
         for spec in abbreviation.attributes() {
-            match entry.read_attribute(*spec) {
-                Ok(attribute) => named.note(start, &attribute, references),
-                Err(error) => {
-                    // The end of a text may have been looked for up to the end of the unit.
-                    budget.spend(unit.header.length_including_self().saturating_sub(begin) as u64)?;
-                    return Err(error.into());
-                }
-            }
+            named.note(start, &entry.read_attribute(*spec)?, references);
         }
-        budget.spend(entry.next_offset().0.saturating_sub(begin) as u64)?;
-        Ok(named.read(&self.dwarf, unit, budget)?)
+        Ok(named.read(&self.dwarf, unit))
     }
 }
 
@@ -315,55 +225,11 @@ impl<'a> Named<'a> {
     }
 
     /// Looks the names up.
-    pub(super) fn read(
-        self,
-        dwarf: &Dwarf<'a>,
-        unit: &Unit<Slice<'a>>,
-        budget: &mut Budget,
-    ) -> Result<Names<'a>, ObjectError> {
-        let mut look_up = |value: Option<AttributeValue<Slice<'a>>>| match value {
-            Some(value) => {
-                text(dwarf, without_index(dwarf, unit.header.format(), unit.str_offsets_base, value), budget)
-            }
-            None => Ok(None),
-        };
-        let linkage = look_up(self.linkage)?.filter(|name| !name.is_empty());
-        Ok(Names { linkage, plain: look_up(self.plain)? })
+    pub(super) fn read(self, dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>) -> Names<'a> {
+        let look_up = |value| Some(dwarf.attr_string(unit, value).ok()?.slice());
+        let linkage = self.linkage.and_then(look_up).filter(|name| !name.is_empty());
+        Names { linkage, plain: self.plain.and_then(look_up) }
     }
-}
-
-/// The value, or where it is an index of a text the place of that text.
-fn without_index<'a>(
-    dwarf: &Dwarf<'a>,
-    format: Format,
-    base: DebugStrOffsetsBase<usize>,
-    value: AttributeValue<Slice<'a>>,
-) -> AttributeValue<Slice<'a>> {
-    let AttributeValue::DebugStrOffsetsIndex(index) = value else { return value };
-    let offset = dwarf.debug_str_offsets.get_str_offset(format, base, index);
-    offset.map_or(value, AttributeValue::DebugStrRef)
-}
-
-/// The text that a value stands for. The bytes that were searched for its end are paid for, also where
-/// it has none.
-pub(super) fn text<'a>(
-    dwarf: &Dwarf<'a>,
-    value: AttributeValue<Slice<'a>>,
-    budget: &mut Budget,
-) -> Result<Option<&'a [u8]>, ObjectError> {
-    let section = match value {
-        AttributeValue::String(text) => {
-            budget.spend(text.len() as u64)?;
-            return Ok(Some(text.slice()));
-        }
-        AttributeValue::DebugStrRef(offset) => dwarf.debug_str.reader().slice().get(offset.0..),
-        AttributeValue::DebugLineStrRef(offset) => dwarf.debug_line_str.reader().slice().get(offset.0..),
-        _ => None,
-    };
-    let rest = section.unwrap_or_default();
-    let end = rest.iter().position(|byte| *byte == 0);
-    budget.spend(end.unwrap_or(rest.len()) as u64)?;
-    Ok(end.and_then(|end| rest.get(..end)))
 }
 
 pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error) {
@@ -373,57 +239,9 @@ pub(super) fn warn(warnings: &mut Vec<String>, unit: usize, error: &gimli::Error
     }
 }
 
-/// Pays for what gimli reads at once when it reads a unit: the attributes of its first entry, its name
-/// and directory, and its tables of directories and files, which take many times their size in memory.
-fn pay<'a>(
-    dwarf: &Dwarf<'a>,
-    header: UnitHeader<Slice<'a>>,
-    limits: &Limits,
-    budget: &mut Budget,
-    memory: &Memory,
-) -> Result<(), Failure> {
-    let abbreviations = dwarf.abbreviations(&header)?;
-    let mut entry = header.entries_raw(&abbreviations, None)?;
-    let Some(abbreviation) = entry.read_abbreviation()? else { return Ok(()) };
-    budget.spend(abbreviation.attributes().len() as u64)?;
-    let mut base = DebugStrOffsetsBase::default_for_encoding_and_file(header.encoding(), dwarf.file_type);
-    let (mut name, mut directory) = (None, None);
-    for spec in abbreviation.attributes() {
-        let attribute = entry.read_attribute(*spec)?;
-        match (attribute.name(), attribute.value()) {
-            (gimli::DW_AT_name, value) => name = Some(value),
-            (gimli::DW_AT_comp_dir, value) => directory = Some(value),
-            (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(at)) => base = at,
-            (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
-                let table = dwarf.debug_line.reader().slice().get(offset.0..).unwrap_or_default();
-                let header = LineHeader::of(table);
-                let size = header.size();
-                budget.spend(size)?;
-                if size > limits.max_line_header_bytes {
-                    return Err(ObjectError::TooLarge(
-                        "too many directories and files in a line table".into(),
-                    )
-                    .into());
-                }
-                memory.take(header.memory())?;
-            }
-            _ => {}
-        }
-    }
-    for value in [name, directory].into_iter().flatten() {
-        text(dwarf, without_index(dwarf, header.format(), base, value), budget)?;
-    }
-    Ok(())
-}
-
 /// Which unit answers for which addresses, from the address ranges of the units. Where several claim
 /// an address (folded functions), the one that answered just before goes on, else the first in the file.
-pub(super) fn owners(
-    claims: &[(u32, u32, usize)],
-    memory: &Memory,
-) -> Result<Vec<(u32, u32, usize)>, NoMemory> {
-    let on_the_way = memory.share();
-    on_the_way.take(2 * claims.len() * size_of::<(u32, bool, usize)>())?;
+pub(super) fn owners(claims: &[(u32, u32, usize)]) -> Vec<(u32, u32, usize)> {
     let mut ends: Vec<(u32, bool, usize)> = Vec::with_capacity(2 * claims.len());
     for (low, high, unit) in claims.iter().filter(|c| c.0 < c.1) {
         ends.push((*low, true, *unit));
@@ -437,7 +255,7 @@ pub(super) fn owners(
         if previous < address {
             match (owners.last_mut(), open.first_key_value()) {
                 (Some(last), Some(_)) if last.1 == previous && open.contains_key(&last.2) => last.1 = address,
-                (_, Some((first, _))) => memory.push(&mut owners, (previous, address, *first))?,
+                (_, Some((first, _))) => owners.push((previous, address, *first)),
                 (_, None) => {}
             }
         }
@@ -451,7 +269,7 @@ pub(super) fn owners(
         }
         previous = address;
     }
-    Ok(owners)
+    owners
 }
 
 /// Where the object has DWARF but none of it can be read.
@@ -468,7 +286,6 @@ mod tests {
 
     #[test]
     fn the_unit_that_answered_before_goes_on_and_ties_go_to_the_first() {
-        let owners = |claims: &[(u32, u32, usize)]| owners(claims, &Memory::new(1 << 20)).unwrap();
         assert_eq!(owners(&[(0, 4, 1), (0, 4, 0)]), [(0, 4, 0)]);
         assert_eq!(owners(&[(4, 8, 0), (0, 8, 1)]), [(0, 8, 1)]);
         assert_eq!(owners(&[(0, 4, 1), (6, 8, 0)]), [(0, 4, 1), (6, 8, 0)]);

@@ -23,7 +23,7 @@
 //! | 60 | 4 | quality rank |
 //! | 64 | 4 | bucket shift |
 //! | 68 | 4 × 6 | counts: buckets, ranges, calls, scopes, functions, bytes of texts |
-//! | 92 | 4 | 0 |
+//! | 92 | 4 | count of folds |
 //!
 //! | section | record | meaning |
 //! |---|---|---|
@@ -34,6 +34,10 @@
 //! | scopes | u32, u32 | a function, or one inlined copy of it: see below |
 //! | functions | u32 text, u32 text, u32 text | linkage name, demangled name, path; `0xFFFF_FFFF` for a demangled name that is the same and for a path that is not known |
 //! | texts | LEB128 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
+//!
+//! The last bytes of the texts are the folds, which are counted as texts:
+//!
+//! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
 //!
 //! A line or column of 0 is unknown. A function whose code comes from several files has a record for
 //! each of them.
@@ -46,16 +50,18 @@
 //!
 //! # History
 //!
-//! * 1: first version.
+//! * 1: first version. The folds came later: readers from before take them for texts that nothing
+//!   refers to, and a symcache from before has none, so that both read both.
 
 mod read;
 mod text;
+mod view;
 mod write;
 
 pub use read::{Answer, Call, Calls, Lookup, Source, SymCache, SymCacheError};
 pub use text::JsonStr;
 pub(crate) use text::escape;
-pub(crate) use write::{Facts, NoSymcache, Owner, Place, Scope, Writer, entry};
+pub(crate) use write::{Facts, NoSymcache, Owner, Place, Scope, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;
@@ -70,6 +76,9 @@ pub const HEADER_SIZE: usize = 96;
 /// keeping the innermost functions and the owner.
 pub const MAX_CALLS: usize = 256;
 
+/// The most other functions that are named for code that the linker has found identical.
+pub const MOST_FOLDED: usize = 8;
+
 const MAGIC: &[u8; 8] = b"UNSLDSYM";
 const NONE: u32 = u32::MAX;
 const OWNER: u32 = 1 << 31;
@@ -79,3 +88,4 @@ const FUNCTION_MASK: u32 = APPROXIMATE - 1;
 const PLACE_SIZE: usize = 9;
 const SCOPE_SIZE: usize = 8;
 const FUNCTION_SIZE: usize = 12;
+const FOLD_SIZE: usize = 8;

@@ -1,9 +1,10 @@
 //! Reading: the header is checked once, every index and length again where it is used, so that no
 //! bytes whatever make a lookup panic or run on.
 
+use super::view::{Place, View};
 use super::{
-    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, JsonStr, MAGIC, MAX_CALLS, NONE, OWNER,
-    PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
+    FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, JsonStr, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE,
+    VERSION,
 };
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 
@@ -59,27 +60,28 @@ impl Source {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Section {
-    at: usize,
-    len: usize,
+pub(super) struct Section {
+    pub(super) at: usize,
+    pub(super) len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Layout {
-    debug_id: DebugId,
-    cpu: CpuType,
-    text_address: u64,
-    text_size: u64,
-    extent: u32,
-    quality: Quality,
-    shift: u32,
-    buckets: Section,
-    starts: Section,
-    places: Section,
-    calls: Section,
-    scopes: Section,
-    functions: Section,
-    texts: Section,
+pub(super) struct Layout {
+    pub(super) debug_id: DebugId,
+    pub(super) cpu: CpuType,
+    pub(super) text_address: u64,
+    pub(super) text_size: u64,
+    pub(super) extent: u32,
+    pub(super) quality: Quality,
+    pub(super) shift: u32,
+    pub(super) buckets: Section,
+    pub(super) starts: Section,
+    pub(super) places: Section,
+    pub(super) calls: Section,
+    pub(super) scopes: Section,
+    pub(super) functions: Section,
+    pub(super) texts: Section,
+    pub(super) folds: Section,
 }
 
 /// A symcache over its bytes: a buffer or a memory map. Reading copies nothing.
@@ -122,8 +124,10 @@ pub struct Answer<'a> {
     pub symbol: Option<JsonStr<'a>>,
     /// Where that function or symbol starts; `None` where it is not known.
     pub symbol_address: Option<RelativeAddress>,
-    view: View<'a>,
-    place: Place,
+    pub(super) view: View<'a>,
+    pub(super) place: Place,
+    /// The scope that owns the code.
+    pub(super) owner: u32,
 }
 
 /// One call of the chain at an address.
@@ -187,6 +191,8 @@ impl Layout {
             *count = u64::from(field(68 + 4 * i)?);
         }
         let [buckets, ranges, calls, scopes, functions, texts] = counts;
+        let folds = u64::from(field(92)?);
+        let text_bytes = texts.checked_sub(folds * FOLD_SIZE as u64).ok_or(Header("folds"))?;
         let layout = Layout {
             debug_id: DebugId(debug_id),
             cpu: CpuType::new(field(32)?, field(36)?),
@@ -201,7 +207,8 @@ impl Layout {
             calls: section(calls, PLACE_SIZE as u64),
             scopes: section(scopes, SCOPE_SIZE as u64),
             functions: section(functions, FUNCTION_SIZE as u64),
-            texts: section(texts, 1),
+            texts: section(text_bytes, 1),
+            folds: section(folds, FOLD_SIZE as u64),
         };
         let found = bytes.len() as u64;
         if end == found { Ok(layout) } else { Err(SymCacheError::Length { expected: end, found }) }
@@ -306,173 +313,16 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-#[derive(Clone, Copy)]
-struct View<'a> {
-    bytes: &'a [u8],
-    layout: &'a Layout,
-}
-
-impl std::fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "symcache of {}", self.layout.debug_id)
-    }
-}
-
-/// A record of the places or the calls.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    scope: u32,
-    line: u32,
-    column: u32,
-    /// Calls that this place leads to lie below this index.
-    before: u32,
-}
-
-struct ScopeRecord {
-    function: u32,
-    /// The index of the call for an inlined scope; `None` for an owner.
-    caller: Option<u32>,
-    flags: u32,
-    start: u32,
-}
-
-impl<'a> View<'a> {
-    /// Record `index` of a section of records of this size; `None` past the section's end.
-    #[inline]
-    fn record<const SIZE: usize>(&self, section: Section, index: usize) -> Option<&'a [u8; SIZE]> {
-        if index >= section.len {
-            return None;
-        }
-        self.bytes.get(section.at + index * SIZE..)?.first_chunk()
-    }
-
-    /// Record `index` of a section of numbers.
-    #[inline]
-    fn number(&self, section: Section, index: usize) -> Option<u32> {
-        Some(u32::from_le_bytes(*self.record(section, index)?))
-    }
-
-    fn lookup(&self, offset: u32) -> Option<Answer<'a>> {
-        let bucket = (offset >> self.layout.shift) as usize;
-        let ranges = self.layout.starts.len;
-        let last = self.layout.buckets.len - 1;
-        let bound =
-            |i: usize| self.number(self.layout.buckets, i.min(last)).map(|n| (n as usize).min(ranges));
-        let (mut low, mut high) = (bound(bucket)?, if bucket < last { bound(bucket + 1)? } else { ranges });
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.number(self.layout.starts, middle)? <= offset {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        self.answer_of(low.checked_sub(1)?)
-    }
-
-    fn answer_of(&self, range: usize) -> Option<Answer<'a>> {
-        let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
-        let mut at = place;
-        for _ in 0..MAX_CALLS {
-            let scope = self.scope(at.scope)?;
-            match scope.caller {
-                Some(caller) => at = self.caller(caller, at)?,
-                None => {
-                    let source = match scope.flags >> SOURCE_SHIFT & 3 {
-                        0 => Source::Dwarf,
-                        1 => Source::Symtab,
-                        2 => Source::Exports,
-                        _ => return None,
-                    };
-                    let [linkage, ..] = self.function(scope.function)?;
-                    let symbol = self.text(linkage)?;
-                    return Some(Answer {
-                        source,
-                        approximate: scope.flags & APPROXIMATE != 0,
-                        symbol: Some(symbol).filter(|s| !s.is_empty()),
-                        symbol_address: Some(scope.start)
-                            .filter(|start| *start != NONE)
-                            .map(|start| RelativeAddress(u64::from(start))),
-                        view: *self,
-                        place,
-                    });
-                }
-            }
-        }
-        None
-    }
-
-    fn place(&self, section: Section, index: usize, before: u32) -> Option<Place> {
-        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
-        Some(Place {
-            scope: u32::from_le_bytes([s0, s1, s2, s3]),
-            line: u32::from_le_bytes([l0, l1, l2, 0]),
-            column: u32::from(u16::from_le_bytes([c0, c1])),
-            before,
-        })
-    }
-
-    /// The place that the function at `inner` was inlined at.
-    fn caller(&self, index: u32, inner: Place) -> Option<Place> {
-        if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
-    }
-
-    fn scope(&self, index: u32) -> Option<ScopeRecord> {
-        let [f0, f1, f2, f3, s0, s1, s2, s3] =
-            *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
-        let flags = u32::from_le_bytes([f0, f1, f2, f3]);
-        let second = u32::from_le_bytes([s0, s1, s2, s3]);
-        let owner = flags & OWNER != 0;
-        Some(ScopeRecord {
-            function: flags & FUNCTION_MASK,
-            caller: (!owner).then_some(second),
-            flags,
-            start: second,
-        })
-    }
-
-    /// Where the texts of a function are: linkage name, demangled name and path.
-    #[inline]
-    fn function(&self, index: u32) -> Option<[u32; 3]> {
-        let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
-        let [r0, r1, r2, r3, d0, d1, d2, d3, p0, p1, p2, p3] = *record;
-        Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
-    }
-
-    fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
-        let texts = self.bytes.get(self.layout.texts.at..)?.get(offset as usize..)?;
-        let mut length = 0_usize;
-        for (i, byte) in texts.iter().take(5).enumerate() {
-            length |= usize::from(byte & 0x7F) << (7 * i);
-            if byte & 0x80 == 0 {
-                return Some(JsonStr::new(texts.get(i + 1..)?.get(..length)?));
-            }
-        }
-        None
-    }
-
-    fn call(&self, place: Place) -> Option<(Call<'a>, Option<Place>)> {
-        let scope = self.scope(place.scope)?;
-        let [linkage, demangled, path] = self.function(scope.function)?;
-        let raw = self.text(linkage)?;
-        let optional = |text| Some(text).filter(|text| *text != NONE);
-        let demangled = match optional(demangled) {
-            Some(text) => Some(self.text(text)?),
-            None => None,
-        };
-        let call = Call {
-            function: demangled.unwrap_or(raw),
-            raw: demangled.map(|_| raw),
-            file: optional(path).and_then(|text| self.text(text)),
-            line: Some(place.line).filter(|n| *n != 0),
-            column: Some(place.column).filter(|n| *n != 0),
-            inlined: scope.caller.is_some(),
-        };
-        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
-    }
-}
-
 impl<'a> Answer<'a> {
+    /// The names of other functions that the linker has found to have the same code, at most
+    /// [`MOST_FOLDED`]: any of them may be the one that ran.
+    pub fn folded_with(&self) -> impl Iterator<Item = JsonStr<'a>> {
+        let (view, owner) = (self.view, self.owner);
+        let folds = (view.first_fold(owner)..).map_while(move |index| view.fold(index));
+        let own = folds.take_while(move |(scope, _)| *scope == owner).take(MOST_FOLDED);
+        own.filter_map(move |(_, function)| view.readable(function))
+    }
+
     /// The calls from the innermost inlined function to the owner of the machine code; at least one.
     #[must_use]
     pub fn calls(&self) -> Calls<'a> {

@@ -4,11 +4,10 @@
 use super::read::checksum;
 use super::text::escape;
 use super::{
-    APPROXIMATE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
-    SOURCE_SHIFT, Source, VERSION,
+    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE, OWNER,
+    PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, Source, VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
-use crate::memory::{Memory, NoMemory};
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -70,28 +69,14 @@ const WAITING_BYTES: usize = 32 << 10;
 pub(crate) enum NoSymcache {
     /// It would be larger than allowed, or than the format can hold.
     TooLarge,
-    /// Making it would take too much memory.
-    NoMemory,
     /// Nobody can say for now what its names mean.
     NoNames,
-}
-
-impl From<NoMemory> for NoSymcache {
-    fn from(_: NoMemory) -> NoSymcache {
-        NoSymcache::NoMemory
-    }
 }
 
 impl From<Unavailable> for NoSymcache {
     fn from(_: Unavailable) -> NoSymcache {
         NoSymcache::NoNames
     }
-}
-
-/// Bytes that an entry of a hash table takes at most: tables are half full at times, and have a byte
-/// more for each place.
-pub(crate) const fn entry<T>() -> usize {
-    (size_of::<T>() + 1) * 16 / 7 + 16
 }
 
 /// Collects what a symcache holds.
@@ -108,12 +93,13 @@ pub(crate) struct Writer {
     scope_index: HashMap<(u32, u32), u32>,
     calls: Vec<Place>,
     call_index: HashMap<Place, u32>,
+    /// A scope that owns its code, and another function with the same code; by scope.
+    folds: Vec<(u32, u32)>,
     swift: SwiftNames<'static>,
     /// Swift's names that wait to be asked for together, with their texts' places.
     waiting: Vec<(u32, Box<str>)>,
     waiting_bytes: usize,
     limit: usize,
-    memory: Memory,
 }
 
 fn count(len: usize) -> Result<u32, NoSymcache> {
@@ -122,8 +108,8 @@ fn count(len: usize) -> Result<u32, NoSymcache> {
 
 impl Writer {
     /// An empty symcache that may grow to `limit` bytes.
-    pub(crate) fn new(limit: usize, memory: Memory) -> Writer {
-        Writer { limit, memory, ..Writer::default() }
+    pub(crate) fn new(limit: usize) -> Writer {
+        Writer { limit, ..Writer::default() }
     }
 
     fn size(&self) -> usize {
@@ -132,6 +118,7 @@ impl Writer {
             + FUNCTION_SIZE * self.functions.len()
             + SCOPE_SIZE * self.scopes.len()
             + PLACE_SIZE * self.calls.len()
+            + FOLD_SIZE * self.folds.len()
     }
 
     fn text(&mut self, text: &str) -> Result<u32, NoSymcache> {
@@ -139,12 +126,8 @@ impl Writer {
             return Ok(*at);
         }
         let at = u32::try_from(self.texts.len()).map_err(|_| NoSymcache::TooLarge)?;
-        // Twice what it holds at worst, and the text itself as a key.
-        self.memory.take(3 * text.len() + entry::<(Box<str>, u32)>())?;
         let mut escaped = Vec::with_capacity(text.len() + 8);
         escape(text, &mut escaped);
-        // What had to be escaped, which is rare.
-        self.memory.take(2 * (escaped.len() - text.len()))?;
         let mut length = u32::try_from(escaped.len()).map_err(|_| NoSymcache::TooLarge)?;
         while length >= 0x80 {
             self.texts.push((length & 0x7F) as u8 | 0x80);
@@ -185,8 +168,7 @@ impl Writer {
             }
         };
         let index = count(self.functions.len())?;
-        self.memory.take(entry::<((u32, u32), u32)>() + entry::<(u32, u32)>())?;
-        self.memory.push(&mut self.functions, [raw, demangled, path])?;
+        self.functions.push([raw, demangled, path]);
         self.function_index.insert((raw, path), index);
         Ok(index)
     }
@@ -226,10 +208,26 @@ impl Writer {
             return Ok(*index);
         }
         let index = count(self.scopes.len())?;
-        self.memory.take(entry::<((u32, u32), u32)>())?;
-        self.memory.push(&mut self.scopes, record)?;
+        self.scopes.push(record);
         self.scope_index.insert(record, index);
         Ok(index)
+    }
+
+    /// The index of a scope that owns its code, which it shares with the functions of these linkage names.
+    pub(crate) fn owner<'n>(
+        &mut self,
+        owner: Owner,
+        folded_with: impl Iterator<Item = &'n str>,
+    ) -> Result<u32, NoSymcache> {
+        let known = self.scopes.len();
+        let scope = self.scope(Scope::Owner(owner))?;
+        if self.scopes.len() > known {
+            for name in folded_with.take(MOST_FOLDED) {
+                let function = self.function(name, None)?;
+                self.folds.push((scope, function));
+            }
+        }
+        Ok(scope)
     }
 
     /// The index of a call, for the scopes of the functions inlined there.
@@ -238,8 +236,7 @@ impl Writer {
             return Ok(*index);
         }
         let index = count(self.calls.len())?;
-        self.memory.take(entry::<(Place, u32)>())?;
-        self.memory.push(&mut self.calls, place)?;
+        self.calls.push(place);
         self.call_index.insert(place, index);
         if self.size() > self.limit { Err(NoSymcache::TooLarge) } else { Ok(index) }
     }
@@ -264,7 +261,6 @@ impl Writer {
         if size > self.limit {
             return Err(NoSymcache::TooLarge);
         }
-        self.memory.take(size)?;
         let mut out = Vec::with_capacity(size);
         out.extend_from_slice(MAGIC);
         let word = |out: &mut Vec<u8>, n: u32| out.extend_from_slice(&n.to_le_bytes());
@@ -282,8 +278,9 @@ impl Writer {
         for len in [ranges.len(), self.calls.len(), self.scopes.len(), self.functions.len()] {
             word(&mut out, count(len)?);
         }
-        word(&mut out, u32::try_from(self.texts.len()).map_err(|_| NoSymcache::TooLarge)?);
-        word(&mut out, 0);
+        let text_bytes = self.texts.len() + FOLD_SIZE * self.folds.len();
+        word(&mut out, u32::try_from(text_bytes).map_err(|_| NoSymcache::TooLarge)?);
+        word(&mut out, count(self.folds.len())?);
         debug_assert_eq!(out.len(), HEADER_SIZE);
         let mut below = 0;
         for bucket in 0..=u64::from(buckets) {
@@ -310,6 +307,10 @@ impl Writer {
             word(&mut out, *text);
         }
         out.extend_from_slice(&self.texts);
+        for (scope, function) in &self.folds {
+            word(&mut out, *scope);
+            word(&mut out, *function);
+        }
         let crc = checksum(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         Ok(out)

@@ -1,8 +1,12 @@
 //! From a frame to its answer.
 
-use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, lines, symbols};
+use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
+use crate::ImageSymbols;
+use crate::symcache::{Facts, Owner, Place, Source, SymCache, Writer};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use unslide_model::Quality;
+use unslide_report::{ReadLimits, Report as Read};
 use unslide_testkit::reports::{ARM64, ARM64_32, ARMV7, Error, Frame, Image, Json, Report, Thread, X86_64};
 
 #[test]
@@ -311,5 +315,118 @@ fn one_address_in_many_frames_keeps_what_is_each_frames_own() {
         let of = |key: &str| frames.iter().map(|frame| frame[key] == true).collect::<Vec<_>>();
         assert_eq!(of("reattributed"), [false, false, false, true, false, false]);
         assert_eq!(of("pac_stripped"), [false, false, false, false, true, false]);
+    }
+}
+
+#[test]
+fn code_outside_of_an_images_size_is_named_where_its_symbols_agree() {
+    let small = || Report::standard().image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x800));
+    let frame = |offset: u64| Frame::at(BASE + offset).object("Shop", BASE).set("object_uuid", APP);
+    let answer = |have: &Have, frame: Frame| {
+        have.frames(&small().thread(Thread::new(0).crashed().frames([frame])), 0).remove(0)
+    };
+    let have = Have::app();
+    for (offset, line) in [(at::FUNCTION, 40), (at::AFTER, 44)] {
+        let named = answer(&have, frame(offset));
+        assert_eq!((&named["status"], &named["outside_image_size"]), (&json!("symbolicated"), &json!(true)));
+        assert_eq!((lines(&named)[0], &named["relative_address"]), (line, &json!(offset)));
+        assert_eq!(named.get("reattributed"), None);
+    }
+    assert_eq!(answer(&have, frame(at::SYMBOL))["source"], "symtab");
+    let unknown = json!({"status": "unknown_image"});
+    // A gap; a symbol without a size; past the end; another address than the image's; another image's id; no id.
+    for other in [
+        frame(at::GAP),
+        frame(at::NEAREST),
+        frame(0x20_0000),
+        frame(at::FUNCTION).set("object_addr", BASE + 0x1000),
+        frame(at::FUNCTION).set("object_uuid", LIBRARY),
+        Frame::at(BASE + at::FUNCTION).object("Shop", BASE),
+    ] {
+        assert_eq!(answer(&have, other), unknown);
+    }
+    // Inside of an image nothing changes.
+    assert_eq!(answer(&have, frame(0x40))["status"], "missing_symbol");
+    // Without symbols the device's word is not enough, and the report waits for them.
+    let report = small()
+        .thread(Thread::new(0).crashed().frames([frame(at::FUNCTION).symbol("device", BASE + at::FUNCTION)]));
+    let without = Have::default().enrich(&report);
+    assert_eq!((without.frames.unknown_image, without.missing), (1, vec![id(APP)]));
+    let bytes = report.bytes();
+    let needs = crate::needs(&Read::read(&bytes, &ReadLimits::default()).unwrap());
+    assert_eq!(needs.iter().map(|need| need.debug_id).collect::<Vec<_>>(), [id(APP)]);
+}
+
+#[test]
+fn nobody_waits_for_a_uuid_of_zeros() {
+    let zeros = "00000000-0000-0000-0000-000000000000";
+    let image = Image::new(APP_PATH, zeros, BASE).vmaddr(TEXT).size(0x10_0000);
+    let frame = Frame::at(BASE + 0x1050).object("Shop", BASE).set("object_uuid", zeros);
+    let report = Report::standard().image(image).thread(Thread::new(0).crashed().frames([frame]));
+    let enriched = Have::default().enrich(&report);
+    assert_eq!(
+        (enriched.frames.missing, enriched.missing, enriched.images[0].debug_id),
+        (1, Vec::new(), None)
+    );
+    assert_eq!(enriched.images[0].status, crate::ImageStatus::Missing);
+    let bytes = report.bytes();
+    assert!(crate::needs(&Read::read(&bytes, &ReadLimits::default()).unwrap()).is_empty());
+}
+
+#[test]
+fn the_names_of_one_report_cost_so_much_and_no_more() {
+    // Three languages share it; what comes too late keeps its raw form.
+    let cpp = |n: usize| format!("_ZN45s{n:044}3addEi");
+    let rust = |n: usize| format!("_RNvCs1234_45r{n:044}3foo");
+    let swift = |n: usize| format!("$s45S{n:044}3addyyF");
+    let frame = |name: String| Frame::at(BASE + 0x1050).symbol(&name, BASE + 0x1000);
+    let named =
+        |from: usize, count: usize| (from..from + count).flat_map(move |n| [cpp(n), rust(n), swift(n)]);
+    let few: Vec<Frame> = named(0, 100).map(frame).collect();
+    let raw = |frames: &[Value]| frames.iter().filter(|frame| frame["calls"][0].get("raw").is_none()).count();
+    let have = Have::default();
+    assert_eq!(raw(&have.stopped(few)), 0);
+    let many: Vec<Frame> = named(0, 12_000).map(frame).collect();
+    let answers = have.stopped(many);
+    let readable = answers.len() - raw(&answers);
+    assert!((1_000..20_000).contains(&readable), "{readable}");
+    let last = answers.last().unwrap();
+    assert_eq!((&last["status"], &last["calls"][0]["function"]), (&json!("device"), &last["symbol"]));
+    // Deterministic: the same names are read each time.
+    let again: Vec<Frame> = named(0, 12_000).map(frame).collect();
+    assert_eq!(have.stopped(again), answers);
+}
+
+#[test]
+fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
+    let mut w = Writer::new(1 << 20);
+    let mut function = |name: &str, others: &[&str], start: u32| {
+        let function = w.function(name, None).unwrap();
+        let owner = Owner { function, start: Some(start), source: Source::Symtab, approximate: false };
+        let scope = w.owner(owner, others.iter().copied()).unwrap();
+        Some(Place { scope, line: 0, column: 0 })
+    };
+    let alone = function("alone", &[], 0x1000);
+    let folded = function("plain", &["_ZN4Shop3addEi", "quo\"te"], 0x1100);
+    let last = function("last", &[], 0x1200);
+    let facts = Facts {
+        debug_id: id(APP),
+        cpu: ARM64,
+        text_address: TEXT,
+        text_size: 0x10_0000,
+        extent: 0x10_0000,
+        quality: Quality::Symtab,
+    };
+    let bytes =
+        w.finish(&facts, &[(0x1000, alone), (0x1100, folded), (0x1200, last), (0x1300, None)]).unwrap();
+    let cache = SymCache::parse(bytes).unwrap();
+    cache.verify_checksum().unwrap();
+    let have = Have::default().and(APP, ImageSymbols::found(Arc::new(cache)));
+    let frame = have.exact(Frame::at(BASE + 0x1150));
+    assert_eq!(frame["folded_with"], json!(["Shop::add(int)", "quo\"te"]));
+    assert_eq!((&frame["approximate"], &frame["symbol"]), (&json!(true), &json!("plain")));
+    for alone in [0x1050, 0x1250] {
+        let frame = have.exact(Frame::at(BASE + alone));
+        assert_eq!((frame.get("folded_with"), frame.get("approximate")), (None, None));
     }
 }

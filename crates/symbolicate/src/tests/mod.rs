@@ -9,7 +9,6 @@ mod properties;
 mod samples;
 mod sizes;
 
-use crate::memory::Memory;
 use crate::symcache::{Facts, Owner, Place, Scope, Source, SymCache, Writer};
 use crate::{Context, Enriched, ImageSymbols, enrich};
 use serde_json::Value;
@@ -56,7 +55,7 @@ pub(super) fn id(text: &str) -> DebugId {
 
 /// A symcache with the layout of [`at`].
 pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSymbols {
-    let mut w = Writer::new(1 << 20, Memory::new(1 << 24));
+    let mut w = Writer::new(1 << 20);
     let mut ranges = vec![(0, None)];
     let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
         let function = w.function(name, path).unwrap();

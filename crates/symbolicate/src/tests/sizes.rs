@@ -1,7 +1,7 @@
 //! Answers stay small, whatever the symbols say.
+//! Proves: bounded-input
 
 use super::{APP, BASE, Have, app, id};
-use crate::memory::Memory;
 use crate::symcache::{Facts, MAX_CALLS, Owner, Place, Scope, Source, SymCache, Writer};
 use crate::{Context, Detail, FrameStatus, ImageSymbols, Plan, enrich, explain, most_bytes};
 use serde_json::Value;
@@ -18,7 +18,7 @@ const ADDRESSES: u64 = 4;
 
 /// What a file that is made for it becomes: half a megabyte for each address.
 fn longest() -> ImageSymbols {
-    let mut w = Writer::new(64 << 20, Memory::new(1 << 30));
+    let mut w = Writer::new(64 << 20);
     let function = |w: &mut Writer, n: usize| {
         let path = w.path(&format!("/{n}{}", "p".repeat(TEXT))).unwrap();
         w.function(&format!("f{n}{}", "n".repeat(TEXT)), Some(path)).unwrap()

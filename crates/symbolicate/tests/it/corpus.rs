@@ -16,6 +16,7 @@ fn objects_are_read_or_refused() {
     replay("object", object::check);
 }
 
+/// Proves: unchanged-bytes
 #[test]
 fn reports_are_answered_and_given_back() {
     replay("enrich", enrich::check);

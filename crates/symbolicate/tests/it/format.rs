@@ -1,6 +1,6 @@
 //! The symcache's format stays what its version says.
 
-use unslide_symbolicate::object::{self, Limits};
+use unslide_symbolicate::object;
 use unslide_symbolicate::symcache::{SymCache, SymCacheError, VERSION};
 
 const APP: &[u8] = include_bytes!("../data/app.dsym");
@@ -9,7 +9,7 @@ const APP: &[u8] = include_bytes!("../data/app.dsym");
 const GOLDEN: (u32, usize, u32) = (1, 2640, 3_890_298_388);
 
 fn built() -> Vec<u8> {
-    object::build(APP, &Limits::default()).unwrap().symcache
+    object::build(APP).unwrap().symcache
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn only_a_whole_symcache_of_this_version_is_read() {
     let bytes = built();
     let cache = SymCache::parse(&bytes[..]).unwrap();
     cache.verify_checksum().unwrap();
-    assert_eq!(cache.debug_id(), object::build(APP, &Limits::default()).unwrap().debug_id);
+    assert_eq!(cache.debug_id(), object::build(APP).unwrap().debug_id);
     assert_eq!(SymCache::parse(&bytes[..50]).err(), Some(SymCacheError::NotASymCache));
     let short = SymCache::parse(&bytes[..bytes.len() - 1]).err();
     assert!(matches!(short, Some(SymCacheError::Length { .. })), "{short:?}");

@@ -1,27 +1,16 @@
-//! Files that lie: whatever they say, a build ends soon, in bounded memory, with an answer or a reason.
+//! Files that lie: whatever they say, a build ends with an answer or a reason.
+//! Proves: bounded-input
 
 use proptest::prelude::*;
 use unslide_model::RelativeAddress;
-use unslide_symbolicate::object::{self, Built, Limits, ObjectError};
-use unslide_symbolicate::symcache::{Lookup, MAX_CALLS, SymCache};
+use unslide_symbolicate::object::{self, Built, ObjectError};
+use unslide_symbolicate::symcache::{JsonStr, Lookup, MAX_CALLS, SymCache};
 use unslide_testkit::macho::{CODE, File, TEXT, longest_chain, unit};
-use unslide_testkit::memory::peak;
 
 const APP: &[u8] = include_bytes!("../data/app.dsym");
 
-/// What a build may take that is not counted: small lists, and what a few allocations are too large.
-const UNCOUNTED: u64 = 2 << 20;
-
-/// Builds within limits, and holds it to them.
-pub(super) fn build_within(bytes: &[u8], limits: &Limits) -> Result<Built, ObjectError> {
-    let (built, most) = peak(|| object::build(bytes, limits));
-    let allowed = limits.memory(bytes.len()) + UNCOUNTED;
-    assert!(most as u64 <= allowed, "{most} bytes of memory, {allowed} allowed: {built:?}");
-    built
-}
-
 pub(super) fn build(file: &File) -> Result<Built, ObjectError> {
-    build_within(&file.bytes(), &Limits::default())
+    object::build(&file.bytes())
 }
 
 /// The names at an offset from the start of the code, innermost first.
@@ -78,9 +67,9 @@ fn a_line_table_that_ends_outside_the_file_costs_no_names_where_nothing_refers_t
         File { symbols: vec![("f", CODE)], dwarf: vec![("__debug_line", vec![0; 8])], ..File::default() };
     let bytes = file.bytes();
     let cut = &bytes[..bytes.len() - 1];
-    let facts = object::objects(cut, &Limits::default()).unwrap()[0].object.clone().unwrap();
+    let facts = object::objects(cut).unwrap()[0].object.clone().unwrap();
     assert!(!facts.has_sources);
-    let built = build_within(cut, &Limits::default()).unwrap();
+    let built = object::build(cut).unwrap();
     assert_eq!(facts.debug_id, Some(built.debug_id));
     assert_eq!(names(&built, 0), ["f"]);
 }
@@ -106,12 +95,6 @@ fn origins_in_a_circle_name_nothing() {
 }
 
 #[test]
-fn entries_nested_without_end_are_too_large() {
-    let file = with_entries(&[vec![4; 2000]]);
-    assert!(matches!(build(&file), Err(ObjectError::TooLarge(_))), "{:?}", build(&file));
-}
-
-#[test]
 fn calls_inlined_deeper_than_a_chain_holds_are_cut_in_the_middle() {
     let mut entries = vec![function("outer", CODE, 8)];
     entries.extend((0..900).map(|_| inlined(12, CODE, 4)));
@@ -122,7 +105,7 @@ fn calls_inlined_deeper_than_a_chain_holds_are_cut_in_the_middle() {
 #[test]
 fn the_longest_chain_is_what_tests_elsewhere_believe() {
     let bytes = longest_chain(1_000);
-    let built = build_within(&bytes, &Limits::default()).unwrap();
+    let built = object::build(&bytes).unwrap();
     let names = names(&built, 0);
     assert_eq!((names.len(), names[0].len(), &names[255][..4]), (MAX_CALLS, 1_000, "f000"));
 }
@@ -147,29 +130,6 @@ fn functions_that_the_linker_removed_are_nowhere() {
     assert!(names(&built, 0xF00).is_empty());
 }
 
-#[test]
-fn a_line_program_without_end_is_bounded() {
-    // A version 4 header without files, then an endless run of special opcodes.
-    let mut program = vec![1, 1, 1, 0xFB, 14, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0];
-    program.extend([&[0, 9, 2][..], &CODE.to_le_bytes()].concat());
-    program.extend(vec![0x20; 200_000]);
-    let mut lines = u32::try_from(6 + program.len()).unwrap().to_le_bytes().to_vec();
-    lines.extend([4, 0, 20, 0, 0, 0]);
-    lines.extend(program);
-    // Units that all use it.
-    let entries = [&[6][..], &0_u32.to_le_bytes(), &function("f", CODE, 8), &[0, 0]].concat();
-    let file = |units: usize| File {
-        dwarf: vec![
-            ("__debug_info", unit(&entries).repeat(units)),
-            ("__debug_abbrev", abbreviations()),
-            ("__debug_line", lines.clone()),
-        ],
-        ..File::default()
-    };
-    assert_eq!(names(&build(&file(1)).unwrap(), 0), ["f"]);
-    assert!(matches!(build(&file(2000)), Err(ObjectError::TooLarge(_))));
-}
-
 /// A line table of this version: what comes before the tables, the tables, the program.
 pub(super) fn line_table(version: u8, tables: &[u8], program: &[u8]) -> Vec<u8> {
     let fields = [&[1][..], if version >= 4 { &[1] } else { &[] }, &[1, 0xFB, 14, 13]].concat();
@@ -178,125 +138,6 @@ pub(super) fn line_table(version: u8, tables: &[u8], program: &[u8]) -> Vec<u8> 
     let length = |bytes: usize| u32::try_from(bytes).unwrap().to_le_bytes();
     let rest = [&[version, 0], sizes, &length(header.len()), &header, program].concat();
     [&length(rest.len())[..], &rest].concat()
-}
-
-/// A unit with a line table, and a function.
-fn with_lines(lines: Vec<u8>) -> File {
-    let entries = [&[6][..], &0_u32.to_le_bytes(), &function("f", CODE, 8), &[0, 0]].concat();
-    File {
-        dwarf: vec![
-            ("__debug_info", unit(&entries)),
-            ("__debug_abbrev", abbreviations()),
-            ("__debug_line", lines),
-        ],
-        ..File::default()
-    }
-}
-
-#[test]
-fn whatever_a_file_makes_grow_is_paid_for_before_it_grows() {
-    let dwarf = |table: Vec<u8>, entries: Vec<u8>| File {
-        dwarf: vec![("__debug_info", unit(&entries)), ("__debug_abbrev", table)],
-        ..File::default()
-    };
-    // A function with children and nothing else: two bytes.
-    let nodes =
-        dwarf(vec![1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0], [&[1][..], &[2, 0].repeat(200_000)].concat());
-    let mut table = abbreviations();
-    table.pop();
-    table.extend(
-        (7_u32..70_000).flat_map(|n| {
-            [n as u8 & 0x7F | 0x80, (n >> 7) as u8 & 0x7F | 0x80, (n >> 14) as u8, 0x2E, 0, 0, 0]
-        }),
-    );
-    let many_abbreviations =
-        dwarf([&table[..], &[0]].concat(), [&[1][..], &function("f", CODE, 8), &[0, 0]].concat());
-    let flags = [&[1, 0x11, 1][..], &[0x3F, 0x19].repeat(600_000), &[0, 0, 0]].concat();
-    let many_attributes = dwarf(flags, vec![1, 0]);
-    // Functions over and over each other, with a range of one byte each.
-    let calls: Vec<Vec<u8>> = (0..80_000)
-        .map(|n| function("f", CODE + n * 7 % 0xE00, 1).into_iter().chain([0]).collect())
-        .collect();
-    let ranges = with_entries(&calls);
-    // A row for each byte of code, again and again.
-    let sequence = [&[0, 9, 2][..], &CODE.to_le_bytes(), &[0x20; 0xE00], &[2, 1, 0, 1, 1]].concat();
-    let rows = with_lines(line_table(4, &[0, 0], &sequence.repeat(100)));
-    let short = [&[0, 9, 2][..], &CODE.to_le_bytes(), &[0x20, 0x20, 0, 1, 1]].concat();
-    let sequences = with_lines(line_table(4, &[0, 0], &short.repeat(80_000)));
-    let files_4 = with_lines(line_table(4, &[&[0][..], &b"a\0\0\0\0".repeat(60_000), &[0]].concat(), &[]));
-    let count = [0xE0, 0xD4, 0x03]; // 60,000
-    let one_byte = [&[1, 1, 0x0B][..], &count, &[0; 60_000]].concat();
-    let directories_5 = with_lines(line_table(5, &[&one_byte.repeat(2)[..], &[1, 1, 0x0B, 0]].concat(), &[]));
-    let files_5 = with_lines(line_table(5, &[&[1, 1, 0x0B, 0][..], &one_byte].concat(), &[]));
-    let starts = File { function_starts: vec![1; 2_000_000], ..File::default() };
-    let symbols = File { symbols: (0..200_000).map(|n| ("", CODE + n % 0xE00)).collect(), ..File::default() };
-    let mut symbols = symbols.bytes();
-    // Names are left out where they are empty: each symbol has that of the table's end.
-    let at =
-        symbols.windows(16).position(|w| w[4..8] == [0x0F, 1, 0, 0] && w[8..] == CODE.to_le_bytes()).unwrap();
-    for symbol in symbols[at..][..200_000 * 16].chunks_exact_mut(16) {
-        symbol[..4].copy_from_slice(&1_u32.to_le_bytes());
-    }
-    let names_at = at + 200_000 * 16 + 1;
-    symbols[names_at..][..2].copy_from_slice(b"x\0");
-    let cases = [
-        ("nodes", nodes.bytes()),
-        ("abbreviations", many_abbreviations.bytes()),
-        ("attributes", many_attributes.bytes()),
-        ("ranges", ranges.bytes()),
-        ("rows", rows.bytes()),
-        ("sequences", sequences.bytes()),
-        ("files, version 4", files_4.bytes()),
-        ("directories, version 5", directories_5.bytes()),
-        ("files, version 5", files_5.bytes()),
-        ("function starts", starts.bytes()),
-        ("symbols", symbols),
-    ];
-    for (what, bytes) in cases {
-        let limits = Limits { max_memory_bytes: 6 << 20, ..Limits::default() };
-        let built = build_within(&bytes, &limits);
-        let of_memory = matches!(&built, Err(ObjectError::TooLarge(why)) if why.contains("memory"));
-        assert!(of_memory, "{what}: {built:?}");
-        // As far as its own size lets it go, it is held to that as well.
-        let _ = build_within(&bytes, &Limits::default());
-    }
-}
-
-#[test]
-fn a_small_file_gets_no_more_memory_than_its_size_explains() {
-    let limits = Limits::default();
-    assert!(limits.memory(1 << 10) < 65 << 20);
-    assert_eq!(limits.memory(1 << 30), limits.max_memory_bytes);
-}
-
-#[test]
-fn entries_with_endless_attributes_that_take_no_bytes_are_too_large() {
-    // One abbreviation with 20,000 flags, and a unit of 20,000 such entries of one byte.
-    let mut table = vec![1, 0x11, 1, 0, 0, 2, 0x34, 0];
-    table.extend([0x3F, 0x19].repeat(20_000));
-    table.extend([0, 0, 0]);
-    let entries = [&[1][..], &[2; 20_000], &[0]].concat();
-    let file =
-        File { dwarf: vec![("__debug_info", unit(&entries)), ("__debug_abbrev", table)], ..File::default() };
-    assert!(matches!(build(&file), Err(ObjectError::TooLarge(_))));
-}
-
-#[test]
-fn symbols_that_share_one_long_name_are_too_large() {
-    let name: &'static str = "x".repeat(200_000).leak();
-    let mut symbols = vec![(name, CODE)];
-    symbols.extend((0..2000).map(|i| ("", CODE + i)));
-    let file = File { symbols, ..File::default() };
-    let mut bytes = file.bytes();
-    assert!(build_within(&bytes, &Limits::default()).is_ok());
-    // Every symbol has the first one's name.
-    let table =
-        bytes.windows(16).position(|w| w[..8] == [1, 0, 0, 0, 0x0F, 1, 0, 0] && w[8..] == CODE.to_le_bytes());
-    let table = table.unwrap();
-    for i in 0..=2000 {
-        bytes[table + 16 * i..][..4].copy_from_slice(&1_u32.to_le_bytes());
-    }
-    assert!(matches!(build_within(&bytes, &Limits::default()), Err(ObjectError::TooLarge(_))));
 }
 
 #[test]
@@ -332,9 +173,9 @@ fn architectures_over_each_other_are_malformed() {
         out
     };
     let beside = fat([64, 64 + slice.len()]);
-    assert_eq!(object::objects(&beside, &Limits::default()).unwrap().len(), 2);
+    assert_eq!(object::objects(&beside).unwrap().len(), 2);
     for over in [[64, 64], [64 + slice.len(), 64 + slice.len() - 1]] {
-        let found = object::objects(&fat(over), &Limits::default());
+        let found = object::objects(&fat(over));
         assert!(matches!(found, Err(ObjectError::Malformed(_))), "{found:?}");
     }
 }
@@ -347,7 +188,94 @@ fn tables_outside_the_file_are_malformed() {
     file.symbols_off_by = 0x10_0000;
     assert!(matches!(build(&file), Err(ObjectError::Malformed(_))));
     for end in (0..APP.len()).step_by(97) {
-        assert!(object::build(&APP[..end], &Limits::default()).is_err(), "{end}");
+        assert!(object::build(&APP[..end]).is_err(), "{end}");
+    }
+}
+
+/// The function that owns the code at its start, and those that it is folded with.
+fn owner(built: &Built) -> (String, Vec<String>) {
+    let cache = SymCache::parse(&built.symcache[..]).unwrap();
+    cache.verify_checksum().unwrap();
+    let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
+    (answer.symbol.unwrap().decode(), answer.folded_with().map(JsonStr::decode).collect())
+}
+
+#[test]
+fn of_functions_with_the_same_code_the_one_that_the_lines_belong_to_is_named_and_the_others_are_listed() {
+    let symbols =
+        vec![("_alpha", CODE), ("_beta", CODE), ("_gamma", CODE), ("_beta", CODE), ("_alone", CODE + 8)];
+    let file = |name: &str| File {
+        symbols: symbols.clone(),
+        ..with_entries(&[function(name, CODE, 8), vec![0], function("alone", CODE + 8, 4), vec![0, 0]])
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    // The symbol table's last name is that of LLVM.
+    for (dwarf, shown, others) in [
+        ("alpha", "alpha", ["beta", "gamma"]),
+        ("beta", "beta", ["alpha", "gamma"]),
+        ("delta", "beta", ["alpha", "gamma"]),
+    ] {
+        let (owner, mut folded) = owner(&build(&file(dwarf)).unwrap());
+        folded.sort();
+        assert_eq!((owner.as_str(), folded), (shown, names(&others)), "{dwarf}");
+    }
+    // Without debug information too; and at most eight are listed.
+    let many = ["_a", "_b", "_c", "_d", "_e", "_f", "_g", "_h", "_i", "_j", "_k"].map(|name| (name, CODE));
+    let built = build(&File { symbols: many.to_vec(), ..File::default() }).unwrap();
+    let expected = names(&["a", "b", "c", "d", "e", "f", "g", "h"]);
+    assert_eq!(owner(&built), ("k".to_owned(), expected));
+    let alone = SymCache::parse(build(&file("alpha")).unwrap().symcache).unwrap();
+    let alone =
+        alone.lookup(RelativeAddress(CODE + 8 - TEXT)).found().map(|answer| answer.folded_with().count());
+    assert_eq!(alone, Some(0));
+}
+
+#[test]
+fn a_hundred_thousand_names_of_one_address_are_two() {
+    let symbols = (0..100_000).map(|n| (if n % 2 == 0 { "_even" } else { "_odd" }, CODE)).collect();
+    let functions: Vec<Vec<u8>> = (0..2_000).map(|_| [function("even", CODE, 4), vec![0]].concat()).collect();
+    let built = build(&File { symbols, ..with_entries(&[functions.concat(), vec![0]]) }).unwrap();
+    assert_eq!(owner(&built), ("even".to_owned(), vec!["odd".to_owned()]));
+}
+
+#[test]
+fn a_call_that_does_not_name_its_file_is_in_no_file() {
+    // A line table of version 5, in which file 0 is one: a directory and a file with names in place.
+    let tables = [&[1, 1, 0x08, 1][..], b"/src\0", &[1, 1, 0x08, 1], b"zero.c\0"].concat();
+    // Address, line 3, one row, four bytes on, the end.
+    let program = [&[0, 9, 2][..], &CODE.to_le_bytes(), &[4, 0, 3, 2, 1, 2, 4, 0, 1, 1]].concat();
+    // 7 an inlined function with origin, low pc, size and the line of the call; 8 the same with its file.
+    let call = |code: u8, file: &[u8]| {
+        let abbreviation = [0x31, 0x13, 0x11, 0x01, 0x12, 0x06, 0x59, 0x0B];
+        let with_file: &[u8] = if file.is_empty() { &[] } else { &[0x58, 0x0B] };
+        [&[code, 0x1D, 0][..], &abbreviation, with_file, &[0, 0]].concat()
+    };
+    let mut table = abbreviations();
+    table.pop();
+    let table = [table, call(7, &[]), call(8, &[0]), vec![0]].concat();
+    for (code, file, expected) in [(7, &[][..], None), (8, &[0][..], Some("/src/zero.c".to_owned()))] {
+        let inner =
+            [&[code][..], &16_u32.to_le_bytes(), &CODE.to_le_bytes(), &4_u32.to_le_bytes(), &[9], file]
+                .concat();
+        let entries = [&[6][..], &0_u32.to_le_bytes(), &function("f", CODE, 8), &inner, &[0, 0]].concat();
+        let built = build(&File {
+            dwarf: vec![
+                ("__debug_info", unit(&entries)),
+                ("__debug_abbrev", table.clone()),
+                ("__debug_line", line_table(5, &tables, &program)),
+            ],
+            ..File::default()
+        });
+        let cache = SymCache::parse(built.unwrap().symcache).unwrap();
+        let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
+        let calls: Vec<_> = answer.calls().collect();
+        let outer = calls.last().unwrap();
+        assert_eq!(
+            (calls.len(), outer.line, outer.file.map(JsonStr::decode)),
+            (2, Some(9), expected),
+            "{code}"
+        );
+        assert_eq!(calls[0].file.map(JsonStr::decode).as_deref(), Some("/src/zero.c"));
     }
 }
 
@@ -368,12 +296,11 @@ fn a_nameless_function_start_ends_the_symbol_before_it() {
 
 #[test]
 fn what_is_no_linked_mach_o_says_so() {
-    let limits = Limits::default();
     for bytes in [&b""[..], b"\x7fELF", b"MZ", &[0xCA, 0xFE, 0xBA, 0xBE, 0, 0, 0, 52]] {
-        assert_eq!(object::objects(bytes, &limits), Err(ObjectError::NotAnObject));
+        assert_eq!(object::objects(bytes), Err(ObjectError::NotAnObject));
     }
-    assert!(matches!(object::objects(b"!<arch>\n", &limits), Err(ObjectError::Unsupported(_))));
-    assert!(matches!(object::objects(&[0xFE, 0xED, 0xFA, 0xCF], &limits), Err(ObjectError::Unsupported(_))));
+    assert!(matches!(object::objects(b"!<arch>\n"), Err(ObjectError::Unsupported(_))));
+    assert!(matches!(object::objects(&[0xFE, 0xED, 0xFA, 0xCF]), Err(ObjectError::Unsupported(_))));
     let relocatable = File { kind: Some(1), ..File::default() };
     assert!(matches!(build(&relocatable), Err(ObjectError::Unsupported(_))));
 }
@@ -387,7 +314,7 @@ proptest! {
         for (at, value) in changes {
             bytes[at] = value;
         }
-        if let Ok(built) = build_within(&bytes, &Limits::default()) {
+        if let Ok(built) = object::build(&bytes) {
             let cache = SymCache::parse(&built.symcache[..]).unwrap();
             cache.verify_checksum().unwrap();
             for (_, answer) in cache.ranges() {
@@ -401,7 +328,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
         addresses in prop::collection::vec(0_u64..0x1_0000, 20),
     ) {
-        let mut bytes = object::build(APP, &Limits::default()).unwrap().symcache;
+        let mut bytes = object::build(APP).unwrap().symcache;
         for (at, value) in changes {
             let at = at.index(bytes.len());
             bytes[at] = value;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use unslide_model::RelativeAddress;
 use unslide_report::{ReadLimits, Report};
-use unslide_symbolicate::object::{Limits, build};
+use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{Context, ImageSymbols, enrich};
 use unslide_testkit::memory::peak;
@@ -14,7 +14,7 @@ const LOAD: u64 = 0x1_04e4_c000;
 
 #[test]
 fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
-    let cache = SymCache::parse(build(APP, &Limits::default()).unwrap().symcache).unwrap();
+    let cache = SymCache::parse(build(APP).unwrap().symcache).unwrap();
     let named: Vec<RelativeAddress> =
         cache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| start).collect();
     for (images, frames) in [(150, 320), (400, 40), (10, 2_000)] {
@@ -35,5 +35,36 @@ fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
         assert!(enriched.bytes.len() > input.len());
         let (taken, bytes) = (input.len() + most, input.len() + enriched.bytes.len());
         assert!(taken <= 3 * bytes, "{taken} bytes for {bytes}: {images} images, {frames} frames");
+    }
+}
+
+#[test]
+fn frames_that_say_nothing_take_no_more() {
+    let report = |contents: &str| {
+        format!(r#"{{"crash":{{"threads":[{{"backtrace":{{"contents":[{contents}]}}}}]}}}}"#).into_bytes()
+    };
+    for input in [
+        report(&vec!["{}"; 500_000].join(",")),
+        // Just more than half of that: lists that double have most room to spare.
+        report(&vec!["{}"; (1 << 18) + 1].join(",")),
+        report(&vec![r#"{"a":1}"#; 200_000].join(",")),
+    ] {
+        let (enriched, most) = peak(|| {
+            let report = Report::read(&input, &ReadLimits::default()).unwrap();
+            enrich(&report, &|_| None, &Context::default())
+        });
+        let output = enriched.bytes.len();
+        let frames = enriched.frames.total;
+        assert_eq!(frames, enriched.frames.invalid_address);
+        assert!(most <= 3 * input.len() + output + (64 << 10), "{most} for {} and {output}", input.len());
+        // Nor once they are answered.
+        let (again, most) = peak(|| {
+            let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+            let report = Report::read(&enriched.bytes, &limits).unwrap();
+            assert!(report.backtraces[0].frames.is_empty());
+            enrich(&report, &|_| None, &Context::default())
+        });
+        assert!(again.bytes == enriched.bytes);
+        assert!(most <= 3 * output, "{most} for {output}");
     }
 }

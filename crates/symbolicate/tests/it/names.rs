@@ -114,6 +114,7 @@ fn qualified(name: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Proves: right-names
 #[test]
 fn names_are_demangled_as_llvm_does() {
     let fixtures = [
@@ -132,6 +133,7 @@ fn names_are_demangled_as_llvm_does() {
     );
 }
 
+/// Proves: right-names
 #[test]
 fn names_of_a_published_library_are_demangled_as_llvm_does() {
     match fixtures::canvas_dsyms() {

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
 use unslide_model::{Quality, RelativeAddress};
-use unslide_symbolicate::object::{self, Limits, ObjectKind};
+use unslide_symbolicate::object::{self, ObjectKind};
 use unslide_symbolicate::symcache::{Lookup, Source, SymCache};
 use unslide_testkit::fixtures::{self, run};
 
 fn facts(path: &Path) -> Vec<object::ObjectFacts> {
     let bytes = std::fs::read(path).unwrap();
-    let entries = object::objects(&bytes, &Limits::default()).unwrap();
+    let entries = object::objects(&bytes).unwrap();
     entries.into_iter().map(|entry| entry.object.unwrap()).collect()
 }
 
+/// Proves: right-names
 #[test]
 fn symbolic_sees_the_same_in_every_file() {
     let dsyms = ["app", "app-arm64e", "kit", "tool-x86_64", "whole", "watch", "orb-v0"].map(fixtures::dsym);
@@ -111,6 +112,7 @@ fn a_stripped_program_names_nothing_that_it_does_not_export() {
     assert_eq!(cache.quality(), if cache.ranges().count() == 0 { Quality::None } else { Quality::Exports });
 }
 
+/// Proves: right-names
 #[test]
 fn after_the_last_function_and_the_image_there_is_nothing() {
     for name in ["app", "deep-5", "orb-v0"] {
@@ -126,6 +128,7 @@ fn after_the_last_function_and_the_image_there_is_nothing() {
     }
 }
 
+/// Proves: right-names
 #[test]
 fn a_function_without_debug_information_has_a_name_and_no_line() {
     let path = fixtures::dsym("app");

@@ -3,8 +3,9 @@
 pub mod apps;
 pub mod dead_letters;
 pub mod keys;
+pub mod prelude;
+pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
 pub mod symbols;
-pub mod system;
 pub mod tenants;

@@ -1,5 +1,6 @@
 //! Bodies in the api's memory: whatever brings them there, there is room for them first, and until the
 //! last byte is written.
+//! Proves: bounded-input
 
 use crate::reports::{A, crash, store};
 use crate::world::{World, slow};
@@ -27,7 +28,7 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
     })
     .await;
     let key = world.master("acme").await;
-    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(1_900_000)).into_bytes();
+    let large = format!("{{\"crash\":{{\"threads\":[]}},\"a\":\"{}\"}}", "x".repeat(1_900_000)).into_bytes();
     let packed = gzip(&large);
     // What the last member says of its size is no measure.
     let members = [packed.clone(), gzip(b"")].concat();
@@ -45,17 +46,17 @@ async fn what_is_unpacked_takes_room_wherever_it_is_packed() {
         world.send(request.body(body.clone())).await
     };
     let (more, body) = slow();
-    let holding = world.request(reqwest::Method::POST, "/v1/reports", &key).header("content-length", 1 << 20);
+    more.unbounded_send(Ok(vec![b' '; 1 << 20])).unwrap();
     let asking = async {
         world.until(BODIES, f64::from(1 << 20)).await;
         for request in &requests {
             let detail = ask(request).await.expect_problem(429, "tenant-busy");
-            assert!(detail.starts_with("bodies:"), "{detail}");
+            assert!(detail.starts_with("Too many concurrent request bodies"), "{detail}");
         }
         drop(more);
     };
-    // The client ends before the length that it announced.
-    let (_, ()) = tokio::join!(holding.body(body).send(), asking);
+    let (empty, ()) = tokio::join!(world.post("/v1/reports", &key, body), asking);
+    empty.expect_problem(400, "invalid-report");
     world.until(BODIES, 0.0).await;
     for request in &requests {
         assert_eq!(ask(request).await.status.as_u16(), request.3, "{} {}", request.0, request.1);
@@ -96,5 +97,86 @@ async fn what_is_answered_takes_room_until_it_is_written() {
     assert_eq!(world.send(text.header("accept", "text/plain")).await.status.as_u16(), 200);
     world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect(200);
     world.until(ANSWERS, 0.0).await;
+    world.stop().await;
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut plain).unwrap();
+    plain
+}
+
+/// Room for the encoder is taken and given back like that of the answer.
+#[tokio::test]
+async fn answers_are_compressed_for_clients_that_ask_and_take_room_until_they_are_written() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let mut large = crash(A, "1.0");
+    // Its gzip, too, is more than a connection takes before it is read.
+    let mut state = 1u64;
+    let noise: String = (0..18_000_000)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(b'0' + (state >> 58) as u8)
+        })
+        .map(|character| if character == '\\' { 'x' } else { character })
+        .collect();
+    large["user"] = noise.into();
+    let stored = store(&world, "acme", &large, 1, world.host.clock.now()).await;
+    let path = format!("/v1/reports/{A}");
+    let ask =
+        |coding: &str| world.request(reqwest::Method::GET, &path, &key).header("accept-encoding", coding);
+    for (asked, coding, read) in [
+        ("gzip", Some("gzip"), gunzip as fn(&[u8]) -> Vec<u8>),
+        ("gzip, zstd;q=0.5", Some("gzip"), gunzip),
+        ("zstd", Some("zstd"), |bytes| zstd::decode_all(bytes).unwrap()),
+        ("br", None, <[u8]>::to_vec),
+        ("identity", None, <[u8]>::to_vec),
+    ] {
+        let answer = ask(asked).send().await.unwrap();
+        let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(header("content-encoding").as_deref(), coding, "{asked}");
+        assert_eq!(header("etag").unwrap().starts_with("W/"), coding.is_some(), "{asked}");
+        assert!(answer.headers().get_all("vary").iter().any(|value| value == "accept-encoding"), "{asked}");
+        let tag = header("etag").unwrap();
+        assert!(read(&answer.bytes().await.unwrap()) == stored, "{asked}");
+        let again = ask(asked).header("if-none-match", tag).send().await.unwrap();
+        assert_eq!(again.status().as_u16(), 304, "{asked}");
+    }
+    // What is short, or may be anything, stays as it is.
+    let short = world
+        .send(world.request(reqwest::Method::GET, "/v1/keys", &key).header("accept-encoding", "gzip"))
+        .await;
+    assert_eq!(short.headers.get("content-encoding"), None);
+    world.until(ANSWERS, 0.0).await;
+    // An answer that nobody reads keeps its room, and its encoder's.
+    let mut client = TcpStream::connect(world.url.strip_prefix("http://").unwrap()).await.unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\naccept-encoding: zstd\r\n\r\n"
+    );
+    let before = world.figure(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#);
+    client.write_all(head.as_bytes()).await.unwrap();
+    world
+        .until(r#"unslide_api_request_seconds_count{method="GET",route="/v1/reports/{id}"}"#, before + 1.0)
+        .await;
+    assert!(world.figure(ANSWERS) >= (stored.len() + (2 << 20)) as f64, "{}", world.figure(ANSWERS));
+    drop(client);
+    world.until(ANSWERS, 0.0).await;
+    world.stop().await;
+}
+
+/// Where there is no room for an encoder, the answer is worth more than its compression.
+#[tokio::test]
+async fn an_answer_without_room_for_an_encoder_goes_out_as_it_is() {
+    let world = World::with(|limits| (limits.answer_bytes, limits.tenant_share) = (1 << 20, 100)).await;
+    let key = world.master("acme").await;
+    let mut report = crash(A, "1.0");
+    report["user"] = "x".repeat(10_000).into();
+    store(&world, "acme", &report, 1, world.host.clock.now()).await;
+    let ask = world.request(reqwest::Method::GET, &format!("/v1/reports/{A}"), &key);
+    let answer = world.send(ask.header("accept-encoding", "gzip")).await;
+    assert_eq!((answer.status.as_u16(), answer.headers.get("content-encoding")), (200, None));
     world.stop().await;
 }

@@ -109,6 +109,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let revoked = revoked_key(world).await.0;
     world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let quarantined = crate::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
     let any = |path: &str| Case::new(format!("/v1/operator/dead-letters{path}"), Foreign::Operators);
     let one = |rest: &str| format!("/{letter}{rest}");
@@ -168,6 +169,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("operator_get_dead_letter_body", any(&one("/body"))),
         ("operator_replay_dead_letter", any(&one("/replay")).body(json!({"again": true}))),
         ("operator_replay_dead_letters", any("/replay").body(json!({"dry_run": true}))),
+        ("operator_list_quarantined", Case::new("/v1/operator/quarantine", Foreign::Operators)),
+        (
+            "operator_get_quarantined",
+            Case::new(format!("/v1/operator/quarantine/{quarantined}"), Foreign::Operators),
+        ),
+        (
+            "operator_replay_quarantined",
+            Case::new(format!("/v1/operator/quarantine/{quarantined}/replay"), Foreign::Operators),
+        ),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
@@ -227,13 +237,16 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
 
 pub async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> Answer {
     let request = world.request(method.clone(), &case.path, key);
-    world
+    let answer = world
         .send(match &case.body {
             Some(Value::String(_)) => request.body(b"\xcf\xfa\xed\xfe some bytes".to_vec()),
             Some(body) => request.body(body.to_string()),
             None => request,
         })
-        .await
+        .await;
+    // What holds for every answer of every operation.
+    assert_eq!(answer.headers["cache-control"], "no-store", "{method} {}", case.path);
+    answer
 }
 
 pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewKey {

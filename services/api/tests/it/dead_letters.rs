@@ -75,6 +75,7 @@ async fn note(world: &World, noted: NewLetter) -> String {
     noted.id.to_string()
 }
 
+/// Proves: unchanged-bytes
 #[tokio::test]
 async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
     let world = World::start().await;
@@ -145,6 +146,7 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
     world.stop().await;
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn what_is_nobodys_is_the_operators_alone() {
     let world = World::start().await;
@@ -192,6 +194,7 @@ async fn what_is_nobodys_is_the_operators_alone() {
     world.stop().await;
 }
 
+/// Proves: unchanged-bytes
 #[tokio::test]
 async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     let world = World::start().await;
@@ -221,7 +224,7 @@ async fn letters_are_replayed_by_filter_and_dangerous_ones_only_by_name() {
     assert_eq!((&named["replayed"], &named["gone"]), (&json!(1), &json!(0)));
     assert_eq!(world.sent(4).await.len(), 4);
     let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"tenant": "umbrella"})).await;
-    wrong.expect_problem(400, "invalid-body");
+    wrong.expect_problem(400, "invalid-parameter");
     let wrong = world.post_json("/v1/dead-letters/replay", &admin, &json!({"limit": 101})).await;
     wrong.expect_problem(400, "invalid-body");
     world.stop().await;
@@ -253,6 +256,7 @@ async fn so_many_read_dead_letters_at_once_and_the_others_wait() {
     world.stop().await;
 }
 
+/// Proves: sender
 #[tokio::test]
 async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_claim_is_not() {
     let world = World::start().await;
@@ -298,7 +302,7 @@ async fn a_replay_of_one_report_of_an_array_is_signed_by_the_api_and_nobodys_cla
 async fn answers_that_nobody_takes_are_bounded() {
     const LARGE: &[u8] = &[b'x'; 16 << 20];
     let world = World::with(|limits| {
-        (limits.answer_bytes, limits.stall_seconds) = (24 << 20, 600);
+        (limits.answer_bytes, limits.answer_stall_seconds) = (24 << 20, 600);
         limits.tenant_share = 100;
     })
     .await;
@@ -330,6 +334,7 @@ async fn answers_that_nobody_takes_are_bounded() {
     world.stop().await;
 }
 
+/// Proves: unchanged-bytes
 #[tokio::test]
 async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_be_gone() {
     let world = World::start().await;

@@ -1,4 +1,5 @@
 //! One tenant's requests next to another's.
+//! Proves: isolation
 
 use crate::reports::{A, crash, store};
 use crate::world::{World, tenant};
@@ -83,6 +84,7 @@ async fn the_same_bytes_and_ids_are_each_tenants_own() {
 }
 
 /// A key for one app sends, sees and deletes what is of that app alone, in every operation on symbols.
+/// Proves: keys
 #[tokio::test]
 async fn a_key_for_one_app_has_the_symbols_of_that_app() {
     let world = World::start().await;

@@ -29,6 +29,7 @@ async fn an_operator_makes_a_tenant_and_its_first_key() {
         json!({"id": "ab", "nam": "x"}),
         json!({"id": "ab", "name": ""}),
         json!({"id": "ab", "name": "a\0b"}),
+        json!({"id": "ab", "name": "a\u{85}b"}),
     ] {
         world.post_json("/v1/tenants", &operator, &bad).await.expect_problem(400, "invalid-body");
     }
@@ -78,13 +79,14 @@ async fn a_key_is_made_used_and_revoked() {
     world.get("/v1/symbols", text).await.expect(200);
     let other = world.master("umbrella").await;
     world.delete(&format!("/v1/keys/{id}"), &other).await.expect_problem(404, "not-found");
-    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(204);
-    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(204);
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(200);
+    world.delete(&format!("/v1/keys/{id}"), &admin).await.expect(200);
     world.get("/v1/symbols", text).await.expect_problem(401, "unauthorized");
     world.delete("/v1/keys/7", &admin).await.expect_problem(400, "invalid-parameter");
     world.stop().await;
 }
 
+/// Proves: keys
 #[tokio::test]
 async fn a_key_gives_no_more_than_it_may() {
     let world = World::start().await;
@@ -137,6 +139,8 @@ async fn a_key_gives_no_more_than_it_may() {
     }
     for bad in [
         json!({"name": "a\0b", "scopes": ["reports:read"]}),
+        json!({"name": "a\u{1b}[31mb", "scopes": ["reports:read"]}),
+        json!({"name": "a\nb", "scopes": ["reports:read"]}),
         json!({"name": "x", "scopes": ["reports:read"], "app": "a\0b"}),
         json!({"name": "", "scopes": ["reports:read"]}),
         json!({"name": "x", "scopes": []}),
@@ -159,7 +163,7 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
         .await
         .expect(201);
     let revoked = made["text"].as_str().unwrap().to_owned();
-    world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect(204);
+    world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect(200);
     let mut gone = world.store.tenant(&tenant("umbrella")).await.unwrap();
     let left = world.master("umbrella").await;
     let limits = unslide_store::tenants::Limits::default();
@@ -175,7 +179,7 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
         let mut body = answer.json();
         body["request_id"] = "".into();
         answer.expect_problem(401, "unauthorized");
-        let same = json!({"type": "urn:unslide:problem:unauthorized", "title": "A valid API key is needed", "status": 401, "request_id": ""});
+        let same = json!({"type": "/problems/unauthorized", "title": "A valid API key is needed", "status": 401, "request_id": ""});
         assert_eq!(body, same, "{key}");
     }
     let basic = world.request(Method::GET, "/v1/symbols", "").basic_auth("user", Some(&admin));
@@ -249,5 +253,67 @@ async fn a_keys_use_is_noted_off_the_path_of_requests() {
     }
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     assert_eq!(world.number("SELECT xmin::text::bigint FROM api_keys").await, before);
+    world.stop().await;
+}
+
+/// A leaked key may have made others: whoever revokes it is told, and can revoke those too.
+/// Proves: keys
+#[tokio::test]
+async fn a_key_is_revoked_with_all_that_descend_from_it_if_asked() {
+    let world = World::start().await;
+    let operator = world.key("umbrella", &[Scope::Operator, Scope::TenantAdmin]).await;
+    let new = json!({"name": "x", "scopes": ["tenant:admin"]});
+    let make = async |path: &str, key: &str| {
+        let made = world.post_json(path, key, &new).await.expect(201);
+        (
+            made["id"].as_str().unwrap().to_owned(),
+            made["text"].as_str().unwrap().to_owned(),
+            made["made_by"].clone(),
+        )
+    };
+    let admin = world.key("acme", &[Scope::TenantAdmin]).await;
+    let (child_id, child, _) = make("/v1/keys", &admin).await;
+    let (_, grandchild, maker) = make("/v1/keys", &child).await;
+    let (_, sibling, _) = make("/v1/keys", &admin).await;
+    assert_eq!(maker, child_id.as_str());
+    let listed = world.get("/v1/keys", &admin).await.expect(200);
+    let makers: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|key| &key["made_by"]).collect();
+    assert_eq!((makers[0], makers[2]), (&Value::Null, &child_id.as_str().into()));
+    // Alone: what it made stays in force, and the answer says so.
+    let path = format!("/v1/keys/{child_id}");
+    let alone = world.delete(&path, &admin).await.expect(200);
+    assert_eq!(alone, json!({"id": child_id, "descendants_revoked": 0, "descendants_in_force": 1}));
+    world.get("/v1/keys", &child).await.expect_problem(401, "unauthorized");
+    world.get("/v1/keys", &grandchild).await.expect(200);
+    let cascade = world.delete(&format!("{path}?cascade=true"), &admin).await.expect(200);
+    assert_eq!(cascade, json!({"id": child_id, "descendants_revoked": 1, "descendants_in_force": 0}));
+    world.get("/v1/keys", &grandchild).await.expect_problem(401, "unauthorized");
+    world.get("/v1/keys", &sibling).await.expect(200);
+    world.delete(&format!("{path}?cascade=perhaps"), &admin).await.expect_problem(400, "invalid-parameter");
+    // An operator's key makes keys of other tenants: only operators see and revoke those.
+    let (leaked_id, leaked, _) = {
+        let new = json!({"name": "x", "scopes": ["operator", "tenant:admin"]});
+        let made = world.post_json("/v1/tenants/umbrella/keys", &operator, &new).await.expect(201);
+        (made["id"].as_str().unwrap().to_owned(), made["text"].as_str().unwrap().to_owned(), ())
+    };
+    let (_, foreign, maker) = make("/v1/tenants/acme/keys", &leaked).await;
+    assert_eq!(maker, leaked_id.as_str());
+    let (_, below, _) = make("/v1/keys", &foreign).await;
+    let own_admin = world.key("umbrella", &[Scope::TenantAdmin]).await;
+    let path = format!("/v1/keys/{leaked_id}?cascade=true");
+    let seen = world.delete(&path, &own_admin).await.expect(200);
+    assert_eq!((&seen["descendants_revoked"], &seen["descendants_in_force"]), (&0.into(), &0.into()));
+    world.get("/v1/keys", &below).await.expect(200);
+    let path = format!("/v1/tenants/umbrella/keys/{leaked_id}");
+    assert_eq!(world.delete(&path, &operator).await.expect(200)["descendants_in_force"], 2);
+    assert_eq!(
+        world.delete(&format!("{path}?cascade=true"), &operator).await.expect(200)["descendants_revoked"],
+        2
+    );
+    for key in [&foreign, &below] {
+        world.get("/v1/keys", key).await.expect_problem(401, "unauthorized");
+    }
+    let noted = "SELECT count(*) FROM audit_log WHERE tenant = 'acme' AND detail ? 'descends_from'";
+    assert_eq!(world.number(noted).await, 3);
     world.stop().await;
 }

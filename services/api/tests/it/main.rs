@@ -2,13 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod attacks;
 mod bodies;
 mod cases;
 mod dead_letters;
 mod isolation;
 mod keys_and_tenants;
 mod openapi;
+mod pages;
 mod parts;
+mod quarantine;
 mod quotas;
 mod reports;
 mod round_trips;

@@ -5,6 +5,7 @@ use crate::world::{Answer, World};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use unslide_model::Scope;
 
 #[test]
@@ -21,15 +22,16 @@ fn every_operation_has_an_id_a_scope_and_its_errors() {
     for (id, method, path, operation) in &operations {
         assert!(path.starts_with("/v1/"), "{path}");
         assert!(operation["summary"].as_str().is_some_and(|s| !s.is_empty()), "{id} has a summary");
-        let scopes = operation["security"][0]["key"].as_array().unwrap();
-        let [scope] = scopes.as_slice() else { panic!("{id} needs one scope") };
-        scope.as_str().unwrap().parse::<Scope>().unwrap();
+        assert!(!sufficient(operation).is_empty(), "{id} needs a scope");
         let responses = operation["responses"].as_object().unwrap();
-        for status in ["401", "403", "500", "503"] {
-            assert!(responses.contains_key(status), "{id} documents {status}");
+        for (status, header) in
+            [("202", "location"), ("401", "www-authenticate"), ("429", "retry-after"), ("503", "retry-after")]
+        {
+            let declared = |response: &Value| response["headers"][header].is_object();
+            assert!(responses.get(status).is_none_or(declared), "{id} {status} declares {header}");
         }
-        if path.contains('{') || operation.get("parameters").is_some() {
-            assert!(responses.contains_key("400") || id == "symbolicate", "{id} documents 400");
+        for status in ["400", "401", "403", "414", "429", "431", "500", "503"] {
+            assert!(responses.contains_key(status), "{id} documents {status}");
         }
         if path.contains('{') && *method != Method::POST {
             assert!(responses.contains_key("404"), "{id} documents 404");
@@ -42,6 +44,16 @@ fn every_operation_has_an_id_a_scope_and_its_errors() {
     }
 }
 
+/// The scopes of which an operation needs one.
+fn sufficient(operation: &Value) -> Vec<Scope> {
+    let security = operation["security"].as_array().unwrap().iter();
+    let scopes = security.map(|alternative| {
+        let [scope] = alternative["key"].as_array().unwrap().as_slice() else { panic!("{alternative}") };
+        scope.as_str().unwrap().parse().unwrap()
+    });
+    scopes.collect()
+}
+
 /// The table in SECURITY.md says which key can do what: an operation that is new, or asks for another
 /// scope, has to be said there.
 #[test]
@@ -49,8 +61,9 @@ fn the_threat_model_names_every_operation_under_its_scope() {
     let document = document();
     let mut by_scope: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (id, _, _, operation) in operations(&document) {
-        let scope = operation["security"][0]["key"][0].as_str().unwrap().to_owned();
-        by_scope.entry(scope).or_default().insert(id);
+        for scope in sufficient(&operation) {
+            by_scope.entry(scope.to_string()).or_default().insert(id.clone());
+        }
     }
     let security = include_str!("../../../../SECURITY.md");
     for scope in Scope::ALL {
@@ -61,6 +74,13 @@ fn the_threat_model_names_every_operation_under_its_scope() {
     }
 }
 
+/// A schema that is served beside the document.
+fn schema(reference: &str) -> Value {
+    let file = reference.strip_prefix("schemas/").unwrap();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(file);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
 /// Every reference leads somewhere.
 #[test]
 fn the_document_is_whole() {
@@ -68,8 +88,10 @@ fn the_document_is_whole() {
         match value {
             Value::Object(members) => {
                 if let Some(Value::String(reference)) = members.get("$ref") {
-                    let pointer = reference.strip_prefix('#').unwrap();
-                    assert!(document.pointer(pointer).is_some(), "{reference}");
+                    match reference.strip_prefix('#') {
+                        Some(pointer) => assert!(document.pointer(pointer).is_some(), "{reference}"),
+                        None => drop(schema(reference)),
+                    }
                 }
                 members.values().for_each(|value| walk(value, document));
             }
@@ -79,6 +101,158 @@ fn the_document_is_whole() {
     }
     let document = document();
     walk(&document, &document);
+}
+
+/// The arrays in a schema that have no bound, each with whether it comes in pages.
+fn unbounded(schema: &Value, document: &Value, within: &str, found: &mut Vec<(String, bool)>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        // A schema that is published beside the document has its own bounds.
+        let Some(inner) = reference.strip_prefix('#') else { return };
+        return unbounded(document.pointer(inner).unwrap(), document, reference, found);
+    }
+    for part in ["allOf", "oneOf", "anyOf"].iter().filter_map(|of| schema[of].as_array()).flatten() {
+        unbounded(part, document, within, found);
+    }
+    let members = &schema["properties"];
+    for (name, member) in members.as_object().into_iter().flatten() {
+        let within = format!("{within} {name}");
+        if member["items"].is_object() && member["maxItems"].is_null() {
+            found.push((within.clone(), members["next_cursor"].is_object()));
+        }
+        unbounded(member, document, &within, found);
+    }
+    if schema["items"].is_object() {
+        unbounded(&schema["items"], document, within, found);
+    }
+}
+
+/// A list that grows comes in pages, by the one pager; any other says how long it can be.
+#[test]
+fn every_list_is_paged_or_has_a_bound() {
+    let document = document();
+    let operations = operations(&document);
+    let mut lists = BTreeSet::new();
+    for (id, method, _, operation) in &operations {
+        let mut found = Vec::new();
+        let answer = &operation["responses"]["200"]["content"];
+        for (_, content) in answer.as_object().into_iter().flatten().filter(|_| *method == Method::GET) {
+            unbounded(&content["schema"], &document, id, &mut found);
+        }
+        for (array, paged) in found {
+            assert!(paged, "{id}: {array} has neither pages nor a bound");
+            let parameters = operation["parameters"].as_array().unwrap();
+            for name in ["limit", "cursor"] {
+                assert!(parameters.iter().any(|one| one["name"] == name), "{id} takes no {name}");
+            }
+            lists.insert(id.as_str());
+        }
+    }
+    for id in
+        ["list_apps", "list_versions", "list_keys", "list_tenants", "get_upload", "list_missing_symbols"]
+    {
+        assert!(lists.contains(id), "{id} is seen to be a list: {lists:?}");
+    }
+}
+
+/// Checks that the document tells of an answer: its status, and the media type of its body.
+fn declared(id: &str, operation: &Value, answer: &Answer) {
+    let status = answer.status.as_str();
+    let response = &operation["responses"][status];
+    assert!(response.is_object(), "{id} answers {status}, which is not declared: {}", answer.text);
+    if answer.text.is_empty() {
+        assert_eq!(response.get("content"), None, "{id} {status} has a body by the document");
+        return;
+    }
+    let kind = answer.headers["content-type"].to_str().unwrap();
+    let essence = kind.split(';').next().unwrap();
+    let schema = &response["content"][essence]["schema"];
+    assert!(schema.is_object(), "{id} {status} does not declare {essence}");
+    if essence.ends_with("json") {
+        let body = answer.json();
+        let validator = validator(schema);
+        let errors: Vec<String> =
+            validator.iter_errors(&body).map(|error| format!("{}: {error}", error.instance_path)).collect();
+        assert!(errors.is_empty(), "{id} {status}: {errors:?} in {body}");
+    }
+}
+
+/// What checks a body against a schema of the document, or against one that is served beside it.
+fn validator(of: &Value) -> jsonschema::Validator {
+    static COMPONENTS: LazyLock<Value> = LazyLock::new(|| document()["components"].clone());
+    let mut components = COMPONENTS.clone();
+    let mut root = of.clone();
+    for (name, component) in components["schemas"].as_object_mut().unwrap() {
+        let Some(beside) = component["$ref"].as_str().filter(|other| !other.starts_with('#')) else {
+            continue;
+        };
+        if of["$ref"] == format!("#/components/schemas/{name}") {
+            root = schema(beside);
+            root.as_object_mut().unwrap().remove("$id");
+        }
+        *component = json!({});
+    }
+    root["components"] = components;
+    jsonschema::validator_for(&root).unwrap()
+}
+
+/// Requests of clients that are not finished, and those that are.
+#[tokio::test]
+async fn whatever_an_operation_answers_is_declared() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let cases = cases(&world, &key).await;
+    let mut operations = operations(&document());
+    operations.sort_by_key(|(_, method, ..)| (*method == Method::DELETE, *method != Method::GET));
+    let spaces = " ".repeat(2 << 20);
+    for (id, method, template, operation) in &operations {
+        let case = &cases[id.as_str()];
+        let ask = || world.request(method.clone(), &case.path, &key);
+        let named: Vec<&str> = template
+            .split('/')
+            .zip(case.path.split('/'))
+            .map(|(name, part)| if name.starts_with('{') { "%21" } else { part })
+            .collect();
+        let mut requests = vec![
+            world.request(method.clone(), &named.join("/"), &key).body("{}"),
+            ask().header("accept", "image/png").body("{"),
+            world.request(method.clone(), &format!("{}?nothing=1", case.path), &key).body("[]"),
+            world.request(method.clone(), &format!("{}?limit=0", case.path), &key).body("1"),
+            world.request(method.clone(), &format!("{}?wait=x", case.path), &key).body("{}"),
+            ask().header("content-encoding", "br").body("{}"),
+            ask().header("x-content-sha256", "0".repeat(64)).body("{}"),
+            ask().header("content-type", "multipart/form-data; boundary=b").body("--b"),
+            ask().body(spaces.clone()),
+            ask(),
+        ];
+        if *method == Method::GET {
+            requests.push(ask().header("if-none-match", "*"));
+        }
+        for request in requests {
+            declared(id, operation, &world.send(request).await);
+        }
+        let answer = attempt(&world, method, case, &key).await;
+        declared(id, operation, &answer);
+        if answer.status == 202 {
+            let location = answer.headers["location"].to_str().unwrap();
+            world.get(location, &key).await.expect(200);
+            assert_eq!(location, result_path(&answer, id), "{id}");
+        }
+    }
+    world.stop().await;
+}
+
+/// What can be asked for where an operation's result is, by the ids in its answer.
+fn result_path(answer: &Answer, id: &str) -> String {
+    let body = answer.json();
+    let of = |id: &Value| id.as_str().unwrap().to_owned();
+    match id {
+        "send_reports" => format!("/v1/reports/{}", of(&body["reports"][0]["id"])),
+        "operator_replay_quarantined" => format!("/v1/operator/quarantine/{}", of(&body["id"])),
+        "delete_tenant" => format!("/v1/tenants/{}", of(&body["id"])),
+        "create_reprocess" => format!("/v1/reprocess/{}", of(&body["id"])),
+        id if id.contains("system") => format!("/v1/system/symbols/uploads/{}", of(&body["id"])),
+        _ => format!("/v1/symbols/uploads/{}", of(&body["id"])),
+    }
 }
 
 /// What a client can tell two answers apart by, without what is new in every answer.
@@ -91,6 +265,7 @@ fn told(answer: &Answer) -> (u16, Value, BTreeMap<String, String>) {
     (answer.status.as_u16(), body, headers.filter(|(name, _)| name != "content-length").collect())
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn every_route_refuses_every_wrong_key() {
     let world = World::start().await;
@@ -116,11 +291,11 @@ async fn every_route_refuses_every_wrong_key() {
             assert_eq!(told(&answer), told(&unknown), "{id}: all keys that are not in force look the same");
         }
         unknown.expect_problem(401, "unauthorized");
-        let needed: Scope = operation["security"][0]["key"][0].as_str().unwrap().parse().unwrap();
-        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| *scope != needed).collect();
+        let sufficient = sufficient(operation);
+        let others: Vec<Scope> = Scope::ALL.into_iter().filter(|scope| !sufficient.contains(scope)).collect();
         let lacking = world.key("acme", &others).await;
         let detail = attempt(&world, method, case, &lacking).await.expect_problem(403, "insufficient-scope");
-        assert!(detail.contains(needed.as_str()), "{id}: {detail}");
+        assert!(sufficient.iter().all(|scope| detail.contains(scope.as_str())), "{id}: {detail}");
         let foreign = attempt(&world, method, case, &umbrella).await;
         match &case.foreign {
             Foreign::NotFound => {

@@ -1,8 +1,10 @@
 //! What a tenant may use, and how a request over it is answered.
+//! Proves: fairness
 
 use crate::world::{World, padded, report, slow};
-use reqwest::Method;
+use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
+use std::io::Write;
 use std::time::Duration;
 use unslide_model::Scope;
 use unslide_store::tenants::Limits;
@@ -82,10 +84,10 @@ async fn uploads_at_once_do_not_go_over_the_limit_together() {
 
 #[tokio::test]
 async fn a_service_without_a_word_for_the_tenant_has_its_own_limits() {
-    let world = World::with(|limits| {
-        limits.symbol_bytes = 2_000;
-        limits.report_bytes = 400;
-        limits.reports_per_second = 1;
+    let world = World::configured(|config| {
+        config.tenants.symbol_bytes = 2_000;
+        config.api.limits.report_bytes = 400;
+        config.tenants.units_per_second = 4;
     })
     .await;
     let key = world.master("acme").await;
@@ -104,10 +106,10 @@ async fn a_service_without_a_word_for_the_tenant_has_its_own_limits() {
 
 #[tokio::test]
 async fn reports_over_the_rate_wait_and_nobody_else_does() {
-    let world = World::configured(|config| config.api.replicas = 2).await;
+    let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
-    // Two processes share it: one a second here, five at once.
-    world.limit("acme", &Limits { reports_per_second: 2, ..Limits::default() }).await;
+    // One unit a second, two at once, and a request that finds both may use more.
+    world.limit("acme", &Limits { units_per_second: 1, ..Limits::default() }).await;
     let batch = |n: usize| {
         let reports: Vec<Value> = (0..n).map(|_| report(A)).collect();
         serde_json::to_string(&reports).unwrap()
@@ -117,7 +119,8 @@ async fn reports_over_the_rate_wait_and_nobody_else_does() {
     let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=5).contains(&seconds), "{seconds}");
     let detail = refused.expect_problem(429, "rate-limited");
-    assert!(detail.contains("reports_per_second") && detail.contains("is 2"), "{detail}");
+    let told = "Rate limit exceeded for tenant acme: units_per_second is 1. Retry after ";
+    assert!(detail.starts_with(told), "{detail}");
     // It is refused whole: nothing of it is in the topic.
     assert_eq!(world.sent(5).await.len(), 5);
     let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
@@ -125,6 +128,30 @@ async fn reports_over_the_rate_wait_and_nobody_else_does() {
     // After the time that it was told, the same request fits.
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     world.post("/v1/reports", &key, batch(5)).await.expect(202);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_small_body_that_unpacks_to_many_bytes_is_paid_for_as_what_it_is() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsWrite]).await;
+    world.limit("acme", &Limits { units_per_second: 10, ..Limits::default() }).await;
+    let large = padded(&report(A).to_string(), 10 << 20);
+    let mut packing = GzEncoder::new(Vec::new(), Compression::best());
+    packing.write_all(&large).unwrap();
+    let packed = packing.finish().unwrap();
+    assert!(packed.len() < 64 << 10);
+    // The bucket is full, so that it goes through, and owes 161 units less the twenty that were there.
+    world.post("/v1/reports", &key, packed.clone()).await.expect(202);
+    let refused = world.post("/v1/reports", &key, packed).await;
+    let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=17).contains(&seconds), "{seconds}");
+    refused.expect_problem(429, "rate-limited");
+    // A report that is not packed costs the same.
+    let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
+    world.limit("umbrella", &Limits { units_per_second: 10, ..Limits::default() }).await;
+    world.post("/v1/reports", &other, large).await.expect(202);
+    world.post("/v1/reports", &other, report(A).to_string()).await.expect_problem(429, "rate-limited");
     world.stop().await;
 }
 
@@ -162,17 +189,16 @@ async fn a_service_that_is_full_says_when_to_come_again() {
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
     let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
     let (sender, body) = slow();
-    let holding =
-        world.request(Method::POST, "/v1/reports", &key).header("content-length", 1 << 20).body(body);
     let asking = async {
+        sender.unbounded_send(Ok(padded(&report(A).to_string(), (1 << 20) - 1))).unwrap();
         world.until(r#"unslide_api_body_bytes{kind="reports"}"#, f64::from(1 << 20)).await;
         let answer = world.post("/v1/reports", &other, chunked(&[b' '; 9])).await;
         assert_eq!(answer.headers["retry-after"], "1");
         answer.expect_problem(503, "overloaded");
-        sender.unbounded_send(Ok(padded(&report(A).to_string(), 1 << 20))).unwrap();
+        sender.unbounded_send(Ok(b" ".to_vec())).unwrap();
         drop(sender);
     };
-    let (held, ()) = tokio::join!(world.send(holding), asking);
+    let (held, ()) = tokio::join!(world.post("/v1/reports", &key, body), asking);
     held.expect(202);
     world.stop().await;
 }

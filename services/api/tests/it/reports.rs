@@ -68,7 +68,7 @@ async fn store_from(
             device: Some(vec![1]),
             reason: Some("it crashed".to_owned()),
             summary: json!({"signal": "SIGSEGV"}),
-            frames: reports::Frames { total: 1, symbolicated: 0, device: 0, missing: 1 },
+            frames: reports::Frames { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
             ..reports::Facts::default()
         },
         images: vec![reports::ImageUse {
@@ -99,6 +99,25 @@ fn ids(page: &Value) -> Vec<&str> {
     page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect()
 }
 
+/// The waiting request holds no connection to the database: the tenant has one.
+#[tokio::test]
+async fn a_report_is_waited_for_until_it_is_stored_or_the_time_is_over() {
+    let world = World::with(|limits| limits.tenant_share = 1).await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let path = |wait: &str| format!("/v1/reports/{A}?wait={wait}");
+    world.get(&path("10ms"), &key).await.expect_problem(404, "not-found");
+    world.get(&path("soon"), &key).await.expect_problem(400, "invalid-parameter");
+    let stored = async {
+        world.until(r#"unslide_api_in_work{kind="waits"}"#, 1.0).await;
+        assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), <[&str; 0]>::default());
+        store(&world, "acme", &crash(A, "1.0"), 1, now()).await
+    };
+    let waiting = path("30s");
+    let (answer, body) = tokio::join!(world.get(&waiting, &key), stored);
+    assert_eq!((answer.status.as_u16(), answer.text.as_bytes()), (200, &body[..]));
+    world.stop().await;
+}
+
 #[tokio::test]
 async fn reports_are_found_by_every_filter_in_pages() {
     let world = World::start().await;
@@ -116,6 +135,8 @@ async fn reports_are_found_by_every_filter_in_pages() {
         (&first["type"], &first["revision"], &first["frames"]["missing"]),
         (&"signal".into(), &1.into(), &1.into())
     );
+    // The device's names are there, the app's dSYM is not.
+    assert_eq!((&first["frames"]["device_app"], &first["symbols_missing"]), (&2.into(), &true.into()));
 
     let time = now() + Duration::MINUTE;
     let time = time.format(&time::format_description::well_known::Rfc3339).unwrap();
@@ -308,6 +329,7 @@ async fn reports_are_reprocessed_on_demand_after_a_dry_run() {
     world.stop().await;
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn a_tenant_has_so_many_reprocesses_open_and_another_begins_its_own() {
     let world = World::start().await;

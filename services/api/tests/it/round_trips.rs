@@ -110,6 +110,7 @@ async fn settled(statements: &AtomicUsize) -> usize {
     }
 }
 
+/// Proves: isolation
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_anothers_costs_what_nothing_costs() {
     let (world, passed) = counted(|_| {}).await;

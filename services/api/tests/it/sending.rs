@@ -76,7 +76,7 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     let refused = |body: Vec<u8>| async { world.post("/v1/reports", &key, body).await };
     let detail = refused(format!("[{good}, {{\"a\" 1}}]").into()).await.expect_problem(400, "invalid-report");
     assert!(detail.contains("at byte"), "{detail}");
-    let detail = refused(format!("[{good}, 7]").into()).await.expect_problem(400, "invalid-report");
+    let detail = refused(format!("[{good}, 7]").into()).await.expect_problem(400, "not-a-report");
     assert!(detail.starts_with("report 1: "), "{detail}");
     refused(Vec::new()).await.expect_problem(400, "invalid-report");
     refused(format!("[{good},{good},{good},{good}]").into()).await.expect_problem(413, "too-large");
@@ -89,9 +89,9 @@ async fn what_is_no_report_is_refused_by_name_and_place_and_nothing_is_sent() {
     world.send(coded).await.expect_problem(415, "unsupported-format");
     let form = world.request(Method::POST, "/v1/reports", &key).header("content-type", "multipart/form-data");
     world.send(form.body("--")).await.expect_problem(400, "invalid-body");
+    let detail = refused(b"{}".to_vec()).await.expect_problem(400, "not-a-report");
+    assert!(detail.contains("`crash`") && detail.ends_with("(not_a_report)"), "{detail}");
     assert_eq!(world.sent(0).await.len(), 0);
-    // An object is taken whatever is in it.
-    world.post("/v1/reports", &key, "{}").await.expect(202);
     world.stop().await;
 }
 

@@ -12,7 +12,7 @@ use unslide_model::{ContentHash, DebugId, Quality, Scope};
 use unslide_report::ReadLimits;
 use unslide_store::slots;
 use unslide_symbolicate::most_bytes;
-use unslide_symbolicate::object::{Built, Limits, build, objects};
+use unslide_symbolicate::object::{Built, build, objects};
 use unslide_symbolicate::symcache::{SymCache, VERSION};
 use unslide_testkit::{fixtures, macho};
 
@@ -27,8 +27,8 @@ struct Published {
 
 async fn publish(world: &World, of: &str) -> Published {
     let file = std::fs::read(fixtures::dsym("app")).unwrap();
-    let slice = objects(&file, &Limits::default()).unwrap().swap_remove(0).range;
-    let built = build(&file[slice], &Limits::default()).unwrap();
+    let slice = objects(&file).unwrap().swap_remove(0).range;
+    let built = build(&file[slice]).unwrap();
     publish_built(world, of, &built).await;
     let symcache = SymCache::parse(built.symcache).unwrap();
     let named = symcache.ranges().find_map(|(start, answer)| {
@@ -150,7 +150,8 @@ async fn what_is_no_report_is_refused() {
     let key = world.master("acme").await;
     let detail = world.post("/v1/symbolicate", &key, "{\"a\" 1}").await.expect_problem(400, "invalid-report");
     assert!(detail.contains("at byte 5"), "{detail}");
-    world.post("/v1/symbolicate", &key, "[1]").await.expect_problem(400, "invalid-report");
+    world.post("/v1/symbolicate", &key, "[1]").await.expect_problem(400, "not-a-report");
+    world.post("/v1/symbolicate", &key, "{\"report\":{}}").await.expect_problem(400, "not-a-report");
     world.post("/v1/symbolicate", &key, " ".repeat(5_001)).await.expect_problem(413, "too-large");
     world
         .post("/v1/symbolicate", &key, b"\x1f\x8b damaged".to_vec())
@@ -172,6 +173,7 @@ fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 /// What this machine's disk holds of a tenant goes when the tenant is deleted, and another's stays.
+/// Proves: deletion
 #[tokio::test]
 async fn a_deleted_tenants_symcaches_leave_the_disk() {
     let world = World::start().await;
@@ -219,11 +221,12 @@ async fn a_deleted_tenants_symcaches_leave_the_disk() {
     world.stop().await;
 }
 
+/// Proves: bounded-input
 #[tokio::test]
 async fn symbols_with_endless_names_make_no_answer_much_larger_than_the_report() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsRead]).await;
-    let built = build(&macho::longest_chain(4_000), &Limits::default()).unwrap();
+    let built = build(&macho::longest_chain(4_000)).unwrap();
     publish_built(&world, "acme", &built).await;
     let address = macho::CODE - macho::TEXT;
     let app = Published { debug_id: built.debug_id, text: macho::TEXT, address, function: "f255".to_owned() };

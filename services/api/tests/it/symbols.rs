@@ -166,6 +166,7 @@ async fn a_list_of_symbols_is_filtered_and_its_cursor_is_for_its_filters() {
     world.stop().await;
 }
 
+/// Proves: isolation
 #[tokio::test]
 async fn system_symbols_are_the_operators_and_lie_apart_from_every_tenants() {
     let world = World::start().await;

@@ -1,19 +1,21 @@
 //! A tenant that is deleted, with builders at work.
+//! Proves: deletion
 
+use crate::stubborn::Stubborn;
 use crate::world::{World, acme, zip_of};
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use std::time::Duration;
 use unslide_artifacts::keys::{self, Key};
 use unslide_artifacts::{Condition, Put};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, TenantId};
 use unslide_store::tenants::{self, Limits, State};
 use unslide_store::{Uuid, audit, erasure, slots, uploads};
 use unslide_stream::admin;
 use unslide_testkit::fixtures::{binary, dsym};
 
 impl World {
-    async fn number(&self, query: &str) -> i64 {
+    pub async fn number(&self, query: &str) -> i64 {
         let mut connection = PgConnection::connect(self.config.postgres.url.reveal()).await.unwrap();
         let number =
             sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0);
@@ -140,11 +142,56 @@ async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
     world.stop().await;
 }
 
+/// One tenant has an object that is locked. All others of it go, and so does what another tenant had.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_can_not_be_deleted_keeps_no_other() {
+    let mut world = World::start(0).await;
+    let umbrella = TenantId::new("umbrella").unwrap();
+    let mut tx = world.store.tenant(&umbrella).await.unwrap();
+    tenants::create(&mut tx, "Umbrella", &Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    let stubborn = Stubborn::before(world.config.objects.endpoint.as_ref().unwrap(), "locked").await;
+    world.config.objects.endpoint = Some(stubborn.url.clone());
+    let put = async |tenant: &TenantId, name: &str| {
+        let key = Key::of_tenant(tenant, &format!("t/{tenant}/objects/{name}")).unwrap();
+        world.put(&key).await;
+    };
+    for name in ["a", "locked", "z"] {
+        put(&acme(), name).await;
+        put(&umbrella, &format!("{name}-of-another").replace("locked", "free")).await;
+    }
+    let stored = async |world: &World, tenant: &TenantId| {
+        world.objects.list(&keys::tenant_prefix(tenant), None, 1_000).await.unwrap().entries.len()
+    };
+    for tenant in [&acme(), &umbrella] {
+        let mut tx = world.store.tenant(tenant).await.unwrap();
+        erasure::begin(&mut tx).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    }
+    world.builder();
+    let only_the_locked_one = async {
+        while (stored(&world, &acme()).await, stored(&world, &umbrella).await) != (1, 0) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        while world.number("SELECT count(*) FROM jobs WHERE last_error LIKE 'not_deleted: 1 objects%'").await
+            == 0
+        {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), only_the_locked_one).await.expect("the others go");
+    stubborn.refuses.store(false, std::sync::atomic::Ordering::SeqCst);
+    let erasure = world.erased(false).await;
+    assert_eq!((stored(&world, &acme()).await, erasure.objects), (0, 3));
+    world.stop().await;
+}
+
 fn debug_id(file: &[u8]) -> DebugId {
-    let objects = unslide_symbolicate::object::objects(file, &Default::default()).unwrap();
+    let objects = unslide_symbolicate::object::objects(file).unwrap();
     objects[0].object.as_ref().unwrap().debug_id.unwrap()
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_much() {
     let world = World::start(1).await;

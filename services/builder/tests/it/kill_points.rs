@@ -1,21 +1,24 @@
 //! Builders that are killed between two of the steps that publish symbols. Each is held at its step
 //! by a lock of the database, killed there, and followed by another one.
+//! Proves: uploads
 
 use crate::world::{Topic, World, acme};
 use sqlx::PgConnection;
+use std::collections::BTreeSet;
 use std::time::Duration;
+use unslide_artifacts::keys::Key;
 use unslide_artifacts::{ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, Kind};
 use unslide_store::outbox::Relay;
 use unslide_store::{Uuid, symbols, uploads};
-use unslide_symbolicate::object::{Limits, objects};
+use unslide_symbolicate::object::objects;
 use unslide_symbolicate::symcache::VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
 
 fn app() -> (Vec<u8>, Scoped<DebugId>) {
     let file = std::fs::read(dsym("app")).unwrap();
-    let id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     (file, acme().scope(id))
 }
 
@@ -93,6 +96,24 @@ async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mu
     world.idle().await;
 }
 
+/// The bucket has what the one object's row refers to and no more; and once its symbols are deleted, nothing.
+async fn nothing_is_left(world: &World, id: &Scoped<DebugId>) {
+    world.files_gone().await;
+    let stored = async || -> BTreeSet<Key> {
+        let page = world.objects.list(&keys::tenant_prefix(&acme()), None, 1_000).await.unwrap();
+        page.entries.into_iter().map(|entry| entry.key).collect()
+    };
+    let (alias, under) = (world.alias(id).await.unwrap(), keys::symbols(id));
+    let immutable = under.symcache(VERSION, &alias.sha256);
+    let object = keys::object(acme().scope(alias.object));
+    assert_eq!(stored().await, [object, immutable, under.alias(VERSION), under.debuginfo()].into());
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    symbols::delete(&mut tx, &id.id).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    world.idle().await;
+    assert_eq!(stored().await, BTreeSet::new());
+}
+
 /// Between which steps a builder is killed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
@@ -149,6 +170,7 @@ async fn the_next_builder_goes_on(killed: Killed) {
     if alias.is_some() {
         assert_eq!(etag(&world, &id).await, alias, "written once");
     }
+    nothing_is_left(&world, &id).await;
     world.stop().await;
 }
 

@@ -2,15 +2,15 @@
 
 use crate::world::{World, acme};
 use unslide_artifacts::{Put, keys};
-use unslide_model::{ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
+use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
 use unslide_store::jobs::{self, Kind, Work};
-use unslide_store::outbox::Relay;
+use unslide_store::outbox::{self, Relay};
 use unslide_store::reports::{self, Arrival, Effects, Facts, ImageUse, Origin, Outcome};
 use unslide_store::requests::{self, Answer};
 use unslide_store::{reprocess, segments, slots, tenants, uploads, wakes};
-use unslide_symbolicate::object::{Limits, objects};
+use unslide_symbolicate::object::objects;
 use unslide_testkit::fixtures::{binary, dsym};
 
 const BODY: &[u8] = br#"{"report":{"id":"x"},"crash":{}}"#;
@@ -48,7 +48,7 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     let world = World::start(1).await;
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let file = std::fs::read(dsym("app")).unwrap();
-    let debug_id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
     let arrival = |n: u16| Arrival { received_at: now, ..arrival(&world, n, debug_id, false) };
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
@@ -66,8 +66,9 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
         revision: 1,
         offset: 20,
         length: 100,
+        key: BodyKey([7; 32]),
     };
-    assert_eq!(segments::finish(&mut tx, &begun, 500, &[frame]).await.unwrap().unwrap().alive, 1);
+    assert_eq!(segments::finish(&mut tx, &begun, &[frame]).await.unwrap(), Some(1));
     tx.commit().await.unwrap();
 
     world.one("app", &file).await;
@@ -113,7 +114,7 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let file = std::fs::read(dsym("app")).unwrap();
-    let debug_id = objects(&file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let now = world.host.clock.now();
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     for tenant in [&acme(), &umbrella] {
@@ -187,6 +188,7 @@ async fn requests_for(topic: &mut crate::world::Topic, count: usize) -> Vec<(Rep
     asked
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     let mut world = World::start(0).await;
@@ -220,6 +222,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     world.stop().await;
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end() {
     let mut world = World::start(0).await;
@@ -250,12 +253,13 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
     world.stop().await;
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     let world = World::start(1).await;
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     let names = std::fs::read(binary("app-symtab")).unwrap();
-    let debug_id = objects(&names, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = objects(&names).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     store(&world, debug_id, 1..=3).await;
     world.one("app-symtab", &names).await;
     assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 2), (id(2), 2), (id(3), 2)]);
@@ -267,8 +271,10 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     }
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     reports::store(&mut tx, &answers, Effects::Now, None).await.unwrap();
-    let now = tx.now();
-    assert!(requests::answered(&mut tx, (id(3), 0), 2, Answer::Unchanged, now).await.unwrap().is_some());
+    let micros = "SELECT (extract(epoch FROM requested_at) * 1000000)::bigint FROM report_keys
+                  WHERE requested_at IS NOT NULL ORDER BY report_id DESC LIMIT 1";
+    let sent = outbox::time(world.number(micros).await);
+    assert!(requests::answered(&mut tx, (id(3), 0), 2, Answer::Unchanged, sent).await.unwrap().is_some());
     tx.commit().await.unwrap();
     let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     assert_eq!((full.debug_id, full.quality), (Some(debug_id), Quality::DwarfSymtab));
@@ -279,6 +285,7 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     world.stop().await;
 }
 
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wanted_again_is_asked_for_by_a_job() {
     let world = World::start(1).await;
@@ -313,5 +320,66 @@ async fn an_upload_whose_receiver_died_is_swept() {
     while world.objects.head(&key).await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
+    world.stop().await;
+}
+
+/// Proves: late-symbols
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_that_builders_die_in_again_and_again_is_done_in_the_end() {
+    let mut world = World::start(0).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let debug_id = DebugId([7; 16]);
+    store(&world, debug_id, 1..=250).await;
+    publish(&world, debug_id).await;
+    // The wake waits inside its first page, as somebody else has a report's key.
+    let mut sql = world.connect().await;
+    sqlx::raw_sql("BEGIN; SELECT FROM report_keys FOR UPDATE").execute(&mut sql).await.unwrap();
+    let mut looker = world.connect().await;
+    let deaths = i32::try_from(jobs::MAX_ATTEMPTS).unwrap() + 2;
+    for death in 1..=deaths {
+        world.builder();
+        let begun = "SELECT count(*) FROM jobs WHERE kind = 'wake' AND status = 'running' AND attempts = $1";
+        let inside = async {
+            while sqlx::query_scalar::<_, i64>(begun).bind(death).fetch_one(&mut looker).await.unwrap() == 0
+                || world.running("wake") == 0
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(60), inside).await.expect("a builder takes it");
+        world.kill_builders().await;
+        // Its lease ends, and so does the pause after so many deaths.
+        sqlx::query("UPDATE jobs SET lease_until = now() - interval '11 minutes' WHERE status = 'running'")
+            .execute(&mut looker)
+            .await
+            .unwrap();
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut sql).await.unwrap();
+    world.builder();
+    assert_eq!(requests_for(&mut requests, 250).await.len(), 250);
+    world.idle().await;
+    assert!(requests.is_quiet().await, "each once");
+    let failed = "SELECT count(*) FROM jobs WHERE status = 'failed'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(failed).fetch_one(&mut looker).await.unwrap(), 0);
+    for connection in [sql, looker] {
+        sqlx::Connection::close(connection).await.unwrap();
+    }
+    world.stop().await;
+}
+
+/// Proves: late-symbols
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wake_that_was_lost_is_found_and_counted() {
+    let mut world = World::start(0).await;
+    let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
+    let debug_id = DebugId([7; 16]);
+    store(&world, debug_id, 1..=3).await;
+    publish(&world, debug_id).await;
+    let mut sql = world.connect().await;
+    sqlx::raw_sql("DELETE FROM jobs").execute(&mut sql).await.unwrap();
+    sqlx::Connection::close(sql).await.unwrap();
+    world.builder();
+    assert_eq!(requests_for(&mut requests, 3).await, [(id(1), 2), (id(2), 2), (id(3), 2)]);
+    assert_eq!(world.gauge("unslide_builder_missed_wakes"), 3);
     world.stop().await;
 }

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod child;
 mod deletion;
 mod formats;
 mod kill_points;
 mod late_symbols;
 mod outages;
 mod partial_uploads;
+mod stubborn;
 mod tenant_config;
 mod uploads;
 mod world;

@@ -7,7 +7,7 @@ use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Kind};
 use unslide_store::symbols::{self, Readiness};
 use unslide_store::{slots, tenants, uploads, usage};
-use unslide_symbolicate::object::{Limits, objects};
+use unslide_symbolicate::object::objects;
 use unslide_testkit::fixtures::dsym;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,6 +66,7 @@ async fn a_job_waits_for_object_storage_to_come_back() {
     world.stop().await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     let mut world = World::start(0).await;
@@ -115,11 +116,12 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     world.stop().await;
 }
 
+/// Proves: uploads
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     let mut world = World::start(0).await;
     let app = std::fs::read(dsym("app")).unwrap();
-    let object = objects(&app, &Limits::default()).unwrap()[0].object.clone().unwrap();
+    let object = objects(&app).unwrap()[0].object.clone().unwrap();
     let debug_id = object.debug_id.unwrap();
     // The build stays before its last step, with its objects noted and stored.
     let mut other = world.store.tenant(&acme()).await.unwrap();
@@ -165,6 +167,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     world.stop().await;
 }
 
+/// Proves: uploads
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_uploads_that_are_over_go_in_their_time() {
     let mut world = World::start(1).await;
@@ -207,6 +210,7 @@ async fn files_of_uploads_that_are_over_go_in_their_time() {
     world.stop().await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_lost_or_changed_only_where_it_is_read_alike_each_time() {
     let mut world = World::start(0).await;
@@ -285,7 +289,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     world.config.builder.work_bytes = (2 << 20) + 2 * size + size / 2;
     assert_eq!(world.config.validate(), []);
     // The first one can't publish.
-    let debug_id = objects(&app, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let debug_id = objects(&app).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let mut other = world.store.tenant(&acme()).await.unwrap();
     slots::exclusive(&mut other, &debug_id).await.unwrap();
     world.builder();
@@ -309,6 +313,7 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     world.stop().await;
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let mut world = World::start(0).await;
@@ -316,8 +321,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
     tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
-    let id_of =
-        |file: &[u8]| objects(file, &Limits::default()).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
+    let id_of = |file: &[u8]| objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let [app, kit] = ["app", "kit"].map(|name| std::fs::read(dsym(name)).unwrap());
     // A build stays in work while somebody else has its debug id: that of the bomb until its builder is
     // killed each time, that of the other beside it for the first two.
@@ -372,6 +376,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     world.stop().await;
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waits_to_run_alone_is_blamed_for_nothing() {
     let mut world = World::start(0).await;

@@ -1,4 +1,5 @@
 //! Uploads in parts that nobody completes, or whose parts are not what was announced.
+//! Proves: uploads
 
 use crate::world::{World, acme};
 use bytes::Bytes;

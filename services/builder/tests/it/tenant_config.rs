@@ -1,4 +1,5 @@
 //! What the workers are told of tenants.
+//! Proves: outages
 
 use crate::world::{World, acme};
 use unslide_proto::Message;
@@ -6,7 +7,7 @@ use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_store::tenants::{self, Limits, State};
 use unslide_store::{erasure, keys, outbox};
 
-/// Every version reaches the topic in its order, deletion as a record, and nothing in it is secret or
+/// A tenant's changes reach the topic in their order, deletion as a record, and nothing in it is secret or
 /// personal.
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_come_in_order_and_carry_no_secrets() {
@@ -26,7 +27,7 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         let store = world.store.clone();
         async move {
             let mut tx = store.tenant(&acme()).await.unwrap();
-            let limits = Limits { reports_per_second: n, ..Limits::default() };
+            let limits = Limits { units_per_second: n, ..Limits::default() };
             let changed =
                 tenants::change(&mut tx, "Acme of Ada Lovelace", State::Active, &limits).await.unwrap();
             tx.commit().await.unwrap();
@@ -43,17 +44,79 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         assert!(outbox::wait_sent(&world.store, &acme(), id, long).await.unwrap(), "none is overtaken");
     }
     let secret = text.reveal().rsplit_once('_').unwrap().1.to_owned();
-    for version in 1..=10 {
+    let mut last = 0;
+    while last < 10 {
         let record = topic.next().await;
         let value = record.value.clone().expect("a record and no tombstone");
         let whole = format!("{record:?} {}", String::from_utf8_lossy(&value));
         for hidden in [secret.as_str(), &key.prefix, &key.id.to_string(), "Ada", "Lovelace"] {
-            assert!(!whole.contains(hidden), "{hidden} is in version {version}");
+            assert!(!whole.contains(hidden), "{hidden} is in a record behind version {last}");
         }
         let config = TenantConfig::decode(value).unwrap();
-        assert_eq!((config.tenant.as_str(), config.version), ("acme", version));
-        let state = if version == 10 { TenantState::Deleted } else { TenantState::Active };
+        // Each is the tenant as it was when it was sent, so that a version may be left out or come again.
+        assert!(config.tenant == "acme" && config.version >= last, "{config:?} behind version {last}");
+        last = config.version;
+        let state = if last == 10 { TenantState::Deleted } else { TenantState::Active };
         assert_eq!(config.state(), state);
+    }
+    world.stop().await;
+}
+
+/// A relay that was killed between the broker's answer and its note has sent a version that another one sends
+/// again. What it sends is the tenant as it is now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
+    let mut world = World::start(1).await;
+    let mut topic = world.read(&world.config.kafka.topics().tenant_config);
+    let mut changed = Vec::new();
+    for n in 1..=3 {
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        let limits = Limits { units_per_second: n, ..Limits::default() };
+        changed.push(tenants::change(&mut tx, "acme", State::Active, &limits).await.unwrap().unwrap().1);
+        tx.commit().await.unwrap();
+    }
+    let long = std::time::Duration::from_secs(60);
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[2], long).await.unwrap());
+    world.stop_builders().await;
+    while TenantConfig::decode(topic.next().await.value.unwrap()).unwrap().version < 4 {}
+    let mut sql = world.connect().await;
+    sqlx::query("UPDATE outbox SET sent_at = NULL WHERE id = $1")
+        .bind(changed[0])
+        .execute(&mut sql)
+        .await
+        .unwrap();
+    sqlx::Connection::close(sql).await.unwrap();
+    world.builder();
+    assert!(outbox::wait_sent(&world.store, &acme(), changed[0], long).await.unwrap());
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    tenants::change(&mut tx, "acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    loop {
+        match TenantConfig::decode(topic.next().await.value.unwrap()).unwrap().version {
+            5 => break,
+            version => assert_eq!(version, 4, "the message of version 2 was sent again"),
+        }
+    }
+    world.stop().await;
+}
+
+/// One message that can't be read holds up no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
+    let mut world = World::start(0).await;
+    let mut sql = world.connect().await;
+    let unreadable = "UPDATE outbox SET message = '{}'";
+    sqlx::raw_sql(unreadable).execute(&mut sql).await.unwrap();
+    sqlx::Connection::close(sql).await.unwrap();
+    let mut tx = world.store.tenant(&acme()).await.unwrap();
+    let (_, id) =
+        tenants::change(&mut tx, "acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    world.builder();
+    let long = std::time::Duration::from_secs(60);
+    assert!(outbox::wait_sent(&world.store, &acme(), id, long).await.unwrap());
+    while world.gauge("unslide_builder_set_aside_messages") != 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     world.stop().await;
 }

@@ -186,6 +186,7 @@ async fn builders_that_race_for_a_debug_id_agree_on_the_best() {
     world.stop().await;
 }
 
+/// Proves: uploads
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
     let world = World::start(2).await;

@@ -1,5 +1,6 @@
 //! A builder with servers of its own: a database, topics and a bucket.
 
+use crate::child;
 use std::io::{Cursor, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,7 @@ impl World {
                 lease_seconds: 60,
                 ..Settings::default()
             },
+            tenants: unslide_runtime::TenantDefaults::default(),
             postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
             objects: unslide_artifacts::Settings {
                 endpoint: Some(s3.url()),
@@ -106,7 +108,7 @@ impl World {
     /// One more builder.
     pub fn builder(&mut self) {
         let host = Host::local().unwrap();
-        let running = tokio::spawn(unslide_builder::run(self.config.clone(), host.clone()));
+        let running = tokio::spawn(unslide_builder::run(self.config.clone(), host.clone(), child::program()));
         self.builders.push((host, running));
     }
 
@@ -114,14 +116,17 @@ impl World {
         for (host, running) in self.builders.drain(..) {
             host.shutdown.begin();
             tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap().unwrap();
+            host.health.clear();
         }
     }
 
     /// Ends the builders where they are, as a kill does.
     pub async fn kill_builders(&mut self) {
-        for (_, running) in self.builders.drain(..) {
+        for (host, running) in self.builders.drain(..) {
             running.abort();
             assert!(running.await.unwrap_err().is_cancelled());
+            // The probes hold the builder, and with it its connections.
+            host.health.clear();
         }
         self.killed = true;
     }
@@ -129,6 +134,13 @@ impl World {
     /// Jobs of a kind that the builders have in work, as their metrics say.
     pub fn running(&self, kind: &str) -> i64 {
         self.figure("unslide_builder_jobs_running", kind)
+    }
+
+    /// A gauge without labels, of all builders together.
+    pub fn gauge(&self, name: &str) -> i64 {
+        let families = self.builders.iter().flat_map(|(host, _)| host.metrics.gather());
+        let of = families.filter(|family| family.name() == name);
+        of.flat_map(|mut family| family.take_metric()).map(|m| m.get_gauge().get_value() as i64).sum()
     }
 
     /// A gauge of all builders together, of one value of its label.

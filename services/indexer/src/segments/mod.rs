@@ -1,16 +1,15 @@
 //! Report bodies on their way from the database into segments, and segments on theirs out of object
-//! storage.
+//! storage. A segment is written once.
 //!
 //! Every step is safe to die after. An intent comes before the object, one transaction points the
 //! reports to it, and what is left behind is condemned and deleted later. Every indexer does this; the
 //! intent keeps two of them from writing the same day at the same time.
 
 mod retention;
-mod rewrite;
 mod sink;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod write;
 
 use crate::config::Settings;
@@ -19,6 +18,7 @@ use std::future::Future;
 use std::time::Duration;
 use time::Date;
 use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{Condition, ObjectStore, Put, StoreError as ObjectError};
 use unslide_model::TenantId;
 use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
@@ -29,9 +29,6 @@ use unslide_store::{Store, StoreError};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Segments that one round of upkeep writes before other things have their turn.
 const SEGMENTS_A_ROUND: usize = 16;
-/// A segment is small below this part of what one should have, and this many small ones become one.
-const SMALL_PART: u64 = 8;
-const SMALL_MANY: u32 = 8;
 
 /// Why a segment could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +42,9 @@ pub enum Trouble {
     /// Compressing failed.
     #[error("compressing bodies failed")]
     Cpu(#[from] CpuError),
+    /// A body could not be encrypted.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
     /// It took too long.
     #[error("writing the segment {0} took too long")]
     Slow(Key),
@@ -72,8 +72,8 @@ pub enum Step {
     Deleted,
 }
 
-/// Moves bodies into segments and keeps those in order.
-pub struct Compactor {
+/// Moves bodies into segments, and deletes what is over.
+pub struct BodyMover {
     store: Store,
     objects: ObjectStore,
     cpu: CpuPool,
@@ -84,7 +84,7 @@ pub struct Compactor {
     die_after: Option<Step>,
 }
 
-impl Compactor {
+impl BodyMover {
     /// Between `store` and `objects`.
     pub fn new(
         store: Store,
@@ -92,8 +92,8 @@ impl Compactor {
         settings: Settings,
         metrics: Metrics,
         host: &Host,
-    ) -> Compactor {
-        Compactor {
+    ) -> BodyMover {
+        BodyMover {
             store,
             objects,
             cpu: host.cpu.clone(),
@@ -105,8 +105,8 @@ impl Compactor {
         }
     }
 
-    /// One round: what is condemned, what is to be moved, what is to be written anew. True where there
-    /// is more to do than one round does.
+    /// One round: deletes what is condemned and moves what is due. True where there is more to do than one
+    /// round does.
     ///
     /// # Errors
     /// The first failure of the round; one tenant's does not keep the others waiting.
@@ -119,33 +119,20 @@ impl Compactor {
         }
         let pending = segments::pending(&self.store).await?;
         self.metrics.pending(&pending, self.store.clock().now());
-        let mut work: Vec<(TenantId, Date, Kind)> = Vec::new();
-        if self.settings.segments {
-            let due = pending.into_iter().filter(|pending| self.is_due(pending));
-            work.extend(due.map(|pending| (pending.tenant, pending.day, Kind::Move)));
-        }
-        let small = self.settings.segment_bytes / SMALL_PART;
-        let due = segments::due(&self.store, small, SMALL_MANY).await?;
-        work.extend(due.into_iter().map(|(tenant, day)| (tenant, day, Kind::Rewrite)));
-        for (tenant, day, kind) in work {
+        for Pending { tenant, day, .. } in pending.into_iter().filter(|pending| self.is_due(pending)) {
             loop {
                 if left == 0 || self.shutdown.is_begun() {
                     return Ok(left == 0);
                 }
                 left -= 1;
-                let done = match kind {
-                    Kind::Move => Box::pin(self.move_day(&tenant, day)).await,
-                    Kind::Rewrite => Box::pin(self.rewrite_day(&tenant, day)).await,
-                };
-                match done {
+                match Box::pin(self.move_day(&tenant, day)).await {
                     Ok(true) => {}
                     Ok(false) => break,
                     #[cfg(test)]
                     Err(stopped @ Trouble::Stopped(_)) => return Err(stopped),
                     Err(trouble) => {
-                        self.metrics.segment_failures.inc();
                         tracing::warn!(
-                            error = crate::batch::causes(&trouble),
+                            error = crate::failure::causes(&trouble),
                             segment.day = %day,
                             "a segment could not be written and is tried again"
                         );
@@ -179,13 +166,13 @@ impl Compactor {
         Ok(begun.map(|begun| (begun, key)))
     }
 
-    /// Stores what `source` gives while `fill` fills it. Gives what `fill` did, and the object's bytes.
+    /// Stores what `source` gives while `fill` fills it. Returns what `fill` did.
     async fn put<T>(
         &self,
         key: &Key,
         source: tokio::io::DuplexStream,
         fill: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<(T, u64), Trouble> {
+    ) -> Result<T, Trouble> {
         let put = Put { condition: Condition::Absent, ..Put::default() };
         // The last frame may be the largest there is.
         let limit = self.settings.segment_bytes + (2 << 30);
@@ -193,9 +180,9 @@ impl Compactor {
         let stored = Box::pin(async { Ok(self.objects.put_stream(key, source, limit, &put).await?) });
         let fill = Box::pin(fill);
         let both = tokio::time::timeout(PATIENCE, async { tokio::try_join!(fill, stored) });
-        let (filled, stored) = both.await.map_err(|_| Trouble::Slow(key.clone()))??;
+        let (filled, _) = both.await.map_err(|_| Trouble::Slow(key.clone()))??;
         self.reach(Step::Put)?;
-        Ok((filled, stored.size))
+        Ok(filled)
     }
 
     /// After a failure: what was begun is given up at once rather than when it is old.
@@ -214,7 +201,7 @@ impl Compactor {
         };
         if let Err(error) = given_up.await {
             // It is given up when it is old.
-            tracing::debug!(error = crate::batch::causes(&error), "an intent could not be given up");
+            tracing::debug!(error = crate::failure::causes(&error), "an intent could not be given up");
         }
     }
 
@@ -228,11 +215,4 @@ impl Compactor {
     fn reach(&self, _step: Step) -> Result<(), Trouble> {
         Ok(())
     }
-}
-
-/// What is to be done with a day.
-#[derive(Clone, Copy)]
-enum Kind {
-    Move,
-    Rewrite,
 }

@@ -1,10 +1,10 @@
 //! Days that are over: each tenant's by its own limit, the tables once no tenant keeps them.
 
-use super::{Compactor, Trouble};
+use super::{BodyMover, Trouble};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::tenants::{self, State};
-use unslide_store::{partitions, retention};
+use unslide_store::{StoreError, partitions, retention};
 
 /// Reports that one transaction deletes.
 const REPORTS: u32 = 1_000;
@@ -13,13 +13,13 @@ const OBJECTS: u32 = 1_000;
 /// Tenants that are looked up at once.
 const TENANTS: u32 = 200;
 
-impl Compactor {
+impl BodyMover {
     /// Deletes every tenant's reports that are older than its limit, then the tables of the days that
     /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
     /// more. Gives up half-way when the service stops; the next time goes on.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// The first failure; one tenant's does not keep the others' reports.
     pub async fn expire(&self) -> Result<(), Trouble> {
         let settings = &self.settings;
         let today = self.store.clock().now().to_offset(UtcOffset::UTC).date();
@@ -27,33 +27,41 @@ impl Compactor {
         let all = self.boundaries(today).await?;
         let oldest = today.saturating_sub(time::Duration::days(longest.into()));
         // What all tenants are done with goes with its tables.
+        let mut failed = None;
         for (tenant, before) in all.iter().filter(|(_, before)| *before > oldest) {
-            loop {
-                if self.shutdown.is_begun() {
-                    return Ok(());
-                }
-                let mut tx = self.store.tenant(tenant).await?;
-                let expired = retention::expire(&mut tx, *before, REPORTS).await?;
-                tx.commit().await?;
-                self.metrics.expired.inc_by(expired);
-                if expired == 0 {
-                    break;
-                }
-            }
+            note(&mut failed, self.expire_reports(tenant, *before).await)?;
         }
-        let dropped = partitions::drop_before(&self.store, oldest).await?;
-        if dropped > 0 {
-            tracing::info!(tables = dropped, "dropped the tables of days that are over");
+        match partitions::drop_before(&self.store, oldest).await {
+            Ok(0) => {}
+            Ok(dropped) => tracing::info!(tables = dropped, "dropped the tables of days that are over"),
+            Err(error) => note(&mut failed, Err(error))?,
         }
         for (tenant, before) in &all {
-            loop {
-                let mut tx = self.store.tenant(tenant).await?;
-                let condemned = retention::condemn_days(&mut tx, *before, OBJECTS).await?;
-                let forgotten = retention::forget_wanted(&mut tx, *before, OBJECTS).await?;
-                tx.commit().await?;
-                if condemned + forgotten == 0 || self.shutdown.is_begun() {
-                    break;
-                }
+            note(&mut failed, self.condemn_days(tenant, *before).await)?;
+        }
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    async fn expire_reports(&self, tenant: &TenantId, before: Date) -> Result<(), StoreError> {
+        while !self.shutdown.is_begun() {
+            let mut tx = self.store.tenant(tenant).await?;
+            let expired = retention::expire(&mut tx, before, REPORTS).await?;
+            tx.commit().await?;
+            if expired == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn condemn_days(&self, tenant: &TenantId, before: Date) -> Result<(), StoreError> {
+        while !self.shutdown.is_begun() {
+            let mut tx = self.store.tenant(tenant).await?;
+            let condemned = retention::condemn_days(&mut tx, before, OBJECTS).await?;
+            let forgotten = retention::forget_wanted(&mut tx, before, OBJECTS).await?;
+            tx.commit().await?;
+            if condemned + forgotten == 0 {
+                break;
             }
         }
         Ok(())
@@ -75,6 +83,26 @@ impl Compactor {
                 let days = retention::days(limit, self.settings.keep_days, self.settings.remember_days);
                 (tenant.id, today.saturating_sub(time::Duration::days(days.into())))
             }));
+        }
+    }
+}
+
+/// Keeps the first failure, so that the others' turn comes.
+///
+/// # Errors
+/// A failure of the connection: it would be everybody's.
+fn note(failed: &mut Option<StoreError>, done: Result<(), StoreError>) -> Result<(), StoreError> {
+    match done {
+        Ok(()) => Ok(()),
+        Err(error) if error.is_connection() => Err(error),
+        Err(error) => {
+            let text = crate::failure::causes(&error);
+            tracing::warn!(
+                error = text,
+                "what is over can't be deleted for one tenant or day and is tried again"
+            );
+            failed.get_or_insert(error);
+            Ok(())
         }
     }
 }

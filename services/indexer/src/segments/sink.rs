@@ -2,81 +2,79 @@
 
 use super::Trouble;
 use bytes::Bytes;
-use time::Date;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use unslide_artifacts::StoreError as ObjectError;
-use unslide_artifacts::segment::{Entry, Frame, Writer};
-use unslide_model::TenantId;
+use unslide_artifacts::segment::{self, BodyId, HEADER, MAX_BODY_BYTES, SegmentError};
+use unslide_model::{BodyKey, TenantId};
 use unslide_runtime::CpuPool;
+use unslide_store::segments::{Moved, Waiting};
 
 /// Bytes between the one who writes and the one who stores.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Writes a segment into a stream.
+/// Writes a segment of one tenant into a stream.
 pub struct Sink {
     cpu: CpuPool,
+    tenant: TenantId,
     pipe: DuplexStream,
-    /// `None` only while the CPU pool has it.
-    writer: Option<Writer>,
-    /// The header, until it is sent.
-    begun: Vec<u8>,
+    /// Bytes so far.
+    pub bytes: u64,
 }
 
 impl Sink {
-    /// A segment of this tenant and day, and the stream that it comes out of.
-    pub fn new(cpu: CpuPool, tenant: &TenantId, day: Date) -> (Sink, DuplexStream) {
+    /// A segment that begins, and the stream that it comes out of.
+    pub fn new(cpu: CpuPool, tenant: TenantId) -> (Sink, DuplexStream) {
         let (pipe, source) = duplex(PIPE_BYTES);
-        let mut begun = Vec::new();
-        let writer = Some(Writer::new(tenant, day, &mut begun));
-        (Sink { cpu, pipe, writer, begun }, source)
+        (Sink { cpu, tenant, pipe, bytes: 0 }, source)
     }
 
-    /// Bytes so far.
-    pub fn bytes(&self) -> u64 {
-        self.writer.as_ref().map_or(0, Writer::bytes)
-    }
-
-    /// Frames so far.
-    pub fn frames(&self) -> usize {
-        self.writer.as_ref().map_or(0, |writer| writer.entries().len())
-    }
-
-    /// Adds the frames that `make` makes, one of each item, and says where they lie. `make` runs on the
-    /// CPU pool; what it gives `None` for is left out.
-    pub async fn add<I: Send + 'static>(
-        &mut self,
-        items: Vec<I>,
-        make: impl Fn(&I) -> Option<Frame> + Send + 'static,
-    ) -> Result<Vec<(I, Option<Entry>)>, Trouble> {
-        let Some(mut writer) = self.writer.take() else { return Ok(Vec::new()) };
-        let mut out = std::mem::take(&mut self.begun);
-        let (writer, placed, out) = self
-            .cpu
-            .run(move || {
-                let mut placed = Vec::with_capacity(items.len());
-                for item in items {
-                    let entry = make(&item).map(|frame| writer.add(&frame, &mut out));
-                    placed.push((item, entry));
-                }
-                (writer, placed, out)
-            })
-            .await?;
-        self.writer = Some(writer);
+    /// Adds bodies, and says where each lies. One that is larger than readers take stays where it is.
+    pub async fn add(&mut self, bodies: Vec<Waiting>) -> Result<Vec<Moved>, Trouble> {
+        let (tenant, start) = (self.tenant.clone(), self.bytes);
+        let (moved, out) = self.cpu.run(move || frames(&tenant, start, bodies)).await??;
         self.send(out.into()).await?;
-        Ok(placed)
+        Ok(moved)
     }
 
     /// Ends the segment.
     pub async fn finish(mut self) -> Result<(), Trouble> {
-        let mut out = std::mem::take(&mut self.begun);
-        if let Some(writer) = self.writer.take() {
-            writer.finish(&mut out);
+        if self.bytes == 0 {
+            self.send(Bytes::from_static(&HEADER)).await?;
         }
-        self.send(out.into()).await?;
         self.pipe.shutdown().await.map_err(|e| Trouble::Objects(ObjectError::Source(e)))
     }
 
     async fn send(&mut self, bytes: Bytes) -> Result<(), Trouble> {
+        self.bytes += bytes.len() as u64;
         self.pipe.write_all(&bytes).await.map_err(|e| Trouble::Objects(ObjectError::Source(e)))
     }
+}
+
+/// The frames of bodies from the byte `start` of a segment on, and where each lies.
+fn frames(
+    tenant: &TenantId,
+    start: u64,
+    bodies: Vec<Waiting>,
+) -> Result<(Vec<Moved>, Vec<u8>), SegmentError> {
+    let mut out = if start == 0 { HEADER.to_vec() } else { Vec::new() };
+    let mut moved = Vec::with_capacity(bodies.len());
+    for Waiting { received_at, report_id, variant, revision, size, body } in bodies {
+        if usize::try_from(size).ok().is_none_or(|size| size > MAX_BODY_BYTES) {
+            continue;
+        }
+        let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
+        let (frame, key) = match unslide_proto::body::decompress(&body, MAX_BODY_BYTES) {
+            Ok(json) => segment::seal(&id, &json)?,
+            Err(error) => {
+                // It moves like any other, so that it does not come up again and again; nothing opens it, so
+                // that readers find out.
+                tracing::error!(report.id = %report_id, "a stored body is damaged: {error}");
+                (segment::seal(&id, &body)?.0, BodyKey([0; 32]))
+            }
+        };
+        let (offset, length) = (start + out.len() as u64, frame.len() as u64);
+        out.extend_from_slice(&frame);
+        moved.push(Moved { received_at, report_id, variant, revision, offset, length, key });
+    }
+    Ok((moved, out))
 }

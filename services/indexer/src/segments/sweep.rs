@@ -1,30 +1,47 @@
 //! Deleting what is condemned.
 
-use super::{Compactor, PATIENCE, Step, Trouble};
-use unslide_artifacts::keys::Key;
-use unslide_store::segments;
+use super::{BodyMover, PATIENCE, Step, Trouble};
+use unslide_artifacts::StoreError as ObjectError;
+use unslide_artifacts::keys::{self, Key};
+use unslide_store::segments::{self, Condemned};
 
 /// Objects that are deleted in one go.
 const PAGE: u32 = 200;
+/// After so many deletions in a row that failed for now object storage is taken to be away.
+const FAILURES_IN_A_ROW: u32 = 5;
 
-impl Compactor {
-    /// Gives up what dead writers have left, counts the frames that have died, and deletes objects
-    /// that have been condemned for longer than anybody reads.
+impl BodyMover {
+    /// Gives up what dead writers have left, and deletes objects that have been condemned for longer than
+    /// anybody reads. One that cannot be deleted is left for later,
+    /// and the others go on.
     pub(super) async fn sweep(&self) -> Result<(), Trouble> {
         let now = self.store.clock().now();
         let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;
         if given_up > 0 {
             tracing::warn!(segments = given_up, "gave up segments whose writers have died");
         }
-        segments::count_dead(&self.store, self.settings.erase_seconds).await?;
         let grace = i64::try_from(self.settings.condemned_seconds).unwrap_or(i64::MAX);
         let before = now.saturating_sub(time::Duration::seconds(grace));
+        let mut failed_in_a_row = 0;
         loop {
             let due = segments::condemned_due(&self.store, before, PAGE).await?;
             let last = due.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             for condemned in due {
                 match Key::of_tenant(&condemned.tenant, &condemned.key) {
-                    Ok(key) => Box::pin(self.objects.delete(&key)).await?,
+                    Ok(key) => match Box::pin(self.delete(&condemned, &key)).await {
+                        Ok(()) => failed_in_a_row = 0,
+                        Err(error) => {
+                            tracing::warn!(key = %key, error = %error, "an object could not be deleted");
+                            let mut tx = self.store.tenant(&condemned.tenant).await?;
+                            segments::postpone(&mut tx, &condemned).await?;
+                            tx.commit().await?;
+                            failed_in_a_row += u32::from(error.is_transient());
+                            if failed_in_a_row >= FAILURES_IN_A_ROW {
+                                return Err(error.into());
+                            }
+                            continue;
+                        }
+                    },
                     // Nothing of ours: what it names is not touched.
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }
@@ -32,11 +49,21 @@ impl Compactor {
                 let mut tx = self.store.tenant(&condemned.tenant).await?;
                 segments::forget(&mut tx, &[condemned.key]).await?;
                 tx.commit().await?;
-                self.metrics.objects_deleted.inc();
             }
             if last || self.shutdown.is_begun() {
                 return Ok(());
             }
         }
+    }
+
+    async fn delete(&self, condemned: &Condemned, key: &Key) -> Result<(), ObjectError> {
+        if key.as_str().starts_with(keys::outputs_prefix(&condemned.tenant).as_str()) {
+            let head = self.objects.head(key).await?;
+            // A record that refers to it may be on its way; where there is none, it is condemned again.
+            if head.and_then(|head| head.modified).is_some_and(|at| at > condemned.condemned_at) {
+                return Ok(());
+            }
+        }
+        self.objects.delete(key).await
     }
 }

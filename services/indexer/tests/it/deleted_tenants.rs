@@ -1,4 +1,5 @@
 //! Tenants that were deleted while their reports were on the way.
+//! Proves: deletion
 
 use crate::world::{World, acme, report};
 use unslide_model::TenantId;

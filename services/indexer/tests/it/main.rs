@@ -4,12 +4,12 @@
 mod bodies;
 mod bounds;
 mod deleted_tenants;
+mod quarantine;
 mod replays;
 mod tenant_topics;
 mod world;
 
 use prost::Message as _;
-use std::time::Duration;
 use unslide_indexer::Settings;
 use unslide_model::{DebugId, Quality, ReportId};
 use unslide_proto::headers;
@@ -37,6 +37,7 @@ async fn publish(world: &World) {
     tx.commit().await.unwrap();
 }
 
+/// Proves: replay
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_letters_are_noted_once_whoever_they_are_of() {
     let world = World::new().await;
@@ -108,7 +109,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let stored = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
     assert_eq!(stored.body().unwrap(), world::report(1, 2, Some(1)).into_bytes());
-    let apps = queries::apps::list(&mut tx).await.unwrap();
+    let apps = queries::apps::list(&mut tx, None, None, 10).await.unwrap();
     assert_eq!((apps[0].app.as_str(), apps[0].reports), ("com.acme.shop", 31));
     drop(tx);
     running.stop().await;
@@ -127,6 +128,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.end().await;
 }
 
+/// Proves: replay
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
     let world = World::new().await;
@@ -148,6 +150,7 @@ async fn a_store_that_was_lost_is_made_again_and_asks_only_for_what_is_open() {
 }
 
 /// The stored body of a report can't be read, or the request kills workers: it is not sent for ever.
+/// Proves: late-symbols
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_a_dead_letter_ends_for_good() {
     let world = World::new().await;
@@ -165,7 +168,7 @@ async fn a_request_that_is_a_dead_letter_ends_for_good() {
         let asked =
             "SELECT (extract(epoch FROM requested_at) * 1000000)::bigint FROM report_keys WHERE report_id";
         let asked = world.number(&format!("{asked} = '{id}'")).await;
-        let place = |key| Body::Segment(SegmentRef { key, offset: 0, length: 100 });
+        let place = |key| Body::Segment(SegmentRef { key, length: 100, ..SegmentRef::default() });
         let request = Resymbolicate {
             tenant: "acme".into(),
             report_id: vec![n; 16].into(),
@@ -287,10 +290,10 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
     }
     let running = world.start();
     world.until("SELECT count(*) FROM reports", 19).await;
-    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'unstorable'", 1).await;
+    world.until("SELECT count(*) FROM quarantined WHERE reason = 'constraint_violation'", 1).await;
     world.until_caught_up().await;
     assert_eq!(world.number("SELECT sum(reports)::bigint FROM app_days").await, 19);
-    running.until_counter("unslide_indexer_unreadable_total", 1).await;
+    running.until_counter("unslide_indexer_quarantined_total", 1).await;
     running.until_counter("unslide_indexer_reports_total", 19).await;
     running.stop().await;
     world.end().await;
@@ -299,12 +302,16 @@ async fn a_record_that_the_database_refuses_costs_none_of_its_neighbours() {
 impl World {
     /// Says in the ledger how a request ended.
     async fn answer(&self, n: u8, revision: u32, outcome: Outcome) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        let id = ReportId([n; 16]);
+        let asked =
+            "SELECT coalesce(max(extract(epoch FROM requested_at) * 1000000)::bigint, 0) FROM report_keys";
+        let requested_at_micros = self.number(&format!("{asked} WHERE report_id = '{id}'")).await;
         let terminal = TerminalOutcome {
             tenant: "acme".into(),
             report_id: vec![n; 16].into(),
             revision,
             outcome: outcome.into(),
+            requested_at_micros,
             ..TerminalOutcome::default()
         };
         let record = LedgerRecord {

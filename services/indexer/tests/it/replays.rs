@@ -1,4 +1,5 @@
 //! What a replay puts off.
+//! Proves: replay
 
 use crate::world::{World, acme};
 use rdkafka::ClientConfig;

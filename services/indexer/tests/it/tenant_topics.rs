@@ -14,6 +14,7 @@ impl World {
     }
 }
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenants_topic_is_found_while_running_and_read_on_after_a_restart() {
     let world = World::new().await;
@@ -44,6 +45,7 @@ async fn a_tenants_topic_is_found_while_running_and_read_on_after_a_restart() {
     world.end().await;
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trouble_with_one_tenants_topic_hinders_nobody_else() {
     let world = World::new().await;

@@ -78,16 +78,7 @@ impl World {
             topic_prefix: format!("{name}."),
             tenant_topics: true,
             topic_refresh_milliseconds: 500,
-            partitions: Partitions {
-                input: 1,
-                output: 4,
-                retry: 1,
-                overflow: 1,
-                resymbolicate: 1,
-                account: 1,
-                compacted: 1,
-                tenant: 2,
-            },
+            partitions: Partitions { input: 1, output: 4, overflow: 1, internal: 1, tenant: 2 },
             ..unslide_stream::Settings::single_broker(servers::kafka())
         };
         admin::create(&kafka).await.unwrap();
@@ -146,10 +137,11 @@ impl World {
     }
 
     /// An indexer with settings of its own, as far as they are none of the test's.
-    pub fn start_with(&self, own: Settings) -> Running {
+    pub fn start_with(&self, mut own: Settings) -> Running {
+        (own.lease_seconds, own.upkeep_seconds) = (3, 1);
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
-            indexer: Settings { lease_seconds: 3, upkeep_seconds: 1, ..own },
+            indexer: own,
             postgres: unslide_store::Settings::with_url(self.url.clone()),
             kafka: self.kafka.clone(),
             objects: self.objects.clone(),

@@ -38,8 +38,9 @@ async fn every_record_has_its_outcome() {
     bench.publish(&app, 3).await;
     let (one, two) = (app.report(1, 2), app.report(2, 2));
     let mut array = b"[".to_vec();
-    for (n, element) in
-        [&one[..], b"\"as text\"", &two[..], b"17", b"{\"not\":\"cut\"}"].into_iter().enumerate()
+    for (n, element) in [&one[..], b"\"as text\"", &two[..], b"17", b"{\"crash\":{\"error\":{}}}", b"{}"]
+        .into_iter()
+        .enumerate()
     {
         if n > 0 {
             array.push(b',');
@@ -77,17 +78,18 @@ async fn every_record_has_its_outcome() {
     assert!(symbolicated(whole) > 0);
     assert_eq!(json(whole)["symbolication"]["images"][0]["generation"], 3);
 
-    let dead = bench.wait(&bench.names.dead_letter, 6).await;
+    let dead = bench.wait(&bench.names.dead_letter, 7).await;
     let mut reasons: Vec<(&str, &[u8])> = dead
         .iter()
         .map(|r| (r.headers.text(headers::REASON).unwrap(), r.value.as_deref().unwrap()))
         .collect();
     reasons.sort_unstable();
-    let expected: [(&str, &[u8]); 6] = [
+    let expected: [(&str, &[u8]); 7] = [
         ("no_tenant", &two),
         ("not_a_report", b"17"),
         ("not_a_report", b"[]"),
         ("not_a_report", b"as text"),
+        ("not_a_report", b"{}"),
         ("truncated", b"{\"report\":"),
         ("unknown_tenant", &two),
     ];
@@ -151,6 +153,7 @@ async fn symbols_that_come_late_make_a_revision_and_nothing_better_makes_none() 
     bench.end(lanes).await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops_no_other() {
     let bench = Bench::new().await;
@@ -176,6 +179,7 @@ async fn a_request_whose_symbols_fail_for_now_waits_in_the_retry_tiers_and_stops
 }
 
 /// It is no better for want of newer symbols, which is not to say that they help nothing.
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_symbols_fail_in_every_tier_says_so() {
     let bench = Bench::new().await;

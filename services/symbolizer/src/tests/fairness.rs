@@ -1,15 +1,15 @@
 //! What a tenant may use.
 
 use super::world::*;
+use crate::admission::tenant_rates::TenantRates;
 use crate::config::Settings;
+use crate::lanes::{live, retry};
 use crate::run::processors;
-use crate::shares::Shares;
-use crate::{live, retry};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::Operation;
+use unslide_artifacts::{Fault, Operation};
 use unslide_model::{Clock, SystemClock};
 use unslide_proto::headers;
 use unslide_proto::symbol::{TenantLimits, TenantState};
@@ -20,9 +20,10 @@ fn of<'r>(records: &'r [Record], tenant: &str) -> Vec<&'r Record> {
     records.iter().filter(|r| r.headers.text(headers::TENANT) == Some(tenant)).collect()
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does_not() {
-    let limits = TenantLimits { reports_per_second: 10, ..TenantLimits::default() };
+    let limits = TenantLimits { units_per_second: 10, ..TenantLimits::default() };
     let bench = Bench::with(Wishes { limits, input_partitions: 1, ..Wishes::default() }).await;
     let app = App::new();
     bench.clock.stand();
@@ -62,6 +63,91 @@ async fn a_tenant_over_its_rate_waits_in_overflow_and_a_quiet_one_behind_it_does
     bench.end(lanes).await;
 }
 
+/// A report of so many KiB, of which the most are spaces behind it.
+fn padded(app: &App, number: u32, kib: usize) -> Vec<u8> {
+    let mut report = app.report(number, 2);
+    report.resize(kib << 10, b' ');
+    report
+}
+
+/// Proves: fairness
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_costs_its_bytes_on_the_input_and_in_overflow() {
+    let limits = TenantLimits { units_per_second: 10, ..TenantLimits::default() };
+    let bench =
+        Bench::with(Wishes { limits, input_partitions: 1, overflow_partitions: 1, ..Wishes::default() });
+    let bench = bench.await;
+    let app = App::new();
+    bench.clock.stand();
+    // A burst of twenty units, of which the second large report would take seventeen.
+    bench.input(Some("acme"), padded(&app, 1, 1 << 10)).await;
+    bench.input(Some("acme"), padded(&app, 2, 1 << 10)).await;
+    for n in 3..10 {
+        bench.input(Some("acme"), app.report(n, 2)).await;
+    }
+    bench.input(Some("other"), padded(&app, 10, 1 << 10)).await;
+    let mut lanes = vec![bench.live()];
+    let outputs = bench.wait(&bench.names.output, 5).await;
+    let over = bench.wait(&bench.names.overflow, 5).await;
+    // One of seventeen units and three of one; the other tenant has its own.
+    assert_eq!((of(&outputs, "acme").len(), of(&outputs, "other").len(), over.len()), (4, 1, 5));
+    // There it costs as much: more than the ten units of a burst that half the rate has.
+    lanes.push(bench.retry());
+    assert_eq!(bench.wait(&bench.names.output, 6).await.len(), 6);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let outputs = bench.read(&bench.names.output).await;
+    let large = outputs.iter().filter(|r| r.value.as_ref().unwrap().len() > 1 << 20).count();
+    assert!((6..=9).contains(&outputs.len()) && large == 3, "{} of them {large} large", outputs.len());
+    for _ in 0..40 {
+        if bench.read(&bench.names.output).await.len() >= 10 {
+            break;
+        }
+        bench.clock.ahead(2);
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+    }
+    assert_eq!(bench.wait(&bench.names.output, 10).await.len(), 10);
+    bench.end(lanes).await;
+}
+
+/// Nothing waits for an hour, and nothing is let through that would have had to wait.
+/// Proves: fairness
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_the_wall_clock_stalls_no_rate_and_no_tier() {
+    for step in [-3_600, 3_600] {
+        let limits = TenantLimits { units_per_second: 10, ..TenantLimits::default() };
+        let bench = Bench::with(Wishes { limits, input_partitions: 1, ..Wishes::default() }).await;
+        let app = App::new();
+        bench.publish(&app, 1).await;
+        bench.memory.fail(Operation::Get, "t/other/", Fault::Transient, None);
+        bench.clock.stand();
+        for n in 0..30 {
+            bench.input(Some("acme"), app.report(n, 2)).await;
+        }
+        bench.input(Some("other"), app.report(30, 2)).await;
+        let mut lanes = vec![bench.live()];
+        assert_eq!(bench.wait(&bench.names.overflow, 10).await.len(), 10);
+        bench.wait(&bench.names.retry_10s, 1).await;
+        bench.clock.step(step);
+        bench.memory.heal();
+        bench.input(Some("acme"), app.report(31, 2)).await;
+        assert_eq!(bench.wait(&bench.names.overflow, 11).await.len(), 11, "no time has passed");
+        bench.clock.ahead(1);
+        bench.input(Some("acme"), app.report(32, 2)).await;
+        wait_of(&bench, "acme", 21).await;
+        lanes.push(bench.retry());
+        for _ in 0..40 {
+            if bench.read(&bench.names.output).await.len() >= 33 {
+                break;
+            }
+            bench.clock.ahead(2);
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+        }
+        let outputs = bench.wait(&bench.names.output, 33).await;
+        assert_eq!(of(&outputs, "other").len(), 1, "{step}");
+        bench.end(lanes).await;
+    }
+}
+
 /// All outputs, once there are `count` of a tenant.
 async fn wait_of(bench: &Bench, tenant: &str, count: usize) -> Vec<Record> {
     for _ in 0..100 {
@@ -75,14 +161,16 @@ async fn wait_of(bench: &Bench, tenant: &str, count: usize) -> Vec<Record> {
 }
 
 /// Tells of what a tenant may use, and waits until the worker knows.
-async fn limit(bench: &Bench, tenant: &str, reports_per_second: u32) {
-    let limits = TenantLimits { reports_per_second, ..TenantLimits::default() };
+async fn limit(bench: &Bench, tenant: &str, units_per_second: u32) {
+    let limits = TenantLimits { units_per_second, ..TenantLimits::default() };
     tell(&bench.producer, &bench.names, tenant, TenantState::Active, limits).await;
     bench.worker.tenants.refresh().await;
 }
 
+/// 60 reports of one tenant over its rate and 3 of another, and a rate of neither: each has one outcome
+/// in the end, and the audit finds all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn in_overflow_too_a_quiet_tenant_does_not_wait_for_the_rate_of_a_noisy_one_before_it() {
+async fn what_waited_in_overflow_comes_out_once_and_the_audit_sees_that() {
     let wishes = Wishes { input_partitions: 1, overflow_partitions: 1, ..Wishes::default() };
     let bench = Bench::with(wishes).await;
     limit(&bench, "acme", 1).await;
@@ -96,41 +184,33 @@ async fn in_overflow_too_a_quiet_tenant_does_not_wait_for_the_rate_of_a_noisy_on
         bench.input(Some("other"), app.report(n, 2)).await;
     }
     let mut lanes = vec![bench.live()];
-    // The burst of two seconds each. One record of the other lies at the end.
+    // The burst of two seconds each.
     assert_eq!(of(&bench.wait(&bench.names.overflow, 59).await, "other").len(), 1);
     lanes.push(bench.retry());
     // Each half of acme's has a burst of one.
-    let outputs = bench.wait(&bench.names.output, 6).await;
-    assert_eq!((of(&outputs, "acme").len(), of(&outputs, "other").len()), (4, 2));
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(bench.read(&bench.names.overflow).await.len(), 59, "nothing is copied for what may pass");
-    bench.clock.ahead(12);
-    let outputs = wait_of(&bench, "other", 3).await;
-    assert!(of(&outputs, "acme").len() <= 8, "it goes on at its own rate");
-    let copies = bench.wait(&bench.names.overflow, 59 + 50).await;
-    assert!(copies.iter().all(|r| r.headers.text(headers::REASON) == Some("over_share")));
-
-    // However often a record was copied, it has one outcome in the end, and the audit sees that.
+    let outputs = bench.wait(&bench.names.output, 5).await;
+    assert!(of(&outputs, "acme").len() <= 4);
     limit(&bench, "acme", 0).await;
+    bench.clock.ahead(60);
     let outputs = bench.wait(&bench.names.output, 63).await;
     let ids: BTreeSet<_> = outputs.iter().map(|r| r.headers.text(headers::REPORT_ID)).collect();
     assert_eq!((ids.len(), outputs.len()), (63, 63));
     let (now, window) = (SystemClock.now_micros() / 1_000, audit::Window::default());
     let audited = audit::run(&bench.settings, window, now, Duration::from_secs(30), |_| {}).await.unwrap();
-    let balance = audited.balance;
-    assert!(balance.contradictions.is_empty() && balance.findings.is_empty(), "{balance:?}");
-    let sum = balance.total();
+    let summary = audited.summary;
+    assert!(summary.contradictions.is_empty() && summary.findings.is_empty(), "{summary:?}");
+    let sum = summary.total();
     assert_eq!((sum.records, sum.input, sum.out, sum.waiting, sum.unread), (63, 63, 63, 0, 0));
     bench.end(lanes).await;
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_whose_symbols_come_late_does_not_wait_for_the_rate_of_another_tenant() {
     let bench = Bench::with(Wishes {
         patience: Duration::from_secs(1),
         input_partitions: 1,
         overflow_partitions: 1,
-        overflow_copies: 0,
         ..Wishes::default()
     });
     let bench = bench.await;
@@ -154,6 +234,7 @@ async fn a_report_whose_symbols_come_late_does_not_wait_for_the_rate_of_another_
     bench.end(lanes).await;
 }
 
+/// Proves: bounded-input
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_larger_than_its_tenants_may_be_is_a_dead_letter_that_names_the_limit() {
     let app = App::new();
@@ -179,7 +260,7 @@ async fn a_report_larger_than_its_tenants_may_be_is_a_dead_letter_that_names_the
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_over_the_rate_is_copied_unread_and_judged_where_it_is_its_turn() {
-    let limits = TenantLimits { reports_per_second: 1, ..TenantLimits::default() };
+    let limits = TenantLimits { units_per_second: 1, ..TenantLimits::default() };
     let bench = Bench::with(Wishes { limits, input_partitions: 1, ..Wishes::default() }).await;
     let app = App::new();
     bench.clock.stand();
@@ -207,16 +288,16 @@ async fn what_is_over_the_rate_is_copied_unread_and_judged_where_it_is_its_turn(
 async fn the_lanes_share_the_cpu_eight_to_two_to_one() {
     let bench = Bench::new().await;
     let pool = CpuPool::new(1).unwrap();
-    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(Shares::new(Duration::ZERO))));
+    let shares = [live::NAME, retry::NAME].map(|lane| (lane, Arc::new(TenantRates::new(Duration::ZERO))));
     let (live, retry, again) = processors(&Settings::default(), &pool, &bench.worker, &shares);
     let (begin, gate) = std::sync::mpsc::channel::<()>();
     let held = pool.submit(move || gate.recv());
     let order = Arc::new(Mutex::new(String::new()));
     let mut jobs = Vec::new();
-    for (lane, means) in [('3', &again.means), ('2', &retry.means), ('1', &live.means)] {
+    for (lane, resources) in [('3', &again.resources), ('2', &retry.resources), ('1', &live.resources)] {
         for _ in 0..22 {
             let order = order.clone();
-            jobs.push(means.cpu.submit(move || order.lock().push(lane)));
+            jobs.push(resources.cpu.submit(move || order.lock().push(lane)));
         }
     }
     begin.send(()).unwrap();
@@ -232,7 +313,7 @@ async fn the_lanes_share_the_cpu_eight_to_two_to_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_in_overflow_costs_its_tenant_as_much_as_its_reports() {
-    let wishes = Wishes { overflow_partitions: 1, overflow_copies: 0, ..Wishes::default() };
+    let wishes = Wishes { overflow_partitions: 1, ..Wishes::default() };
     let bench = Bench::with(wishes).await;
     limit(&bench, "acme", 10).await;
     let app = App::new();

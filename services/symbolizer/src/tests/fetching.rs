@@ -1,7 +1,7 @@
 //! Fetching symcaches, without Kafka.
 
 use super::world::TestClock;
-use crate::breaker::{Breaker, Limits};
+use crate::symbols::breaker::{Breaker, Limits};
 use crate::symbols::{Fetched, Generations, Got, Symbols, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +48,7 @@ fn wanted(tenant: &str, n: u8) -> Wanted {
     Wanted { id, system: false, at_least: Generations::default() }
 }
 
+/// Proves: outages
 #[tokio::test]
 async fn one_broken_object_can_not_keep_the_breaker_open() {
     let bench = Bench::new();
@@ -77,6 +78,36 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
     assert!(matches!(fetched[&all[1]], Got::Here(Cached::Missing)));
 }
 
+/// Proves: fairness
+#[tokio::test]
+async fn a_step_of_the_wall_clock_keeps_neither_the_breaker_open_nor_what_is_missing() {
+    for step in [-3_600, 3_600] {
+        let bench = Bench::new();
+        let all = [wanted("acme", 1), wanted("acme", 2), wanted("other", 3)];
+        let missing = [wanted("acme", 9)];
+        bench.fetch(&missing, 5_000).await.unwrap();
+        let gets = bench.memory.calls(Operation::Get);
+        bench.clock.step(step);
+        bench.fetch(&missing, 5_000).await.unwrap();
+        assert_eq!(bench.memory.calls(Operation::Get), gets, "it is remembered");
+        bench.memory.fail(Operation::Get, "", Fault::Transient, None);
+        bench.memory.fail(Operation::List, "", Fault::Transient, None);
+        bench.fetch(&all, 5_000).await.unwrap_err();
+        bench.memory.heal();
+        bench.clock.step(-2 * step);
+        let pause = bench.fetch(&all, 5_000).await.unwrap_err();
+        assert_eq!(pause.wait, Duration::from_secs(10), "it is open for as long as it was to be");
+        bench.clock.ahead(11);
+        bench.fetch(&all, 5_000).await.unwrap();
+        assert!(!bench.symbols.breaker().is_open());
+        bench.clock.ahead(60);
+        let gets = bench.memory.calls(Operation::Get);
+        bench.fetch(&missing, 5_000).await.unwrap();
+        assert!(bench.memory.calls(Operation::Get) > gets, "it is asked for again after a minute");
+    }
+}
+
+/// Proves: fairness
 #[tokio::test]
 async fn symcaches_of_one_tenant_that_can_not_be_fetched_stop_nobody_else() {
     let bench = Bench::new();
@@ -96,6 +127,7 @@ async fn symcaches_of_one_tenant_that_can_not_be_fetched_stop_nobody_else() {
     assert!(bench.symbols.breaker().is_open());
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn symcaches_that_are_too_large_are_no_fault_of_the_store() {
     let bench = Bench::with(CacheLimits { largest_bytes: 1 << 20, ..CacheLimits::default() });
@@ -111,6 +143,7 @@ async fn symcaches_that_are_too_large_are_no_fault_of_the_store() {
     assert!(!bench.symbols.breaker().is_open());
 }
 
+/// Proves: fairness
 #[tokio::test]
 async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
     let bench = Bench::new();
@@ -131,7 +164,38 @@ async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
         if let Got::Here(cached) = &fetched[&many[0]] {
             break cached.clone();
         }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert!(matches!(known, Cached::Missing));
     assert_eq!(bench.memory.calls(Operation::Get), under_way + 1, "each once");
+}
+
+/// Retries of one report ask for the same symcache again and again, in one batch with those of others.
+/// Proves: outages
+#[tokio::test(start_paused = true)]
+async fn a_download_that_hangs_is_waited_for_once_and_not_by_every_batch() {
+    let bench = Bench::new();
+    let hold = bench.memory.hold(Operation::Get, "t/acme/");
+    let hangs = [wanted("acme", 1)];
+    let took = async |wanted: &[Wanted]| {
+        let begun = tokio::time::Instant::now();
+        let fetched = bench.fetch(wanted, 5_000).await.unwrap();
+        assert!(fetched.values().all(|got| matches!(got, Got::Cold)));
+        begun.elapsed()
+    };
+    assert!(took(&hangs).await >= Duration::from_secs(5));
+    for _ in 0..20 {
+        assert_eq!(took(&hangs).await, Duration::ZERO);
+    }
+    assert_eq!(bench.symbols.under_way(), 1, "nobody waits in the tenant's other places");
+    // Nor for a place, where all that the tenant may have hang.
+    let more: Vec<Wanted> = (2..20).map(|n| wanted("acme", n)).collect();
+    assert!(took(&more).await >= Duration::from_secs(5));
+    assert_eq!(took(&[wanted("acme", 20)]).await, Duration::ZERO);
+    drop(hold);
+    while bench.symbols.under_way() > 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let fetched = bench.fetch(&hangs, 5_000).await.unwrap();
+    assert!(matches!(fetched[&hangs[0]], Got::Here(Cached::Missing)));
 }

@@ -1,6 +1,7 @@
 //! Figures that an alert or a person looks at.
 
 use super::world::*;
+use std::time::Duration;
 
 /// A gauge; of one lane, where it has such a label.
 fn figure(bench: &Bench, name: &str) -> i64 {
@@ -13,9 +14,11 @@ fn figure(bench: &Bench, name: &str) -> i64 {
 async fn what_is_known_of_the_tenants_grows_old_and_a_lane_tells_what_waits_and_what_is_open() {
     let bench = Bench::new().await;
     let worker = &bench.worker;
-    let read = bench.tenants_read().await;
-    let age = |seconds: i64| {
-        worker.metrics.refresh_shared(&worker.symbols, &worker.tenants, read + seconds * 1_000_000);
+    bench.tenants_read().await;
+    let read = worker.tenants.looked_at().unwrap();
+    let age = |seconds| {
+        let now = read + Duration::from_secs(seconds);
+        worker.metrics.refresh_shared(&worker.symbols, &worker.tenants, now);
         figure(&bench, "unslide_symbolizer_tenant_config_age_seconds")
     };
     assert_eq!(age(0), 0);

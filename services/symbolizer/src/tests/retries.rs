@@ -7,6 +7,7 @@ use unslide_proto::headers;
 use unslide_proto::symbol::TenantState;
 use unslide_stream::{OutRecord, Record};
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_waits_its_tier_out_and_overflow_does_not_wait_behind_it() {
     let bench = Bench::new().await;
@@ -32,6 +33,7 @@ async fn a_record_waits_its_tier_out_and_overflow_does_not_wait_behind_it() {
     bench.end(vec![lane]).await;
 }
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_is_told_of_late_loses_nothing_and_an_unknown_one_is_told_so_in_the_end() {
     let bench = Bench::new().await;
@@ -58,6 +60,7 @@ async fn a_tenant_that_is_told_of_late_loses_nothing_and_an_unknown_one_is_told_
     bench.end(lanes).await;
 }
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_each_worker_is_given_up_on_the_retry_lane_too() {
     let bench = Bench::new().await;
@@ -76,7 +79,7 @@ async fn a_record_that_kills_each_worker_is_given_up_on_the_retry_lane_too() {
         bench.producer.send(&record).await.unwrap();
     }
     // What five workers leave that died at the first record.
-    let group = format!("{}unslide.{}", bench.settings.topic_prefix, crate::retry::NAME);
+    let group = format!("{}unslide.{}", bench.settings.topic_prefix, crate::lanes::retry::NAME);
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", &bench.settings.bootstrap)
         .set("group.id", group)
@@ -99,6 +102,7 @@ async fn a_record_that_kills_each_worker_is_given_up_on_the_retry_lane_too() {
     bench.end(vec![lane]).await;
 }
 
+/// Proves: bounded-input
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_is_large_once_unpacked_stops_no_partition() {
     let bench = Bench::with(Wishes { record_bytes: 1 << 20, input_partitions: 1, ..Wishes::default() }).await;

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use prost::Message;
-use unslide_artifacts::segment::{Codec, Frame, FrameHead, Writer};
+use unslide_artifacts::segment::{self, BodyId};
 use unslide_artifacts::{Fault, Operation, Put, keys};
 use unslide_model::ReportId;
 use unslide_model::TenantId;
@@ -16,21 +16,13 @@ use unslide_stream::{Headers, OutRecord, Record};
 async fn put(bench: &Bench, tenant: &str, name: u128, id: ReportId, json: &[u8]) -> SegmentRef {
     let tenant = TenantId::new(tenant).unwrap();
     let day = time::macros::date!(2026 - 11 - 20);
-    let mut out = Vec::new();
-    let mut writer = Writer::new(&tenant, day, &mut out);
-    let head = FrameHead {
-        report_id: id,
-        variant: 0,
-        revision: 1,
-        received_at_micros: 0,
-        size: 0,
-        codec: Codec::Zstd,
-    };
-    let entry = writer.add(&Frame::compress(head, json), &mut out);
-    writer.finish(&mut out);
+    let body = BodyId { tenant: tenant.clone(), report_id: id, variant: 0, revision: 1 };
+    let (frame, body_key) = segment::seal(&body, json).unwrap();
+    let (offset, length) = (segment::HEADER.len() as u64, frame.len() as u64);
     let key = keys::segment(&tenant, day, uuid::Uuid::from_u128(name));
-    bench.store.put(&key, out.into(), &Put::default()).await.unwrap();
-    SegmentRef { key: key.to_string(), offset: entry.offset, length: entry.length }
+    let bytes = [segment::HEADER.to_vec(), frame].concat();
+    bench.store.put(&key, bytes.into(), &Put::default()).await.unwrap();
+    SegmentRef { key: key.to_string(), offset, length, body_key: body_key.0.to_vec().into(), revision: 1 }
 }
 
 async fn ask(bench: &Bench, app: &App, id: ReportId, revision: u32, place: SegmentRef) {
@@ -131,7 +123,11 @@ fn large_stored_reports_are_not_held_together() {
         value: Some(
             Resymbolicate {
                 tenant: "acme".into(),
-                body: Some(Body::Segment(SegmentRef { key: "t/acme/segments/x".into(), offset: 0, length })),
+                body: Some(Body::Segment(SegmentRef {
+                    key: "t/acme/segments/x".into(),
+                    length,
+                    ..SegmentRef::default()
+                })),
                 ..Resymbolicate::default()
             }
             .encode_to_vec()
@@ -140,6 +136,6 @@ fn large_stored_reports_are_not_held_together() {
         headers: Headers::new(),
     };
     let batch = [4, 12, 1, 200, 3].map(|mebibytes| record(mebibytes << 20));
-    let groups = crate::stored_bodies::groups(batch.to_vec(), |_| true);
+    let groups = crate::output::stored_reports::groups(batch.to_vec(), |_| true);
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1, 1]);
 }

@@ -1,9 +1,9 @@
 //! Who may send for whom.
 
 use super::world::*;
-use crate::entry::Entry;
-use crate::sender::Sender;
-use crate::signatures::{Key, Settings};
+use crate::admission::Admission;
+use crate::admission::signatures::{Key, Settings};
+use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -13,6 +13,7 @@ use unslide_proto::report::{RecordRef as ProtoRef, Resymbolicate};
 use unslide_proto::signed::{Signer, SigningKey};
 use unslide_stream::{Headers, Record, RecordRef, admin};
 
+/// Proves: sender
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_own_topic_names_the_tenant_and_gets_the_answer_on_its_own_topic() {
     let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
@@ -41,12 +42,41 @@ async fn a_tenants_own_topic_names_the_tenant_and_gets_the_answer_on_its_own_top
     bench.end(vec![lane]).await;
 }
 
+/// Proves: sender
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_names_two_tenants_is_nobodys_and_ends_in_dead_letter() {
+    let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
+    admin::create_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    let app = App::new();
+    let input = bench.names.tenant_input(&acme());
+    let twice = |first: &'static str, second: &'static str| {
+        Headers::new().with(headers::TENANT, first).with(headers::TENANT, second)
+    };
+    bench.input_with(&bench.names.input, twice("other", "acme"), app.report(1, 2)).await;
+    bench.input_with(&bench.names.input, twice("acme", "acme"), app.report(2, 2)).await;
+    bench.input_with(&input, twice("acme", "other"), app.report(3, 2)).await;
+    bench.input(Some("acme"), app.report(4, 2)).await;
+    let lane = bench.live();
+    let dead = bench.wait(&bench.names.dead_letter, 3).await;
+    assert_eq!(bench.wait(&bench.names.output, 1).await.len(), 1);
+    for letter in &dead {
+        assert_eq!(letter.headers.text(headers::REASON), Some("ambiguous_tenant"));
+        // A replay sends what the letter says.
+        let own = letter.headers.text(headers::ORIGIN_TOPIC) == Some(&*input);
+        assert_eq!(letter.headers.text(headers::TENANT), own.then_some("acme"));
+    }
+    assert_eq!(bench.read(&bench.names.tenant_output(&acme())).await.len(), 0);
+    admin::delete_tenant_topics(&bench.settings, &acme()).await.unwrap();
+    bench.end(vec![lane]).await;
+}
+
+/// Proves: sender
 #[tokio::test(flavor = "multi_thread")]
 async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_still_signed() {
     let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
     let edge =
         Key { name: "edge".into(), public_key: key.verifying().to_string(), tenants: vec!["acme".into()] };
-    let signatures = Settings { required: true, keys: vec![edge], ..Settings::default() };
+    let signatures = Settings { required: true, keys: vec![edge] };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
     let now = SystemClock.now_micros() / 1_000;
@@ -87,6 +117,7 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
     bench.end(vec![lane]).await;
 }
 
+/// Proves: sender
 #[tokio::test(flavor = "multi_thread")]
 async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     let parsed = |secret| SigningKey::parse(&Secret::new(secret)).unwrap();
@@ -98,7 +129,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
         tenants: vec![tenants.into()],
     };
     let keys = vec![known("edge", &edge, "acme"), known("api", &api, "*")];
-    let signatures = Settings { required: true, keys, ..Settings::default() };
+    let signatures = Settings { required: true, keys };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
     let now = SystemClock.now_micros() / 1_000;
@@ -127,6 +158,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     bench.end(vec![lane]).await;
 }
 
+/// Proves: fairness
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_input_without_its_output_waits_and_holds_up_nobody_else() {
     let bench = Bench::with(Wishes { tenant_topics: true, ..Wishes::default() }).await;
@@ -215,10 +247,10 @@ async fn nobody_is_unknown_for_good_before_the_table_was_read_past_the_record_an
         let at_offset = RecordRef { topic: bench.names.input.as_str().into(), partition: 0, offset: 0 };
         let headers = Headers::new().with(headers::TENANT, "nobody");
         let record = Record { at: at_offset, time_millis: Some(at), key: None, value: None, headers };
-        let sender = bench.worker.sender(&Entry::of(&record, &bench.names), true);
+        let sender = bench.worker.admit(&SourceRecord::of(&record, &bench.names), true);
         match sender {
-            Sender::Early { .. } => "early",
-            Sender::Refused { reason, .. } => reason,
+            Admission::Early { .. } => "early",
+            Admission::Refused { reason, .. } => reason,
             other => panic!("{other:?}"),
         }
     };

@@ -1,7 +1,7 @@
 //! When symbols, or outputs, have trouble with object storage.
 
 use super::world::*;
-use crate::breaker::Limits;
+use crate::symbols::breaker::Limits;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
 use unslide_model::DebugId;
@@ -10,6 +10,7 @@ use unslide_proto::report::Resymbolicate;
 use unslide_symbolicate::most_bytes;
 use unslide_testkit::macho::longest_chain;
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_others() {
     let bench = Bench::new().await;
@@ -45,6 +46,7 @@ async fn one_object_that_fails_sends_its_own_reports_to_the_retry_tiers_and_no_o
     bench.end(lanes).await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
     let bench = Bench::new().await;
@@ -66,6 +68,7 @@ async fn access_denied_pauses_the_lane_and_is_never_taken_for_missing() {
     bench.end(vec![lane]).await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn symbols_that_come_late_send_a_report_by_way_of_the_shortest_tier_and_are_fetched_once() {
     let bench = Bench::with(Wishes { patience: Duration::from_millis(50), ..Wishes::default() }).await;
@@ -90,6 +93,7 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_shortest_tier_and_ar
     bench.end(lanes).await;
 }
 
+/// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() {
     let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(2) };
@@ -126,6 +130,7 @@ async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() 
     bench.end(vec![lane]).await;
 }
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() {
     let app = App::new();
@@ -168,7 +173,32 @@ async fn an_answer_too_large_for_kafka_is_cut_down_and_then_kept_as_an_object() 
     bench.end(lanes).await;
 }
 
+/// The second report of the record can't be stored for a while, so the first one is prepared twice.
+/// Proves: deletion
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_tried_again_leaves_one_object_for_each_of_its_reports() {
+    let app = App::new();
+    let reports = [app.report(1, 1_500), app.report(2, 1_500)];
+    let bench = Bench::with(Wishes { output_bytes: Some(reports[0].len()), ..Wishes::default() }).await;
+    let second: serde_json::Value = serde_json::from_slice(&reports[1]).unwrap();
+    let second = format!("/outputs/{}/", second["report"]["id"].as_str().unwrap().to_lowercase());
+    bench.memory.fail(Operation::Put, &second, Fault::Transient, None);
+    bench.input(Some("acme"), [b"[".as_slice(), &reports.join(&b","[..]), b"]"].concat()).await;
+    let mut lanes = vec![bench.live()];
+    bench.wait(&bench.names.retry_10s, 1).await;
+    assert_eq!(bench.bodies().await.len(), 1);
+    bench.memory.heal();
+    bench.clock.ahead(10);
+    lanes.push(bench.retry());
+    let outputs = bench.wait(&bench.names.output, 2).await;
+    let mut named: Vec<_> = outputs.iter().filter_map(|r| r.headers.text(headers::BODY_KEY)).collect();
+    named.sort_unstable();
+    assert_eq!(bench.bodies().await, named);
+    bench.end(lanes).await;
+}
+
 /// Until it lies in a segment, the store's own copy is sent along, packed.
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stored_report_too_large_for_kafka_gets_its_late_symbols_as_any_other() {
     let app = App::new();
@@ -188,6 +218,7 @@ async fn a_stored_report_too_large_for_kafka_gets_its_late_symbols_as_any_other(
     bench.end(lanes).await;
 }
 
+/// Proves: bounded-input
 #[tokio::test(flavor = "multi_thread")]
 async fn symbols_with_endless_names_make_no_record_much_larger_than_its_reports() {
     let bench = Bench::new().await;

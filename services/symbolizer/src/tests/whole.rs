@@ -22,6 +22,7 @@ fn files(folder: &Path) -> usize {
     entries.map(|entry| entry.unwrap().path()).map(|path| if path.is_dir() { files(&path) } else { 1 }).sum()
 }
 
+/// Proves: deletion
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no_others() {
     // For topics, tenants and a producer.

@@ -1,21 +1,22 @@
 //! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
 
-use crate::breaker::{Breaker, Limits};
-use crate::letters::Letters;
-use crate::live::{self, Live};
+use crate::admission::signatures::{self, Signatures};
+use crate::admission::tenant_rates::TenantRates;
+use crate::admission::tenants::Tenants;
+use crate::lanes::batch::LaneResources;
+use crate::lanes::live::{self, Live};
+use crate::lanes::resymbolicate::{self, Requests};
+use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
-use crate::outputs::Outputs;
-use crate::resymbolicate::{self, Requests};
-use crate::retry::{self, Retry};
+use crate::output::dead_letters::DeadLetterTopic;
+use crate::output::tenant_topics::Outputs;
 use crate::run::probe_lane;
-use crate::shares::Shares;
-use crate::signatures::{self, Signatures};
 use crate::symbols::Symbols;
-use crate::tenants::Tenants;
-use crate::worker::{Means, Worker};
+use crate::symbols::breaker::{Breaker, Limits};
+use crate::worker::Worker;
+use parking_lot::Mutex;
 use prost::Message;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -32,10 +33,8 @@ use unslide_proto::{body, headers};
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
-use unslide_stream::{
-    BatchLimits, Headers, OutRecord, PositionedConsumer, Producer, Record, Settings, admin, topic_facts,
-};
-use unslide_symbolicate::object::{Limits as ObjectLimits, build};
+use unslide_stream::{BatchLimits, Headers, OutRecord, Producer, Record, Settings, admin, scan};
+use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::{SymCache, VERSION};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report, Thread};
 use unslide_testkit::servers;
@@ -57,7 +56,7 @@ impl App {
     }
 
     pub fn of(dsym: &[u8]) -> App {
-        let built = build(dsym, &ObjectLimits::default()).unwrap();
+        let built = build(dsym).unwrap();
         let symcache = SymCache::parse(built.symcache.clone()).unwrap();
         let first = symcache.ranges().find(|(_, answer)| answer.is_some()).unwrap().0;
         App { id: built.debug_id, symcache: built.symcache, address: first }
@@ -94,7 +93,10 @@ impl App {
 #[derive(Default)]
 pub struct TestClock {
     ahead_micros: AtomicI64,
-    stands_at: AtomicI64,
+    /// By how much the wall clock was set.
+    stepped_micros: AtomicI64,
+    /// By the wall clock and by the monotonic one.
+    stands_at: Mutex<Option<(i64, i64)>>,
 }
 
 impl TestClock {
@@ -103,18 +105,26 @@ impl TestClock {
     }
 
     pub fn stand(&self) {
-        self.stands_at.store(SystemClock.now_micros(), Ordering::SeqCst);
+        *self.stands_at.lock() = Some((SystemClock.now_micros(), SystemClock.monotonic_micros()));
+    }
+
+    /// Sets the wall clock, while no time passes.
+    pub fn step(&self, seconds: i64) {
+        self.stepped_micros.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> OffsetDateTime {
-        let micros = match self.stands_at.load(Ordering::SeqCst) {
-            0 => SystemClock.now_micros(),
-            stands => stands,
-        };
-        let micros = micros + self.ahead_micros.load(Ordering::SeqCst);
-        OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).unwrap()
+        let micros = self.stands_at.lock().map_or_else(|| SystemClock.now_micros(), |(wall, _)| wall);
+        let ahead = self.ahead_micros.load(Ordering::SeqCst) + self.stepped_micros.load(Ordering::SeqCst);
+        OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros + ahead) * 1_000).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let stands = *self.stands_at.lock();
+        let micros = stands.map_or_else(|| SystemClock.monotonic_micros(), |(_, monotonic)| monotonic);
+        Duration::from_micros((micros + self.ahead_micros.load(Ordering::SeqCst)).unsigned_abs())
     }
 }
 
@@ -130,7 +140,6 @@ pub struct Wishes {
     pub tenant_topics: bool,
     pub input_partitions: i32,
     pub overflow_partitions: i32,
-    pub overflow_copies: u32,
     pub record_bytes: usize,
 }
 
@@ -146,7 +155,6 @@ impl Default for Wishes {
             tenant_topics: false,
             input_partitions: 4,
             overflow_partitions: 4,
-            overflow_copies: 500,
             record_bytes: 20 << 20,
         }
     }
@@ -209,9 +217,11 @@ impl Bench {
             limits: ReadLimits { max_bytes: wishes.record_bytes, ..ReadLimits::default() },
             output_bytes: wishes.output_bytes.unwrap_or(settings.max_output_bytes()),
             most_outputs: wishes.most_outputs,
-            letters: Letters { topic: names.dead_letter.clone(), most_bytes: settings.max_copy_bytes() },
-            tenant_reports_per_second: 0,
-            overflow_copies_per_second: wishes.overflow_copies,
+            letters: DeadLetterTopic {
+                topic: names.dead_letter.clone(),
+                most_bytes: settings.max_copy_bytes(),
+            },
+            tenant_units_per_second: 0,
             ids: Ids::default(),
             metrics: Metrics::new(&registry).unwrap(),
         };
@@ -248,13 +258,13 @@ impl Bench {
         }
     }
 
-    fn means(patience: Duration) -> Means {
-        Means { cpu: CpuPool::new(2).unwrap(), patience }
+    fn resources(patience: Duration) -> LaneResources {
+        LaneResources { cpu: CpuPool::new(2).unwrap(), patience }
     }
 
     pub fn live(&self) -> Lane {
-        let shares = Arc::new(Shares::new(Duration::from_secs(2)));
-        let processor = Live::new(self.worker.clone(), Bench::means(self.live_patience), shares);
+        let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
+        let processor = Live::new(self.worker.clone(), Bench::resources(self.live_patience), shares);
         let observer = self.worker.metrics.lane(live::NAME);
         let mut topics = vec![self.names.input.clone()];
         if self.settings.tenant_topics {
@@ -264,15 +274,15 @@ impl Bench {
     }
 
     pub fn retry(&self) -> Lane {
-        let shares = Arc::new(Shares::new(Duration::from_secs(2)));
-        let processor = Retry::new(self.worker.clone(), Bench::means(Duration::from_secs(5)), shares);
+        let shares = Arc::new(TenantRates::new(Duration::from_secs(2)));
+        let processor = Retry::new(self.worker.clone(), Bench::resources(Duration::from_secs(5)), shares);
         let observer = self.worker.metrics.lane(retry::NAME);
         let config = self.config(retry::NAME, retry::topics(&self.worker));
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
     }
 
     pub fn again(&self) -> Lane {
-        let processor = Requests::new(self.worker.clone(), Bench::means(Duration::from_secs(5)));
+        let processor = Requests::new(self.worker.clone(), Bench::resources(Duration::from_secs(5)));
         let observer = self.worker.metrics.lane(resymbolicate::NAME);
         let config = self.config(resymbolicate::NAME, vec![self.names.resymbolicate.clone()]);
         Lane::start(&self.settings, config, Arc::new(processor), observer).unwrap()
@@ -314,18 +324,15 @@ impl Bench {
         self.store.get(&key, 64 << 20).await.unwrap().unwrap().bytes
     }
 
+    /// The keys of acme's external bodies.
+    pub async fn bodies(&self) -> Vec<String> {
+        let prefix = keys::outputs_prefix(&acme());
+        let page = self.store.list(&prefix, None, 1_000).await.unwrap();
+        page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
+    }
+
     pub async fn read(&self, topic: &str) -> Vec<Record> {
-        let facts = topic_facts(&self.settings, topic).await.unwrap();
-        let from: Vec<(i32, i64)> = facts.partitions.iter().map(|p| (p.partition, p.start)).collect();
-        let mut reader = PositionedConsumer::open(&self.settings, topic, &from).await.unwrap();
-        let (mut records, mut ends) = (Vec::new(), BTreeSet::new());
-        let limits = BatchLimits { records: 10_000, bytes: 64 << 20, wait: Duration::from_millis(300) };
-        while ends.len() < from.len() {
-            let batch = reader.next_batch(limits).await.unwrap();
-            records.extend(batch.records);
-            ends.extend(batch.ends);
-        }
-        records
+        scan::whole_topic(&self.settings, topic).await.unwrap()
     }
 
     /// Nothing is waited for here: what a topic holds now, as the reasons and attempts of its records.

@@ -5,25 +5,20 @@ mod table;
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration;
-use crate::failure::{BoxError, Outcome, show};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
+use crate::output::{Output, say};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
-use std::process::ExitCode;
 use std::time::Duration;
 use unslide_model::{Clock as _, SystemClock, TenantId};
 use unslide_stream::audit::{Audit, Window};
 
-/// The exit code where something is lost, doubled or contradictory.
-const WRONG: u8 = 1;
-/// The exit code where nothing can be said.
-const UNDONE: u8 = 2;
-
 /// Arguments of `unslide audit`.
 #[derive(Args)]
-#[command(after_help = "Exit code 0: every report that came in has exactly one outcome or is on its way. \
-1: something is lost, doubled, or told in two ways. 2: the audit could not be done.")]
+#[command(after_help = "\
+Exit code 0 means that every report that came in has exactly one outcome or is on its way.")]
 pub struct Arguments {
     #[command(flatten)]
     configured: Configured,
@@ -48,20 +43,13 @@ pub struct Arguments {
 
 /// Reads the topics and prints the balance.
 pub fn run(arguments: &Arguments) -> Outcome {
-    match audit(arguments) {
-        Ok(audit) => {
-            if arguments.json {
-                println!("{}", serde_json::to_string_pretty(&document(&audit))?);
-            } else {
-                print!("{}", table::render(&audit));
-            }
-            Ok(if audit.balance.is_clean() { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
-        }
-        Err(error) => {
-            show(error.as_ref());
-            Ok(ExitCode::from(UNDONE))
-        }
+    let audit = audit(arguments)?;
+    if arguments.json {
+        Output::get().json(&document(&audit))?;
+    } else {
+        say!("{}", table::render(&audit).trim_end());
     }
+    Ok(if audit.summary.is_clean() { Exit::Ready } else { Exit::Unbalanced })
 }
 
 fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
@@ -74,7 +62,7 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
     if let (Some(from), Some(to)) = (window.from, window.to)
         && from >= to
     {
-        return Err("--from is not before --to".into());
+        return Err(CommandError::usage("--from is not before --to").into());
     }
     // Shown on a terminal only.
     let bar = ProgressBar::new_spinner();
@@ -85,12 +73,13 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
             told.set_message(format!("{} records read, now {}", at.records, at.topic));
             told.tick();
         };
-        Ok(unslide_stream::audit::run(&settings, window, now, patience, progress).await?)
+        let audit = unslide_stream::audit::run(&settings, window, now, patience, progress).await;
+        Ok(audit.map_err(|error| boot::kafka_failed(&settings, error))?)
     });
     bar.finish_and_clear();
     let mut audit = audit?;
     if let Some(tenant) = &arguments.tenant {
-        audit.balance.retain_tenant(tenant.as_str());
+        audit.summary.retain_tenant(tenant.as_str());
     }
     Ok(audit)
 }
@@ -98,15 +87,15 @@ fn audit(arguments: &Arguments) -> Result<Audit, BoxError> {
 fn document(audit: &Audit) -> serde_json::Value {
     let time = |millis: Option<i64>| millis.map(moment::text);
     json!({
-        "clean": audit.balance.is_clean(),
+        "clean": audit.summary.is_clean(),
         "from": time(audit.window.from),
         "from_because": audit.because,
         "to": time(audit.window.to),
         "records_read": audit.read,
-        "total": audit.balance.total(),
-        "rows": audit.balance.rows,
-        "findings": audit.balance.findings,
-        "contradictions": audit.balance.contradictions,
-        "notes": audit.balance.notes,
+        "total": audit.summary.total(),
+        "rows": audit.summary.rows,
+        "findings": audit.summary.findings,
+        "contradictions": audit.summary.contradictions,
+        "notes": audit.summary.notes,
     })
 }

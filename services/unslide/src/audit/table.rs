@@ -2,7 +2,7 @@
 
 use crate::moment;
 use std::fmt::Write as _;
-use unslide_stream::audit::{Audit, Row};
+use unslide_stream::audit::{Audit, SummaryRow};
 
 const HEAD: [&str; 14] = [
     "topic",
@@ -37,8 +37,8 @@ pub fn render(audit: &Audit) -> String {
         let _ = writeln!(text, "(starts there because {why})");
     }
     let mut lines: Vec<Vec<String>> = vec![HEAD.iter().map(|word| (*word).to_owned()).collect()];
-    lines.extend(audit.balance.rows.iter().map(cells));
-    let mut total = cells(&audit.balance.total());
+    lines.extend(audit.summary.rows.iter().map(cells));
+    let mut total = cells(&audit.summary.total());
     for cell in &mut total[1..3] {
         cell.clear();
     }
@@ -57,7 +57,7 @@ pub fn render(audit: &Audit) -> String {
         }
         let _ = writeln!(text, "{}", shown.trim_end());
     }
-    for finding in &audit.balance.findings {
+    for finding in &audit.summary.findings {
         let _ = writeln!(
             text,
             "{}: {}/{}@{} ({} of {})",
@@ -69,24 +69,24 @@ pub fn render(audit: &Audit) -> String {
             if finding.tenant.is_empty() { "nobody" } else { &finding.tenant }
         );
     }
-    for what in &audit.balance.contradictions {
+    for what in &audit.summary.contradictions {
         let _ = writeln!(text, "contradiction: {what}");
     }
-    for what in &audit.balance.notes {
+    for what in &audit.summary.notes {
         let _ = writeln!(text, "note: {what}");
     }
-    let total = audit.balance.total();
+    let total = audit.summary.total();
     let _ = writeln!(
         text,
         "{} lost, {} doubled, {} contradictions",
         total.lost + total.expired,
         total.duplicates,
-        audit.balance.contradictions.len()
+        audit.summary.contradictions.len()
     );
     text
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &SummaryRow) -> Vec<String> {
     let numbers = [
         row.records,
         row.input,

@@ -78,7 +78,8 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { serve(listener.accept().await.unwrap().0).await });
-        Client::patient(&Server { url, api_key: "key".to_owned() }, patience).unwrap()
+        let server = Server { url: Some(url), api_key: Some("key".to_owned()), retry_for: 0 };
+        Client::patient(&server, patience).unwrap()
     }
 
     /// A body whose last byte is its only `!`.

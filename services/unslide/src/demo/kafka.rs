@@ -2,6 +2,7 @@
 
 use crate::dev::Facts;
 use crate::failure::BoxError;
+use crate::output::say;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::message::{Header, Message, OwnedHeaders};
@@ -25,7 +26,7 @@ pub async fn produce(facts: &Facts, reports: &[(&str, Vec<u8>)]) -> Result<(), B
             .payload(report)
             .headers(OwnedHeaders::new().insert(header));
         let sent = producer.send(record, Duration::from_secs(10)).await.map_err(|(error, _)| error)?;
-        println!("      partition {}, offset {}", sent.partition, sent.offset);
+        say!("      partition {}, offset {}", sent.partition, sent.offset);
     }
     Ok(())
 }
@@ -54,7 +55,7 @@ pub async fn consume(
             let report: Value = serde_json::from_slice(record.payload().unwrap_or_default())?;
             let id = report["report"]["id"].as_str().unwrap_or_default().to_lowercase();
             if ids.contains(&id) {
-                println!("      {id}: {}", report["symbolication"]["status"].as_str().unwrap_or("?"));
+                say!("      {id}: {}", report["symbolication"]["status"].as_str().unwrap_or("?"));
                 found.insert(id, report);
             }
         }

@@ -6,15 +6,15 @@ mod show;
 
 use crate::boot;
 use crate::cli::Configured;
-use crate::client::{Client, Server, tries};
+use crate::client::{Client, Server};
 use crate::configuration;
 use crate::dev::{self, Facts, Running, Start};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, Exit, Outcome};
+use crate::output::say;
 use clap::Args;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 use unslide_embedded::Servers;
 use unslide_model::TenantId;
@@ -30,6 +30,9 @@ const FIRST: &str = "5A9E21D4-0C7B-4E0F-9B1E-6F2C8D4A7B10";
 const SECOND: &str = "8D30C6F2-51A7-4B68-8F14-2E97B05C63AA";
 /// How long a step may take.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// As long as a command tries.
+const RETRY_SECONDS: u32 = 60;
 
 /// Arguments of `unslide demo`.
 #[derive(Args)]
@@ -64,9 +67,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
             "Apache Kafka, PostgreSQL, S3 and the four services start (fetched with Maven the first time)",
         );
         let Some(running) =
-            dev::start_or_stop(configuration, &host, &start, &|line| println!("      {line}")).await?
+            dev::start_or_stop(configuration, &host, &start, &|line| say!("      {line}")).await?
         else {
-            return Ok(ExitCode::FAILURE);
+            return Ok(Exit::Failed);
         };
         let told = tokio::select! {
             told = tell(&running.facts) => told,
@@ -87,20 +90,22 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
         return Err(error);
     }
     if keep {
-        println!("\nServing until Ctrl-C.");
+        say!("\nServing until Ctrl-C.");
         host.shutdown.begun().await;
     } else {
-        println!(
-            "\nStopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story."
-        );
+        say!("\nStopping. `unslide demo --keep` goes on serving; `unslide dev` starts without the story.");
     }
     running.stop().await?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Ready)
 }
 
 async fn tell(facts: &Facts) -> Result<(), BoxError> {
-    println!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
-    let client = Client::new(&Server { url: facts.api_url.clone(), api_key: facts.api_key.clone() })?;
+    say!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
+    let client = Client::new(&Server {
+        url: Some(facts.api_url.clone()),
+        api_key: Some(facts.api_key.clone()),
+        retry_for: RETRY_SECONDS,
+    })?;
 
     step("2/5", "the build pipeline uploads Cafe.dSYM.zip (POST /v1/symbols)");
     upload(&client).await?;
@@ -115,13 +120,13 @@ async fn tell(facts: &Facts) -> Result<(), BoxError> {
     let first = enriched.remove(&ids[0]).ok_or("the first report did not come back")?;
     let second = enriched.remove(&ids[1]).ok_or("the second report did not come back")?;
     let original: Value = serde_json::from_slice(CRASH)?;
-    println!("\nThe crashed thread as the device sent it:\n\n{}", show::raw(&original));
-    println!("The crashed thread as Unslide published it:\n\n{}", show::enriched(&first));
-    println!("{}", show::waiting(&second));
+    say!("\nThe crashed thread as the device sent it:\n\n{}", show::raw(&original));
+    say!("The crashed thread as Unslide published it:\n\n{}", show::enriched(&first));
+    say!("{}", show::waiting(&second));
 
     step("5/5", "the same over HTTP");
     wait_until_stored(&client, &ids).await?;
-    println!("{}", show::queries(facts, &ids[0]));
+    say!("{}", show::queries(facts, &ids[0]));
     Ok(())
 }
 
@@ -130,7 +135,7 @@ async fn upload(client: &Client) -> Result<(), BoxError> {
     let hash: String = Sha256::digest(DSYM).iter().map(|byte| format!("{byte:02x}")).collect();
     let pieces = || futures::stream::iter([Ok(DSYM.into())]);
     let send = || client.upload("Cafe.dSYM.zip", pieces(), DSYM.len() as u64, &hash);
-    let accepted = tries(send).await?;
+    let accepted = client.tries(send).await?;
     loop {
         let upload = client.upload_status(&accepted.id).await?;
         if !upload.is_final() {
@@ -140,7 +145,7 @@ async fn upload(client: &Client) -> Result<(), BoxError> {
             return Err(format!("the upload is {}: {upload:?}", upload.status).into());
         };
         let id = object.debug_id.map_or_else(String::new, |id| id.to_string());
-        println!("      {} {id}: {}", object.arch, object.status);
+        say!("      {} {id}: {}", object.arch, object.status);
         return Ok(());
     }
 }
@@ -169,13 +174,13 @@ async fn wait_until_stored(client: &Client, ids: &[String; 2]) -> Result<(), Box
     let crashed =
         log.lines().skip_while(|line| !line.contains("Crashed:")).take_while(|line| !line.is_empty());
     for line in crashed {
-        println!("      {line}");
+        say!("      {line}");
     }
     Ok(())
 }
 
 fn step(number: &str, what: &str) {
-    println!("[{number}] {what}");
+    say!("[{number}] {what}");
 }
 
 #[cfg(test)]

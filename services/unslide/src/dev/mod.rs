@@ -1,11 +1,13 @@
 //! `unslide dev`: every service in this process, with embedded servers.
 
+mod operator;
 mod state;
 
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::{self, Configuration};
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, Exit, Outcome};
+use crate::output::{note, say};
 use crate::serve::Service;
 use crate::{key, tenant};
 use clap::Args;
@@ -13,7 +15,6 @@ use serde::Serialize;
 use state::Credentials;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -91,6 +92,8 @@ pub struct Facts {
     pub tenant: String,
     pub api_key: String,
     pub admin_url: String,
+    /// The configuration with which commands of operators reach the servers.
+    pub config: String,
 }
 
 /// A running installation.
@@ -104,7 +107,10 @@ pub struct Running {
 
 /// Runs everything until it is told to stop.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let mut configuration = configuration::load_unchecked(&arguments.configured)?;
+    // A shell that took over what the last run printed names that run's file, which this one writes anew.
+    let own = operator::is_of(arguments.configured.config.as_deref(), &arguments.data_dir);
+    let configured = if own { Configured { config: None } } else { arguments.configured.clone() };
+    let mut configuration = configuration::load_unchecked(&configured)?;
     quiet(&mut configuration, arguments.verbose);
     telemetry::init(&configuration.process.log)?;
     let start = Start {
@@ -118,17 +124,18 @@ pub fn run(arguments: &Arguments) -> Outcome {
     boot::block_on(async move {
         let host = configuration.process.host()?;
         let begin = tokio::time::Instant::now();
-        let progress = |line: &str| eprintln!("{line}");
+        let progress = |line: &str| note!("{line}");
         let Some(running) = start_or_stop(configuration, &host, &start, &progress).await? else {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Exit::Ready);
         };
         if json {
-            println!("{}", serde_json::to_string(&running.facts)?);
+            say!("{}", serde_json::to_string(&running.facts)?);
         } else {
-            println!("{}", running.facts.page(begin.elapsed(), &start.data));
+            say!("{}", running.facts.page(begin.elapsed(), &start.data));
+            say!("\n  {}", running.facts.export());
         }
         running.until_stopped().await?;
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Ready)
     })
 }
 
@@ -171,6 +178,7 @@ async fn boot_all(
     }
     let servers = Arc::new(servers.await??);
     aim(&mut configuration, start, &servers, &s3);
+    let config = operator::write(&start.data, &configuration.api)?;
     let problems = configuration.validate(None);
     if !problems.is_empty() {
         return Err(unslide_runtime::config::Problems(problems).into());
@@ -220,6 +228,7 @@ async fn boot_all(
         tenant: credentials.tenant,
         api_key: credentials.api_key,
         admin_url: format!("http://{admin}"),
+        config: config.display().to_string(),
     };
     Ok(Running { facts, host: host.clone(), services, s3, servers })
 }
@@ -381,10 +390,7 @@ Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
   Kafka            {}   (reports to crash.reports with header tenant={}, answers on crash.symbolicated)
   S3               {}   (bucket {}, key {}, secret {})
 
-  export UNSLIDE_URL={}
-  export UNSLIDE_API_KEY={}
-  unslide upload path/to/dSYMs
-  curl -H \"authorization: Bearer $UNSLIDE_API_KEY\" $UNSLIDE_URL/v1/reports",
+With this line every command reaches this installation, as tenant {} and as its operator:",
             took.as_secs_f64(),
             data.display(),
             self.api_url,
@@ -397,8 +403,18 @@ Unslide is ready ({:.1} s). State is kept in {}; Ctrl-C stops everything.
             self.s3_bucket,
             self.s3_access_key,
             self.s3_secret_key,
+            self.tenant,
+        )
+    }
+
+    /// A line for a shell.
+    fn export(&self) -> String {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+        format!(
+            "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={}",
+            quoted(&self.config),
             self.api_url,
-            self.api_key,
+            self.api_key
         )
     }
 }

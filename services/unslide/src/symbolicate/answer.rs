@@ -1,11 +1,11 @@
 //! One record answered.
 
-use super::input::Record;
+use super::input::{Record, is_filler};
 use super::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use unslide_report::{Element, ReadError, ReadLimits, Report, split, text};
-use unslide_symbolicate::{Context, Plan, most_bytes};
+use unslide_report::{Element, ReadError, ReadLimits, Report, foreign_format, split, text};
+use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan, most_bytes};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,11 +20,18 @@ pub enum Format {
 pub type Job = Record;
 
 /// What comes out for a record.
+#[derive(Default)]
 pub struct Answer {
+    /// The record's line; 0 for what is no record.
+    pub line: u64,
     /// The bytes to write.
     pub bytes: Vec<u8>,
-    /// The line, and what is wrong with it.
-    pub problem: Option<(u64, String)>,
+    /// What is wrong with the record or its elements.
+    pub problems: Vec<String>,
+    /// True where the record is a log in Apple's form.
+    pub foreign: bool,
+    /// The images that frames refer to and whose symbols did not answer.
+    pub lacking: Vec<ImageOutcome>,
 }
 
 /// Answers a record. One that cannot be read comes out as it is.
@@ -32,27 +39,33 @@ pub fn answer(job: Job, library: &Library, format: Format) -> Answer {
     match job {
         Record::Filler(bytes) => {
             // Between logs a blank line has no meaning.
-            let bytes =
-                if format == Format::Text && bytes.trim_ascii().is_empty() { Vec::new() } else { bytes };
-            Answer { bytes, problem: None }
+            let blank = format == Format::Text && bytes.iter().all(is_filler);
+            let bytes = if blank { Vec::new() } else { bytes };
+            Answer { bytes, ..Answer::default() }
         }
         Record::TooLong { line, bytes } => {
             let limit = ReadLimits::default().max_bytes;
             let problem = ReadError::TooLarge { bytes: bytes.len(), limit };
-            Answer { bytes, problem: Some((line, describe(&problem))) }
+            Answer { line, bytes, problems: vec![describe(&problem)], ..Answer::default() }
         }
         Record::Report { line, bytes, ending } => {
-            let answered = catch_unwind(AssertUnwindSafe(|| record(&bytes, library, format)))
+            let mut answer = Answer { line, ..Answer::default() };
+            let answered = catch_unwind(AssertUnwindSafe(|| record(&bytes, library, format, &mut answer)))
                 .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
             match answered {
-                Ok(mut answered) => {
+                Ok(answered) => {
+                    answer.bytes = answered;
                     if format == Format::Json {
-                        answered.extend_from_slice(&ending);
+                        answer.bytes.extend_from_slice(&ending);
                     }
-                    Answer { bytes: answered, problem: None }
                 }
-                Err(problem) => Answer { bytes: [bytes, ending].concat(), problem: Some((line, problem)) },
+                Err(problem) => {
+                    answer.foreign = foreign_format(&bytes).is_some();
+                    answer.problems = vec![problem];
+                    answer.bytes = [bytes, ending].concat();
+                }
             }
+            answer
         }
     }
 }
@@ -62,36 +75,45 @@ pub fn is_array(bytes: &[u8]) -> bool {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start().first() == Some(&b'[')
 }
 
-/// A report, or an array of reports as the HTTP sink of the crash handler sends them.
-fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, String> {
+/// A report, or an array of reports as the HTTP sink of the crash handler sends them. An element that can't
+/// be answered is named in `answer` and passed on as it is.
+fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) -> Result<Vec<u8>, String> {
     let limits = ReadLimits::default();
     if !is_array(bytes) {
-        return report(bytes, library, format, usize::MAX).map_err(|error| describe(&error));
+        let answered = report(bytes, library, format, usize::MAX, &mut answer.lacking);
+        return answered.map_err(|error| named(bytes, &error));
     }
     let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
     let mut out = Vec::with_capacity(bytes.len() * 2);
     let mut copied = 0;
     // The reports of an array have together what one of their size would have.
     let mut room = most_bytes(bytes.len());
-    for element in elements {
-        match (element, format) {
-            (Element::Report(element), _) => {
-                let answered = report(element, library, format, room).map_err(|error| describe(&error))?;
-                room = room.saturating_sub(answered.len());
-                if format == Format::Json {
-                    // The element is a part of the record, so its offset is that of its first byte.
-                    let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
-                    out.extend_from_slice(&bytes[copied..start]);
-                    copied = start + element.len();
+    for (number, element) in elements.into_iter().enumerate() {
+        let problem = match element {
+            Element::Report(element) => match report(element, library, format, room, &mut answer.lacking) {
+                Ok(answered) => {
+                    room = room.saturating_sub(answered.len());
+                    if format == Format::Json {
+                        // The element is a part of the record, so its offset is that of its first byte.
+                        let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
+                        out.extend_from_slice(&bytes[copied..start]);
+                        copied = start + element.len();
+                    }
+                    out.extend_from_slice(&answered);
+                    continue;
                 }
-                out.extend_from_slice(&answered);
+                Err(error) => named(element, &error),
+            },
+            Element::Text(rendered) => {
+                if format == Format::Text {
+                    // A report that the device has rendered is a log already.
+                    out.extend_from_slice(with_newline(rendered.decode()).as_bytes());
+                }
+                "not_a_report: a report is an object, this is a string".to_owned()
             }
-            // A report that the device has rendered is a log already.
-            (Element::Text(rendered), Format::Text) => {
-                out.extend_from_slice(with_newline(rendered.decode()).as_bytes());
-            }
-            (Element::Text(_) | Element::Other { .. }, _) => {}
-        }
+            Element::Other { found, .. } => format!("not_a_report: a report is an object, this is {found}"),
+        };
+        answer.problems.push(format!("element {} of the array: {problem}", number + 1));
     }
     if format == Format::Json {
         out.extend_from_slice(&bytes[copied..]);
@@ -99,12 +121,20 @@ fn record(bytes: &[u8], library: &Library, format: Format) -> Result<Vec<u8>, St
     Ok(out)
 }
 
-/// One report, answered in `room` bytes if its own and the statuses of its frames fit them.
-fn report(bytes: &[u8], library: &Library, format: Format, room: usize) -> Result<Vec<u8>, ReadError> {
+/// One report, answered in `room` bytes if its own and the statuses of its frames fit them. Images without
+/// symbols go to `lacking`.
+fn report(
+    bytes: &[u8],
+    library: &Library,
+    format: Format,
+    room: usize,
+    lacking: &mut Vec<ImageOutcome>,
+) -> Result<Vec<u8>, ReadError> {
     let limits = ReadLimits::default();
-    let read = Report::read(bytes, &limits)?;
+    let read = Report::accept(bytes, &limits)?;
     let context = Context { most_bytes: Some(room), ..Context::default() };
     let enriched = Plan::new(&read).enrich_within(&|id| library.symbols(id), &context);
+    lacking.extend(enriched.images.into_iter().filter(|image| image.status != ImageStatus::Found));
     match format {
         Format::Json => Ok(enriched.bytes),
         Format::Text => {
@@ -113,6 +143,11 @@ fn report(bytes: &[u8], library: &Library, format: Format, room: usize) -> Resul
             Ok(with_newline(log.into()).into_bytes())
         }
     }
+}
+
+/// Why bytes are no report: where they are a log in a known form, that is said.
+fn named(bytes: &[u8], error: &ReadError) -> String {
+    foreign_format(bytes).map_or_else(|| describe(error), |format| format.to_string())
 }
 
 fn with_newline(text: Cow<'_, str>) -> String {
@@ -140,33 +175,55 @@ mod tests {
 
     #[test]
     fn what_is_no_report_comes_out_as_it_is() {
-        for bad in ["{\"a\":", "oops", "17", "[{},]", "\"text\""] {
+        for bad in ["{\"a\":", "oops", "17", "[{},]", "\"text\"", "{\"a\":1}"] {
             let answer = json(bad);
             assert_eq!(String::from_utf8(answer.bytes).unwrap(), format!("{bad}\r\n"));
-            assert_eq!(answer.problem.unwrap().0, 7);
+            assert_eq!((answer.line, answer.problems.len(), answer.foreign), (7, 1, false));
         }
     }
 
     #[test]
-    fn the_reports_of_an_array_are_answered_where_they_are() {
-        let answer = json("[ {\"a\":1} , \"text\", 3,{} ]");
-        assert!(answer.problem.is_none());
+    fn a_log_in_apples_form_is_called_that() {
+        for log in [
+            "Incident Identifier: 5A9E\nCrashReporter Key: 1",
+            "{\"app_name\":\"Shop\",\"bug_type\":\"309\"}",
+        ] {
+            let answer = json(log);
+            assert!(
+                answer.foreign && answer.problems[0].contains("not KSCrash JSON"),
+                "{:?}",
+                answer.problems
+            );
+        }
+    }
+
+    #[test]
+    fn the_reports_of_an_array_are_answered_where_they_are_and_what_is_none_is_named() {
+        let answer = json("[ {\"crash\":{\"error\":{}}} , \"text\", 3,{},{\"crash\":{\"threads\":[]}} ]");
+        let named = |number: usize, what: &str| answer.problems[number].starts_with(what);
+        assert_eq!(answer.problems.len(), 3, "{:?}", answer.problems);
+        assert!(named(0, "element 2 of the array: not_a_report: a report is an object, this is a string"));
+        assert!(named(1, "element 3 of the array: ") && named(2, "element 4 of the array: "));
         let text = String::from_utf8(answer.bytes).unwrap();
-        assert!(text.starts_with("[ {\"a\":1,\"symbolication\":{\"version\":1,"), "{text}");
-        assert!(text.contains("} , \"text\", 3,{\"symbolication\":{\"version\":1,"), "{text}");
+        assert!(text.starts_with("[ {\"crash\":{\"error\":{}},\"symbolication\":{\"version\":1,"), "{text}");
+        assert!(
+            text.contains("} , \"text\", 3,{},{\"crash\":{\"threads\":[]},\"symbolication\":{"),
+            "{text}"
+        );
         assert!(text.ends_with("}} ]\r\n"), "{text}");
         // Behind a byte order mark as well.
-        assert!(json("\u{FEFF}[{\"a\":1}]").problem.is_none());
+        assert!(json("\u{FEFF}[{\"crash\":{\"error\":{}}}]").problems.is_empty());
     }
 
     #[test]
     fn an_answer_is_stripped_to_what_came_in() {
-        let input = "{ \"crash\": {} }";
+        let input = "{ \"crash\": {\"threads\": []} }";
         let answer = json(input);
         let bytes = answer.bytes.strip_suffix(b"\r\n").unwrap();
         assert_eq!(splice::strip(bytes, &ReadLimits::default()).unwrap(), input.as_bytes());
     }
 
+    /// Proves: bounded-input
     #[test]
     fn symbols_with_endless_names_make_no_answer_much_larger_than_its_record() {
         let folder = tempfile::tempdir().unwrap();
@@ -186,7 +243,7 @@ mod tests {
             for format in [Format::Json, Format::Text] {
                 let job = Record::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
                 let answer = answer(job, &library, format);
-                assert!(answer.problem.is_none());
+                assert!(answer.problems.is_empty());
                 let text = String::from_utf8(answer.bytes).unwrap();
                 assert!(text.len() <= most_bytes(record.len()), "{} for {}", text.len(), record.len());
                 assert!(

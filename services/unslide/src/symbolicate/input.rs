@@ -126,9 +126,15 @@ impl<R: Read> Iterator for Input<R> {
     }
 }
 
-/// Cuts the white space behind a report off, so that it is not the report's.
+/// True for white space, and for the NULs behind the end of files that were laid out before they were
+/// filled.
+pub fn is_filler(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == 0
+}
+
+/// Cuts the filler behind a report off, so that it is not the report's.
 fn report(line: u64, mut bytes: Vec<u8>) -> Record {
-    let end = bytes.iter().rposition(|b| !b.is_ascii_whitespace()).map_or(0, |last| last + 1);
+    let end = bytes.iter().rposition(|byte| !is_filler(byte)).map_or(0, |last| last + 1);
     if end == 0 {
         return Record::Filler(bytes);
     }
@@ -199,6 +205,15 @@ mod tests {
         assert_eq!(records(b"{\"a\":1}\n", 1 << 20), [line(1, "{\"a\":1}", "\n")]);
         assert_eq!(records(b"", 1 << 20), []);
         assert_eq!(records(b"\n\n", 1 << 20).len(), 2);
+    }
+
+    #[test]
+    fn nuls_behind_a_newline_are_no_report() {
+        let one = [line(1, "{\"a\":1}", "\n"), Record::Filler(b"\0\0\0".to_vec())];
+        assert_eq!(records(b"{\"a\":1}\n\0\0\0", 1 << 20), one);
+        assert_eq!(records(b"{\n}\n\0\0", 1 << 20), [line(1, "{\n}", "\n\0\0")]);
+        let lines = records(b"{}\n{}\n\0\n{}\n\0", 1 << 20);
+        assert_eq!(lines.iter().filter(|record| matches!(record, Record::Report { .. })).count(), 3);
     }
 
     #[test]

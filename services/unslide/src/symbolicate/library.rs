@@ -1,5 +1,7 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
+use crate::output::note;
+use crate::upload::is_archive;
 use memmap2::Mmap;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -8,9 +10,11 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use tempfile::TempDir;
+use unslide_artifacts::archive::{self, ArchiveError, Member, SkipReason, ToFolder};
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::ImageSymbols;
-use unslide_symbolicate::object::{self, Limits, ObjectError};
+use unslide_symbolicate::object::{self, ObjectError};
 use unslide_symbolicate::symcache::SymCache;
 
 /// How Mach-O files begin, thin and fat, in both byte orders.
@@ -39,12 +43,17 @@ enum Cause {
     Io(#[from] io::Error),
     #[error(transparent)]
     Object(#[from] ObjectError),
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
 }
 
 /// Every object under the given paths.
 #[derive(Default)]
 pub struct Library {
     objects: HashMap<DebugId, Entry>,
+    /// What archives held; deleted with this, the files before their folders.
+    members: Vec<Member>,
+    folders: Vec<TempDir>,
 }
 
 /// What there is for a debug id.
@@ -57,13 +66,15 @@ struct Entry {
 
 struct Candidate {
     path: PathBuf,
+    /// The path for people: that in the archive where it comes from one.
+    shown: String,
     range: Range<usize>,
     quality: Quality,
 }
 
 impl Library {
-    /// Looks through the paths, folders to any depth. Gives notes about files in folders that look
-    /// like symbols and are broken.
+    /// Looks through the paths, folders to any depth. Gives notes about files in folders and archives that
+    /// look like symbols and are broken.
     ///
     /// # Errors
     /// Where one of the paths itself is not there, or is a file without symbols.
@@ -74,14 +85,16 @@ impl Library {
             let unusable = |cause: Cause| Unusable { path: path.clone(), cause };
             if fs::metadata(path).map_err(|error| unusable(error.into()))?.is_dir() {
                 for file in files_under(path) {
-                    match library.add(&file) {
+                    match library.add(&file, &file.display().to_string()) {
                         // Java's classes begin like fat Mach-O files.
                         Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                         Err(cause) => notes.push(format!("{}: {cause}", file.display())),
                     }
                 }
             } else if begins_like_an_object(path).map_err(|error| unusable(error.into()))? {
-                library.add(path).map_err(unusable)?;
+                library.add(path, &path.display().to_string()).map_err(unusable)?;
+            } else if is_archive(path).map_err(|error| unusable(error.into()))? {
+                library.add_archive(path, &mut notes).map_err(unusable)?;
             } else {
                 return Err(unusable(ObjectError::NotAnObject.into()));
             }
@@ -92,15 +105,41 @@ impl Library {
         Ok((library, notes))
     }
 
-    fn add(&mut self, path: &Path) -> Result<(), Cause> {
+    /// Adds what an archive holds, as an upload of it would.
+    fn add_archive(&mut self, path: &Path, notes: &mut Vec<String>) -> Result<(), Cause> {
+        let folder = tempfile::tempdir()?;
+        let mut sink = ToFolder::new(folder.path());
+        let contents = archive::unpack(File::open(path)?, "", &archive::Limits::default(), &mut sink)?;
+        let named = |inside: &str| format!("{}/{inside}", path.display());
+        for skipped in
+            contents.skipped.iter().filter(|skipped| !SkipReason::HARMLESS.contains(&skipped.reason))
+        {
+            notes.push(format!("{}: {}", named(&skipped.path), skipped.reason));
+        }
+        for member in sink.into_members() {
+            let shown = named(&member.path);
+            match self.add(&member.file, &shown) {
+                Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => self.members.push(member),
+                Err(cause) => notes.push(format!("{shown}: {cause}")),
+            }
+        }
+        self.folders.push(folder);
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, shown: &str) -> Result<(), Cause> {
         let bytes = map(path)?;
         let mut broken = None;
-        for slice in object::objects(&bytes, &Limits::default())? {
+        for slice in object::objects(&bytes)? {
             match slice.object {
                 Ok(facts) => {
                     let Some(debug_id) = facts.debug_id else { continue };
-                    let candidate =
-                        Candidate { path: path.to_path_buf(), range: slice.range, quality: facts.quality() };
+                    let candidate = Candidate {
+                        path: path.to_path_buf(),
+                        shown: shown.to_owned(),
+                        range: slice.range,
+                        quality: facts.quality(),
+                    };
                     self.objects.entry(debug_id).or_default().candidates.push(candidate);
                 }
                 Err(error) => broken = Some(error),
@@ -124,11 +163,11 @@ fn build(candidates: &[Candidate]) -> ImageSymbols {
         match build_one(candidate) {
             Ok(symbols) => return symbols,
             Err(cause) => {
-                eprintln!("unslide: {}: {cause}", candidate.path.display());
+                note!("{}: {cause}", candidate.shown);
                 failed.get_or_insert(match cause {
                     Cause::Object(ObjectError::Malformed(_)) => ImageSymbols::Malformed,
                     Cause::Object(_) => ImageSymbols::Unsupported,
-                    Cause::Io(_) => ImageSymbols::FetchingFailed,
+                    Cause::Io(_) | Cause::Archive(_) => ImageSymbols::FetchingFailed,
                 });
             }
         }
@@ -139,7 +178,7 @@ fn build(candidates: &[Candidate]) -> ImageSymbols {
 fn build_one(candidate: &Candidate) -> Result<ImageSymbols, Cause> {
     let bytes = map(&candidate.path)?;
     let slice = bytes.get(candidate.range.clone()).unwrap_or_default();
-    let built = object::build(slice, &Limits::default())?;
+    let built = object::build(slice)?;
     let symcache =
         SymCache::parse(built.symcache).map_err(|error| ObjectError::Malformed(error.to_string().into()))?;
     Ok(ImageSymbols::found(Arc::new(symcache)))
@@ -201,7 +240,7 @@ mod tests {
 
     fn id(path: &Path) -> DebugId {
         let bytes = fs::read(path).unwrap();
-        let slice = object::objects(&bytes, &Limits::default()).unwrap().remove(0);
+        let slice = object::objects(&bytes).unwrap().remove(0);
         slice.object.unwrap().debug_id.unwrap()
     }
 
@@ -244,13 +283,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (dsym, symtab) = (fixtures::dsym("app"), fixtures::binary("app-symtab"));
         let debug_id = id(&dsym);
-        let candidate = |path: PathBuf, range: Range<usize>, quality| Candidate { path, range, quality };
+        let candidate = |path: PathBuf, range: Range<usize>, quality| {
+            let shown = path.display().to_string();
+            Candidate { path, shown, range, quality }
+        };
         let length = |path: &Path| fs::metadata(path).unwrap().len() as usize;
         let whole = candidate(symtab.clone(), 0..length(&symtab), Quality::Symtab);
         let gone = candidate(root.path().join("gone"), 0..1, Quality::DwarfSymtab);
         let cut = candidate(dsym, 0..100, Quality::Dwarf);
         let entry = Entry { candidates: vec![gone, cut, whole], built: OnceLock::new() };
-        let library = Library { objects: HashMap::from([(debug_id, entry)]) };
+        let library = Library { objects: HashMap::from([(debug_id, entry)]), ..Library::default() };
         assert_eq!(quality(&library, debug_id), Some(Quality::Symtab));
     }
 

@@ -5,8 +5,8 @@
 //! order, so that no more than the window is in memory however long one record takes.
 
 use super::answer::{Answer, Job};
+use parking_lot::Mutex;
 use std::io::{self, Write};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Records in flight for each thread.
@@ -23,8 +23,8 @@ pub enum Stopped {
 
 type Work = (Job, SyncSender<Answer>);
 
-/// Answers every record with `threads` workers and writes the answers in order. `note` is told of
-/// each record that could not be read.
+/// Answers every record with `threads` workers and writes the answers in order. `written` gets each answer
+/// after it was written.
 ///
 /// # Errors
 /// Where the input or the output fails; what was read before a failure of the input is written.
@@ -33,7 +33,7 @@ pub fn run(
     threads: usize,
     work: impl Fn(Job) -> Answer + Sync,
     out: &mut impl Write,
-    note: &mut impl FnMut(u64, &str),
+    written: &mut impl FnMut(Answer),
 ) -> Result<(), Stopped> {
     let (to_workers, from_reader) = sync_channel::<Work>(threads * WINDOW);
     let (to_writer, slots) = sync_channel::<Receiver<Answer>>(threads * WINDOW);
@@ -43,10 +43,10 @@ pub fn run(
         for _ in 0..threads {
             scope.spawn(|| answer_all(&from_reader, &work));
         }
-        let written = write(&slots, out, note);
+        let done = write(&slots, out, written);
         // Without the slots' receiver the reader stops by itself, at its next record.
         drop(slots);
-        written.map_err(Stopped::Write)?;
+        done.map_err(Stopped::Write)?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(Stopped::Read)
     })
 }
@@ -68,10 +68,7 @@ fn read(
 
 fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer) {
     loop {
-        let next = match from_reader.lock() {
-            Ok(receiver) => receiver.recv(),
-            Err(poisoned) => poisoned.into_inner().recv(),
-        };
+        let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
         // Nobody waits for the answer once the output has failed.
         let _ = answer.send(work(job));
@@ -81,7 +78,7 @@ fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer
 fn write(
     slots: &Receiver<Receiver<Answer>>,
     out: &mut impl Write,
-    note: &mut impl FnMut(u64, &str),
+    written: &mut impl FnMut(Answer),
 ) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 18, out);
     loop {
@@ -99,9 +96,7 @@ fn write(
         };
         let Ok(answer) = slot.recv() else { break };
         out.write_all(&answer.bytes)?;
-        if let Some((line, problem)) = &answer.problem {
-            note(*line, problem);
-        }
+        written(answer);
     }
     out.flush()
 }
@@ -117,8 +112,8 @@ mod tests {
 
     fn echo(job: Job) -> Answer {
         let Job::Report { line, bytes, ending } = job else { unreachable!() };
-        let problem = (line % 100 == 0).then(|| (line, "hundred".to_owned()));
-        Answer { bytes: [bytes, ending].concat(), problem }
+        let problems = if line % 100 == 0 { vec!["hundred".to_owned()] } else { Vec::new() };
+        Answer { line, bytes: [bytes, ending].concat(), problems, ..Answer::default() }
     }
 
     #[test]
@@ -140,7 +135,8 @@ mod tests {
             echo(job)
         };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        run(records, 3, work, &mut out, &mut |line, _| notes.push(line)).unwrap();
+        let mut note = |answer: Answer| notes.extend(answer.problems.iter().map(|_| answer.line));
+        run(records, 3, work, &mut out, &mut note).unwrap();
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
         assert!(notes.iter().copied().eq((0..2000).step_by(100)));
@@ -159,7 +155,7 @@ mod tests {
                 Ok(())
             }
         }
-        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, &mut Full(2), &mut |_, _| {});
+        let stopped = run((0..).map(|line| Ok(record(line))), 2, echo, &mut Full(2), &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Write(error)) if error.kind() == io::ErrorKind::StorageFull));
     }
 
@@ -167,7 +163,7 @@ mod tests {
     fn what_was_read_before_the_input_failed_is_written() {
         let records = [Ok(record(1)), Ok(record(2)), Err(io::ErrorKind::BrokenPipe.into())];
         let mut out = Vec::new();
-        let stopped = run(records.into_iter(), 2, echo, &mut out, &mut |_, _| {});
+        let stopped = run(records.into_iter(), 2, echo, &mut out, &mut |_| {});
         assert!(matches!(stopped, Err(Stopped::Read(_))));
         assert_eq!(out, b"1\n2\n");
     }

@@ -3,13 +3,12 @@
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::administration;
-use crate::failure::{BoxError, Outcome};
+use crate::failure::{BoxError, Exit, Outcome};
+use crate::output::say;
 use crate::tenant::there;
 use clap::Args;
 use serde_json::json;
-use std::process::ExitCode;
-use std::sync::Arc;
-use unslide_model::{Owner, SystemClock, TenantId};
+use unslide_model::{Owner, TenantId};
 use unslide_store::jobs::{self, Kind, Work};
 use unslide_store::{Settings, Store, audit, objects, tenants};
 use unslide_symbolicate::symcache::VERSION;
@@ -38,11 +37,11 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
-    let store = Store::connect(settings, Arc::new(SystemClock)).await?;
+    let store = boot::database(settings).await?;
     if let Some(tenant) = only {
         there(&store, tenant).await?;
         begin(&store, &tenant.into()).await?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Exit::Ready);
     }
     begin(&store, &Owner::System).await?;
     let mut after = None;
@@ -53,14 +52,14 @@ async fn backfill(settings: &Settings, only: Option<&TenantId>) -> Outcome {
         }
         match page.last() {
             Some(last) if page.len() == usize::try_from(PAGE)? => after = Some(last.id.clone()),
-            _ => return Ok(ExitCode::SUCCESS),
+            _ => return Ok(Exit::Ready),
         }
     }
 }
 
 /// Begins with an owner, and prints what there is to do.
 async fn begin(store: &Store, owner: &Owner) -> Result<(), BoxError> {
-    println!("{}\t{}", owner.as_str(), add_job(store, owner).await?);
+    say!("{}\t{}", owner.as_str(), add_job(store, owner).await?);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use unslide_model::DebugId;
-use unslide_symbolicate::object::{self, Limits};
+use unslide_symbolicate::object;
 
 /// Folders deeper than this are no build's.
 const DEEPEST: usize = 64;
@@ -82,7 +82,7 @@ impl Search {
     /// A file that was named: it is sent even where only the server can tell what it is.
     fn named_file(&mut self, path: &Path) {
         match begin(path) {
-            Ok(begin) if is_mach_o(&begin) || is_archive(path, &begin) => self.add(path),
+            Ok(begin) if is_mach_o(&begin) || begins_an_archive(path, &begin) => self.add(path),
             Ok(_) => {
                 self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()));
             }
@@ -130,7 +130,15 @@ fn is_mach_o(begin: &[u8]) -> bool {
     }
 }
 
-fn is_archive(path: &Path, begin: &[u8]) -> bool {
+/// True for a file that the archive reader takes: zip, gzip or tar.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn is_archive(path: &Path) -> std::io::Result<bool> {
+    Ok(begins_an_archive(path, &begin(path)?))
+}
+
+fn begins_an_archive(path: &Path, begin: &[u8]) -> bool {
     ARCHIVES.iter().any(|mark| begin.starts_with(mark))
         || path.extension().is_some_and(|extension| extension == "tar")
 }
@@ -150,7 +158,7 @@ pub fn mach_o(path: &Path) -> std::io::Result<Option<MachO>> {
     )]
     // SAFETY: the map is read only and lives as long as this call.
     let bytes = unsafe { Mmap::map(&file)? };
-    let Ok(entries) = object::objects(&bytes, &Limits::default()) else {
+    let Ok(entries) = object::objects(&bytes) else {
         return Ok(Some(MachO { slices: Vec::new(), whole: false }));
     };
     let mut found = MachO { slices: Vec::new(), whole: true };

@@ -3,23 +3,33 @@
 
 mod find;
 mod parts;
+mod screen;
 mod send;
 
-pub use find::{find, mach_o};
+pub use find::{find, is_archive, mach_o};
 
 use crate::boot;
-use crate::client::{Client, Server};
-use crate::failure::Outcome;
+use crate::client::{Client, ClientError, Server, Skipped};
+use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::output::{Output, inform, note};
 use clap::Args;
 use find::Found;
 use futures::StreamExt;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use screen::Screen;
+use send::{Mode, SendError, Sent};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 /// Arguments of `unslide upload`.
 #[derive(Args)]
+#[command(after_help = "\
+The key needs the scope symbols:write, with --system the scope operator.
+
+Examples:
+  unslide upload build/MyApp.xcarchive
+  unslide upload --dry-run build/
+  unslide upload --quiet --json dSYMs.zip > uploaded.json
+  unslide upload --system \"iOS DeviceSupport/18.1\"")]
 pub struct Arguments {
     #[command(flatten)]
     server: Server,
@@ -40,107 +50,138 @@ pub struct Arguments {
     /// Do not wait until the server has built what was sent
     #[arg(long)]
     no_wait: bool,
+    /// Say which files the server lacks, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON document at the end, and no progress
+    #[arg(long)]
+    json: bool,
+    /// Print no progress; what failed is still named on standard error
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A path as text; JSON knows no other.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The SHA-256 of no bytes, of which there is no upload.
+const NO_BYTES: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// What became of all files.
+#[derive(Default)]
+struct Report {
+    new: usize,
+    known: usize,
+    lacking: usize,
+    failed: Vec<(PathBuf, String)>,
+    /// One JSON value a file.
+    files: Vec<Value>,
+    /// What ended the run before its end.
+    ended: Option<ClientError>,
 }
 
 /// Uploads, and says of each file what became of it.
 pub fn run(arguments: &Arguments) -> Outcome {
-    let (found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
-    boot::block_on(async {
-        let client = Client::new(&arguments.server)?;
-        let client = if arguments.system { client.of_system() } else { client };
-        let screen = Screen::new(found.len());
-        let sent = futures::stream::iter(found).map(|found| {
-            let (client, screen) = (client.clone(), &screen);
-            async move {
-                let bar = screen.bar(&found);
-                let mut skipped = Vec::new();
-                let result = send::send(&client, &found, &bar, !arguments.no_wait, &mut skipped).await;
-                screen.done(&found, &bar, &result, &skipped);
-                (found, result)
-            }
-        });
-        let results: Vec<_> = sent.buffer_unordered(usize::from(arguments.jobs)).collect().await;
-        screen.end();
-        let (mut new, mut known) = (0, 0);
-        for (found, result) in results {
-            match result {
-                Ok(send::Sent::Known) => known += 1,
-                Ok(send::Sent::New(_)) => new += 1,
-                Err(reason) => failed.push((found.path, reason)),
-            }
-        }
-        if new + known == 0 && failed.is_empty() {
-            let what = if arguments.system { "Mach-O file" } else { "dSYM" };
-            return Err(format!("no {what} was found").into());
-        }
-        println!("{new} uploaded, {known} known before, {} failed", failed.len());
-        for (path, reason) in &failed {
-            eprintln!("unslide: {}: {reason}", path.display());
-        }
-        Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    })
+    if arguments.quiet || arguments.json {
+        Output::get().be_quiet();
+    }
+    let client = Client::new(&arguments.server)?;
+    let client = if arguments.system { client.of_system() } else { client };
+    let (found, failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
+    if found.is_empty() && failed.is_empty() {
+        let what = if arguments.system { "Mach-O file" } else { "dSYM" };
+        return Err(CommandError::missing(format!("no {what} was found")).into());
+    }
+    let report =
+        boot::block_on(async { Ok::<_, BoxError>(send_all(arguments, &client, found, failed).await) })?;
+    report.show(arguments)
 }
 
-/// Progress bars on a terminal, plain lines elsewhere.
-struct Screen {
-    bars: MultiProgress,
-    all: ProgressBar,
-    terminal: bool,
+async fn send_all(
+    arguments: &Arguments,
+    client: &Client,
+    found: Vec<Found>,
+    failed: Vec<(PathBuf, String)>,
+) -> Report {
+    let screen = Screen::new(found.len(), arguments.quiet || arguments.json);
+    let mode = Mode { wait: !arguments.no_wait, dry_run: arguments.dry_run };
+    let mut report = Report::default();
+    for (path, reason) in failed {
+        report.fail(&path, reason, &[]);
+    }
+    // Before gigabytes are read: does the API answer, and does it take the key?
+    if !found.is_empty()
+        && let Err(SendError::All(error)) = client.find_upload(NO_BYTES).await.map_err(SendError::from)
+    {
+        report.ended = Some(error);
+        return report;
+    }
+    let sent = futures::stream::iter(found).map(|found| {
+        let screen = &screen;
+        async move {
+            let bar = screen.bar(&found);
+            let mut skipped = Vec::new();
+            let result = send::send(client, &found, &bar, mode, &mut skipped).await;
+            screen.done(&found, &bar, &result, &skipped);
+            (found, result, skipped)
+        }
+    });
+    let mut sent = sent.buffer_unordered(usize::from(arguments.jobs));
+    while let Some((found, result, skipped)) = sent.next().await {
+        match result {
+            Ok(sent) => report.note(&found.path, &sent, &skipped),
+            Err(SendError::File(reason)) => report.fail(&found.path, reason, &skipped),
+            Err(SendError::All(error)) => {
+                // The other files would fail in the same way, each after its own time for trying.
+                report.ended = Some(error);
+                break;
+            }
+        }
+    }
+    screen.end();
+    report
 }
 
-impl Screen {
-    fn new(files: usize) -> Screen {
-        let terminal = std::io::stderr().is_terminal();
-        let bars = MultiProgress::new();
-        let all = if terminal { bars.add(ProgressBar::new(files as u64)) } else { ProgressBar::hidden() };
-        all.set_style(style("{pos}/{len} files {wide_bar}"));
-        Screen { bars, all, terminal }
-    }
-
-    fn bar(&self, found: &Found) -> ProgressBar {
-        if !self.terminal {
-            return ProgressBar::hidden();
-        }
-        let bar = self.bars.insert_before(&self.all, ProgressBar::new(found.size));
-        bar.set_style(style("{msg:30!} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}"));
-        bar.set_message(found.name.clone());
-        bar
-    }
-
-    fn done(
-        &self,
-        found: &Found,
-        bar: &ProgressBar,
-        result: &Result<send::Sent, String>,
-        skipped: &[String],
-    ) {
-        bar.finish_and_clear();
-        self.all.inc(1);
-        let line = match result {
-            Ok(send::Sent::Known) => "known before".to_owned(),
-            Ok(send::Sent::New(what)) => what.clone(),
-            Err(reason) => format!("failed: {reason}"),
+impl Report {
+    fn note(&mut self, path: &Path, sent: &Sent, skipped: &[Skipped]) {
+        let (count, word, objects) = match sent {
+            Sent::Known => (&mut self.known, "known", &[][..]),
+            Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
+            Sent::Lacking => (&mut self.lacking, "would_upload", &[][..]),
         };
-        self.line(&format!("{}: {line}", found.path.display()));
-        for skipped in skipped {
-            self.line(&format!("{}: passed over: {skipped}", found.path.display()));
-        }
+        *count += 1;
+        self.files
+            .push(json!({ "path": shown(path), "status": word, "objects": objects, "skipped": skipped }));
     }
 
-    fn line(&self, line: &str) {
-        if self.terminal {
-            // Above the bars; an error means that the terminal is gone.
-            let _ = self.bars.println(line);
+    fn fail(&mut self, path: &Path, reason: String, skipped: &[Skipped]) {
+        self.files
+            .push(json!({ "path": shown(path), "status": "failed", "reason": reason, "skipped": skipped }));
+        self.failed.push((path.to_path_buf(), reason));
+    }
+
+    fn show(self, arguments: &Arguments) -> Outcome {
+        let Report { new, known, lacking, failed, files, ended } = self;
+        for (path, reason) in &failed {
+            note!("{}: {reason}", path.display());
+        }
+        if arguments.json {
+            let document = json!({
+                "uploaded": new, "known": known, "would_upload": lacking, "failed": failed.len(),
+                "files": files, "ended_by": ended.as_ref().map(ToString::to_string),
+            });
+            Output::get().json(&document)?;
+        } else if arguments.dry_run {
+            inform!("{lacking} would be uploaded, {known} known before, {} failed", failed.len());
         } else {
-            println!("{line}");
+            inform!("{new} uploaded, {known} known before, {} failed", failed.len());
+        }
+        match ended {
+            Some(error) => Err(error.into()),
+            None if failed.is_empty() => Ok(Exit::Ready),
+            None => Ok(Exit::Failed),
         }
     }
-
-    fn end(&self) {
-        self.all.finish_and_clear();
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,7 +1,7 @@
 //! Sending a large file in parts, so that a run that ends in the middle loses one of them at most.
 
 use super::find::Found;
-use crate::client::{Accepted, Begun, Client, ClientError, tries};
+use crate::client::{Accepted, Begun, Client, ClientError};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use indicatif::ProgressBar;
@@ -31,7 +31,7 @@ pub async fn send(
     }
     let mut first = true;
     loop {
-        let begun = tries(|| client.begin_upload(&found.name, found.size, hash)).await?;
+        let begun = client.tries(|| client.begin_upload(&found.name, found.size, hash)).await?;
         let Some(begun) = begun else { return Ok(None) };
         if begun.existing {
             return Ok(Some(Accepted { id: begun.id, existing: first }));
@@ -64,20 +64,15 @@ async fn rest(
         let (path, start, size) = (found.path.clone(), place(number), bytes(number));
         let read = tokio::task::spawn_blocking(move || read(&path, start, size)).await;
         let (part, sha256) = read.map_err(std::io::Error::other)??;
-        tries(|| {
+        let send = || {
             bar.set_position(done);
-            client.upload_part(
-                &begun.id,
-                number,
-                pieces(part.clone(), bar.clone()),
-                part.len() as u64,
-                &sha256,
-            )
-        })
-        .await?;
+            let pieces = pieces(part.clone(), bar.clone());
+            client.upload_part(&begun.id, number, pieces, part.len() as u64, &sha256)
+        };
+        client.tries(send).await?;
         done += size;
     }
-    tries(|| client.complete_upload(&begun.id)).await
+    client.tries(|| client.complete_upload(&begun.id)).await
 }
 
 /// Some bytes of a file, and their SHA-256.

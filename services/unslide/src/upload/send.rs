@@ -2,7 +2,8 @@
 
 use super::find::{self, Found, MachO};
 use super::parts;
-use crate::client::{Accepted, Client, ClientError, Skipped, Upload, tries};
+use crate::client::{Accepted, Client, ClientError, Object, Skipped, Upload};
+use crate::failure::Exit;
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use indicatif::ProgressBar;
@@ -15,44 +16,77 @@ use unslide_artifacts::archive::SkipReason;
 pub enum Sent {
     /// The server has all of it from before, and whatever was still to be built was waited for.
     Known,
-    /// It was sent; what the server found in it.
-    New(String),
+    /// It was sent; what the server found in it, where that was waited for.
+    New(Vec<Object>),
+    /// The server lacks it, and it was only asked for.
+    Lacking,
+}
+
+/// Why a file was not sent.
+#[derive(Debug)]
+pub enum SendError {
+    /// For a reason of its own, for people.
+    File(String),
+    /// For a reason that the next file would have too: the API does not answer, or refuses the key.
+    All(ClientError),
+}
+
+impl From<ClientError> for SendError {
+    fn from(error: ClientError) -> SendError {
+        match (&error, error.exit()) {
+            (ClientError::Unreadable { .. }, _) | (_, Exit::NotAllowed | Exit::Unreachable) => {
+                SendError::All(error)
+            }
+            _ => SendError::File(chain(&error)),
+        }
+    }
+}
+
+/// How to send.
+#[derive(Clone, Copy)]
+pub struct Mode {
+    /// Wait until it is built.
+    pub wait: bool,
+    /// Ask what the server has, and send nothing.
+    pub dry_run: bool,
 }
 
 /// Sends a file, unless the server has it, and waits until it is built. What the server passed over in
-/// it goes to `skipped`, for people.
+/// it goes to `skipped`.
 ///
 /// # Errors
-/// The reason, for people.
+/// [`SendError`].
 pub async fn send(
     client: &Client,
     found: &Found,
     bar: &ProgressBar,
-    wait: bool,
-    skipped: &mut Vec<String>,
-) -> Result<Sent, String> {
+    mode: Mode,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Sent, SendError> {
     let path = found.path.clone();
     let (mach_o, hash) = blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
     if let Some(mach_o) = &mach_o
-        && is_known(client, mach_o).await.map_err(|error| chain(&error))?
+        && is_known(client, mach_o).await?
     {
         return Ok(Sent::Known);
     }
-    let accepted = match parts::send(client, found, &hash, bar).await {
-        Ok(None) => whole(client, found, &hash, bar).await,
-        Ok(Some(accepted)) => Ok(accepted),
-        Err(error) => Err(error),
+    let accepted = match client.find_upload(&hash).await? {
+        Some(upload) => Accepted { id: upload.id, existing: true },
+        None if mode.dry_run => return Ok(Sent::Lacking),
+        None => match parts::send(client, found, &hash, bar).await? {
+            Some(accepted) => accepted,
+            None => whole(client, found, &hash, bar).await?,
+        },
     };
-    let accepted = accepted.map_err(|error| chain(&error))?;
-    if !wait {
-        return Ok(if accepted.existing { Sent::Known } else { Sent::New("uploaded".to_owned()) });
+    if mode.dry_run || !mode.wait {
+        return Ok(if accepted.existing { Sent::Known } else { Sent::New(Vec::new()) });
     }
     bar.set_message(format!("{}: building", found.name));
     loop {
-        let upload = client.upload_status(&accepted.id).await.map_err(|error| chain(&error))?;
+        let upload = client.upload_status(&accepted.id).await?;
         if upload.is_final() {
-            skipped.extend(upload.skipped.iter().map(told));
-            return verdict(&upload, accepted.existing);
+            skipped.clone_from(&upload.skipped);
+            return verdict(upload, accepted.existing).map_err(SendError::File);
         }
     }
 }
@@ -64,18 +98,19 @@ async fn whole(
     hash: &str,
     bar: &ProgressBar,
 ) -> Result<Accepted, ClientError> {
-    // Asked before each try: the one before may have arrived, and only its answer was lost.
+    // Asked before each try but the first: the one before may have arrived, and only its answer was lost.
     let sent = AtomicBool::new(false);
-    let accepted = tries(|| async {
-        if let Some(upload) = client.find_upload(hash).await? {
-            return Ok(Accepted { id: upload.id, existing: !sent.load(Relaxed) });
+    let send = || async {
+        if sent.swap(true, Relaxed)
+            && let Some(upload) = client.find_upload_once(hash).await?
+        {
+            return Ok(Accepted { id: upload.id, existing: false });
         }
-        sent.store(true, Relaxed);
         bar.set_position(0);
         let pieces = pieces(File::open(&found.path).await?, bar.clone());
         client.upload(&found.name, pieces, found.size, hash).await
-    });
-    accepted.await
+    };
+    client.tries(send).await
 }
 
 /// True where the server has every architecture of the file, byte for byte, and it is ready.
@@ -108,17 +143,27 @@ fn may_hide_symbols(skipped: &Skipped) -> bool {
 }
 
 /// What was passed over, for people.
-fn told(skipped: &Skipped) -> String {
+pub fn told(skipped: &Skipped) -> String {
     let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
-    let text = if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) };
-    // An archive's paths may hold anything, also what a terminal would obey.
-    text.replace(char::is_control, "\u{FFFD}")
+    if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) }
 }
 
-fn verdict(upload: &Upload, existing: bool) -> Result<Sent, String> {
+/// What was found in a file that was sent, for people.
+pub fn ready(objects: &[Object]) -> String {
+    if objects.is_empty() {
+        return "uploaded".to_owned();
+    }
+    let ready = objects.iter().map(|object| {
+        let id = object.debug_id.map_or_else(|| "without a debug id".to_owned(), |id| id.to_string());
+        format!("{} {id} ready", object.arch)
+    });
+    ready.collect::<Vec<_>>().join(", ")
+}
+
+fn verdict(upload: Upload, existing: bool) -> Result<Sent, String> {
     if upload.status == "failed" {
-        let reason = upload.reason.clone().unwrap_or_else(|| "failed".to_owned());
-        return Err(upload.detail.as_ref().map_or(reason.clone(), |detail| format!("{reason}: {detail}")));
+        let reason = upload.reason.unwrap_or_else(|| "failed".to_owned());
+        return Err(upload.detail.map_or_else(|| reason.clone(), |detail| format!("{reason}: {detail}")));
     }
     let bad: Vec<String> = upload
         .objects
@@ -138,23 +183,14 @@ fn verdict(upload: &Upload, existing: bool) -> Result<Sent, String> {
     if upload.skipped.iter().any(may_hide_symbols) {
         return Err("symbols may be missing: the server could not look into all of it".to_owned());
     }
-    if existing {
-        return Ok(Sent::Known);
-    }
-    let ready = upload.objects.iter().map(|object| {
-        let id = object.debug_id.map_or_else(|| "without a debug id".to_owned(), |id| id.to_string());
-        format!("{} {id} ready", object.arch)
-    });
-    Ok(Sent::New(ready.collect::<Vec<_>>().join(", ")))
+    Ok(if existing { Sent::Known } else { Sent::New(upload.objects) })
 }
 
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T, String> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| error.to_string())?
-        .map_err(|error| error.to_string())
+) -> Result<T, SendError> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|error| SendError::File(error.to_string()))?;
+    done.map_err(|error| SendError::File(error.to_string()))
 }
 
 /// An error with its causes on one line.
@@ -188,8 +224,8 @@ mod tests {
         };
         let before = |reason: &SkipReason| serde_json::json!([{ "path": "a", "reason": reason.to_string() }]);
         for fine in [SkipReason::Link, SkipReason::Special, SkipReason::StaticLibrary] {
-            assert!(verdict(&upload(&of(&fine)), false).is_ok(), "{fine}");
-            assert!(verdict(&upload(&before(&fine)), true).is_ok(), "{fine}");
+            assert!(verdict(upload(&of(&fine)), false).is_ok(), "{fine}");
+            assert!(verdict(upload(&before(&fine)), true).is_ok(), "{fine}");
         }
         for wrong in [
             SkipReason::Encrypted,
@@ -203,19 +239,13 @@ mod tests {
             SkipReason::Format("xz"),
         ] {
             for existing in [false, true] {
-                assert!(verdict(&upload(&of(&wrong)), existing).is_err(), "{wrong}");
-                assert!(verdict(&upload(&before(&wrong)), existing).is_err(), "{wrong}");
+                assert!(verdict(upload(&of(&wrong)), existing).is_err(), "{wrong}");
+                assert!(verdict(upload(&before(&wrong)), existing).is_err(), "{wrong}");
             }
         }
         let more = serde_json::json!([{ "path": "", "reason": "more", "detail": "and 7 more" }]);
-        assert!(verdict(&upload(&more), false).is_ok());
+        assert!(verdict(upload(&more), false).is_ok());
         let unknown = serde_json::json!([{ "path": "a", "reason": "of_a_later_release" }]);
-        assert!(verdict(&upload(&unknown), false).is_err());
-    }
-
-    #[test]
-    fn a_path_that_a_terminal_would_obey_is_shown_without_effect() {
-        let skipped = serde_json::json!([{ "path": "a\u{1b}[2J", "reason": "link", "detail": "no\n" }]);
-        assert_eq!(told(&upload(&skipped).skipped[0]), "a\u{FFFD}[2J: no\u{FFFD}");
+        assert!(verdict(upload(&unknown), false).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-fn unslide(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+pub fn unslide(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unslide"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("UNSLIDE_")) {
         command.env_remove(name);
@@ -34,14 +34,12 @@ fn everything_that_is_wrong_is_said_at_once_and_no_secret_with_it() {
     std::fs::write(&file, "[api]\nlisten = 'here'\ncolour = 'red'\n[log]\nfilter = '=='\n").unwrap();
     let mut variables = FINE.to_vec();
     variables[0] = ("UNSLIDE_POSTGRES__URL", "mysql://unslide:hush@127.0.0.1/unslide");
-    variables.push(("UNSLIDE_PROCESS__DRAIN_SECONDS", "soon"));
+    variables.push(("UNSLIDE_PROCESS__DRAIN", "soon"));
     variables.push(("UNSLIDE_KAFKA__BOTSTRAP", "x"));
     let output = unslide(&["config", "check", "--config", file.to_str().unwrap()], &variables);
     let text = stdout(&output);
     assert!(!output.status.success());
-    for key in
-        ["api.listen", "api.colour", "log.filter", "postgres.url", "process.drain_seconds", "kafka.botstrap"]
-    {
+    for key in ["api.listen", "api.colour", "log.filter", "postgres.url", "process.drain", "kafka.botstrap"] {
         assert!(text.lines().any(|line| line.starts_with(key)), "{key} is not in\n{text}");
     }
     assert!(text.contains("the variable UNSLIDE_KAFKA__BOTSTRAP") && text.contains("unslide.toml"), "{text}");
@@ -63,9 +61,35 @@ fn an_upload_of_nothing_is_a_failure_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         unslide(&["upload", folder.path().to_str().unwrap(), "/does/not/exist"], &[("UNSLIDE_API_KEY", "x")]);
-    assert!(!output.status.success());
+    assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("/does/not/exist"), "{error}");
+    let nothing = unslide(&["upload", folder.path().to_str().unwrap()], &[("UNSLIDE_API_KEY", "x")]);
+    assert_eq!(nothing.status.code(), Some(3));
+}
+
+#[test]
+fn an_address_that_is_not_set_or_does_not_answer_is_named_with_its_setting() {
+    let said = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = unslide(arguments, variables);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let list = ["tenant", "list"];
+    let (code, error) = said(&list, &[]);
+    assert_eq!(code, Some(2), "{error}");
+    for part in ["postgres.url", "UNSLIDE_POSTGRES__URL", "--config", "UNSLIDE_CONFIG"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let database = "postgres://unslide:hush@127.0.0.1:1/shop";
+    let (code, error) = said(&list, &[("UNSLIDE_POSTGRES__URL", database)]);
+    assert_eq!(code, Some(4), "{error}");
+    assert!(error.contains("127.0.0.1:1/shop") && !error.contains("hush"), "{error}");
+    let (code, error) = said(&["migrate"], &[("UNSLIDE_POSTGRES__URL", database)]);
+    assert_eq!(code, Some(4), "{error}");
+    assert!(error.contains("127.0.0.1:1/shop") && !error.contains("hush"), "{error}");
+    let (code, error) = said(&["audit"], &[("UNSLIDE_KAFKA__BOOTSTRAP", "127.0.0.1:1")]);
+    assert_eq!(code, Some(4), "{error}");
+    assert!(error.contains("127.0.0.1:1") && error.contains("kafka.bootstrap"), "{error}");
 }
 
 #[test]
@@ -100,7 +124,7 @@ fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
     let id = "7d444840-9dc0-41d1-b245-5ffdce74fad2";
     let wrong: [(&[&str], [&str; 2]); 10] = [
         (&["tenant", "create", "No Slug"], ["No Slug", "a-z, 0-9"]),
-        (&["tenant", "limits", "acme", "--reports-per-second", "many"], ["--reports-per-second", "many"]),
+        (&["tenant", "limits", "acme", "--units-per-second", "many"], ["--units-per-second", "many"]),
         (&["key", "create", "--tenant", "x", "--scope", "reports:read"], ["--tenant", "2 to 40"]),
         (&["key", "create", "--tenant", "acme", "--scope", "reports:rite"], ["--scope", "reports:write"]),
         (
@@ -120,6 +144,91 @@ fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
         assert!(said.iter().all(|words| error.contains(words)), "{arguments:?}: {error}");
     }
     let none = unslide(&["reprocess"], &[("UNSLIDE_API_KEY", "x")]);
-    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(none.status.code(), Some(2));
     assert!(String::from_utf8(none.stderr).unwrap().contains("say which reports, or --all"));
+}
+
+#[test]
+fn what_is_not_set_says_how_to_set_it() {
+    let output = unslide(&["config", "check"], &[]);
+    let text = stdout(&output);
+    for (key, variable) in [
+        ("kafka.bootstrap", "UNSLIDE_KAFKA__BOOTSTRAP"),
+        ("postgres.url", "UNSLIDE_POSTGRES__URL"),
+        ("objects.bucket", "UNSLIDE_OBJECTS__BUCKET"),
+    ] {
+        let said = format!("{key}: is not set: set {variable}, or ");
+        assert!(text.lines().any(|line| line.starts_with(&said)), "{said} is not in\n{text}");
+    }
+}
+
+#[test]
+fn what_is_unsafe_on_a_network_is_a_warning_and_nothing_local_is() {
+    assert!(!stdout(&unslide(&["config", "check"], &FINE)).contains("warning"));
+    let variables = [
+        ("UNSLIDE_POSTGRES__URL", "postgres://unslide:hush@db/unslide"),
+        ("UNSLIDE_OBJECTS__BUCKET", "unslide"),
+        ("UNSLIDE_OBJECTS__ENDPOINT", "http://s3:9000"),
+        ("UNSLIDE_KAFKA__BOOTSTRAP", "127.0.0.1:9092,kafka:9092"),
+    ];
+    let output = unslide(&["config", "check"], &variables);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    for key in ["kafka.security.protocol", "objects.endpoint", "postgres.url"] {
+        assert!(
+            text.lines().any(|line| line.starts_with(&format!("warning: {key}: "))),
+            "{key} is not in\n{text}"
+        );
+    }
+    assert!(!text.contains("hush"), "{text}");
+}
+
+#[test]
+fn the_settings_in_effect_are_shown_with_their_sources_and_without_secrets() {
+    let mut variables = FINE.to_vec();
+    variables.push(("UNSLIDE_API__CACHE_SIZE", "3GiB"));
+    variables.push(("UNSLIDE_KAFKA__CLIENT", "{'sasl.password' = 'hush', 'fetch.wait.max.ms' = '5'}"));
+    let output = unslide(&["config", "show"], &variables);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    for line in [
+        "api.cache_size = \"3GiB\"   # the variable UNSLIDE_API__CACHE_SIZE",
+        "postgres.url = \"***\"   # the variable UNSLIDE_POSTGRES__URL",
+        "log.filter = \"info\"   # default",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("hush") && text.contains("fetch.wait.max.ms"), "{text}");
+    let json = unslide(&["config", "show", "--json"], &variables);
+    let settings: Vec<serde_json::Value> = serde_json::from_slice(&json.stdout).unwrap();
+    let bytes = settings.iter().find(|setting| setting["key"] == "api.cache_size").unwrap();
+    assert_eq!(bytes["value"], "3GiB");
+}
+
+#[test]
+fn health_is_the_answer_of_the_admin_port() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = std::thread::spawn(move || {
+        for status in ["200 OK", "503 Service Unavailable"] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 1024];
+            let read = stream.read(&mut request).unwrap();
+            assert!(request[..read].starts_with(b"GET /readyz "));
+            let body = "{\"ready\":\"as the status says\"}";
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let variables = [("UNSLIDE_ADMIN__LISTEN", address.as_str())];
+    assert!(unslide(&["health"], &variables).status.success());
+    let unready = unslide(&["health"], &variables);
+    assert_eq!(unready.status.code(), Some(1));
+    assert!(stdout(&unready).contains("as the status says"));
+    server.join().unwrap();
+    let dead = unslide(&["health"], &variables);
+    assert!(!dead.status.success());
+    let error = String::from_utf8(dead.stderr).unwrap();
+    assert!(error.contains(&address) && error.contains("admin.listen"), "{error}");
 }

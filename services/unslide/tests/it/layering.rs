@@ -25,14 +25,15 @@ fn layer(folder: &str) -> Option<u8> {
 }
 
 fn within_layer(user: &str, used: &str) -> bool {
-    (user, used) == ("crates/symbolicate", "crates/report")
+    // The cache shares its disk between tenants as the services share what they have.
+    [("crates/symbolicate", "crates/report"), ("crates/artifacts", "crates/runtime")].contains(&(user, used))
 }
 
 /// The core reads bytes and gives bytes: it must not know of any kind of I/O.
 const PURE: [&str; 4] = ["crates/model", "crates/proto", "crates/report", "crates/symbolicate"];
 const IMPURE: [&str; 6] = ["tokio", "rdkafka", "sqlx", "aws-sdk-s3", "axum", "reqwest"];
 
-fn top() -> PathBuf {
+pub fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -101,7 +102,7 @@ fn crates_use_lower_layers_only_and_are_named_after_their_folders() {
 }
 
 /// Every Rust source of the workspace, generated code aside.
-fn sources() -> Vec<PathBuf> {
+pub fn sources() -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();

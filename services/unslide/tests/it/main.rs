@@ -1,7 +1,12 @@
 //! Tests of the workspace's shape and of the command line. What needs servers is in `tests/`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod api;
 mod commands;
+mod documents;
 mod layering;
+mod output;
+mod promises;
 mod swift;
+mod symbolicate;
 mod upload;

@@ -1,4 +1,5 @@
 //! Swift's demangler, which some names end, in processes of its own.
+//! Proves: bounded-input
 
 use serde_json::{Value, json};
 use std::io::Write;

@@ -1,26 +1,114 @@
-//! `unslide upload` before an api that has one answer.
+//! `unslide upload` before an API that answers as the test says.
 
-use std::io::{BufRead, BufReader, Write};
+use crate::api::Api;
+use crate::commands::unslide;
+use serde_json::Value;
 use std::net::TcpListener;
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
-/// An api that has the upload already, and passed this over in it. Gives its address.
+/// An API that has the upload already, and passed this over in it. Gives its address.
 fn api(skipped: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let object = r#"{"sha256":"0","arch":"arm64","status":"ready"}"#;
     let body = format!(r#"{{"id":"7","status":"done","objects":[{object}],"skipped":[{skipped}]}}"#);
-    let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let request = BufReader::new(connection.try_clone().unwrap());
-            // To the end of the head; there is no body.
-            request.lines().map_while(Result::ok).find(String::is_empty);
-            connection.write_all(format!("{head}{body}").as_bytes()).unwrap();
-        }
-    });
-    url
+    Api::start(move |_| (200, body.clone())).url
+}
+
+/// So many files that an upload sends.
+fn files(folder: &tempfile::TempDir, count: usize) -> Vec<PathBuf> {
+    let file = |n| {
+        let path = folder.path().join(format!("{n}.zip"));
+        std::fs::write(&path, format!("PK\x03\x04 {n}")).unwrap();
+        path
+    };
+    (0..count).map(file).collect()
+}
+
+/// Runs an upload: exit code, standard output, standard error.
+fn upload(url: &str, key: &str, more: &[&str], files: &[PathBuf]) -> (Option<i32>, String, String) {
+    let mut arguments = [&["upload"], more].concat();
+    arguments.extend(files.iter().map(|file| file.to_str().unwrap()));
+    let Output { status, stdout, stderr } =
+        unslide(&arguments, &[("UNSLIDE_URL", url), ("UNSLIDE_API_KEY", key)]);
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn a_wrong_key_fails_once_and_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = Api::start(|_| (401, r#"{"title":"Unauthorized"}"#.to_owned()));
+    let (code, output, error) = upload(&api.url, "x", &["--jobs", "2"], &files(&folder, 20));
+    assert_eq!((code, error.lines().count()), (Some(5), 1), "{output}{error}");
+    assert!(error.contains("Unauthorized (401"), "{error}");
+    assert_eq!(api.asked().len(), 1, "{:?}", api.asked());
+}
+
+#[test]
+fn a_dead_api_is_named_tried_for_a_while_and_named_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let files = files(&folder, 5);
+    // It takes connections and says nothing.
+    let (code, _, error) = upload(&url, "x", &["--retry-for", "4"], &files);
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!((code, lines.len()), (Some(4), 2), "{error}");
+    assert!(lines[0].contains(&url) && lines[0].contains("has not answered for 2 s; trying for up to 4 s"));
+    assert!(lines[1].contains(&url) && lines[1].contains("did not answer"), "{error}");
+    // There is nothing.
+    drop(listener);
+    let (code, _, error) = upload(&url, "x", &["--retry-for", "2"], &files);
+    assert_eq!(code, Some(4), "{error}");
+    assert_eq!(error.matches("cannot be reached; trying for up to 2 s").count(), 1, "{error}");
+    assert_eq!(error.matches("does not answer").count(), 1, "{error}");
+    let (code, _, error) = upload(&url, "x", &["--retry-for", "0"], &files);
+    assert!(code == Some(4) && !error.contains("trying"), "{error}");
+}
+
+#[test]
+fn the_default_address_is_called_the_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = files(&folder, 1).remove(0);
+    let arguments = ["upload", "--retry-for", "0", file.to_str().unwrap()];
+    let done = unslide(&arguments, &[("UNSLIDE_API_KEY", "x")]);
+    let error = String::from_utf8(done.stderr).unwrap();
+    // Something else may listen there.
+    assert!(done.status.code() != Some(4) || error.contains("the default: UNSLIDE_URL or --url"), "{error}");
+}
+
+#[test]
+fn a_key_may_end_with_a_newline_and_what_is_no_key_or_no_url_is_called_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = files(&folder, 1);
+    let api = Api::empty("");
+    assert_eq!(upload(&api.url, "unslide_a_b\n", &[], &files).0, Some(0));
+    assert!(api.asked().iter().all(|asked| asked.authorization == "Bearer unslide_a_b"));
+    for (url, key, said) in [
+        ("localhost", "x", "not a URL: localhost"),
+        (&*api.url, "", "UNSLIDE_API_KEY"),
+        (&*api.url, "a\nb", "characters that no key has"),
+    ] {
+        let (code, _, error) = upload(url, key, &[], &files);
+        assert!(code == Some(2) && error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn an_upload_can_be_quiet_speak_json_or_only_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = files(&folder, 2);
+    let api = Api::empty("");
+    let (code, output, error) = upload(&api.url, "x", &["--dry-run"], &files);
+    assert_eq!((code, api.count("POST")), (Some(0), 0), "{error}");
+    assert!(output.ends_with("2 would be uploaded, 0 known before, 0 failed\n"), "{output}");
+    assert_eq!(upload(&api.url, "x", &["--quiet"], &files), (Some(0), String::new(), String::new()));
+    let wrong = [&files[..], &[folder.path().join("absent")]].concat();
+    let (code, output, error) = upload(&api.url, "x", &["--json"], &wrong);
+    assert!(code == Some(1) && error.contains("absent"), "{error}");
+    let said: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&said["uploaded"], &said["failed"]), (&2.into(), &1.into()));
+    let file = said["files"].as_array().unwrap().iter().find(|file| file["status"] == "uploaded").unwrap();
+    assert_eq!(file["objects"][0]["arch"], "arm64");
 }
 
 #[test]

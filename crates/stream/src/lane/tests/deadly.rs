@@ -42,6 +42,7 @@ async fn a_record_that_kills_each_worker_is_given_up() {
 
 /// Workers die one after the other at a record, each while it commits what came just before. Which
 /// partition comes first is the client's choice, and stays so.
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_its_worker_takes_no_other_with_it() {
     tokio::join!(beside_others(0), beside_others(1), beside_others(2), beside_others(3));
@@ -90,4 +91,56 @@ async fn beside_others(deadly: i32) {
     assert_once(&bench.outputs(63).await, 63);
     stop(lane).await;
     bench.done().await;
+}
+
+/// Three workers died with a batch of several partitions. One of them has only this record, which is done;
+/// its further records would go one a transaction, and none comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_without_records_keeps_no_other_in_single_steps() {
+    let bench = Bench::new().await;
+    bench.input_at(1, ["quiet".to_owned()]);
+    note_attempts(&bench.settings, 1, "attempt=2");
+    let copier = bench.copier();
+    let status: Arc<std::sync::OnceLock<watch::Receiver<LaneStatus>>> = Arc::default();
+    let overlapped = Arc::new(AtomicBool::new(false));
+    let (seen, prepared, told) = (status.clone(), copier.clone(), overlapped.clone());
+    // While a batch is written, is there one behind it that is being prepared?
+    let failpoint: Failpoint = Arc::new(move || {
+        let committed = seen.get().map_or(0, |status| status.borrow().records);
+        for _ in 0..50 {
+            if committed > 0 && prepared.prepared.lock().len() as u64 > committed + 20 {
+                told.store(true, Ordering::SeqCst);
+            }
+            if committed == 0 || told.load(Ordering::SeqCst) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    });
+    let tune = move |engine: &mut Engine<Copier>| engine.producer.before_commit = Some(failpoint);
+    let lane = Lane::start_with(&bench.settings, bench.config("w"), copier, Arc::new(Unobserved), tune);
+    let lane = lane.unwrap();
+    status.set(lane.status()).unwrap();
+    until(&lane, |s| s.records == 1).await;
+    assert_eq!(super::held::committed(&bench.settings, 1).1, "attempt=0 alone=19");
+    bench.input_at(0, numbers(0..400));
+    until(&lane, |s| s.records == 401).await;
+    assert!(overlapped.load(Ordering::SeqCst), "each batch was prepared after the one before it was written");
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// What workers leave that died with the first record of a partition.
+fn note_attempts(settings: &Settings, partition: i32, metadata: &str) {
+    use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+    use rdkafka::{Offset, TopicPartitionList};
+    let input = settings.topics().input;
+    let group = unslide_proto::lanes::group(&settings.topic_prefix, "live");
+    let mut config = settings.consumer();
+    let consumer: BaseConsumer = config.set("group.id", group).create().unwrap();
+    let mut offsets = TopicPartitionList::new();
+    offsets.add_partition_offset(&input, partition, Offset::Offset(0)).unwrap();
+    offsets.find_partition(&input, partition).unwrap().set_metadata(metadata);
+    consumer.commit(&offsets, CommitMode::Sync).unwrap();
 }

@@ -1,4 +1,5 @@
 //! Lanes that get nowhere.
+//! Proves: outages
 
 use super::*;
 

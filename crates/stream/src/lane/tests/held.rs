@@ -1,4 +1,5 @@
 //! Records that are not due yet.
+//! Proves: one-outcome
 
 use super::*;
 use crate::tests::fill;
@@ -108,6 +109,31 @@ async fn partitions_that_change_hands_while_held_back_go_on_with_their_owner() {
     assert_once(&bench.outputs(84).await, 84);
     assert_eq!(second.prepared.lock().len(), 0);
     stop(a).await;
+    bench.done().await;
+}
+
+/// The partition can't be set back to its last record: nothing that comes behind it tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_record_to_which_its_partition_was_not_set_back_comes_all_the_same() {
+    let bench = Bench::new().await;
+    bench.input_at(0, ["a", "later"].map(str::to_owned));
+    let copier = bench.copier();
+    copier.held.lock().insert("later".into());
+    let failed = std::sync::atomic::AtomicU32::new(0);
+    let (reached, at_point) = std::sync::mpsc::channel();
+    let tune = move |engine: &mut Engine<Copier>| {
+        engine.faults.not_set_back = Some(Arc::new(move || {
+            let _ = reached.send(());
+            failed.fetch_add(1, Ordering::SeqCst) == 0
+        }));
+    };
+    let config = bench.config("w");
+    let lane = Lane::start_with(&bench.settings, config, copier.clone(), Arc::new(Unobserved), tune).unwrap();
+    tokio::task::spawn_blocking(move || at_point.recv().unwrap()).await.unwrap();
+    copier.held.lock().clear();
+    until(&lane, |s| s.records == 2).await;
+    assert_once(&bench.outputs(2).await, 2);
+    stop(lane).await;
     bench.done().await;
 }
 

@@ -25,6 +25,7 @@ async fn until_members(settings: &Settings, wanted: usize, why: &str) {
 
 /// While another worker joins, the first one is in the middle of a batch with records of every
 /// partition: what it keeps it finishes, and reads nothing of it again.
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn partitions_that_stay_go_on_while_others_move() {
     let bench = Bench::new().await;
@@ -56,6 +57,7 @@ async fn partitions_that_stay_go_on_while_others_move() {
     bench.done().await;
 }
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_keeps_the_place_and_leaving_gives_it_up() {
     let bench = Bench::new().await;
@@ -109,6 +111,7 @@ async fn a_worker_learns_its_share_of_each_topic() {
 
 /// The first worker halts in its transaction, before its offsets are part of it, for so long that its
 /// group gives its partitions to the second. When it goes on it may commit nothing of them.
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_lost_its_partitions_inside_a_transaction_aborts_it() {
     let bench = Bench::new().await;
@@ -178,6 +181,7 @@ async fn a_stop_after_a_commit_of_unknown_end_sets_nothing_back() {
 }
 
 /// Kafka takes connections and says nothing: a stop is a stop all the same.
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_stops_though_kafka_never_answers() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

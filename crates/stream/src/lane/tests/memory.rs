@@ -64,6 +64,7 @@ async fn a_transaction_larger_than_the_producers_budget_goes_through_it() {
 }
 
 /// Much more waits than the budget allows, and nothing gets done: the lane stops fetching.
+/// Proves: bounded-input
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lane_that_gets_nothing_done_stops_fetching_at_its_budget() {
     let bench = Bench::new().await;

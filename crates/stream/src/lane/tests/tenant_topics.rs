@@ -4,6 +4,7 @@ use super::*;
 use crate::tests::fill;
 use unslide_model::TenantId;
 
+/// Proves: one-outcome
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_is_made_while_the_lane_runs_is_read_from_its_start() {
     let bench = Bench::new().await;

@@ -1,21 +1,8 @@
 //! `GET /v1/apps`.
 
-use crate::access::{Access, ReportsRead};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::Serialize;
+use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::queries::apps;
-use utoipa::ToSchema;
-
-/// The apps of a tenant.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Apps {
-    /// The apps, by name.
-    pub items: Vec<App>,
-}
 
 /// An app that reports came from.
 #[derive(Debug, Serialize, ToSchema)]
@@ -35,23 +22,39 @@ pub struct App {
     pub last_day: Date,
 }
 
-problems!(Failures:);
+impl From<apps::App> for App {
+    fn from(app: apps::App) -> App {
+        App {
+            app: app.app,
+            versions: app.versions,
+            reports: app.reports,
+            first_day: app.first_day,
+            last_day: app.last_day,
+        }
+    }
+}
+
+problems!(Failures: InvalidParameter);
 
 /// List apps
+///
+/// The app of the newest report first.
 #[utoipa::path(get, path = "/v1/apps", tag = "apps", operation_id = "list_apps",
-    responses((status = 200, description = "The apps that reports came from.", body = Apps), Failures),
+    params(PageQuery),
+    responses((status = 200, description = "A page of the apps that reports came from.", body = Page<App>), Failures),
     security(("key" = ["reports:read"])))]
-pub async fn list_apps(State(api): State<Api>, access: Access<ReportsRead>) -> Result<Json<Apps>, Problem> {
+pub async fn list_apps(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<App>>, Problem> {
+    let only = access.principal.app.as_deref();
+    let list = List::of(access.tenant(), "list_apps", &only);
+    let after = page.after(list, super::seen_after)?;
+    let after = after.as_ref().map(|(day, app)| (*day, app.as_str()));
+    let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = apps::list(&mut tx).await?;
+    let found = apps::list(&mut tx, only, after, limit + 1).await?;
     tx.rollback().await?;
-    let seen = found.into_iter().filter(|app| access.sees(&app.app));
-    let items = seen.map(|app| App {
-        app: app.app,
-        versions: app.versions,
-        reports: app.reports,
-        first_day: app.first_day,
-        last_day: app.last_day,
-    });
-    Ok(Json(Apps { items: items.collect() }))
+    Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.app))))
 }

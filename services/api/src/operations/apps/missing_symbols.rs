@@ -1,17 +1,10 @@
 //! `GET /v1/missing-symbols`.
 
 use super::MissingImage;
-use crate::access::{Access, ReportsRead};
-use crate::input::Query;
-use crate::page::PageQuery;
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use crate::operations::prelude::*;
 use time::OffsetDateTime;
-use unslide_store::queries::missing;
-use utoipa::{IntoParams, ToSchema};
+use unslide_model::DebugId;
+use unslide_store::queries::missing::{self, Filter};
 
 /// Which images to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -27,13 +20,9 @@ pub struct MissingQuery {
     /// Entries, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-}
-
-/// The debug ids that reports wait for.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct MissingSymbols {
-    /// The images, the most wanted first.
-    pub items: Vec<MissingSymbol>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
 }
 
 /// A debug id that reports wait for.
@@ -44,9 +33,11 @@ pub struct MissingSymbol {
     pub image: MissingImage,
     /// True for an image of the operating system.
     pub system: bool,
-    /// The apps whose reports refer to it.
+    /// The apps whose reports refer to it, at most 50.
+    #[schema(max_items = 50)]
     pub apps: Vec<String>,
     /// The versions whose reports refer to it, at most 50.
+    #[schema(max_items = 50)]
     pub versions: Vec<String>,
     /// When such a report came first.
     #[serde(with = "time::serde::rfc3339")]
@@ -56,6 +47,19 @@ pub struct MissingSymbol {
     pub last_seen: OffsetDateTime,
 }
 
+impl From<missing::MissingSymbol> for MissingSymbol {
+    fn from(missing: missing::MissingSymbol) -> MissingSymbol {
+        MissingSymbol {
+            image: missing.image.into(),
+            system: missing.system,
+            apps: missing.apps,
+            versions: missing.versions,
+            first_seen: missing.first_seen,
+            last_seen: missing.last_seen,
+        }
+    }
+}
+
 problems!(Failures: InvalidParameter);
 
 /// List missing symbols
@@ -63,27 +67,31 @@ problems!(Failures: InvalidParameter);
 /// The debug ids that frames refer to and nobody has uploaded: the dSYMs to look for.
 #[utoipa::path(get, path = "/v1/missing-symbols", tag = "apps", operation_id = "list_missing_symbols",
     params(MissingQuery),
-    responses((status = 200, description = "The images, the most wanted first.", body = MissingSymbols), Failures),
+    responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingSymbol>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_missing_symbols(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<MissingQuery>,
-) -> Result<Json<MissingSymbols>, Problem> {
-    let app = access.app(query.app)?.map(|app| app.replace('\0', ""));
-    let version = query.version.map(|version| version.replace('\0', ""));
-    let limit = PageQuery { limit: query.limit, cursor: None }.limit()?;
-    let system = query.system.unwrap_or(false);
+) -> Result<Json<Page<MissingSymbol>>, Problem> {
+    let filter = Filter {
+        app: access.app(query.app)?.map(|app| app.replace('\0', "")),
+        version: query.version.map(|version| version.replace('\0', "")),
+        system: query.system.unwrap_or(false),
+    };
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let list = List::of(access.tenant(), "list_missing_symbols", &filter);
+    let after = page.after(list, read)?;
+    let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = missing::list(&mut tx, app.as_deref(), version.as_deref(), system, limit).await?;
+    let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
     tx.rollback().await?;
-    let items = found.into_iter().map(|missing| MissingSymbol {
-        image: missing.image.into(),
-        system: missing.system,
-        apps: missing.apps,
-        versions: missing.versions,
-        first_seen: missing.first_seen,
-        last_seen: missing.last_seen,
-    });
-    Ok(Json(MissingSymbols { items: items.collect() }))
+    let position = |last: &missing::MissingSymbol| format!("{}.{}", last.image.reports, last.image.debug_id);
+    Ok(Json(Page::of(found, limit, list, position)))
+}
+
+/// The reports and the debug id of the last image of a page.
+fn read(position: &str) -> Option<(i64, DebugId)> {
+    let (reports, debug_id) = position.split_once('.')?;
+    Some((reports.parse().ok()?, debug_id.parse().ok()?))
 }

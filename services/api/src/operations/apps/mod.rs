@@ -4,13 +4,10 @@ mod list;
 mod missing_symbols;
 mod versions;
 
-use crate::state::Api;
-use serde::Serialize;
+use crate::operations::prelude::*;
+use time::Date;
 use unslide_model::DebugId;
 use unslide_store::queries::missing;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -18,6 +15,17 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
         .routes(routes!(missing_symbols::list_missing_symbols))
+}
+
+/// Where an app or a version stands in its list: the day of its last report, and its name.
+fn seen(last_day: Date, name: &str) -> String {
+    format!("{}.{name}", last_day.to_julian_day())
+}
+
+/// The place that [`seen`] wrote.
+fn seen_after(position: &str) -> Option<(Date, String)> {
+    let (day, name) = position.split_once('.')?;
+    Some((Date::from_julian_day(day.parse().ok()?).ok()?, name.to_owned()))
 }
 
 /// An image without symbols.

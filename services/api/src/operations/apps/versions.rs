@@ -1,23 +1,9 @@
 //! `GET /v1/apps/{app}/versions`.
 
 use super::MissingImage;
-use crate::access::{Access, ReportsRead};
-use crate::input::Path;
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::Serialize;
+use crate::operations::prelude::*;
 use time::Date;
 use unslide_store::queries::versions;
-use utoipa::ToSchema;
-
-/// The versions of an app.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Versions {
-    /// The versions, that of the newest report first.
-    pub items: Vec<Version>,
-}
 
 /// How a version does.
 #[derive(Debug, Serialize, ToSchema)]
@@ -47,46 +33,58 @@ pub struct Version {
     #[serde(with = "super::day")]
     pub last_day: Date,
     /// The app's own images that symbols are missing for, the most wanted first, at most 100.
+    #[schema(max_items = 100)]
     pub missing: Vec<MissingImage>,
+}
+
+impl From<versions::Version> for Version {
+    fn from(version: versions::Version) -> Version {
+        Version {
+            share_symbolicated: version.share_symbolicated(),
+            version: version.version,
+            reports: version.reports,
+            devices: version.devices,
+            frames: version.frames_total,
+            complete: version.complete,
+            partial: version.partial,
+            none: version.none,
+            first_day: version.first_day,
+            last_day: version.last_day,
+            missing: version.missing.into_iter().map(MissingImage::from).collect(),
+        }
+    }
 }
 
 problems!(Failures: InvalidParameter, NotFound);
 
 /// List an app's versions
 ///
-/// Reports, affected devices, how much is symbolicated, and which debug ids are missing.
+/// Reports, affected devices, how much is symbolicated, and which debug ids are missing. The version of
+/// the newest report first.
 #[utoipa::path(get, path = "/v1/apps/{app}/versions", tag = "apps", operation_id = "list_versions",
-    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop")),
-    responses((status = 200, description = "The versions.", body = Versions), Failures),
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), PageQuery),
+    responses((status = 200, description = "A page of versions.", body = Page<Version>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_versions(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
-) -> Result<Json<Versions>, Problem> {
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Version>>, Problem> {
+    let list = List::of(access.tenant(), "list_versions", &app);
+    let after = page.after(list, super::seen_after)?;
+    let after = after.as_ref().map(|(day, version)| (*day, version.as_str()));
+    let limit = page.limit()?;
     let found = if access.sees(&app) {
         let mut tx = api.tenant(access.tenant()).await?;
-        let found = versions::list(&mut tx, &app).await?;
+        let found = versions::list(&mut tx, &app, after, limit + 1).await?;
         tx.rollback().await?;
         found
     } else {
         Vec::new()
     };
-    if found.is_empty() {
+    if found.is_empty() && after.is_none() {
         return Err(Problem::new(Kind::NotFound, "no reports came from this app"));
     }
-    let items = found.into_iter().map(|version| Version {
-        share_symbolicated: version.share_symbolicated(),
-        version: version.version,
-        reports: version.reports,
-        devices: version.devices,
-        frames: version.frames_total,
-        complete: version.complete,
-        partial: version.partial,
-        none: version.none,
-        first_day: version.first_day,
-        last_day: version.last_day,
-        missing: version.missing.into_iter().map(MissingImage::from).collect(),
-    });
-    Ok(Json(Versions { items: items.collect() }))
+    Ok(Json(Page::of(found, limit, list, |last| super::seen(last.last_day, &last.version))))
 }

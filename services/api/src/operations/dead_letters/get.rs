@@ -1,18 +1,14 @@
 //! `GET /v1/dead-letters/{id}`.
 
-use super::topic::{Held, Topic};
-use super::{DeadLetter, Desk};
-use crate::access::{Access, Operator, TenantAdmin};
-use crate::input::{Path, parameter};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
+use super::topic::{DeadLetterTopic, Provenance};
+use super::{DeadLetter, DeadLetterScope};
+use crate::operations::prelude::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Serialize;
 use unslide_proto::headers;
-use utoipa::ToSchema;
+
+/// Headers of one answer.
+const MOST_HEADERS: usize = 100;
 
 /// Bytes: as text where they are UTF-8, else as base64.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -59,7 +55,8 @@ pub struct ShownDeadLetter {
     /// The record's key; absent where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<BytesShown>,
-    /// The record's headers in order.
+    /// The record's first headers in order, at most 100.
+    #[schema(max_items = 100)]
     pub headers: Vec<RecordHeader>,
 }
 
@@ -68,7 +65,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Show a dead letter
 ///
 /// What is known of it, with the record's key and headers. The body has an address of its own.
-#[utoipa::path(get, path = "/v1/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
+#[utoipa::path(get, path = "/dead-letters/{id}", tag = "dead letters", operation_id = "get_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
     security(("key" = ["tenant:admin"])))]
@@ -77,38 +74,20 @@ pub async fn get_dead_letter(
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
 ) -> Result<Json<ShownDeadLetter>, Problem> {
-    answer(&api, &Desk::own(&access)?, &id).await
-}
-
-/// Show any dead letter
-///
-/// As `GET /v1/dead-letters/{id}`, of any tenant or nobody's.
-#[utoipa::path(get, path = "/v1/operator/dead-letters/{id}", tag = "dead letters",
-    operation_id = "operator_get_dead_letter",
-    params(("id" = String, Path, description = "The letter's id.")),
-    responses((status = 200, description = "The letter.", body = ShownDeadLetter), Failures),
-    security(("key" = ["operator"])))]
-pub async fn operator_get_dead_letter(
-    State(api): State<Api>,
-    access: Access<Operator>,
-    Path(id): Path<String>,
-) -> Result<Json<ShownDeadLetter>, Problem> {
-    answer(&api, &Desk::any(&access), &id).await
-}
-
-async fn answer(api: &Api, desk: &Desk<'_>, id: &str) -> Result<Json<ShownDeadLetter>, Problem> {
-    let id = parameter("id", id)?;
-    let mut tx = desk.begin(api).await?;
-    let letter = desk.find(&mut tx, &id).await?;
+    let scope = DeadLetterScope::of(&access)?;
+    let id = parameter("id", &id)?;
+    let mut tx = scope.begin(&api).await?;
+    let letter = scope.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let (record, lost) = match Topic::open(api, desk.tenant()).await?.look(&letter).await? {
-        Held::Whole(record) => (Some(record), None),
-        Held::WithoutValue(record, why) => (Some(record), Some(why)),
-        Held::Nothing(why) => (None, Some(why)),
+    let (record, lost) = match DeadLetterTopic::open(&api, scope.tenant()).await?.provenance(&letter).await? {
+        Provenance::Whole(record) => (Some(record), None),
+        Provenance::WithoutValue(record, why) => (Some(record), Some(why)),
+        Provenance::Nothing(why) => (None, Some(why)),
     };
     let shown = record
         .iter()
         .flat_map(|record| record.headers.iter())
+        .take(MOST_HEADERS)
         .map(|(name, value)| RecordHeader { name: name.to_owned(), value: BytesShown::of(value) });
     Ok(Json(ShownDeadLetter {
         letter: letter.into(),

@@ -1,8 +1,8 @@
 //! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own;
 //! an operator sees all, those among them that are nobody's.
 //!
-//! Each operation is there twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`. What
-//! tells them apart is the [`Desk`], which only the scope of the key decides.
+//! Each operation is there twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`: see
+//! [`DeadLetterScope`].
 
 mod body;
 mod get;
@@ -11,33 +11,34 @@ mod replay;
 mod replay_many;
 mod topic;
 
-use crate::access::{Access, Operator, TenantAdmin};
-use crate::problem::{Kind, Problem};
-use crate::state::Api;
-use crate::tx::Tx;
-use serde::Serialize;
+pub use list::short;
+
+use crate::limits::transactions::Tx;
+use crate::openapi::for_operators;
+use crate::operations::prelude::*;
+use crate::requests::access::Reach;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::dead_letters::{self, Filter, Letter, LetterCursor, LetterId, Place};
 use unslide_store::keys::Principal;
 use unslide_store::{StoreError, TenantTx};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-/// The routes of this folder.
+/// The routes of this folder: of a tenant's dead letters, and of all.
 pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().nest("/v1", own_routes()).merge(for_operators(
+        "/v1/operator",
+        Reach::All,
+        own_routes(),
+    ))
+}
+
+fn own_routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_dead_letters))
         .routes(routes!(get::get_dead_letter))
         .routes(routes!(body::get_dead_letter_body))
         .routes(routes!(replay::replay_dead_letter))
         .routes(routes!(replay_many::replay_dead_letters))
-        .routes(routes!(list::operator_list_dead_letters))
-        .routes(routes!(get::operator_get_dead_letter))
-        .routes(routes!(body::operator_get_dead_letter_body))
-        .routes(routes!(replay::operator_replay_dead_letter))
-        .routes(routes!(replay_many::operator_replay_dead_letters))
 }
 
 /// Where a record lies or lay in Kafka.
@@ -64,7 +65,7 @@ pub struct DeadLetter {
     /// Its id: where it lies in the dead-letter topic.
     #[schema(value_type = String, example = "8f0c6d3f2a524e0ab1c7d9e2f3a4b5c6-0-17")]
     pub id: String,
-    /// Whose it is; absent where nobody's.
+    /// The tenant that it belongs to; absent where there is none.
     #[schema(value_type = Option<String>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
@@ -135,29 +136,31 @@ impl From<Letter> for DeadLetter {
     }
 }
 
-/// Who asks, and so whose letters there are.
-pub struct Desk<'a> {
+/// Whose dead letters a request is about: the tenant's own, or any.
+pub struct DeadLetterScope<'a> {
     principal: &'a Principal,
     any: bool,
 }
 
-impl<'a> Desk<'a> {
-    /// The desk of a tenant's administrator.
+impl<'a> DeadLetterScope<'a> {
+    /// What the key may see.
     ///
     /// # Errors
-    /// [`Kind::InsufficientScope`] for a key of one app: what a dead letter is of is not known.
-    pub fn own(access: &'a Access<TenantAdmin>) -> Result<Desk<'a>, Problem> {
-        if access.principal.app.is_some() {
+    /// [`Kind::InsufficientScope`] for a key of one app: which app a dead letter is of is not known.
+    pub fn of(access: &'a Access<TenantAdmin>) -> Result<DeadLetterScope<'a>, Problem> {
+        if access.only_app().is_some() {
             let detail = "the key speaks for one app alone, and dead letters are of no app";
             return Err(Problem::new(Kind::InsufficientScope, detail));
         }
-        Ok(Desk { principal: &access.principal, any: false })
+        Ok(DeadLetterScope { principal: &access.principal, any: access.reach == Some(Reach::All) })
     }
 
-    /// The desk of an operator.
-    #[must_use]
-    pub fn any(access: &'a Access<Operator>) -> Desk<'a> {
-        Desk { principal: &access.principal, any: true }
+    /// Checks that the request may name this tenant.
+    fn check_tenant(&self, tenant: Option<&str>) -> Result<(), Problem> {
+        if tenant.is_some() && !self.any {
+            return Err(Problem::new(Kind::InvalidParameter, "tenant: for operators only"));
+        }
+        short("tenant", tenant)
     }
 
     fn tenant(&self) -> &TenantId {
@@ -165,7 +168,12 @@ impl<'a> Desk<'a> {
     }
 
     async fn begin(&self, api: &Api) -> Result<Tx<TenantTx>, Problem> {
-        api.tenant(self.tenant()).await
+        // Operators do not wait until tenants give connections back.
+        if self.any {
+            Ok(api.store.tenant(self.tenant()).await?.into())
+        } else {
+            api.tenant(self.tenant()).await
+        }
     }
 
     async fn list(

@@ -1,15 +1,11 @@
 //! `POST /v1/dead-letters/{id}/replay`.
 
-use super::Desk;
-use super::topic::Topic;
-use crate::access::{Access, Operator, TenantAdmin};
-use crate::input::{Json, Path, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
+use super::DeadLetterScope;
+use super::topic::DeadLetterTopic;
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use axum::Extension;
-use axum::extract::State;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use unslide_model::TenantId;
 use unslide_proto::headers;
@@ -17,7 +13,6 @@ use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
 use unslide_store::dead_letters::{Letter, LetterId, Place};
 use unslide_stream::{Headers, OutRecord, Record};
-use utoipa::ToSchema;
 
 /// Reasons for which a worker's process may end.
 pub const DANGEROUS: [&str; 2] = ["kills_worker", "panicked"];
@@ -49,7 +44,7 @@ problems!(Failures: InvalidParameter, InvalidBody, NotFound, AlreadyReplayed, Te
 ///
 /// Writes the record once more to the topic that it came from, its key and value untouched, as a new
 /// input with an outcome of its own. A report that is stored already is not stored twice.
-#[utoipa::path(post, path = "/v1/dead-letters/{id}/replay", tag = "dead letters",
+#[utoipa::path(post, path = "/dead-letters/{id}/replay", tag = "dead letters",
     operation_id = "replay_dead_letter",
     params(("id" = String, Path, description = "The letter's id.")),
     request_body = ReplayWish,
@@ -63,42 +58,13 @@ pub async fn replay_dead_letter(
     Json(wish): Json<ReplayWish>,
 ) -> Result<axum::Json<Replayed>, Problem> {
     let id = parameter("id", &id)?;
-    let desk = Desk::own(&access)?;
+    let scope = DeadLetterScope::of(&access)?;
     // Another tenant's letter must not be told apart from none, also not by what Kafka says.
-    known(&api, &desk, &id).await?;
-    let topic = Topic::open(&api, desk.tenant()).await?;
-    replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
-}
-
-/// Replay any dead letter
-///
-/// As `POST /v1/dead-letters/{id}/replay`, of any tenant or nobody's. What is nobody's keeps the
-/// tenant that it claims.
-#[utoipa::path(post, path = "/v1/operator/dead-letters/{id}/replay", tag = "dead letters",
-    operation_id = "operator_replay_dead_letter",
-    params(("id" = String, Path, description = "The letter's id.")),
-    request_body = ReplayWish,
-    responses((status = 200, description = "The broker has the new record.", body = Replayed), Failures),
-    security(("key" = ["operator"])))]
-pub async fn operator_replay_dead_letter(
-    State(api): State<Api>,
-    access: Access<Operator>,
-    Extension(trace): Extension<TraceContext>,
-    Path(id): Path<String>,
-    Json(wish): Json<ReplayWish>,
-) -> Result<axum::Json<Replayed>, Problem> {
-    let id = parameter("id", &id)?;
-    let desk = Desk::any(&access);
-    known(&api, &desk, &id).await?;
-    let topic = Topic::open(&api, desk.tenant()).await?;
-    replay(&api, &desk, &topic, &id, wish.again, trace).await.map(axum::Json)
-}
-
-async fn known(api: &Api, desk: &Desk<'_>, id: &LetterId) -> Result<(), Problem> {
-    let mut tx = desk.begin(api).await?;
-    desk.find(&mut tx, id).await?;
+    let mut tx = scope.begin(&api).await?;
+    scope.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    Ok(())
+    let topic = DeadLetterTopic::open(&api, scope.tenant()).await?;
+    replay(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
 /// Replays one letter and notes it. The row is locked meanwhile, so two at once are one. A process
@@ -109,14 +75,14 @@ async fn known(api: &Api, desk: &Desk<'_>, id: &LetterId) -> Result<(), Problem>
 /// [`Kind::NotFound`], [`Kind::AlreadyReplayed`], or a server fails.
 pub async fn replay(
     api: &Api,
-    desk: &Desk<'_>,
-    topic: &Topic<'_>,
+    scope: &DeadLetterScope<'_>,
+    topic: &DeadLetterTopic<'_>,
     id: &LetterId,
     again: bool,
     trace: TraceContext,
 ) -> Result<Replayed, Problem> {
-    let mut tx = desk.begin(api).await?;
-    let letter = desk.find(&mut tx, id).await?;
+    let mut tx = scope.begin(api).await?;
+    let letter = scope.find(&mut tx, id).await?;
     if letter.replayed.is_some() && !again {
         let detail = "to replay it once more, say so: {\"again\": true}";
         return Err(Problem::new(Kind::AlreadyReplayed, detail));
@@ -125,11 +91,11 @@ pub async fn replay(
     let new = renewed(api, &letter, record, trace).await?;
     let place = api.producer.send(&new).await?;
     let replayed_as = format!("{}/{}/{}", new.topic, place.partition, place.offset);
-    desk.replayed(&mut tx, id, &replayed_as).await?;
+    scope.replayed(&mut tx, id, &replayed_as).await?;
     let detail = json!({
         "reason": letter.found.reason, "as": replayed_as, "again": again, "of_tenant": letter.found.tenant,
     });
-    let by = desk.principal.key_id.to_string();
+    let by = scope.principal.key_id.to_string();
     audit::append(&mut tx, &by, "dead_letter.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok(Replayed { id: id.to_string(), replayed_as, warning: warning(&letter.found.reason) })
@@ -152,7 +118,7 @@ async fn renewed(
         // No gateway has signed one report of an array. That it is the tenant's was checked with the
         // array, before anything of it became a letter.
         (Some(tenant), Some(_)) => sign(api, tenant, record.value.clone(), &mut kept).await?,
-        // What a gateway signed is signed still; nobody signs for anybody else.
+        // What a gateway signed keeps its signature; the api signs for no other tenant.
         _ => {
             for name in [headers::SIGNATURE, headers::SIGNATURE_KEY, headers::SIGNED_AT] {
                 if let Some(value) = record.headers.get(name) {
@@ -178,13 +144,13 @@ async fn sign(
     if api.signer.is_none() {
         return Ok(());
     }
-    let (own, tenant, now) = (api.clone(), tenant.clone(), api.clock.now_micros() / 1_000);
+    let (own, of, now) = (api.clone(), tenant.clone(), api.clock.now_micros() / 1_000);
     // Hashing takes its time.
     let work = move || {
         let value = value.unwrap_or_default();
-        own.signer.as_ref().map(|signer| signer.headers(&tenant, now, &value))
+        own.signer.as_ref().map(|signer| signer.headers(&of, now, &value))
     };
-    for (name, text) in api.cpu.run(work).await?.into_iter().flatten() {
+    for (name, text) in api.cpu.run_for(tenant, work).await?.into_iter().flatten() {
         headers.push(name, text);
     }
     Ok(())
@@ -214,6 +180,9 @@ fn warning(reason: &str) -> Option<String> {
         "panicked" => "the record makes this version of the worker fail: replay it after an update",
         "unknown_tenant" | "no_tenant" | "tenant_suspended" => {
             "the record ends here again unless its tenant is known and active now"
+        }
+        "ambiguous_tenant" => {
+            "the record named several tenants; the new one names none, and ends here again where its topic names none"
         }
         _ => return None,
     };

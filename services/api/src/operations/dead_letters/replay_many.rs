@@ -1,21 +1,16 @@
 //! `POST /v1/dead-letters/replay`.
 
-use super::Desk;
-use super::list::{filter, short};
+use super::DeadLetterScope;
+use super::list::filter;
 use super::replay::{DANGEROUS, replay};
-use super::topic::Topic;
-use crate::access::{Access, Operator, TenantAdmin};
-use crate::input::Json;
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
+use super::topic::DeadLetterTopic;
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use axum::Extension;
-use axum::extract::State;
-use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::Instant;
 use unslide_proto::trace::TraceContext;
 use unslide_store::dead_letters::LetterCursor;
-use utoipa::ToSchema;
 
 /// Letters that one call replays at most.
 const MOST: u32 = 100;
@@ -33,7 +28,7 @@ pub struct ReplayQuery {
     /// Arrived before this time (RFC 3339).
     #[schema(format = DateTime)]
     pub to: Option<String>,
-    /// Of this tenant, nobody's where empty: for operators only.
+    /// Of this tenant, of none where empty: for operators only.
     pub tenant: Option<String>,
     /// True to count and do nothing.
     pub dry_run: bool,
@@ -62,7 +57,7 @@ problems!(Failures: InvalidParameter, InvalidBody, TenantSuspended, TooLarge);
 /// Replay dead letters
 ///
 /// Replays letters by filter, or counts them. Bounded: call again while `more` is true.
-#[utoipa::path(post, path = "/v1/dead-letters/replay", tag = "dead letters",
+#[utoipa::path(post, path = "/dead-letters/replay", tag = "dead letters",
     operation_id = "replay_dead_letters", request_body = ReplayQuery,
     responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
     security(("key" = ["tenant:admin"])))]
@@ -72,43 +67,16 @@ pub async fn replay_dead_letters(
     Extension(trace): Extension<TraceContext>,
     Json(query): Json<ReplayQuery>,
 ) -> Result<axum::Json<ReplayedMany>, Problem> {
-    if query.tenant.is_some() {
-        return Err(Problem::new(Kind::InvalidBody, "tenant: for operators only"));
-    }
-    answer(&api, &Desk::own(&access)?, query, trace).await
-}
-
-/// Replay any dead letters
-///
-/// As `POST /v1/dead-letters/replay`, of any tenant or nobody's.
-#[utoipa::path(post, path = "/v1/operator/dead-letters/replay", tag = "dead letters",
-    operation_id = "operator_replay_dead_letters", request_body = ReplayQuery,
-    responses((status = 200, description = "What was done.", body = ReplayedMany), Failures),
-    security(("key" = ["operator"])))]
-pub async fn operator_replay_dead_letters(
-    State(api): State<Api>,
-    access: Access<Operator>,
-    Extension(trace): Extension<TraceContext>,
-    Json(query): Json<ReplayQuery>,
-) -> Result<axum::Json<ReplayedMany>, Problem> {
-    answer(&api, &Desk::any(&access), query, trace).await
-}
-
-async fn answer(
-    api: &Api,
-    desk: &Desk<'_>,
-    query: ReplayQuery,
-    trace: TraceContext,
-) -> Result<axum::Json<ReplayedMany>, Problem> {
+    let scope = DeadLetterScope::of(&access)?;
+    scope.check_tenant(query.tenant.as_deref())?;
     let limit @ 1..=MOST = query.limit.unwrap_or(MOST) else {
         return Err(Problem::new(Kind::InvalidBody, format!("limit: 1 to {MOST}")));
     };
-    short("tenant", query.tenant.as_deref())?;
     let named = query.reason.clone();
     let filter = filter(query.reason, query.from.as_deref(), query.to.as_deref(), Some(false))?;
     let tenant = query.tenant.as_deref();
-    let mut tx = desk.begin(api).await?;
-    let matched = desk.count(&mut tx, &filter, tenant).await?;
+    let mut tx = scope.begin(&api).await?;
+    let matched = scope.count(&mut tx, &filter, tenant).await?;
     tx.rollback().await?;
     let mut done = ReplayedMany { matched, ..ReplayedMany::default() };
     if query.dry_run || matched == 0 {
@@ -116,11 +84,11 @@ async fn answer(
     }
     // What is begun is ended well before the request's time is over.
     let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
-    let topic = Topic::open(api, desk.tenant()).await?;
+    let topic = DeadLetterTopic::open(&api, scope.tenant()).await?;
     let mut after: Option<LetterCursor> = None;
     loop {
-        let mut tx = desk.begin(api).await?;
-        let letters = desk.list(&mut tx, &filter, tenant, after.as_ref(), MOST).await?;
+        let mut tx = scope.begin(&api).await?;
+        let letters = scope.list(&mut tx, &filter, tenant, after.as_ref(), MOST).await?;
         tx.rollback().await?;
         for letter in &letters {
             if done.replayed == u64::from(limit) || Instant::now() >= until {
@@ -132,7 +100,7 @@ async fn answer(
                 done.dangerous += 1;
                 continue;
             }
-            match replay(api, desk, &topic, &letter.found.id, false, trace).await {
+            match replay(&api, &scope, &topic, &letter.found.id, false, trace).await {
                 Ok(_) => done.replayed += 1,
                 Err(problem) if problem.kind() == Kind::NotFound => done.gone += 1,
                 // Somebody else was faster.

@@ -1,15 +1,13 @@
 //! The records themselves: in the dead-letter topic, and where a value was too large for it, in the
 //! topic that it came from.
 
-use crate::permits::{Resource, Turn};
-use crate::problem::{Kind, Problem};
-use crate::state::Api;
+use crate::limits::permits::Permit;
+use crate::operations::prelude::*;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::SemaphorePermit;
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
 use unslide_store::dead_letters::{Letter, LetterId, Place};
@@ -18,17 +16,16 @@ use unslide_stream::{Record, StreamError, topic_facts};
 
 /// A reader of the dead-letter topic, for one request. There are few at once, so that records in
 /// memory are few.
-pub struct Topic<'a> {
+pub struct DeadLetterTopic<'a> {
     api: &'a Api,
     scanner: Arc<Scanner>,
     name: String,
     id: String,
-    _turn: Turn,
-    _permit: SemaphorePermit<'a>,
+    _permit: Permit,
 }
 
 /// What is left of a letter.
-pub enum Held {
+pub enum Provenance {
     /// The record, with the value that it was made of.
     Whole(Record),
     /// The record without its value, which was too large for it and is gone; and the story.
@@ -68,20 +65,19 @@ impl LeftOut {
     }
 }
 
-impl<'a> Topic<'a> {
+impl<'a> DeadLetterTopic<'a> {
     /// Opens it for a tenant's request; waits until few others read, of the tenant and of all.
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn open(api: &'a Api, tenant: &TenantId) -> Result<Topic<'a>, Problem> {
-        let turn = api.permits.turn(tenant, Resource::Letters).await?;
-        let permit = api.letters.acquire().await.map_err(Problem::internal)?;
+    pub async fn open(api: &'a Api, tenant: &TenantId) -> Result<DeadLetterTopic<'a>, Problem> {
+        let permit = api.permits.dead_letters.acquire(tenant, 1).await;
         let name = api.topics.dead_letter.clone();
         let facts = topic_facts(&api.kafka, &name).await?;
         let settings = api.kafka.clone();
         let scanner = tokio::task::spawn_blocking(move || Scanner::open(&settings));
         let scanner = Arc::new(scanner.await.map_err(Problem::internal)??);
-        Ok(Topic { api, scanner, name, id: facts.id.to_string(), _turn: turn, _permit: permit })
+        Ok(DeadLetterTopic { api, scanner, name, id: facts.id.to_string(), _permit: permit })
     }
 
     /// A letter's record with its value.
@@ -89,9 +85,11 @@ impl<'a> Topic<'a> {
     /// # Errors
     /// [`Kind::NotFound`] where either is gone; where Kafka does not answer.
     pub async fn record(&self, letter: &Letter) -> Result<Record, Problem> {
-        match self.look(letter).await? {
-            Held::Whole(record) => Ok(record),
-            Held::WithoutValue(_, why) | Held::Nothing(why) => Err(Problem::new(Kind::NotFound, why)),
+        match self.provenance(letter).await? {
+            Provenance::Whole(record) => Ok(record),
+            Provenance::WithoutValue(_, why) | Provenance::Nothing(why) => {
+                Err(Problem::new(Kind::NotFound, why))
+            }
         }
     }
 
@@ -99,26 +97,26 @@ impl<'a> Topic<'a> {
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn look(&self, letter: &Letter) -> Result<Held, Problem> {
+    pub async fn provenance(&self, letter: &Letter) -> Result<Provenance, Problem> {
         let LetterId { topic_id, partition, offset } = &letter.found.id;
         let record = match *topic_id == self.id {
             true => self.read(&self.name, *partition, *offset).await?,
             false => None,
         };
         let Some(mut record) = record else {
-            return Ok(Held::Nothing("the topic does not hold the record any more".to_owned()));
+            return Ok(Provenance::Nothing("the topic does not hold the record any more".to_owned()));
         };
         let left_out = match LeftOut::of(&record) {
-            None => return Ok(Held::Whole(record)),
+            None => return Ok(Provenance::Whole(record)),
             Some(Ok(left_out)) => left_out,
-            Some(Err(why)) => return Ok(Held::WithoutValue(record, why)),
+            Some(Err(why)) => return Ok(Provenance::WithoutValue(record, why)),
         };
         Ok(match self.source(letter, left_out).await? {
             Ok(value) => {
                 record.value = Some(value);
-                Held::Whole(record)
+                Provenance::Whole(record)
             }
-            Err(why) => Held::WithoutValue(record, why),
+            Err(why) => Provenance::WithoutValue(record, why),
         })
     }
 

@@ -1,21 +1,18 @@
 //! `POST /v1/keys`.
 
 use super::{CreatedKey, NewKey, make};
-use crate::access::{Access, TenantAdmin};
-use crate::input::Json;
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use http::StatusCode;
 use unslide_model::Scope;
 
-problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
 /// Create a key of the own tenant
 ///
 /// The key's text is shown in this answer and never again. A key gives scopes only that it has itself,
 /// never `operator`; one that speaks for one app makes keys for that app only, and one that ends makes
-/// keys that end no later.
+/// keys that end no later. A tenant may have 1,000 keys in force.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
     request_body = NewKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),

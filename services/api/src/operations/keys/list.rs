@@ -1,36 +1,47 @@
 //! `GET /v1/keys`.
 
 use super::Key;
-use crate::access::{Access, TenantAdmin};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::Serialize;
-use unslide_store::keys;
-use utoipa::ToSchema;
+use crate::limits::transactions::Tx;
+use crate::operations::prelude::*;
+use unslide_store::cursor::KeyCursor;
+use unslide_store::{TenantTx, keys};
 
-/// All keys of a tenant.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Keys {
-    /// The keys, oldest first.
-    pub items: Vec<Key>,
-}
-
-problems!(Failures:);
+problems!(Failures: InvalidParameter);
 
 /// List the own tenant's keys
 ///
 /// Revoked and expired ones too, oldest first. The texts are not known to the service. A key that speaks
 /// for one app sees the keys of that app.
 #[utoipa::path(get, path = "/v1/keys", tag = "keys", operation_id = "list_keys",
-    responses((status = 200, description = "The keys.", body = Keys), Failures),
+    params(PageQuery),
+    responses((status = 200, description = "A page of keys.", body = Page<Key>), Failures),
     security(("key" = ["tenant:admin"])))]
-pub async fn list_keys(State(api): State<Api>, access: Access<TenantAdmin>) -> Result<Json<Keys>, Problem> {
-    let mut tx = api.tenant(access.tenant()).await?;
-    let own = &access.principal.app;
-    let seen = keys::list(&mut tx).await?.into_iter().filter(|key| own.is_none() || key.app == *own);
-    let items = seen.map(Key::from).collect();
+pub async fn list_keys(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Key>>, Problem> {
+    let app = access.principal.app.as_deref();
+    let list = List::of(access.tenant(), "list_keys", &app);
+    // A cursor that is wrong is refused before the database is asked.
+    let after = page.after(list, |position| KeyCursor::read(position).ok())?;
+    let limit = page.limit()?;
+    let tx = api.tenant(access.tenant()).await?;
+    answer(tx, app, after, limit, list).await
+}
+
+/// A page of the transaction's tenant's keys, with `app` of those that speak for it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn answer(
+    mut tx: Tx<TenantTx>,
+    app: Option<&str>,
+    after: Option<KeyCursor>,
+    limit: u32,
+    list: List,
+) -> Result<Json<Page<Key>>, Problem> {
+    let found = keys::list(&mut tx, app, after.as_ref(), limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Keys { items }))
+    Ok(Json(Page::of(found, limit, list, |last| KeyCursor::after(last).write())))
 }

@@ -1,24 +1,19 @@
 //! API keys.
 
 mod create;
-mod list;
+pub mod list;
 mod revoke;
 
-pub use list::Keys;
+pub use revoke::{RevokeQuery, RevokedKey, revoke};
 
-use crate::input::is_text;
-use crate::problem::{Kind, Problem};
-use crate::state::Api;
-use crate::tx::Tx;
-use serde::{Deserialize, Serialize};
+use crate::limits::transactions::Tx;
+use crate::operations::prelude::*;
+use crate::requests::input::is_text;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::Scope;
 use unslide_store::keys::Principal;
 use unslide_store::{TenantTx, Uuid, audit, keys};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -38,11 +33,14 @@ pub struct Key {
     #[schema(example = "k3mw7qzd")]
     pub prefix: String,
     /// What it may do.
-    #[schema(value_type = Vec<String>, example = json!(["symbols:write", "symbols:read"]))]
+    #[schema(value_type = Vec<String>, max_items = 6, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for; absent where it speaks for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
+    /// The id of the key that made it, which may be an operator's; absent where it was made on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<Uuid>,
     /// When it was made.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -65,6 +63,7 @@ impl From<keys::Key> for Key {
             prefix: key.prefix,
             scopes: key.scopes,
             app: key.app,
+            made_by: key.made_by,
             created_at: key.created_at,
             expires_at: key.expires_at,
             revoked_at: key.revoked_at,
@@ -109,13 +108,13 @@ impl NewKey {
     /// [`Kind::InvalidBody`]; [`Kind::InsufficientScope`] where it would outlive its maker.
     pub fn check(&self, by: &Principal, now: OffsetDateTime) -> Result<(), Problem> {
         let wrong = if !is_text(&self.name, 200) {
-            "name: 1 to 200 bytes, none of them NUL"
+            "name: 1 to 200 bytes, no control characters"
         } else if self.app.is_some() && self.scopes.contains(&Scope::Operator) {
             "app: operators act for no app"
         } else if self.scopes.is_empty() || self.scopes.len() > Scope::ALL.len() {
             "scopes: at least one, each once"
         } else if self.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
-            "app: 1 to 255 bytes, none of them NUL"
+            "app: 1 to 255 bytes, no control characters"
         } else if self.expires_at.is_some_and(|end| end <= now) {
             "expires_at: in the past"
         } else {
@@ -150,7 +149,9 @@ pub async fn make(
     scopes.sort_unstable();
     scopes.dedup();
     let new = keys::NewKey { name: new.name, scopes, app: new.app, expires_at: new.expires_at };
-    let (key, text) = keys::create(&mut tx, &new, &entropy).await?;
+    let made = keys::create_by(&mut tx, &new, &entropy, by.key_id).await?;
+    // It was revoked since this request began.
+    let (key, text) = made.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;
     let detail = serde_json::json!({"scopes": key.scopes, "by_tenant": by.tenant});
     audit::append(&mut tx, &by.key_id.to_string(), "key.create", &key.id.to_string(), &detail).await?;
     tx.commit().await?;

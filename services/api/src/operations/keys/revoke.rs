@@ -1,35 +1,77 @@
 //! `DELETE /v1/keys/{id}`.
 
-use crate::access::{Access, TenantAdmin};
-use crate::input::{Path, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
-use http::StatusCode;
-use unslide_store::{Uuid, audit, keys};
+use crate::limits::transactions::Tx;
+use crate::operations::prelude::*;
+use unslide_model::{Scope, TenantId};
+use unslide_store::keys::Principal;
+use unslide_store::{TenantTx, Uuid, audit, keys};
+
+/// How far a revocation goes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RevokeQuery {
+    /// `true` revokes the keys too that the key made, that these made, and so on.
+    #[param(default = false)]
+    pub cascade: bool,
+}
+
+/// A key that was revoked, and those that it made.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+pub struct RevokedKey {
+    /// The key's id.
+    pub id: Uuid,
+    /// Keys that descend from it and were revoked with it; 0 without `cascade=true`.
+    pub descendants_revoked: u64,
+    /// Keys that descend from it and are still in force. `cascade=true` revokes them too.
+    pub descendants_in_force: u64,
+}
 
 problems!(Failures: InvalidParameter, NotFound);
 
 /// Revoke a key
 ///
-/// It is refused from the next request on. Again is no error. A key that speaks for one app revokes keys
-/// of that app only.
+/// The key is refused from the next request on. Revoking it again is no error. The keys that it made stay
+/// in force, unless `cascade=true`: after a leak, revoke them too. A key that speaks for one app revokes
+/// keys of that app only. Keys of other tenants, which an operator's key may have made, count and are
+/// revoked only if the request's own key has the scope `operator`.
 #[utoipa::path(delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "revoke_key",
-    params(("id" = Uuid, Path, description = "The key's id.")),
-    responses((status = 204, description = "The key is revoked."), Failures),
+    params(("id" = Uuid, Path, description = "The key's id."), RevokeQuery),
+    responses((status = 200, description = "The key is revoked.", body = RevokedKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn revoke_key(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
-) -> Result<StatusCode, Problem> {
+    Query(query): Query<RevokeQuery>,
+) -> Result<Json<RevokedKey>, Problem> {
     let id: Uuid = parameter("id", &id)?;
-    let mut tx = api.tenant(access.tenant()).await?;
-    if !keys::revoke(&mut tx, id, access.principal.app.as_deref()).await? {
+    let tx = api.tenant(access.tenant()).await?;
+    let by = &access.principal;
+    let within = (!by.may(Scope::Operator)).then_some(&by.tenant);
+    revoke(tx, by, id, query, within).await.map(Json)
+}
+
+/// Revokes a key of the transaction's tenant and commits. Of the keys that descend from it, those of one
+/// tenant count, or those of all.
+///
+/// # Errors
+/// [`Kind::NotFound`], or the database fails.
+pub async fn revoke(
+    mut tx: Tx<TenantTx>,
+    by: &Principal,
+    id: Uuid,
+    query: RevokeQuery,
+    within: Option<&TenantId>,
+) -> Result<RevokedKey, Problem> {
+    if !keys::revoke(&mut tx, id, by.app.as_deref()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such key"));
     }
-    let actor = access.principal.key_id.to_string();
-    audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &serde_json::json!({})).await?;
+    let actor = by.key_id.to_string();
+    let detail = serde_json::json!({"cascade": query.cascade});
+    audit::append(&mut tx, &actor, "key.revoke", &id.to_string(), &detail).await?;
+    let revoked = if query.cascade { keys::revoke_made(&mut tx, id, within, &actor).await? } else { 0 };
+    let in_force = keys::made(&mut tx, id, within).await?;
     tx.commit().await?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(RevokedKey { id, descendants_revoked: revoked, descendants_in_force: in_force })
 }

@@ -1,11 +1,7 @@
 //! `DELETE /v1/reports/{id}`.
 
 use super::get::VariantQuery;
-use crate::access::{Access, TenantAdmin};
-use crate::input::{Path, Query, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
 use http::StatusCode;
 use unslide_model::ReportId;
 use unslide_store::{audit, reports};

@@ -1,14 +1,12 @@
 //! `GET /v1/reports/{id}/explain`.
 
 use super::get::{VariantQuery, whole};
-use super::symbolication_rate;
-use crate::access::{Access, ReportsRead};
-use crate::image_symbols::{Fetched, fetch};
-use crate::input::{Path, Query};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use crate::stored_body::StoredBody;
-use axum::extract::State;
+use super::schemas::Explanation;
+use crate::limits::answers::ReservedAnswer;
+use crate::limits::charge::Charge;
+use crate::operations::prelude::*;
+use crate::reports::image_symbols::{Fetched, fetch};
+use crate::reports::stored_body::StoredBody;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_report::{ReadLimits, Report};
@@ -18,12 +16,13 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 /// Explain a report's answers
 ///
 /// For each frame: its image and slide, the look-up address and the rule that chose it, and which
-/// symcache and object answered, or why none did. The report is looked at with the symbols of now:
-/// where they have changed since its revision, so may the answers.
+/// symcache and object answered, or why none did and which dSYM to upload. The report is looked at
+/// with the symbols of now: where they have changed since its revision, so may the answers.
+/// `unslide explain` shows the same.
 #[utoipa::path(get, path = "/v1/reports/{id}/explain", tag = "reports", operation_id = "explain_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 200, description = "The reasoning: `images` with their symcaches, and `backtraces` with their frames.",
-        body = serde_json::Value, content_type = "application/json"), Failures),
+        body = Explanation, content_type = "application/json"), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn explain_report(
     State(api): State<Api>,
@@ -31,23 +30,24 @@ pub async fn explain_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
-    symbolication_rate(&api, &access)?;
+    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
     let (_, body) = whole(&api, &access, &id, &query).await?;
+    charge.unpacked(body.json.len() as u64)?;
     let (body, wanted) = api
         .cpu
-        .run(move || {
+        .run_for(access.tenant(), move || {
             let wanted = unslide_symbolicate::needs(&read(&body.json)?);
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
     let symbols = fetch(&api, access.tenant(), wanted).await?;
     let work = move || {
-        let StoredBody { json, mut room } = body;
+        let StoredBody { json, mut reservation } = body;
         let explanation = explained(&json, &symbols)?;
-        room.grow(explanation.len() as u64)?;
-        Ok::<_, Problem>(room.hold(explanation))
+        reservation.grow(explanation.len() as u64)?;
+        Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };
-    let explanation = api.cpu.run(work).await??;
+    let explanation = api.cpu.run_for(access.tenant(), work).await??;
     Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
 }
 

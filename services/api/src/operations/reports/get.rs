@@ -1,23 +1,26 @@
 //! `GET /v1/reports/{id}`.
 
-use crate::accept::{Representation, negotiate};
-use crate::access::{Access, ReportsRead};
-use crate::input::{Path, Query, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use crate::stored_body::{self, StoredBody};
-use crate::tx::Tx;
-use axum::extract::State;
+use super::schemas::EnrichedReport;
+use crate::limits::answers::ReservedAnswer;
+use crate::limits::permits::Slot;
+use crate::limits::transactions::Tx;
+use crate::operations::prelude::*;
+use crate::reports::stored_body::{self, StoredBody};
+use crate::requests::accept::{Representation, negotiate};
+use crate::requests::wait::Wait;
+use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use serde::Deserialize;
+use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
 use unslide_report::{ReadLimits, Report};
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
 use unslide_store::queries::report::{self, Found};
-use utoipa::IntoParams;
+
+/// The longest wait for a report.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Which report of an id.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -28,14 +31,28 @@ pub struct VariantQuery {
     pub variant: Option<u32>,
 }
 
+/// Which report of an id, and how long to wait for it.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GetQuery {
+    /// Where several reports with other bytes came under one id: which of them, from 0.
+    pub variant: Option<u32>,
+    /// Wait for the report to be stored for this long at most, such as `10s` or `500ms`; a bare number
+    /// counts seconds. At most 30 seconds. The answer comes as soon as the report is there.
+    #[param(example = "10s", pattern = "^[0-9]{1,6}(ms|s)?$")]
+    pub wait: Option<String>,
+}
+
 problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 
 /// Read a report
 ///
 /// The report as the device sent it, byte for byte, with our `symbolication` members in it; or with
-/// `Accept: text/plain` as an Apple-style crash log. The `ETag` changes with each revision.
+/// `Accept: text/plain` as an Apple-style crash log. The `ETag` changes with each revision. With `wait`, a
+/// report that was sent a moment ago is waited for.
 #[utoipa::path(get, path = "/v1/reports/{id}", tag = "reports", operation_id = "get_report",
-    params(("id" = String, Path, description = "The report's id."), VariantQuery,
+    params(("id" = String, Path, description = "The report's id."), GetQuery,
         ("accept" = Option<String>, Header, description = "`application/json` or `text/plain`."),
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the copy that the client has.")),
     responses(
@@ -45,18 +62,21 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
                 ("x-report-variants" = u32, description = "How many reports have this id."),
                 ("x-report-duplicates" = u64, description = "How often the same report came again."),
                 ("x-report-last-duplicate" = String, description = "When it came again last; absent where it did not.")),
-            content((serde_json::Value = "application/json"), (String = "text/plain"))),
+            content((EnrichedReport = "application/json"), (String = "text/plain"))),
         (status = 304, description = "The client's copy is the present one."), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn get_report(
     State(api): State<Api>,
     access: Access<ReportsRead>,
+    Extension(slot): Extension<Slot>,
     Path(id): Path<String>,
-    Query(query): Query<VariantQuery>,
+    Query(query): Query<GetQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
-    let (mut tx, found) = find(&api, &access, &id, &query).await?;
+    let wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
+    let query = VariantQuery { variant: query.variant };
+    let (mut tx, found) = find_within(&api, &access, &id, &query, wait).await?;
     let again = again_headers(&mut tx, &found).await?;
     if has_copy(&headers, &tag(&found, form)) {
         tx.rollback().await?;
@@ -64,9 +84,8 @@ pub async fn get_report(
     }
     // The body may be of a revision that came meanwhile: it says which one it is.
     let (found, body) = body_of(&api, &access, &id, &query, (tx, found)).await?;
-    let body = api.cpu.run(move || written(body, form)).await??;
-    // What a client reads slowly takes room until it has it.
-    let body = body.room.hold(body.json);
+    let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
+    let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
     let named = [(header::CONTENT_TYPE, form.media_type())];
     Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
@@ -120,6 +139,27 @@ async fn find(
     Ok((tx, found))
 }
 
+/// As [`find`], after waiting for the report to be stored. No connection to the database is held between
+/// two looks.
+///
+/// # Errors
+/// As [`find`], once the time is over; where too many wait.
+async fn find_within(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+    query: &VariantQuery,
+    mut wait: Wait,
+) -> Result<(Tx<TenantTx>, Found), Problem> {
+    loop {
+        match find(api, access, id, query).await {
+            Err(problem) if problem.kind() == Kind::NotFound && !wait.is_over() => {}
+            found => return found,
+        }
+        wait.pause(api, access.tenant()).await?;
+    }
+}
+
 /// The stored report of an id with its JSON and the room that this has, as far as the key sees it.
 ///
 /// # Errors
@@ -168,11 +208,11 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
         Representation::Text => {
             // It was read when it was symbolicated: only its size may be over the usual bounds now.
             let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-            let StoredBody { json, mut room } = body;
+            let StoredBody { json, mut reservation } = body;
             let report = Report::read(&json, &limits).map_err(Problem::internal)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();
-            room.grow(text.len() as u64)?;
-            Ok(StoredBody { json: text, room })
+            reservation.grow(text.len() as u64)?;
+            Ok(StoredBody { json: text, reservation })
         }
     }
 }

@@ -1,17 +1,11 @@
 //! `GET /v1/reports`.
 
 use super::ListedReport;
-use crate::access::{Access, ReportsRead};
-use crate::input::{Query, parameter, time};
-use crate::page::{List, Page, PageQuery, foreign};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::Deserialize;
+use crate::operations::prelude::*;
+use crate::requests::input::time;
+use crate::requests::page::foreign;
 use unslide_store::cursor::ReportCursor;
 use unslide_store::queries::reports::{self, Filter};
-use utoipa::IntoParams;
 
 /// Longer filters fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -45,7 +39,7 @@ pub struct ReportQuery {
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.
-    #[param(max_length = 2048)]
+    #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
 

@@ -4,35 +4,27 @@ mod delete;
 mod explain;
 mod get;
 mod list;
+mod schemas;
 mod send;
 mod symbolicate;
 
-use crate::access::Access;
-use crate::problem::Problem;
-use crate::state::Api;
-use serde::Serialize;
+use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use unslide_model::ReportId;
 use unslide_store::queries::reports;
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(send::send_reports, list::list_reports))
-        .routes(routes!(get::get_report, delete::delete_report))
+        .routes(routes!(delete::delete_report))
         .routes(routes!(explain::explain_report))
         .routes(routes!(symbolicate::symbolicate))
 }
 
-/// Takes one from the symbolications that the key's tenant may ask for a second.
-fn symbolication_rate<P>(api: &Api, access: &Access<P>) -> Result<(), Problem> {
-    let limit = api.limits.symbolications_per_second;
-    api.symbolications
-        .take(access.tenant(), f64::from(limit) / f64::from(api.replicas), 1, api.clock.now())
-        .map_err(|seconds| api.over_rate("symbolications_per_second", limit, seconds))
+/// The route that waits by wish of the client.
+pub fn waiting_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(get::get_report))
 }
 
 /// A report in a list. Texts are the device's words.
@@ -83,6 +75,9 @@ pub struct ListedReport {
     pub summary: serde_json::Value,
     /// How its frames ended.
     pub frames: Frames,
+    /// True where an image of the app itself has no symbols, so that its frames have the device's names
+    /// or none: upload its dSYM.
+    pub symbols_missing: bool,
 }
 
 /// How many frames ended how.
@@ -94,6 +89,8 @@ pub struct Frames {
     pub symbolicated: u32,
     /// Answered by the device.
     pub device: u32,
+    /// Those of them that lie in an image of the app itself.
+    pub device_app: u32,
     /// In images without symbols.
     pub missing: u32,
 }
@@ -121,8 +118,10 @@ impl From<reports::Listed> for ListedReport {
                 total: listed.frames.total,
                 symbolicated: listed.frames.symbolicated,
                 device: listed.frames.device,
+                device_app: listed.frames.device_app,
                 missing: listed.frames.missing,
             },
+            symbols_missing: listed.symbols_missing,
         }
     }
 }

@@ -1,24 +1,21 @@
 //! `POST /v1/reports`.
 
-use crate::access::{Access, ReportsWrite};
-use crate::body::Chunks;
-use crate::ingest::{self, Bounds, Form, Incoming};
-use crate::memory::reserve;
-use crate::multipart;
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use crate::trace::TraceContext;
+use super::schemas::CrashReports;
+use crate::http::trace::TraceContext;
+use crate::limits::charge::Charge;
+use crate::limits::permits::Reservation;
+use crate::operations::prelude::*;
+use crate::reports::ingest::{self, Bounds, Form, Incoming};
+use crate::requests::body::Chunks;
+use crate::uploads::multipart;
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use http::{HeaderMap, StatusCode, header};
-use serde::Serialize;
+use http::{HeaderMap, header};
 use std::sync::Arc;
 use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_stream::OutRecord;
-use utoipa::ToSchema;
 
 /// What the broker has taken.
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,7 +36,7 @@ pub struct SentReport {
     pub id: Option<ReportId>,
 }
 
-problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, UnsupportedFormat, RateLimited);
+problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, UnsupportedFormat, RateLimited);
 
 /// Send reports
 ///
@@ -48,14 +45,17 @@ problems!(Failures: InvalidParameter, InvalidBody, InvalidReport, IncompleteBody
 /// a JSON object is taken. The reports go to Kafka byte for byte; the answer comes when the broker
 /// has all of them. A request that failed may be sent again: the same report twice is one report.
 ///
-/// A tenant that sends more than its `reports_per_second` is answered 429 with `Retry-After`; a request
-/// counts with all of its reports, and is taken whole or not at all. A report over the tenant's
-/// `report_bytes` is refused with 413.
+/// A request costs one unit for each report in it, and one for each 64 KiB of the body as it came or
+/// unpacked, whichever is more. A tenant that uses more than its `units_per_second` is answered 429 with
+/// `Retry-After`; a request is taken whole or not at all. A report over the tenant's `report_bytes` is
+/// refused with 413.
 #[utoipa::path(post, path = "/v1/reports", tag = "reports", operation_id = "send_reports",
     request_body(description = "One report or many.", content(
-        (serde_json::Value = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
+        (CrashReports = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "version": "3.6.0"}, "binary_images": [], "crash": {"threads": []}})),
         (String = "application/x-ndjson"), (Vec<u8> = "application/gzip"), (Vec<u8> = "multipart/form-data"))),
-    responses((status = 202, description = "The broker has all reports.", body = SentReports), Failures),
+    responses((status = 202, description = "The broker has all reports.",
+        headers(("location" = String, description = "The path of the report, once it is symbolicated; only where the request holds one report that has an id.")),
+        body = SentReports), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_reports(
     State(api): State<Api>,
@@ -63,15 +63,16 @@ pub async fn send_reports(
     Extension(trace): Extension<TraceContext>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, axum::Json<SentReports>), Problem> {
+) -> Result<Accepted<SentReports>, Problem> {
     let form = form(&headers)?;
     let limits = &api.limits;
     let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.pace())?;
     let limit = report_limit(&api, &access);
     // A tenant that is over its rate is refused before its body is read.
-    rate(&api, &access, 0)?;
-    let mut room = reserve(&api.permits, access.tenant(), 0)?;
-    let body = chunks.collect(&mut room).await?;
+    let own = access.principal.limits.units_per_second;
+    let mut charge = Charge::of_reports(&api, access.tenant(), own)?;
+    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
+    let body = chunks.collect(&mut reserved).await?;
     let bounds = Bounds {
         unpacked: limits.ingest_unpacked_bytes,
         reports: limits.ingest_reports,
@@ -79,24 +80,28 @@ pub async fn send_reports(
     };
     let app = access.principal.app.clone();
     let work = move || {
-        let reports = ingest::read(&body, &form, &bounds, app.as_deref(), &mut room)?;
-        Ok::<_, Problem>((reports, room))
+        charge.received(body.len() as u64)?;
+        let reports = ingest::read(&body, &form, &bounds, app.as_deref(), (&mut reserved, &mut charge))?;
+        charge.reports(reports.len())?;
+        Ok::<_, Problem>((reports, reserved))
     };
-    let (reports, room) = api.cpu.run(work).await??;
-    rate(&api, &access, reports.len())?;
+    let (reports, reserved) = api.cpu.run_for(access.tenant(), work).await??;
     let (maker, tenant) = (api.clone(), access.tenant().clone());
     let work = move || {
         let record = |report: &Incoming| record(&maker, &tenant, trace, report);
         let records: Vec<OutRecord> = reports.iter().map(record).collect();
         (reports, records)
     };
-    let (reports, records) = api.cpu.run(work).await?;
+    let (reports, records) = api.cpu.run_for(access.tenant(), work).await?;
     api.producer.send_all(&records).await?;
-    drop(room);
+    drop(reserved);
     api.metrics.reports.inc_by(reports.len() as u64);
-    api.metrics.report_bytes.inc_by(reports.iter().map(|r| r.bytes.len() as u64).sum());
     let reports: Vec<SentReport> = reports.into_iter().map(|report| SentReport { id: report.id }).collect();
-    Ok((StatusCode::ACCEPTED, axum::Json(SentReports { accepted: reports.len(), reports })))
+    let location = match reports.as_slice() {
+        [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
+        _ => None,
+    };
+    Ok(Accepted { body: SentReports { accepted: reports.len(), reports }, location })
 }
 
 /// Bytes that one report of the tenant may have.
@@ -106,16 +111,6 @@ fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
         Ok(own @ 1..) => own.min(service),
         _ => service,
     }
-}
-
-/// Takes so many reports from what the tenant may send a second.
-fn rate(api: &Api, access: &Access<ReportsWrite>, reports: usize) -> Result<(), Problem> {
-    let own = access.principal.limits.reports_per_second;
-    let limit = if own == 0 { api.limits.reports_per_second } else { own };
-    let rate = f64::from(limit) / f64::from(api.replicas);
-    api.rates
-        .take(access.tenant(), rate, reports, api.clock.now())
-        .map_err(|seconds| api.over_rate("reports_per_second", limit, seconds))
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, Problem> {

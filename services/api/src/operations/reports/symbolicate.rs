@@ -1,15 +1,14 @@
 //! `POST /v1/symbolicate`.
 
-use super::symbolication_rate;
-use crate::accept::{Representation, negotiate};
-use crate::access::{Access, SymbolsRead};
-use crate::body::{Chunks, gunzip, is_gzip};
-use crate::image_symbols::{Fetched, fetch};
-use crate::memory;
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
+use super::schemas::{CrashReport, EnrichedReport};
+use crate::limits::answers::{self, ReservedAnswer};
+use crate::limits::charge::Charge;
+use crate::limits::permits::Reservation;
+use crate::operations::prelude::*;
+use crate::reports::image_symbols::{Fetched, fetch};
+use crate::requests::accept::{Representation, negotiate};
+use crate::requests::body::{Chunks, gunzip, is_gzip};
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -17,7 +16,7 @@ use unslide_model::TenantId;
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::{Context, Plan};
 
-problems!(Failures: InvalidBody, InvalidReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
+problems!(Failures: InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
 
 /// An answer may have so many times the bytes of the largest report.
 const ANSWER_FACTOR: usize = 4;
@@ -27,15 +26,16 @@ const ANSWER_FACTOR: usize = 4;
 /// Takes one KSCrash report, gzipped or not, and answers it enriched; or with `Accept: text/plain`
 /// as an Apple-style crash log. Nothing is stored, nothing is sent to Kafka, and the report waits
 /// for no symbols. An answer that would be very large says less of threads that did not crash, and
-/// then of all frames; `symbolication.truncated` tells. A tenant that asks for more than its share a
-/// second is answered 429 with `Retry-After`.
+/// then of all frames; `symbolication.truncated` tells. A request costs one unit, and one more for each
+/// 64 KiB of the unpacked report; a tenant that uses more units a second than it may is answered 429 with
+/// `Retry-After`.
 #[utoipa::path(post, path = "/v1/symbolicate", tag = "reports", operation_id = "symbolicate",
     params(("accept" = Option<String>, Header, description = "`application/json` or `text/plain`.")),
     request_body(description = "The report.", content(
-        (serde_json::Value = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
+        (CrashReport = "application/json", example = json!({"report": {"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59"}, "binary_images": [], "crash": {"threads": []}})),
         (Vec<u8> = "application/gzip"))),
     responses((status = 200, description = "The enriched report.",
-        content((serde_json::Value = "application/json"), (String = "text/plain"))), Failures),
+        content((EnrichedReport = "application/json"), (String = "text/plain"))), Failures),
     security(("key" = ["symbols:read"])))]
 pub async fn symbolicate(
     State(api): State<Api>,
@@ -45,37 +45,41 @@ pub async fn symbolicate(
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
     let limit = api.limits.report_bytes;
-    symbolication_rate(&api, &access)?;
-    let mut room = memory::reserve(&api.permits, access.tenant(), 0)?;
-    let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut room).await?;
+    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
+    let mut reserved = Reservation::new(&api.permits.bodies, access.tenant(), 0)?;
+    let body = Chunks::new(&headers, body, limit as u64, api.limits.pace())?.collect(&mut reserved).await?;
     let app = access.principal.app.clone();
-    let (body, wanted, room) = api
+    let (body, wanted, reserved) = api
         .cpu
-        .run(move || {
-            let body = if is_gzip(&body) { gunzip(&body, limit as u64, &mut room)?.into() } else { body };
+        .run_for(access.tenant(), move || {
+            charge.received(body.len() as u64)?;
+            let body = match is_gzip(&body) {
+                true => gunzip(&body, limit as u64, &mut reserved, &mut charge)?.into(),
+                false => body,
+            };
             let report = read(&body, limit)?;
             if let Some(app) = app.filter(|app| report.summary().app.as_ref() != Some(app)) {
                 let detail = format!("the key speaks for {app} alone, and the report is not of it");
                 return Err(Problem::new(Kind::InsufficientScope, detail));
             }
             let wanted = unslide_symbolicate::needs(&report);
-            Ok::<_, Problem>((body, wanted, room))
+            Ok::<_, Problem>((body, wanted, reserved))
         })
         .await??;
     let symbols = fetch(&api, access.tenant(), wanted).await?;
     let tenant = access.tenant().clone();
-    let answer = api.cpu.run(move || enriched(&body, limit, &symbols, &tenant, form)).await??;
-    let answered = memory::answer(&api.permits, access.tenant(), answer.len() as u64)?;
-    drop(room);
-    Ok(([(header::CONTENT_TYPE, form.media_type())], answered.hold(answer)).into_response())
+    let work = move || enriched(&body, limit, &symbols, &tenant, form);
+    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    let reservation = answers::reserve(&api.permits, access.tenant(), answer.len() as u64)?;
+    drop(reserved);
+    let answer = ReservedAnswer { bytes: answer.into(), reservation };
+    Ok(([(header::CONTENT_TYPE, form.media_type())], answer).into_response())
 }
 
 fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
     let limits = ReadLimits { max_bytes, ..ReadLimits::default() };
-    Report::read(body, &limits).map_err(|error| {
-        let kind = if error.reason() == "too_large" { Kind::TooLarge } else { Kind::InvalidReport };
-        Problem::new(kind, format!("{error} ({})", error.reason()))
-    })
+    Report::accept(body, &limits)
+        .map_err(|error| Problem::new(Kind::of_report(&error), format!("{error} ({})", error.reason())))
 }
 
 fn enriched(

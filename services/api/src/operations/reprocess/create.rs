@@ -1,18 +1,12 @@
 //! `POST /v1/reprocess`.
 
 use super::Reprocess;
-use crate::access::{Access, TenantAdmin};
-use crate::input::{Json, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_store::audit;
 use unslide_store::reprocess::{self, Wanted};
-use utoipa::ToSchema;
 
 /// Longer texts fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -63,7 +57,8 @@ const AGAIN: u32 = 60;
     request_body = NewReprocess,
     responses(
         (status = 200, description = "A dry run: how many reports fit.", body = CountedReports),
-        (status = 202, description = "The reports will be asked for.", body = Reprocess), Failures),
+        (status = 202, description = "The reports will be asked for.",
+            headers(("location" = String, description = "The path of the reprocess's state.")), body = Reprocess), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_reprocess(
     State(api): State<Api>,
@@ -100,5 +95,6 @@ pub async fn create_reprocess(
     let detail = serde_json::json!({"wanted": made.wanted, "count": made.matched});
     audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok((StatusCode::ACCEPTED, axum::Json(Reprocess::from(made))).into_response())
+    let location = Some(format!("/v1/reprocess/{}", made.id));
+    Ok(Accepted { body: Reprocess::from(made), location }.into_response())
 }

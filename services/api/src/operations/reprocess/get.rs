@@ -1,12 +1,7 @@
 //! `GET /v1/reprocess/{id}`.
 
 use super::Reprocess;
-use crate::access::{Access, TenantAdmin};
-use crate::input::{Path, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
+use crate::operations::prelude::*;
 use unslide_store::{Uuid, reprocess};
 
 problems!(Failures: InvalidParameter, NotFound);

@@ -3,14 +3,10 @@
 mod create;
 mod get;
 
-use crate::state::Api;
-use serde::Serialize;
+use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use unslide_model::DebugId;
 use unslide_store::{Uuid, reprocess};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {

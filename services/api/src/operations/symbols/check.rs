@@ -1,14 +1,9 @@
 //! `POST /v1/symbols/check`.
 
-use crate::access::{Access, SymbolsRead};
-use crate::input::{Json, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use unslide_model::DebugId;
 use unslide_store::symbols;
-use utoipa::ToSchema;
 
 /// Debug ids of one request.
 const MOST: usize = 1_000;
@@ -50,10 +45,10 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 #[utoipa::path(post, path = "/v1/symbols/check", tag = "symbols", operation_id = "check_symbols",
     request_body = CheckRequest,
     responses((status = 200, description = "Each debug id's status.", body = Checked), Failures),
-    security(("key" = ["symbols:read"])))]
+    security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn check_symbols(
     State(api): State<Api>,
-    access: Access<SymbolsRead>,
+    access: Access<SymbolsState>,
     Json(request): Json<CheckRequest>,
 ) -> Result<axum::Json<Checked>, Problem> {
     if !(1..=MOST).contains(&request.debug_ids.len()) {

@@ -1,16 +1,9 @@
 //! `POST /v1/symbols/uploads/{id}/complete`.
 
-use super::upload::AcceptedFile;
-use crate::access::{Access, SymbolsWrite};
-use crate::input::Path;
-use crate::parts::complete;
-use crate::problem::{Problem, problems};
-use crate::receive::May;
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
-use unslide_model::Owner;
+use super::upload::location;
+use crate::operations::prelude::*;
+use crate::uploads::parts::complete;
+use crate::uploads::receive::{AcceptedFile, UploadQuota};
 
 problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, SymbolQuota);
 
@@ -19,16 +12,19 @@ problems!(Failures: InvalidParameter, NotFound, IncompleteUpload, UploadEnded, S
 /// Makes one file of the parts, which is then built like any other: see `GET /v1/symbols/uploads/{id}?wait=30s`.
 /// Where its bytes are not those that were announced, the upload fails there as `upload_changed`. May be
 /// asked again: the answer is the same.
-#[utoipa::path(post, path = "/v1/symbols/uploads/{id}/complete", tag = "symbols", operation_id = "complete_upload",
+#[utoipa::path(post, path = "/symbols/uploads/{id}/complete", tag = "symbols", operation_id = "complete_upload",
     params(("id" = Uuid, Path, description = "The upload's id.")),
-    responses((status = 202, description = "The file is stored and waits to be built.", body = AcceptedFile), Failures),
+    responses((status = 202, description = "The file is stored and waits to be built.",
+            headers(("location" = String, description = "The path of the upload's status.")),
+            body = AcceptedFile), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn complete_upload(
     State(api): State<Api>,
     access: Access<SymbolsWrite>,
     Path(id): Path<String>,
-) -> Result<(StatusCode, Json<AcceptedFile>), Problem> {
-    let (owner, may) = (Owner::Tenant(access.tenant().clone()), May::of(&api, &access.principal));
-    let file = complete(api, owner, access.principal.app.as_deref(), may, &id).await?;
-    Ok((StatusCode::ACCEPTED, Json(file)))
+) -> Result<Accepted<AcceptedFile>, Problem> {
+    let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
+    let file = complete(api, owner.clone(), access.only_app(), may, &id).await?;
+    let location = Some(location(&owner, file.id));
+    Ok(Accepted { body: file, location })
 }

@@ -1,13 +1,8 @@
 //! `DELETE /v1/symbols/{debug_id}`.
 
-use crate::access::{Access, SymbolsWrite};
-use crate::input::{Path, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
 use http::StatusCode;
 use unslide_model::{DebugId, Owner};
-use unslide_store::keys::Principal;
 use unslide_store::{audit, symbols};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -15,7 +10,7 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Delete the symbols of a debug id
 ///
 /// All its objects go, and the workers forget them. Reports keep the answers that they have.
-#[utoipa::path(delete, path = "/v1/symbols/{debug_id}", tag = "symbols", operation_id = "delete_symbols",
+#[utoipa::path(delete, path = "/symbols/{debug_id}", tag = "symbols", operation_id = "delete_symbols",
     params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
     responses((status = 204, description = "The symbols are deleted."), Failures),
     security(("key" = ["symbols:write"])))]
@@ -24,25 +19,13 @@ pub async fn delete_symbols(
     access: Access<SymbolsWrite>,
     Path(debug_id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    delete(&api, &access.principal, &Owner::Tenant(access.tenant().clone()), &debug_id).await
-}
-
-/// Deletes an owner's symbols for a debug id.
-///
-/// # Errors
-/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no debug id.
-pub async fn delete(
-    api: &Api,
-    actor: &Principal,
-    owner: &Owner,
-    debug_id: &str,
-) -> Result<StatusCode, Problem> {
-    let debug_id: DebugId = parameter("debug_id", debug_id)?;
-    let mut tx = api.owner(owner).await?;
+    let debug_id: DebugId = parameter("debug_id", &debug_id)?;
+    let owner = access.owner();
+    let mut tx = api.owner(&owner).await?;
     let none = || Problem::new(Kind::NotFound, "there are no symbols for this debug id");
-    if let Some(own) = &actor.app {
+    if let Some(own) = access.only_app() {
         let apps = symbols::apps(&mut tx, &[debug_id]).await?;
-        if !apps.contains(&(debug_id, Some(own.clone()))) {
+        if !apps.contains(&(debug_id, Some(own.to_owned()))) {
             return Err(none());
         }
         if apps.len() > 1 {
@@ -53,11 +36,11 @@ pub async fn delete(
         }
     }
     let deleted = symbols::delete(&mut tx, &debug_id).await?.ok_or_else(none)?;
-    let actor = actor.key_id.to_string();
+    let actor = access.principal.key_id.to_string();
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    match owner {
+    match &owner {
         Owner::Tenant(tenant) => api.symcaches.forget(&tenant.scope(debug_id), deleted.generation),
         Owner::System => api.symcaches.forget_system(debug_id, deleted.generation),
     }

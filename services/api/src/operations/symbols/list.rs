@@ -1,19 +1,12 @@
 //! `GET /v1/symbols`.
 
 use super::ListedObject;
-use crate::access::{Access, SymbolsRead};
-use crate::input::{Query, time};
-use crate::page::{List, Page, PageQuery, foreign};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use serde::Deserialize;
-use unslide_model::{DebugId, Owner};
+use crate::operations::prelude::*;
+use crate::requests::input::time;
+use unslide_model::DebugId;
 use unslide_store::cursor::ObjectCursor;
 use unslide_store::objects::Status;
 use unslide_store::symbols::{self, Filter};
-use utoipa::IntoParams;
 
 /// Longer names fit no file.
 const LONGEST: usize = 255;
@@ -29,7 +22,7 @@ pub struct SymbolQuery {
     /// The architecture.
     #[param(example = "arm64", max_length = 255)]
     pub arch: Option<String>,
-    /// `queued`, `building`, `ready`, `malformed` or `unsupported`.
+    /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
     pub status: Option<String>,
     /// A debug id or how it begins, dashed or not, in any case.
     #[param(example = "0f1e2d3c")]
@@ -44,7 +37,7 @@ pub struct SymbolQuery {
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before, as it was.
-    #[param(max_length = 2048)]
+    #[param(max_length = 4096)]
     pub cursor: Option<String>,
 }
 
@@ -53,7 +46,7 @@ problems!(Failures: InvalidParameter);
 /// List symbols
 ///
 /// Every object that was found in an upload, newest first.
-#[utoipa::path(get, path = "/v1/symbols", tag = "symbols", operation_id = "list_symbols",
+#[utoipa::path(get, path = "/symbols", tag = "symbols", operation_id = "list_symbols",
     params(SymbolQuery),
     responses((status = 200, description = "A page of objects.", body = Page<ListedObject>), Failures),
     security(("key" = ["symbols:read"])))]
@@ -62,28 +55,13 @@ pub async fn list_symbols(
     access: Access<SymbolsRead>,
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ListedObject>>, Problem> {
-    list(&api, &Owner::Tenant(access.tenant().clone()), access.app(None)?, query).await
-}
-
-/// A page of an owner's objects, as a key for `app` sees them.
-///
-/// # Errors
-/// [`Kind::InvalidParameter`].
-pub async fn list(
-    api: &Api,
-    owner: &Owner,
-    app: Option<String>,
-    query: SymbolQuery,
-) -> Result<Json<Page<ListedObject>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = Filter { app, ..filter(query)? };
-    let list = List::of(owner, "list_symbols", &filter);
-    let after = match &page.cursor {
-        Some(cursor) => Some(ObjectCursor::read(&list.position(cursor)?).map_err(|_| foreign())?),
-        None => None,
-    };
+    let filter = Filter { app: access.app(None)?, ..filter(query)? };
+    let owner = access.owner();
+    let list = List::of(&owner, "list_symbols", &filter);
+    let after = page.after(list, |position| ObjectCursor::read(position).ok())?;
     let limit = page.limit()?;
-    let mut tx = api.owner(owner).await?;
+    let mut tx = api.owner(&owner).await?;
     let found = symbols::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
     Ok(Json(Page {
@@ -111,11 +89,10 @@ fn filter(query: SymbolQuery) -> Result<Filter, Problem> {
 }
 
 fn status(text: &str) -> Result<Status, Problem> {
-    let all = [Status::Queued, Status::Building, Status::Ready, Status::Malformed, Status::Unsupported];
-    all.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+    Status::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
         Problem::new(
             Kind::InvalidParameter,
-            "status: queued, building, ready, malformed or unsupported".to_owned(),
+            "status: queued, building, ready, malformed, unsupported or too_complex".to_owned(),
         )
     })
 }

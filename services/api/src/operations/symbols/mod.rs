@@ -3,45 +3,51 @@
 pub mod begin_upload;
 mod check;
 mod complete_upload;
-pub mod delete;
-pub mod find_upload;
-pub mod get;
-pub mod list;
+mod delete;
+mod find_upload;
+mod get;
+mod list;
 pub mod upload;
 mod upload_part;
-pub mod upload_status;
+mod upload_status;
 
-use crate::problem::Problem;
-use crate::state::Api;
-use serde::Serialize;
+use crate::openapi::for_operators;
+use crate::operations::prelude::*;
+use crate::requests::access::Reach;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId};
 use unslide_store::{OwnerTx, objects, symbols};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-/// The routes of this folder that answer at once.
+/// The routes of this folder that answer at once: a tenant's, and those of the system's symbols, which
+/// answer every tenant's reports.
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(list::list_symbols))
-        .routes(routes!(begin_upload::begin_upload))
-        .routes(routes!(check::check_symbols))
-        .routes(routes!(find_upload::find_upload))
-        .routes(routes!(get::get_symbols, delete::delete_symbols))
+    of_both_owners(|| {
+        OpenApiRouter::new()
+            .routes(routes!(list::list_symbols))
+            .routes(routes!(begin_upload::begin_upload))
+            .routes(routes!(find_upload::find_upload))
+            .routes(routes!(get::get_symbols, delete::delete_symbols))
+    })
+    .routes(routes!(check::check_symbols))
 }
 
 /// The routes that take files, for as long as they need.
 pub fn upload_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .routes(routes!(upload::upload_symbols))
-        .routes(routes!(upload_part::upload_part))
-        .routes(routes!(complete_upload::complete_upload))
+    of_both_owners(|| {
+        OpenApiRouter::new()
+            .routes(routes!(upload::upload_symbols))
+            .routes(routes!(upload_part::upload_part))
+            .routes(routes!(complete_upload::complete_upload))
+    })
 }
 
-/// The route that waits by wish of the client.
+/// The route that waits where its client asks for it.
 pub fn waiting_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(upload_status::get_upload))
+    of_both_owners(|| OpenApiRouter::new().routes(routes!(upload_status::get_upload)))
+}
+
+fn of_both_owners(routes: impl Fn() -> OpenApiRouter<Api>) -> OpenApiRouter<Api> {
+    OpenApiRouter::new().nest("/v1", routes()).merge(for_operators("/v1/system", Reach::System, routes()))
 }
 
 /// True where a key for `app` may see a debug id's symbols: one of their uploads was for that app.
@@ -74,10 +80,10 @@ pub struct SymbolObject {
     pub offers: Offers,
     /// Bytes.
     pub size: u64,
-    /// `queued`, `building`, `ready`, `malformed` or `unsupported`.
+    /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
     pub status: objects::Status,
-    /// Why it is malformed or unsupported.
+    /// Why it is malformed, unsupported or too complex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Bytes of the symcache that was built from it.

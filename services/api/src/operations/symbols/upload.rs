@@ -1,23 +1,15 @@
 //! `POST /v1/symbols`.
 
-use crate::access::{Access, SymbolsWrite};
-use crate::body::Chunks;
-use crate::digest;
-use crate::input::Query;
-use crate::multipart;
-use crate::permits::{Permit, Resource};
-use crate::problem::{Kind, Problem, problems};
-use crate::receive::{File, May, Received, fits, receive};
-use crate::state::Api;
-use axum::Json;
+use crate::operations::prelude::*;
+use crate::requests::body::Chunks;
+use crate::requests::digest;
+use crate::uploads::multipart;
+use crate::uploads::receive::{AcceptedFile, File, UploadQuota, fits, receive};
 use axum::body::Body;
-use axum::extract::State;
-use http::{HeaderMap, StatusCode, header};
-use serde::{Deserialize, Serialize};
+use http::{HeaderMap, header};
 use std::time::Duration;
-use unslide_model::{ContentHash, Owner};
+use unslide_model::Owner;
 use unslide_store::{Uuid, usage};
-use utoipa::{IntoParams, ToSchema};
 
 /// What the client says of the file.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -43,23 +35,6 @@ pub struct AcceptedUpload {
     pub uploads: Vec<AcceptedFile>,
 }
 
-/// One file that was received.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AcceptedFile {
-    /// The upload's id.
-    pub id: Uuid,
-    /// True where the same bytes were uploaded before.
-    pub existing: bool,
-    /// The file's name, as the client said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file_name: Option<String>,
-    /// Bytes.
-    pub size: u64,
-    /// The SHA-256 of the bytes.
-    #[schema(value_type = String)]
-    pub sha256: ContentHash,
-}
-
 problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, TooLarge, UnsupportedFormat, SymbolQuota);
 
 /// Upload symbols
@@ -74,12 +49,14 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 ///
 /// A file over the tenant's `upload_bytes` is refused with 413 before more of it is read, one that the
 /// tenant's `symbol_bytes` have no room for with 507. A key that speaks for one app uploads for that app.
-#[utoipa::path(post, path = "/v1/symbols", tag = "symbols", operation_id = "upload_symbols",
+#[utoipa::path(post, path = "/symbols", tag = "symbols", operation_id = "upload_symbols",
     params(UploadQuery, ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the body, in hexadecimal.")),
     request_body(description = "The file, or a form with files.", content(
         (Vec<u8> = "application/octet-stream"), (Vec<u8> = "application/zip"), (Vec<u8> = "application/gzip"),
         (Vec<u8> = "multipart/form-data"))),
-    responses((status = 202, description = "The file is stored and waits to be built.", body = AcceptedUpload), Failures),
+    responses((status = 202, description = "The file is stored and waits to be built.",
+            headers(("location" = String, description = "The path of the upload's status; of the first file's where there are several.")),
+            body = AcceptedUpload), Failures),
     security(("key" = ["symbols:write"])))]
 pub async fn upload_symbols(
     State(api): State<Api>,
@@ -87,43 +64,27 @@ pub async fn upload_symbols(
     Query(query): Query<UploadQuery>,
     headers: HeaderMap,
     body: Body,
-) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    let may = May::of(&api, &access.principal);
-    let query = UploadQuery { app: access.app(query.app)?, ..query };
-    let owner = Owner::Tenant(access.tenant().clone());
-    let permit = api.permits.take(access.tenant(), Resource::Uploads, 1)?;
-    upload(api, owner, may, query, &headers, body, permit).await
-}
-
-/// Takes a request's files for an owner, and keeps the permit as long as that takes.
-///
-/// # Errors
-/// What is wrong with the request, or with a server that is needed.
-pub async fn upload(
-    api: Api,
-    owner: Owner,
-    may: May,
-    query: UploadQuery,
-    headers: &HeaderMap,
-    body: Body,
-    permit: Permit,
-) -> Result<(StatusCode, Json<AcceptedUpload>), Problem> {
-    check_texts(query.name.as_deref(), query.app.as_deref())?;
+) -> Result<Accepted<AcceptedUpload>, Problem> {
+    let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
+    let app = access.app(query.app)?;
+    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+    check_texts(query.name.as_deref(), app.as_deref())?;
     // Before any byte is read; it is looked at again when the file is there.
-    let chunks = Chunks::new(headers, body, may.bytes, api.limits.pace())?;
-    room(&api, &owner, announced_length(headers), may.symbol_bytes).await?;
-    let boundary = multipart::boundary(headers, Kind::InvalidUpload)?;
-    let announced = digest::announced(headers)?;
+    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
+    check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
+    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
+    let announced = digest::announced(&headers)?;
     if announced.is_some() && boundary.is_some() {
         let detail = "a form's hash is not compared; send the file as the body, or no hash";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
+    let of = owner.clone();
     // In a task of its own, so that a client who goes away in the middle does not take with it what
     // notes the failure and clears the storage. The body then ends with an error.
     let time = Duration::from_secs(api.limits.upload_seconds);
     let work = tokio::spawn(async move {
         let _permit = permit;
-        let file = File { owner, name: query.name, app: query.app, announced, may };
+        let file = File { owner, name: query.name, app, announced, may };
         tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
         })
@@ -132,7 +93,17 @@ pub async fn upload(
     let Some(first) = uploads.first() else {
         return Err(Problem::new(Kind::InvalidUpload, "the form has no file"));
     };
-    Ok((StatusCode::ACCEPTED, Json(AcceptedUpload { id: first.id, existing: first.existing, uploads })))
+    let location = Some(location(&of, first.id));
+    Ok(Accepted { body: AcceptedUpload { id: first.id, existing: first.existing, uploads }, location })
+}
+
+/// The path of an upload's status.
+#[must_use]
+pub fn location(owner: &Owner, upload: Uuid) -> String {
+    match owner {
+        Owner::Tenant(_) => format!("/v1/symbols/uploads/{upload}"),
+        Owner::System => format!("/v1/system/symbols/uploads/{upload}"),
+    }
 }
 
 /// Whether a file's name and app can be kept.
@@ -141,8 +112,8 @@ pub async fn upload(
 /// [`Kind::InvalidParameter`].
 pub fn check_texts(name: Option<&str>, app: Option<&str>) -> Result<(), Problem> {
     for (field, text) in [("name", name), ("app", app)] {
-        if text.is_some_and(|text| text.len() > 255 || text.contains('\0')) {
-            let detail = format!("{field}: at most 255 bytes, none of them NUL");
+        if text.is_some_and(|text| text.len() > 255 || text.chars().any(char::is_control)) {
+            let detail = format!("{field}: at most 255 bytes, no control characters");
             return Err(Problem::new(Kind::InvalidParameter, detail));
         }
     }
@@ -154,7 +125,7 @@ fn announced_length(headers: &HeaderMap) -> u64 {
     length.unwrap_or(0)
 }
 
-async fn room(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
+async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
     let Some(limit) = limit else { return Ok(()) };
     let mut tx = api.owner(owner).await?;
     let used = usage::stored(&mut tx).await?;
@@ -169,9 +140,7 @@ async fn all(
     chunks: Chunks,
 ) -> Result<Vec<AcceptedFile>, Problem> {
     let Some(boundary) = boundary else {
-        let name = file.name.clone();
-        let received = receive(api, file, chunks.into_stream()).await?;
-        return Ok(vec![accepted(name, &received)]);
+        return Ok(vec![receive(api, file, chunks.into_stream()).await?]);
     };
     let mut uploads = Vec::new();
     let mut parts = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
@@ -184,24 +153,13 @@ async fn all(
             let detail = format!("more than {} files; send them one by one", api.limits.upload_files);
             return Err(Problem::new(Kind::TooLarge, detail));
         }
-        let file = File { name: Some(name.clone()), ..file.clone() };
-        let received = receive(api, file, multipart::pieces(field, Kind::InvalidUpload)).await?;
-        uploads.push(accepted(Some(name), &received));
+        let file = File { name: Some(name), ..file.clone() };
+        uploads.push(receive(api, file, multipart::pieces(field, Kind::InvalidUpload)).await?);
     }
     Ok(uploads)
 }
 
 /// As much of a part's file name as is kept.
 fn shown(name: &str) -> String {
-    name.chars().filter(|character| *character != '\0').take(255).collect()
-}
-
-fn accepted(file_name: Option<String>, received: &Received) -> AcceptedFile {
-    AcceptedFile {
-        id: received.id,
-        existing: received.existing,
-        file_name,
-        size: received.size,
-        sha256: received.sha256,
-    }
+    name.chars().filter(|character| !character.is_control()).take(255).collect()
 }

@@ -1,15 +1,9 @@
 //! `PUT /v1/symbols/uploads/{id}/parts/{number}`.
 
-use crate::access::{Access, SymbolsWrite};
-use crate::input::Path;
-use crate::parts::{PartPath, put};
-use crate::permits::Resource;
-use crate::problem::{Problem, problems};
-use crate::state::Api;
+use crate::operations::prelude::*;
+use crate::uploads::parts::{PartPath, put};
 use axum::body::Body;
-use axum::extract::State;
 use http::{HeaderMap, StatusCode};
-use unslide_model::Owner;
 
 problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMismatch, BodyTimeout, NotFound, UploadEnded, TooLarge, UnsupportedFormat);
 
@@ -18,7 +12,7 @@ problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, ChecksumMis
 /// Each part has `part_bytes` bytes, the last one the rest. The same part again takes the place of the
 /// one before. With `X-Content-SHA256` (hexadecimal), `Content-Digest` or `Digest`, a part that arrives
 /// with another hash is refused. The answer comes when the part is safe.
-#[utoipa::path(put, path = "/v1/symbols/uploads/{id}/parts/{number}", tag = "symbols", operation_id = "upload_part",
+#[utoipa::path(put, path = "/symbols/uploads/{id}/parts/{number}", tag = "symbols", operation_id = "upload_part",
     params(("id" = Uuid, Path, description = "The upload's id."),
         ("number" = u32, Path, description = "The part's number, from 1 on."),
         ("x-content-sha256" = Option<String>, Header, description = "The SHA-256 of the part, in hexadecimal.")),
@@ -32,8 +26,7 @@ pub async fn upload_part(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Problem> {
-    let permit = api.permits.take(access.tenant(), Resource::Uploads, 1)?;
-    let owner = Owner::Tenant(access.tenant().clone());
-    put(api, owner, access.principal.app.as_deref(), &path, (&headers, body), permit).await?;
+    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+    put(api, access.owner(), access.only_app(), &path, (&headers, body), permit).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,22 +1,15 @@
 //! `GET /v1/symbols/uploads/{id}`.
 
 use super::SymbolObject;
-use crate::access::{Access, SymbolsRead};
-use crate::input::{Path, Query, parameter};
-use crate::permits::{Resource, Slot};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
-use axum::{Extension, Json};
-use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use crate::limits::permits::Slot;
+use crate::operations::prelude::*;
+use crate::requests::wait::{LONGEST_WAIT, Wait};
+use axum::Extension;
 use time::OffsetDateTime;
-use tokio::time::Instant;
 use unslide_model::{ContentHash, Owner};
-use unslide_store::{Uuid, uploads};
-use utoipa::{IntoParams, ToSchema};
+use unslide_store::{OwnerTx, Uuid, uploads};
 
-/// How long to wait.
+/// How long to wait, and which of the objects to answer.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -25,6 +18,12 @@ pub struct WaitQuery {
     /// a bare number counts seconds. At most a minute. The answer comes as soon as there is one.
     #[param(example = "30s", pattern = "^[0-9]{1,6}(ms|s)?$")]
     pub wait: Option<String>,
+    /// Objects a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
 }
 
 /// An uploaded file and what was found in it.
@@ -61,11 +60,15 @@ pub struct Upload {
     /// When its status changed last.
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
-    /// What was found in it.
+    /// A page of what was found in it, by path.
     pub objects: Vec<UploadedObject>,
+    /// Where the next page of objects begins; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
     /// Members of an archive that were passed over, the first hundred: those that may hold symbols before
     /// links, devices and static libraries. A last one without a path and of the reason `more` stands for
     /// the rest.
+    #[schema(max_items = 101)]
     pub skipped: Vec<Skipped>,
 }
 
@@ -93,14 +96,52 @@ pub struct Skipped {
     pub detail: Option<String>,
 }
 
+impl From<uploads::UploadedObject> for UploadedObject {
+    fn from(uploaded: uploads::UploadedObject) -> UploadedObject {
+        UploadedObject { object: uploaded.object.into(), path: uploaded.path, known: uploaded.known }
+    }
+}
+
+/// Which of an upload's objects to answer.
+pub struct ObjectPage {
+    list: List,
+    after: Option<(String, ContentHash)>,
+    limit: u32,
+}
+
+impl ObjectPage {
+    /// What a client asks for of an owner's upload, which `upload` names.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidParameter`].
+    pub fn read(
+        owner: &Owner,
+        upload: &impl std::fmt::Debug,
+        page: &PageQuery,
+    ) -> Result<ObjectPage, Problem> {
+        let list = List::of(owner, "upload_objects", upload);
+        let read = |position: &str| {
+            let (hash, path) = position.split_once('.')?;
+            Some((path.to_owned(), hash.parse().ok()?))
+        };
+        Ok(ObjectPage { list, after: page.after(list, read)?, limit: page.limit()? })
+    }
+
+    /// The page of an upload's objects.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadedObject>, Problem> {
+        let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
+        let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;
+        let position = |last: &uploads::UploadedObject| format!("{}.{}", last.object.content_hash, last.path);
+        Ok(Page::of(found, self.limit, self.list, position))
+    }
+}
+
 impl Upload {
     /// What the store says of it.
-    pub fn of((upload, objects): (uploads::Upload, Vec<uploads::UploadedObject>)) -> Upload {
-        let placed = |placed: uploads::UploadedObject| UploadedObject {
-            object: placed.object.into(),
-            path: placed.path,
-            known: placed.known,
-        };
+    pub fn of(upload: uploads::Upload, objects: Page<UploadedObject>) -> Upload {
         let skipped = |skipped: uploads::Skipped| Skipped {
             path: skipped.path,
             reason: skipped.reason,
@@ -117,7 +158,8 @@ impl Upload {
             sha256: upload.content_hash,
             created_at: upload.created_at,
             updated_at: upload.updated_at,
-            objects: objects.into_iter().map(placed).collect(),
+            objects: objects.items,
+            next_cursor: objects.next_cursor,
             skipped: upload.skipped.into_iter().map(skipped).collect(),
         }
     }
@@ -127,86 +169,41 @@ problems!(Failures: InvalidParameter, NotFound);
 
 /// See what became of an upload
 ///
-/// With `wait`, answers when the builder is done with it, or when the time is over.
-#[utoipa::path(get, path = "/v1/symbols/uploads/{id}", tag = "symbols", operation_id = "get_upload",
+/// With `wait`, answers when the builder is done with it, or when the time is over. Its objects come in
+/// pages.
+#[utoipa::path(get, path = "/symbols/uploads/{id}", tag = "symbols", operation_id = "get_upload",
     params(("id" = Uuid, Path, description = "The upload's id."), WaitQuery),
     responses((status = 200, description = "The upload as it stands.", body = Upload), Failures),
-    security(("key" = ["symbols:read"])))]
+    security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_upload(
     State(api): State<Api>,
-    access: Access<SymbolsRead>,
+    access: Access<SymbolsState>,
     Extension(slot): Extension<Slot>,
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
 ) -> Result<Json<Upload>, Problem> {
-    let owner = Owner::Tenant(access.tenant().clone());
-    status(&api, &access, &slot, &owner, &id, &query).await
-}
-
-/// An owner's upload, as the key sees it, after the wait that is asked for. Who waits is not in work.
-///
-/// # Errors
-/// [`Kind::NotFound`], or [`Kind::InvalidParameter`] for what is no id or no time; where too many wait.
-pub async fn status<P>(
-    api: &Api,
-    access: &Access<P>,
-    slot: &Slot,
-    owner: &Owner,
-    id: &str,
-    query: &WaitQuery,
-) -> Result<Json<Upload>, Problem> {
-    let app = access.principal.app.as_deref();
-    let id: Uuid = parameter("id", id)?;
-    let longest = Duration::from_secs(api.limits.wait_seconds);
-    let wait = query.wait.as_deref().map(read_wait).transpose()?.unwrap_or_default().min(longest);
-    let end = Instant::now() + wait;
-    let mut permit = None;
-    // Heard from before the first look on, so that no change falls between the two.
-    let mut news = api.uploads.subscribe(id);
+    let (owner, app) = (access.owner(), access.only_app());
+    let id: Uuid = parameter("id", &id)?;
+    let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
+    let page = ObjectPage::read(&owner, &id, &page)?;
+    let mut wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
     loop {
-        let mut tx = api.owner(owner).await?;
-        let found = uploads::get(&mut tx, id).await?;
+        let mut tx = api.owner(&owner).await?;
+        let found = uploads::find(&mut tx, id).await?;
+        let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
+        // While it is waited for, its objects are not read.
+        let objects = match &seen {
+            Some(upload) if upload.status.is_final() || wait.is_over() => Some(page.of(&mut tx, id).await?),
+            _ => None,
+        };
         tx.rollback().await?;
-        let seen = found.filter(|(upload, _)| app.is_none() || upload.app.as_deref() == app);
-        let found = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
-        if crate::receive::abandon(api, owner, &found.0).await? {
+        let upload = seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))?;
+        if crate::uploads::receive::abandon(&api, &owner, &upload).await? {
             continue;
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if found.0.status.is_final() || left.is_zero() {
-            return Ok(Json(Upload::of(found)));
+        if let Some(objects) = objects {
+            return Ok(Json(Upload::of(upload, objects)));
         }
-        if permit.is_none() {
-            permit = Some(api.permits.take(access.tenant(), Resource::Waits, 1)?);
-            slot.release();
-        }
-        news.changed(left).await;
-    }
-}
-
-fn read_wait(text: &str) -> Result<Duration, Problem> {
-    let (digits, unit): (&str, fn(u64) -> Duration) = match (text.strip_suffix("ms"), text.strip_suffix('s'))
-    {
-        (Some(digits), _) => (digits, Duration::from_millis),
-        (None, Some(digits)) => (digits, Duration::from_secs),
-        (None, None) => (text, Duration::from_secs),
-    };
-    let number = Some(digits).filter(|d| (1..=6).contains(&d.len()) && d.bytes().all(|b| b.is_ascii_digit()));
-    let number: Option<u64> = number.and_then(|digits| digits.parse().ok());
-    number.map(unit).ok_or_else(|| Problem::new(Kind::InvalidParameter, "wait: a time such as 30s or 500ms"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_has_a_unit_or_counts_seconds() {
-        for (text, millis) in [("30s", 30_000), ("30", 30_000), ("500ms", 500), ("0", 0)] {
-            assert_eq!(read_wait(text).unwrap(), Duration::from_millis(millis), "{text}");
-        }
-        for text in ["", "s", "-1", "1m", "1.5s", "9999999", "+5"] {
-            assert_eq!(read_wait(text).unwrap_err().kind(), Kind::InvalidParameter, "{text}");
-        }
+        wait.pause(&api, access.tenant()).await?;
     }
 }

@@ -1,16 +1,11 @@
 //! `PATCH /v1/tenants/{tenant}`.
 
-use super::{ChangedTenant, announced, nobody};
-use crate::access::{Access, Operator};
-use crate::input::{Json, Path, is_text, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
-use serde::Deserialize;
+use super::{ChangedTenant, announced, no_such_tenant};
+use crate::operations::prelude::*;
+use crate::requests::input::{Json, is_text};
 use unslide_model::TenantId;
 use unslide_store::tenants::State as Standing;
 use unslide_store::{audit, tenants};
-use utoipa::ToSchema;
 
 /// What is to change of a tenant. What is absent stays.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -31,8 +26,8 @@ pub struct TenantChange {
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsChange {
-    /// Reports a second.
-    pub reports_per_second: Option<u32>,
+    /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
+    pub units_per_second: Option<u32>,
     /// Bytes of one report.
     pub report_bytes: Option<u64>,
     /// Bytes of one symbol upload.
@@ -45,7 +40,7 @@ pub struct LimitsChange {
 
 impl LimitsChange {
     fn of(self, limits: &mut tenants::Limits) {
-        limits.reports_per_second = self.reports_per_second.unwrap_or(limits.reports_per_second);
+        limits.units_per_second = self.units_per_second.unwrap_or(limits.units_per_second);
         limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);
         limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
         limits.symbol_bytes = self.symbol_bytes.unwrap_or(limits.symbol_bytes);
@@ -79,10 +74,10 @@ pub async fn change_tenant(
         return Err(Problem::new(Kind::InvalidBody, "state: active or suspended; DELETE deletes a tenant"));
     }
     if change.name.as_ref().is_some_and(|name| !is_text(name, 200)) {
-        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, none of them NUL"));
+        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
     let mut tx = api.store.tenant(&tenant).await?;
-    let mut now = tenants::lock(&mut tx).await?.ok_or_else(nobody)?;
+    let mut now = tenants::lock(&mut tx).await?.ok_or_else(no_such_tenant)?;
     change.limits.unwrap_or_default().of(&mut now.limits);
     let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
     let changed = match now.state {

@@ -1,17 +1,12 @@
 //! `POST /v1/tenants`.
 
 use super::{ChangedTenant, TenantLimits, announced};
-use crate::access::{Access, Operator};
-use crate::input::{Json, is_text};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
+use crate::requests::input::{Json, is_text};
 use http::StatusCode;
-use serde::Deserialize;
 use unslide_model::TenantId;
 use unslide_store::{audit, tenants};
 use unslide_stream::admin;
-use utoipa::ToSchema;
 
 /// A tenant to be made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -44,7 +39,7 @@ pub async fn create_tenant(
 ) -> Result<(StatusCode, axum::Json<ChangedTenant>), Problem> {
     let name = new.name.unwrap_or_else(|| new.id.to_string());
     if !is_text(&name, 200) {
-        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, none of them NUL"));
+        return Err(Problem::new(Kind::InvalidBody, "name: 1 to 200 bytes, no control characters"));
     }
     let taken = || Problem::new(Kind::Conflict, format!("the slug {} is taken", new.id));
     if api.kafka.tenant_topics {
@@ -54,7 +49,7 @@ pub async fn create_tenant(
         if found.is_some() {
             return Err(taken());
         }
-        // Before the tenant is there: one that is there can be sent to. Topics without a tenant harm nobody.
+        // Before the tenant is there: one that is there can be sent to. Topics without a tenant do no harm.
         admin::create_tenant_topics(&api.kafka, &new.id).await?;
     }
     let mut tx = api.store.tenant(&new.id).await?;

@@ -1,16 +1,13 @@
 //! `POST /v1/tenants/{tenant}/keys`.
 
-use crate::access::{Access, Operator};
-use crate::input::{Json, Path, parameter};
 use crate::operations::keys::{CreatedKey, NewKey, make};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::extract::State;
+use crate::operations::prelude::*;
+use crate::requests::input::Json;
 use http::StatusCode;
 use unslide_model::TenantId;
 use unslide_store::tenants;
 
-problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound);
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
 
 /// Create a key of a tenant
 ///

@@ -1,32 +1,27 @@
 //! `DELETE /v1/tenants/{tenant}`.
 
-use super::{ChangedTenant, announced, nobody};
-use crate::access::{Access, Operator};
-use crate::input::{Path, parameter};
-use crate::problem::{Kind, Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
+use super::{ChangedTenant, announced, no_such_tenant};
+use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::{audit, erasure};
 
 problems!(Failures: InvalidParameter, NotFound);
 
-/// Delete a tenant for good
+/// Delete a tenant permanently
 ///
 /// From now on its keys are refused and its reports are dropped; a builder removes everything that it
 /// had. `GET /v1/tenants/{tenant}` shows how far that is, and the proof. The slug is never given again.
 /// Again is no error.
 #[utoipa::path(delete, path = "/v1/tenants/{tenant}", tag = "tenants", operation_id = "delete_tenant",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
-    responses((status = 202, description = "The tenant is deleted; what it had is being removed.", body = ChangedTenant), Failures),
+    responses((status = 202, description = "The tenant is deleted; what it had is being removed.",
+            headers(("location" = String, description = "The path of the tenant, which shows how far that is.")), body = ChangedTenant), Failures),
     security(("key" = ["operator"])))]
 pub async fn delete_tenant(
     State(api): State<Api>,
     access: Access<Operator>,
     Path(tenant): Path<String>,
-) -> Result<(StatusCode, Json<ChangedTenant>), Problem> {
+) -> Result<Accepted<ChangedTenant>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     if tenant == *access.tenant() {
         return Err(Problem::new(
@@ -35,7 +30,7 @@ pub async fn delete_tenant(
         ));
     }
     let mut tx = api.store.tenant(&tenant).await?;
-    let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(nobody)?;
+    let (deleted, announcement) = erasure::begin(&mut tx).await?.ok_or_else(no_such_tenant)?;
     if announcement.is_some() {
         let actor = access.principal.key_id.to_string();
         audit::append(&mut tx, &actor, "tenant.delete", tenant.as_str(), &serde_json::json!({})).await?;
@@ -46,5 +41,6 @@ pub async fn delete_tenant(
         Some(announcement) => announced(&api, &tenant, announcement).await?,
         None => true,
     };
-    Ok((StatusCode::ACCEPTED, Json(ChangedTenant { tenant: deleted.into(), announced })))
+    let location = Some(format!("/v1/tenants/{tenant}"));
+    Ok(Accepted { body: ChangedTenant { tenant: deleted.into(), announced }, location })
 }

@@ -1,12 +1,7 @@
 //! `GET /v1/tenants/{tenant}`.
 
-use super::{TenantDetail, Usage, nobody};
-use crate::access::{Access, Operator};
-use crate::input::{Path, parameter};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
+use super::{TenantDetail, Usage, no_such_tenant};
+use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::{erasure, tenants, usage};
 
@@ -27,7 +22,7 @@ pub async fn get_tenant(
 ) -> Result<Json<TenantDetail>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     let mut tx = api.store.tenant(&tenant).await?;
-    let tenant = tenants::get(&mut tx).await?.ok_or_else(nobody)?;
+    let tenant = tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
     let used = usage::get(&mut tx).await?;
     let erasure = erasure::get(&mut tx).await?;
     tx.rollback().await?;

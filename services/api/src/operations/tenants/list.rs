@@ -1,13 +1,7 @@
 //! `GET /v1/tenants`.
 
 use super::Tenant;
-use crate::access::{Access, Operator};
-use crate::input::{Query, parameter};
-use crate::page::{List, Page, PageQuery};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
+use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::tenants;
 
@@ -27,13 +21,7 @@ pub async fn list_tenants(
 ) -> Result<Json<Page<Tenant>>, Problem> {
     let list = List::of(access.tenant(), "list_tenants", &());
     let limit = page.limit()?;
-    let after: Option<TenantId> = match &page.cursor {
-        Some(cursor) => Some(parameter("cursor", &list.position(cursor)?)?),
-        None => None,
-    };
-    let mut found = tenants::list(&api.store, after.as_ref(), limit + 1).await?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next_cursor = found.last().filter(|_| more).map(|last| list.cursor(last.id.as_str()));
-    Ok(Json(Page { items: found.into_iter().map(Tenant::from).collect(), next_cursor }))
+    let after: Option<TenantId> = page.after(list, |position| position.parse().ok())?;
+    let found = tenants::list(&api.store, after.as_ref(), limit + 1).await?;
+    Ok(Json(Page::of(found, limit, list, |last| last.id.to_string())))
 }

@@ -1,15 +1,12 @@
 //! `GET /v1/tenants/{tenant}/keys`.
 
-use super::nobody;
-use crate::access::{Access, Operator};
-use crate::input::{Path, parameter};
-use crate::operations::keys::{Key, Keys};
-use crate::problem::{Problem, problems};
-use crate::state::Api;
-use axum::Json;
-use axum::extract::State;
+use super::no_such_tenant;
+use crate::operations::keys::Key;
+use crate::operations::keys::list::answer;
+use crate::operations::prelude::*;
 use unslide_model::TenantId;
-use unslide_store::{keys, tenants};
+use unslide_store::cursor::KeyCursor;
+use unslide_store::tenants;
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -17,18 +14,20 @@ problems!(Failures: InvalidParameter, NotFound);
 ///
 /// Revoked and expired ones too, oldest first. The texts are not known to the service.
 #[utoipa::path(get, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "list_tenant_keys",
-    params(("tenant" = String, Path, description = "The tenant's slug.")),
-    responses((status = 200, description = "The keys.", body = Keys), Failures),
+    params(("tenant" = String, Path, description = "The tenant's slug."), PageQuery),
+    responses((status = 200, description = "A page of keys.", body = Page<Key>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenant_keys(
     State(api): State<Api>,
     _access: Access<Operator>,
     Path(tenant): Path<String>,
-) -> Result<Json<Keys>, Problem> {
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<Key>>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
+    let list = List::of(&tenant, "list_tenant_keys", &());
+    let after = page.after(list, |position| KeyCursor::read(position).ok())?;
+    let limit = page.limit()?;
     let mut tx = api.store.tenant(&tenant).await?;
-    tenants::get(&mut tx).await?.ok_or_else(nobody)?;
-    let items = keys::list(&mut tx).await?.into_iter().map(Key::from).collect();
-    tx.rollback().await?;
-    Ok(Json(Keys { items }))
+    tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
+    answer(tx.into(), None, after, limit, list).await
 }

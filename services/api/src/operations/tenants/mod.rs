@@ -9,17 +9,12 @@ mod list;
 mod list_keys;
 mod revoke_key;
 
-use crate::problem::{Kind, Problem};
-use crate::state::Api;
-use serde::{Deserialize, Serialize};
+use crate::operations::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::{erasure, outbox, tenants};
-use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -34,8 +29,8 @@ pub fn routes() -> OpenApiRouter<Api> {
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TenantLimits {
-    /// Reports a second.
-    pub reports_per_second: u32,
+    /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
+    pub units_per_second: u32,
     /// Bytes of one report.
     pub report_bytes: u64,
     /// Bytes of one symbol upload.
@@ -155,23 +150,23 @@ async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bo
 }
 
 /// What is said where there is no such tenant.
-fn nobody() -> Problem {
+fn no_such_tenant() -> Problem {
     Problem::new(Kind::NotFound, "there is no such tenant")
 }
 
 impl From<TenantLimits> for tenants::Limits {
     fn from(limits: TenantLimits) -> tenants::Limits {
-        let TenantLimits { reports_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
+        let TenantLimits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
             limits;
-        tenants::Limits { reports_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
+        tenants::Limits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
     }
 }
 
 impl From<tenants::Limits> for TenantLimits {
     fn from(limits: tenants::Limits) -> TenantLimits {
-        let tenants::Limits { reports_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
+        let tenants::Limits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
             limits;
-        TenantLimits { reports_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
+        TenantLimits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The compactor on a real PostgreSQL, with a bucket in memory whose failures are switched.
+//! The body mover on a real PostgreSQL, with a bucket in memory whose failures are switched.
 
 mod kills;
-mod upkeep;
-mod world;
+mod lifetime;
+pub mod world;

@@ -2,13 +2,13 @@
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::segments::{Compactor, PATIENCE, Step};
+use crate::segments::{BodyMover, PATIENCE, Step};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use time::{Date, Duration, OffsetDateTime};
-use unslide_artifacts::segment::{Contents, Entry, Frame, MAX_BODY_BYTES, fetch};
+use time::{Duration, OffsetDateTime};
+use unslide_artifacts::segment::{BodyId, MAX_BODY_BYTES, fetch, open};
 use unslide_artifacts::{Memory, ObjectStore, keys};
 use unslide_model::{ContentHash, FixedClock, ReportId, Secret, TenantId};
 use unslide_runtime::Host;
@@ -37,7 +37,7 @@ pub struct World {
     pub objects: ObjectStore,
     pub memory: Memory,
     pub settings: Settings,
-    host: Host,
+    pub host: Host,
     /// The newest body of each report that is there.
     pub bodies: BTreeMap<(TenantId, u8), Vec<u8>>,
 }
@@ -75,18 +75,17 @@ impl World {
     }
 
     /// Another indexer's, which may have died in the middle of what it did.
-    pub fn compactor(&self, die_after: Option<Step>) -> Compactor {
+    pub fn mover(&self, die_after: Option<Step>) -> BodyMover {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let own = self.settings.clone();
-        let mut compactor =
-            Compactor::new(self.store.clone(), self.objects.clone(), own, metrics, &self.host);
-        compactor.die_after = die_after;
-        compactor
+        let mut mover = BodyMover::new(self.store.clone(), self.objects.clone(), own, metrics, &self.host);
+        mover.die_after = die_after;
+        mover
     }
 
     /// Rounds until there is nothing left to do, by an indexer that lives.
     pub async fn rounds(&self) {
-        while self.compactor(None).round().await.unwrap() {}
+        while self.mover(None).round().await.unwrap() {}
     }
 
     pub async fn store(&mut self, of: &str, n: u8, revision: u32, at: OffsetDateTime) -> Outcome {
@@ -130,6 +129,11 @@ impl World {
         }
     }
 
+    /// Changes the database as its owner.
+    pub async fn execute(&self, statement: &str) {
+        admin(&self.url, statement).await;
+    }
+
     pub async fn number(&self, query: &str) -> i64 {
         let mut connection = PgConnection::connect(&self.url).await.unwrap();
         sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.unwrap().get(0)
@@ -145,10 +149,9 @@ impl World {
             Body::Segment(place) => {
                 let key = keys::segment(of, place.day, place.segment);
                 let bytes = fetch(&self.objects, &key, place.offset, place.length).await.unwrap();
-                let frame = bytes.and_then(|bytes| Frame::read_of(bytes, ReportId([n; 16]), 0).ok());
-                frame
-                    .filter(|f| f.head.revision == found.listed.revision)
-                    .map(|f| f.body(MAX_BODY_BYTES).unwrap())
+                let (report_id, revision) = (ReportId([n; 16]), found.listed.revision);
+                let id = BodyId { tenant: of.clone(), report_id, variant: 0, revision };
+                bytes.and_then(|bytes| open(&id, &place.key, bytes, MAX_BODY_BYTES).ok())
             }
         };
         (found.stored, body)
@@ -173,20 +176,9 @@ impl World {
         all
     }
 
-    /// Every frame in the bucket, from the objects alone.
-    pub async fn frames(&self, of: &str) -> Vec<(Date, Entry)> {
-        let mut all = Vec::new();
-        let page = self.objects.list(&keys::tenant_prefix(&tenant(of)), None, 1_000).await.unwrap();
-        for entry in page.entries {
-            let object = self.objects.get(&entry.key, u64::MAX).await.unwrap().unwrap();
-            let contents = Contents::read(&object.bytes).unwrap();
-            assert_eq!(contents.tenant, tenant(of));
-            for frame in &contents.frames {
-                contents.frame(&object.bytes, frame).unwrap();
-                all.push((contents.day, *frame));
-            }
-        }
-        all
+    /// The frames that a tenant's reports refer to.
+    pub async fn frames(&self, of: &str) -> i64 {
+        self.number(&format!("SELECT count(*) FROM report_frames WHERE tenant = '{of}'")).await
     }
 
     /// After everybody has died and come back and the times are over: nothing but live segments.
@@ -202,7 +194,6 @@ impl World {
         }
         assert_eq!(self.number("SELECT count(*) FROM segments WHERE state = 'intent'").await, 0);
         assert_eq!(self.number("SELECT count(*) FROM condemned_objects").await, 0);
-        assert_eq!(self.number("SELECT count(*) FROM dead_frames").await, 0);
         let live = self.number("SELECT count(*) FROM segments").await;
         assert_eq!(i64::try_from(self.keys().await.len()).unwrap(), live, "{:?}", self.keys().await);
         assert_eq!(self.memory.unfinished(), 0);

@@ -1,0 +1,27 @@
+//! What work costs: rate limits count cost units, so that a large report is paid for as what it is.
+
+/// Unpacked bytes that cost one unit, beside the one that each report costs.
+pub const UNIT_BYTES: u64 = 64 << 10;
+
+/// The units that so many bytes cost.
+#[must_use]
+pub fn of_bytes(bytes: u64) -> u64 {
+    bytes / UNIT_BYTES
+}
+
+/// The units that a record with one report costs.
+#[must_use]
+pub fn of_record(bytes: usize) -> u64 {
+    1 + of_bytes(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_report_costs_one_unit_and_64_kib_one_more() {
+        let costs = [0, 65_535, 65_536, 20 << 20].map(of_record);
+        assert_eq!(costs, [1, 1, 2, 321]);
+    }
+}

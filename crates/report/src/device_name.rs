@@ -1,0 +1,24 @@
+//! Whether the name that a device gives an address can stand for the code there.
+
+use crate::Text;
+
+/// Beyond this distance from its symbol, in bytes, the device's name is a guess.
+pub const NEAR: u64 = 64 << 10;
+/// Beyond this distance from its symbol, in bytes, the device's name is not used.
+const FAR: u64 = 1 << 20;
+
+/// False for what devices write where they know no name.
+#[must_use]
+pub fn is_a_name(name: Text<'_>) -> bool {
+    let none =
+        |name: &[u8]| matches!(name, b"" | b"<redacted>" | b"_mh_execute_header" | b"__mh_execute_header");
+    let escaped = name.raw().contains(&b'\\');
+    if escaped { !none(name.decode().as_bytes()) } else { !none(name.raw()) }
+}
+
+/// The distance of an address from the symbol that the device found, in an image that starts at `image`;
+/// `None` where that symbol lies behind the address, before the image, or too far off.
+#[must_use]
+pub fn offset(address: u64, symbol: u64, image: u64) -> Option<u64> {
+    address.checked_sub(symbol).filter(|offset| symbol >= image && *offset <= FAR)
+}

@@ -1,0 +1,74 @@
+//! Crash logs in other formats, told by their beginning, so that an error can name them.
+//!
+//! Sources: Apple, "Interpreting the JSON format of a crash report" (`.ips`: a header object on the first line, with
+//! `bug_type`, and the body behind it) and "Examining the fields in a crash report" (the older text).
+
+use crate::scan::{Scanner, Stop};
+use std::fmt;
+
+/// How much of the beginning is looked at. The header of an `.ips` log has about half a KiB.
+const LOOKED_AT: usize = 16 << 10;
+
+/// A format that is not KSCrash's JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ForeignFormat {
+    /// Apple's `.ips`: two JSON texts, or one that a collector made of them.
+    AppleIps,
+    /// Apple's `.crash`: text, as older systems write it and macOS shows it.
+    AppleCrash,
+}
+
+impl fmt::Display for ForeignFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extension = match self {
+            ForeignFormat::AppleIps => ".ips",
+            ForeignFormat::AppleCrash => ".crash",
+        };
+        write!(f, "this is an Apple log ({extension}), not KSCrash JSON")
+    }
+}
+
+/// The format of a file or record that is no KSCrash report, where its beginning tells. The display
+/// text of the answer is a whole error message. `None` says nothing about KSCrash: it stands for
+/// everything that is not recognised.
+#[must_use]
+pub fn foreign_format(bytes: &[u8]) -> Option<ForeignFormat> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let start = bytes.get(..LOOKED_AT).unwrap_or(bytes).trim_ascii_start();
+    if start.first() == Some(&b'{') {
+        return is_ips(start).then_some(ForeignFormat::AppleIps);
+    }
+    is_apple_text(start).then_some(ForeignFormat::AppleCrash)
+}
+
+/// True where the members of the first object, as far as they can be read, are those of an `.ips` header
+/// or of its body, and none is KSCrash's.
+fn is_ips(start: &[u8]) -> bool {
+    let (mut header, mut body, mut kscrash) = (false, false, false);
+    let mut scanner = Scanner::at(start, 0, usize::MAX);
+    // What was looked at may end within the object.
+    let _: Result<_, Stop> = scanner.members(|s, member| {
+        match &*member.key {
+            b"bug_type" => header |= matches!(s.byte(), Some(b'"' | b'0'..=b'9')),
+            b"incident" | b"usedImages" | b"procName" | b"captureTime" => body = true,
+            b"crash" | b"report" | b"recrash_report" | b"binary_images" => kscrash = true,
+            _ => {}
+        }
+        s.skip()
+    });
+    (header || body) && !kscrash
+}
+
+/// True where one of the first lines is a field of Apple's text, or the line above a translated `.ips`.
+fn is_apple_text(start: &[u8]) -> bool {
+    const FIELDS: [&[u8]; 6] = [
+        b"Incident Identifier:",
+        b"CrashReporter Key:",
+        b"Hardware Model:",
+        b"Process:",
+        b"Exception Type:",
+        b"Translated Report",
+    ];
+    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_start).take(8);
+    lines.any(|line| FIELDS.iter().any(|field| line.starts_with(field)))
+}

@@ -1,0 +1,314 @@
+//! The sections of one part: the outer report, or a `recrash_report` with all that lies below it.
+//!
+//! Every section is read into a value of its own and then put in its place, so that a key that
+//! occurs twice leaves nothing of its first value behind.
+
+use crate::frames::{self, Deallocated};
+use crate::report::{Backtrace, Image, Invalid, Part, Sections};
+use crate::scan::{Scanner, Stop};
+use crate::value::{Slots, cpu, debug_id};
+use crate::{Text, WarningKind};
+use std::ops::Range;
+use unslide_model::{DebugId, ReportId};
+
+/// How many `recrash_report` levels are read below the outer report.
+const RECRASH_LEVELS: usize = 4;
+
+/// One part and the parts in it.
+pub(crate) struct ReportPart<'a> {
+    pub(crate) part: Part<'a>,
+    pub(crate) backtraces: Vec<Backtrace<'a>>,
+    pub(crate) invalid: Invalid,
+    pub(crate) inner: Option<Box<ReportPart<'a>>>,
+    /// The closing brace of the part's object.
+    pub(crate) close: usize,
+    /// The number of its members.
+    pub(crate) members: usize,
+    /// Its last member where that is an object named `symbolication`.
+    pub(crate) last: Option<LastMember>,
+}
+
+/// A last member named `symbolication`.
+pub(crate) struct LastMember {
+    /// Where its value begins.
+    pub(crate) value: usize,
+    /// The whole member with the comma before it.
+    pub(crate) member: Range<usize>,
+}
+
+#[derive(Default)]
+struct ReportSection<'a> {
+    id: Option<ReportId>,
+    monitor_id: Option<Text<'a>>,
+    report_type: Option<Text<'a>>,
+    process_name: Option<Text<'a>>,
+}
+
+#[derive(Default)]
+struct System<'a> {
+    app_uuid: Option<DebugId>,
+    executable: Option<Text<'a>>,
+    executable_path: Option<Text<'a>>,
+    process_name: Option<Text<'a>>,
+    cpu_arch: Option<Text<'a>>,
+    proc_translated: Option<bool>,
+    cpu: [Option<u32>; 2],
+    binary_cpu: [Option<u32>; 2],
+}
+
+#[derive(Default)]
+struct Crash<'a> {
+    error: ErrorSection<'a>,
+    error_at: Option<usize>,
+    threads: Vec<Backtrace<'a>>,
+    has_threads: bool,
+    crashed_thread: Option<Backtrace<'a>>,
+    last_exception: Option<Backtrace<'a>>,
+    invalid_threads: u64,
+    marked: Marked,
+}
+
+/// Where threads begin that a report may be about, and their positions.
+#[derive(Default)]
+struct Marked {
+    crashed: Option<(usize, usize)>,
+    single: Option<(usize, usize)>,
+    current: Option<(usize, usize)>,
+}
+
+#[derive(Default)]
+struct ErrorSection<'a> {
+    error_type: Option<Text<'a>>,
+    profile: Option<Backtrace<'a>>,
+}
+
+/// Reads the object at the scanner's position as the part `depth` levels below the outer report.
+pub(crate) fn read_part<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<ReportPart<'a>, Stop> {
+    s.part = depth;
+    let mut slots = Slots::new("");
+    let mut at = Sections::default();
+    let mut report = ReportSection::default();
+    let mut systems = [System::default(), System::default()];
+    let mut crash = Crash::default();
+    let mut deallocated = Deallocated::default();
+    let mut images = (Vec::new(), 0);
+    let mut inner = None;
+    let mut last = None;
+    let object = s.members(|s, member| {
+        last = None;
+        let value = s.pos();
+        let begin = (s.byte() == Some(b'{')).then_some(value);
+        match &*member.key {
+            b"report" => {
+                at.report = begin;
+                report = report_section(s, &mut slots)?;
+            }
+            b"binary_images" => images = image_list(s, &mut slots)?,
+            b"process" => {
+                at.process = begin;
+                deallocated = frames::deallocated(s, slots.at(2, "process"), depth)?;
+            }
+            b"system" => {
+                at.system = begin;
+                systems[1] = system(s, &mut slots, 3, "system")?;
+            }
+            b"system_atcrash" => {
+                at.system_atcrash = begin;
+                systems[0] = system(s, &mut slots, 4, "system_atcrash")?;
+            }
+            b"crash" => {
+                at.crash = begin;
+                crash = crash_section(s, &mut slots, depth)?;
+            }
+            b"recrash_report" => {
+                let slot = slots.at(6, "recrash_report");
+                if begin.is_some() && depth == RECRASH_LEVELS {
+                    s.warn(WarningKind::RecrashTooDeep, "", "recrash_report", value);
+                    s.skip()?;
+                    inner = None;
+                } else {
+                    inner = s.object_with(slot, |s| read_part(s, depth + 1))?;
+                    s.part = depth;
+                }
+            }
+            b"symbolication" => {
+                s.skip()?;
+                last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
+            }
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+
+    let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
+    let [atcrash, base] = systems;
+    let mut whole = ReportPart {
+        part: Part {
+            images: images.0,
+            image_source: None,
+            error_type: crash.error.error_type,
+            monitor_id: report.monitor_id,
+            report_type: report.report_type,
+            report_id: report.id,
+            app_uuid: atcrash.app_uuid.or(base.app_uuid),
+            executable: atcrash.executable.or(base.executable),
+            executable_path: atcrash.executable_path.or(base.executable_path),
+            process_name: report.process_name.or(atcrash.process_name).or(base.process_name),
+            proc_translated: atcrash.proc_translated.or(base.proc_translated),
+            cpu: cpu(atcrash.cpu[0], atcrash.cpu[1]).or(cpu(base.cpu[0], base.cpu[1])),
+            binary_cpu: cpu(atcrash.binary_cpu[0], atcrash.binary_cpu[1])
+                .or(cpu(base.binary_cpu[0], base.binary_cpu[1])),
+            cpu_arch: atcrash.cpu_arch.or(base.cpu_arch),
+            sections: Sections { error: crash.error_at, has_threads: crash.has_threads, subject, ..at },
+        },
+        backtraces: crash.threads,
+        invalid: Invalid { threads: crash.invalid_threads, images: images.1, frames: 0 },
+        inner: inner.map(Box::new),
+        close: object.close,
+        members: object.count,
+        last,
+    };
+    let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, deallocated.backtrace];
+    whole.backtraces.extend(single.into_iter().flatten());
+    whole.invalid.frames = whole.backtraces.iter().map(|b| b.invalid).sum();
+    Ok(whole)
+}
+
+fn report_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<ReportSection<'a>, Stop> {
+    let mut section = ReportSection::default();
+    let mut own = Slots::new("report");
+    s.object(slots.at(0, "report"), |s, member| {
+        match &*member.key {
+            b"id" => section.id = s.uuid(own.at(0, "id"))?.map(ReportId),
+            b"monitor_id" => section.monitor_id = s.text(own.at(1, "monitor_id"))?,
+            b"type" => section.report_type = s.text(own.at(2, "type"))?,
+            b"process_name" => section.process_name = s.text(own.at(3, "process_name"))?,
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(section)
+}
+
+fn system<'a>(
+    s: &mut Scanner<'a>,
+    slots: &mut Slots,
+    bit: u32,
+    name: &'static str,
+) -> Result<System<'a>, Stop> {
+    let mut system = System::default();
+    let mut own = Slots::new(name);
+    s.object(slots.at(bit, name), |s, member| {
+        match &*member.key {
+            b"app_uuid" => system.app_uuid = s.uuid(own.at(0, "app_uuid"))?.and_then(debug_id),
+            b"CFBundleExecutable" => system.executable = s.text(own.at(1, "CFBundleExecutable"))?,
+            b"CFBundleExecutablePath" => {
+                system.executable_path = s.text(own.at(2, "CFBundleExecutablePath"))?;
+            }
+            b"process_name" => system.process_name = s.text(own.at(3, "process_name"))?,
+            b"cpu_arch" => system.cpu_arch = s.text(own.at(4, "cpu_arch"))?,
+            b"proc_translated" => system.proc_translated = s.boolean(own.at(5, "proc_translated"))?,
+            b"cpu_type" => system.cpu[0] = s.header_field(own.at(6, "cpu_type"))?,
+            b"cpu_subtype" => system.cpu[1] = s.header_field(own.at(7, "cpu_subtype"))?,
+            b"binary_cpu_type" => system.binary_cpu[0] = s.header_field(own.at(8, "binary_cpu_type"))?,
+            b"binary_cpu_subtype" => {
+                system.binary_cpu[1] = s.header_field(own.at(9, "binary_cpu_subtype"))?;
+            }
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(system)
+}
+
+fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<Crash<'a>, Stop> {
+    let mut crash = Crash::default();
+    let mut own = Slots::new("crash");
+    s.object(slots.at(5, "crash"), |s, member| {
+        match &*member.key {
+            b"error" => {
+                crash.error_at = (s.byte() == Some(b'{')).then_some(s.pos());
+                crash.error = error_section(s, &mut own, part)?;
+            }
+            b"threads" => {
+                crash.threads.clear();
+                crash.marked = Marked { single: crash.marked.single, ..Marked::default() };
+                let (threads, marked) = (&mut crash.threads, &mut crash.marked);
+                let invalid = s.objects(own.at(1, "threads"), |s, position| {
+                    let start = (s.pos(), position);
+                    let (facts, backtrace) = frames::thread(s, part, Some(position))?;
+                    threads.extend(backtrace);
+                    // The first of each.
+                    marked.crashed = marked.crashed.or(facts.crashed.then_some(start));
+                    marked.current = marked.current.or(facts.current_thread.then_some(start));
+                    Ok(())
+                })?;
+                crash.has_threads = invalid.is_some();
+                crash.invalid_threads = invalid.unwrap_or(0);
+            }
+            b"crashed_thread" => {
+                let (slot, start) = (own.at(2, "crashed_thread"), s.pos());
+                let thread = s.object_with(slot, |s| frames::thread(s, part, None))?;
+                crash.marked.single = thread.is_some().then_some((start, 0));
+                crash.crashed_thread = thread.and_then(|(_, backtrace)| backtrace);
+            }
+            b"last_exception_backtrace" => {
+                let slot = own.at(3, "last_exception_backtrace");
+                crash.last_exception = frames::last_exception(s, slot, part)?;
+            }
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(crash)
+}
+
+fn error_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<ErrorSection<'a>, Stop> {
+    let mut section = ErrorSection::default();
+    let mut own = Slots::new("crash.error");
+    s.object(slots.at(0, "error"), |s, member| {
+        match &*member.key {
+            b"type" => section.error_type = s.text(own.at(0, "type"))?,
+            b"profile" => section.profile = frames::profile(s, own.at(1, "profile"), part)?,
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    Ok(section)
+}
+
+/// The objects of an image list, and the number of other things in it.
+fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'a>>, u64), Stop> {
+    let mut images = Vec::new();
+    let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
+        s.item()?;
+        // Without any of the three no frame can refer to an image, and there is nothing to show.
+        let image = image(s)?;
+        if image.addr.is_some() || image.uuid.is_some() || image.name.is_some() {
+            images.push(image);
+        }
+        Ok(())
+    })?;
+    Ok((images, invalid.unwrap_or(0)))
+}
+
+fn image<'a>(s: &mut Scanner<'a>) -> Result<Image<'a>, Stop> {
+    let mut image = Image { addr: None, vmaddr: None, size: 0, uuid: None, name: None, cpu: None };
+    let mut header = [None; 2];
+    let mut own = Slots::new("binary_images[]");
+    s.members(|s, member| {
+        match &*member.key {
+            b"image_addr" => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,
+            b"image_vmaddr" => s.numeric(own.at(1, "image_vmaddr"), &mut image.vmaddr)?,
+            b"image_size" => image.size = s.unsigned(own.at(2, "image_size"))?.unwrap_or(0),
+            b"uuid" => image.uuid = s.uuid(own.at(3, "uuid"))?.and_then(debug_id),
+            b"name" => image.name = s.text(own.at(4, "name"))?,
+            b"cpu_type" => header[0] = s.header_field(own.at(5, "cpu_type"))?,
+            b"cpu_subtype" => header[1] = s.header_field(own.at(6, "cpu_subtype"))?,
+            _ => s.skip()?,
+        }
+        Ok(())
+    })?;
+    image.cpu = cpu(header[0], header[1]);
+    Ok(image)
+}

@@ -1,0 +1,68 @@
+//! What the text shows of `crash` and of its threads, found in one pass over each.
+
+use crate::cursor::Value;
+use crate::facts::Facts;
+
+/// The part's own `crash`.
+#[derive(Default)]
+pub(super) struct Crash<'a> {
+    /// The values of `threads`, objects or not.
+    pub(super) threads: Vec<Value<'a>>,
+    pub(super) crashed_thread: Option<Thread<'a>>,
+    pub(super) diagnosis: Option<Value<'a>>,
+    /// The thread that the part is about.
+    pub(super) subject: Option<Thread<'a>>,
+}
+
+/// A thread object.
+pub(super) struct Thread<'a> {
+    /// Its `index`, else its position.
+    pub(super) number: u64,
+    pub(super) name: Option<Value<'a>>,
+    pub(super) queue: Option<Value<'a>>,
+    pub(super) crashed: Option<bool>,
+    /// `registers.basic`.
+    pub(super) registers: Option<Value<'a>>,
+    pub(super) notable_addresses: Option<Value<'a>>,
+    pub(super) stack: Option<Value<'a>>,
+}
+
+impl<'a> Crash<'a> {
+    pub(super) fn of(facts: &Facts<'_, 'a>) -> Crash<'a> {
+        let Some(crash) = facts.crash() else { return Crash::default() };
+        let [threads, crashed_thread, diagnosis] = crash.members(["threads", "crashed_thread", "diagnosis"]);
+        Crash {
+            threads: threads.map(Value::items).unwrap_or_default(),
+            crashed_thread: crashed_thread.and_then(|thread| Thread::read(thread, 0)),
+            diagnosis,
+            subject: facts.subject().and_then(|(thread, position)| Thread::read(thread, position)),
+        }
+    }
+}
+
+impl<'a> Thread<'a> {
+    /// `None` for what is no object.
+    pub(super) fn read(thread: Value<'a>, position: usize) -> Option<Thread<'a>> {
+        if !thread.is_object() {
+            return None;
+        }
+        let [index, name, queue, crashed, registers, notable_addresses, stack] = thread.members([
+            "index",
+            "name",
+            "dispatch_queue",
+            "crashed",
+            "registers",
+            "notable_addresses",
+            "stack",
+        ]);
+        Some(Thread {
+            number: index.and_then(Value::unsigned).unwrap_or(position as u64),
+            name,
+            queue,
+            crashed: crashed.and_then(Value::boolean),
+            registers: registers.and_then(|registers| registers.get("basic")),
+            notable_addresses,
+            stack,
+        })
+    }
+}

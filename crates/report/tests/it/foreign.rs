@@ -1,0 +1,60 @@
+//! Logs in other formats than KSCrash's.
+
+use std::path::Path;
+use unslide_report::{ForeignFormat, foreign_format};
+use unslide_testkit::reports;
+
+const IPS: &str = r#"{"app_name":"x{cte\"st","timestamp":"2022-04-20 14:36:33.00 +0100","bug_type":"309"}
+{"uptime":1,"procName":"a"}"#;
+
+#[test]
+fn apple_logs_are_recognised_by_their_beginning() {
+    for ips in [
+        IPS,
+        IPS.lines().next().unwrap(),
+        "\u{FEFF}\n{\n  \"captureTime\" : \"2022-04-20\", \"threads\": [",
+        r#"{"bug_type":"298","#,
+    ] {
+        assert_eq!(foreign_format(ips.as_bytes()), Some(ForeignFormat::AppleIps), "{ips}");
+    }
+    for text in [
+        "Incident Identifier: 5C32DF84-31A0-43E7-87D0-239F7F594940\nCrashReporter Key:   TODO\n",
+        "Process:               TableSearch [37083]\nPath: /a\n",
+        "-------------------------------------\nTranslated Report (Full Report Below)\n",
+        "\r\nHardware Model:      MacBookPro5,3\r\n",
+    ] {
+        assert_eq!(foreign_format(text.as_bytes()), Some(ForeignFormat::AppleCrash), "{text}");
+    }
+    assert_eq!(ForeignFormat::AppleIps.to_string(), "this is an Apple log (.ips), not KSCrash JSON");
+}
+
+#[test]
+fn anything_else_is_not() {
+    for (name, report) in reports::shapes() {
+        assert_eq!(foreign_format(&report.bytes()), None, "{name}");
+    }
+    for other in
+        ["", "{}", "[]", "[{\"bug_type\":\"309\"}]", "7", "{\"bug_type\":\"309\",\"crash\":{}}", "a log\n"]
+    {
+        assert_eq!(foreign_format(other.as_bytes()), None, "{other}");
+    }
+}
+
+#[test]
+fn published_logs_are_recognised() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/apple");
+    for (folder, expected) in [
+        ("ips", ForeignFormat::AppleIps),
+        ("jetsam", ForeignFormat::AppleIps),
+        ("crash-text", ForeignFormat::AppleCrash),
+    ] {
+        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+            // A few threads alone, without a header.
+            if entry.file_name() == "acrp-spaces.txt" {
+                continue;
+            }
+            let bytes = std::fs::read(entry.path()).unwrap();
+            assert_eq!(foreign_format(&bytes), Some(expected), "{}", entry.path().display());
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! This program started again as a child process, for input that may exhaust or end its reader.
+//!
+//! A child has no environment, no descriptors of its parent and no standard input, and puts limits of the
+//! operating system on itself before it reads anything.
+
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use tokio::io::AsyncReadExt;
+use tokio::process::Child;
+use tokio::sync::oneshot;
+
+/// Descriptors that a child may have open.
+const MAX_FILES: u64 = 64;
+/// Seconds of CPU between the signal that a child can be recognised by and the one that it cannot catch.
+const CPU_GRACE_SECONDS: u64 = 5;
+/// The exit code of a Rust program that panicked.
+const PANICKED: i32 = 101;
+/// Bytes of a child's standard error that are kept.
+const MAX_STDERR_BYTES: u64 = 4096;
+
+/// How this program is started again.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// The executable that runs here, with these arguments.
+    ///
+    /// # Errors
+    /// Where the executable cannot be found.
+    pub fn current(arguments: &[&str]) -> io::Result<Program> {
+        // Still the same file after an update has replaced it.
+        let own = Path::new("/proc/self/exe");
+        let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
+        Ok(Program { path, arguments: arguments.iter().map(OsString::from).collect() })
+    }
+
+    /// A command that starts the program without this process's environment.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        // A signal to the terminal's group is for the parent to act on.
+        command.args(&self.arguments).env_clear().process_group(0);
+        command
+    }
+
+    /// Runs the program in a folder until it ends. Dropping the future kills it; `held` is dropped after
+    /// the process is gone.
+    ///
+    /// # Errors
+    /// Where the process cannot be started or waited for.
+    pub async fn run(&self, folder: &Path, held: impl Send + 'static) -> io::Result<Ended> {
+        let mut command = tokio::process::Command::from(self.command());
+        command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn()?;
+        let (_waiting, abandoned) = oneshot::channel::<()>();
+        let running = tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = wait(&mut child) => ended,
+                _ = abandoned => child.kill().await.and(Err(io::ErrorKind::Interrupted.into())),
+            };
+            drop(held);
+            ended
+        });
+        running.await.map_err(io::Error::other)?
+    }
+}
+
+async fn wait(child: &mut Child) -> io::Result<Ended> {
+    let mut stderr = Vec::new();
+    if let Some(pipe) = child.stderr.take() {
+        pipe.take(MAX_STDERR_BYTES).read_to_end(&mut stderr).await?;
+    }
+    Ok(Ended::of(child.wait().await?, &String::from_utf8_lossy(&stderr)))
+}
+
+/// Limits that a child puts on itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of writable private memory. Files that are mapped for reading do not count.
+    pub memory_bytes: u64,
+    /// Seconds of CPU; `None` for a child that serves as long as its parent lives.
+    pub cpu_seconds: Option<u64>,
+    /// Bytes of one file that the child writes.
+    pub file_bytes: u64,
+}
+
+impl Limits {
+    /// Closes inherited descriptors and puts the limits on this process.
+    ///
+    /// # Errors
+    /// Where the operating system refuses.
+    pub fn apply(&self) -> io::Result<()> {
+        close_inherited()?;
+        let cpu = self.cpu_seconds.unwrap_or(RLIM_INFINITY);
+        for (resource, soft, hard) in [
+            // Not RLIMIT_AS, which counts mapped files: objects may have gigabytes.
+            (Resource::RLIMIT_DATA, self.memory_bytes, self.memory_bytes),
+            (Resource::RLIMIT_CPU, cpu, cpu.saturating_add(CPU_GRACE_SECONDS)),
+            (Resource::RLIMIT_FSIZE, self.file_bytes, self.file_bytes),
+            (Resource::RLIMIT_NOFILE, MAX_FILES, MAX_FILES),
+            (Resource::RLIMIT_CORE, 0, 0),
+        ] {
+            let (_, inherited) = getrlimit(resource)?;
+            setrlimit(resource, soft.min(inherited), hard.min(inherited))?;
+        }
+        Ok(())
+    }
+}
+
+/// Rust opens files so that no child gets them; libraries in C may not.
+fn close_inherited() -> io::Result<()> {
+    let open: Vec<i32> = std::fs::read_dir("/dev/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|descriptor| *descriptor > 2)
+        .collect();
+    for descriptor in open {
+        // The one that listed them is closed already.
+        let _ = nix::unistd::close(descriptor);
+    }
+    Ok(())
+}
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With exit code 0.
+    Done,
+    /// At a limit.
+    LimitReached(Limit),
+    /// It crashed or panicked; the text says how.
+    Failed(String),
+    /// For a reason outside of its input: a full disk, or a signal of someone else, such as the kernel when
+    /// memory is short.
+    Interrupted(String),
+}
+
+/// A limit of [`Limits`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::memory_bytes`]
+    Memory,
+    /// [`Limits::cpu_seconds`]
+    Cpu,
+    /// [`Limits::file_bytes`]
+    FileSize,
+}
+
+impl Ended {
+    fn of(status: ExitStatus, stderr: &str) -> Ended {
+        let failed = || Ended::Failed(format!("{status}: {}", stderr.trim()));
+        let Some(signal) = status.signal() else {
+            return match status.code() {
+                Some(0) => Ended::Done,
+                Some(PANICKED) => failed(),
+                // It could not begin, or not write its answer.
+                _ => Ended::Interrupted(format!("{status}: {}", stderr.trim())),
+            };
+        };
+        match Signal::try_from(signal) {
+            Ok(Signal::SIGXCPU) => Ended::LimitReached(Limit::Cpu),
+            Ok(Signal::SIGXFSZ) => Ended::LimitReached(Limit::FileSize),
+            // What Rust's runtime writes before it aborts.
+            Ok(Signal::SIGABRT) if stderr.contains("memory allocation of") => {
+                Ended::LimitReached(Limit::Memory)
+            }
+            Ok(Signal::SIGABRT | Signal::SIGSEGV | Signal::SIGILL | Signal::SIGFPE | Signal::SIGTRAP) => {
+                failed()
+            }
+            // SIGBUS is the disk's: a mapped file that cannot be read.
+            _ => Ended::Interrupted(status.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_from_crashes_and_from_kills() {
+        let of = |signal: Signal, stderr| Ended::of(ExitStatus::from_raw(signal as i32), stderr);
+        assert_eq!(of(Signal::SIGXCPU, ""), Ended::LimitReached(Limit::Cpu));
+        assert_eq!(of(Signal::SIGXFSZ, ""), Ended::LimitReached(Limit::FileSize));
+        let no_memory = "memory allocation of 4096 bytes failed\n";
+        assert_eq!(of(Signal::SIGABRT, no_memory), Ended::LimitReached(Limit::Memory));
+        assert!(matches!(of(Signal::SIGABRT, "stack overflow"), Ended::Failed(_)));
+        assert!(matches!(of(Signal::SIGSEGV, ""), Ended::Failed(_)));
+        for signal in [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGBUS] {
+            assert!(matches!(of(signal, ""), Ended::Interrupted(_)));
+        }
+        assert_eq!(Ended::of(ExitStatus::from_raw(0), "a warning"), Ended::Done);
+        assert!(matches!(Ended::of(ExitStatus::from_raw(101 << 8), "panicked"), Ended::Failed(_)));
+        assert!(matches!(Ended::of(ExitStatus::from_raw(1 << 8), "disk full"), Ended::Interrupted(_)));
+    }
+
+    /// The test that is its own child.
+    const NEXT: &[&str] =
+        &["child::tests::a_child_has_nothing_of_its_parent_and_ends_at_its_limits", "--exact"];
+
+    #[test]
+    fn a_child_has_nothing_of_its_parent_and_ends_at_its_limits() {
+        use std::os::fd::AsRawFd;
+        const MIB: u64 = 1 << 20;
+        // In the child: the folder says what to do.
+        if let Ok(task) = std::fs::read_to_string("task") {
+            if task == "kill" {
+                nix::sys::signal::raise(Signal::SIGKILL).unwrap();
+            }
+            let limits = Limits { memory_bytes: 128 * MIB, cpu_seconds: Some(1), file_bytes: MIB };
+            limits.apply().unwrap();
+            match task.as_str() {
+                "memory" => drop(std::hint::black_box(vec![1_u8; 256 << 20])),
+                "cpu" => loop {
+                    std::hint::black_box(0);
+                },
+                "file" => std::fs::write("large", vec![0; 2 << 20]).unwrap(),
+                _ => {
+                    assert_eq!(std::env::vars_os().count(), 0);
+                    let inherited: i32 = task.parse().unwrap();
+                    assert!(nix::unistd::close(inherited).is_err(), "an inherited descriptor is open");
+                    std::fs::write("answer", "done").unwrap();
+                }
+            }
+            return;
+        }
+        let program = Program::current(&[NEXT, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let end = |task: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("task"), task).unwrap();
+            let ended = runtime.block_on(program.run(folder.path(), ())).unwrap();
+            (ended, folder.path().join("answer").exists())
+        };
+        assert_eq!(end("memory"), (Ended::LimitReached(Limit::Memory), false));
+        assert_eq!(end("cpu"), (Ended::LimitReached(Limit::Cpu), false));
+        assert_eq!(end("file"), (Ended::LimitReached(Limit::FileSize), false));
+        assert!(matches!(end("kill"), (Ended::Interrupted(_), false)));
+        // A descriptor as a library in C may leave it: not closed when another program starts.
+        let leaked = nix::unistd::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
+        let ended = end(&leaked.as_raw_fd().to_string());
+        assert_eq!(ended, (Ended::Done, true), "{leaked:?}");
+    }
+}

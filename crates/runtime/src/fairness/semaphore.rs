@@ -1,0 +1,347 @@
+//! A semaphore of which each owner has a share at most: one that takes all of its own leaves the rest to
+//! others.
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use prometheus::IntCounter;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// Permits that owners share. Cheap to clone.
+#[derive(Debug)]
+pub struct FairSemaphore<K>(Arc<Inner<K>>);
+
+#[derive(Debug)]
+struct Inner<K> {
+    name: &'static str,
+    total: u32,
+    share: u32,
+    all: Arc<Semaphore>,
+    /// For permits beyond an owner's share: one request at a time, so that others find some left.
+    oversize: Arc<Semaphore>,
+    /// The shares of owners that hold or wait for something; others cost nothing.
+    shares: Mutex<HashMap<K, Weak<Semaphore>>>,
+    waiting: AtomicU64,
+    refused: Option<IntCounter>,
+}
+
+/// Why there is no permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Exhausted {
+    /// The owner has its share.
+    #[error("Too many concurrent {name}: one tenant may have {share}")]
+    Share {
+        /// What the permits are for.
+        name: &'static str,
+        /// Permits of one owner.
+        share: u32,
+    },
+    /// All owners together have everything.
+    #[error("Too many concurrent {name} of all tenants")]
+    All {
+        /// What the permits are for.
+        name: &'static str,
+    },
+}
+
+impl<K> Clone for FairSemaphore<K> {
+    fn clone(&self) -> FairSemaphore<K> {
+        FairSemaphore(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Clone + Eq + Hash> FairSemaphore<K> {
+    /// `total` permits for `name`, of which one owner has `share` at most; at least one of both.
+    #[must_use]
+    pub fn new(name: &'static str, total: u32, share: u32) -> FairSemaphore<K> {
+        FairSemaphore::build(name, total, share, None)
+    }
+
+    /// As [`FairSemaphore::new`]; counts in `refused` what an owner's share refuses.
+    #[must_use]
+    pub fn counting(name: &'static str, total: u32, share: u32, refused: IntCounter) -> FairSemaphore<K> {
+        FairSemaphore::build(name, total, share, Some(refused))
+    }
+
+    fn build(name: &'static str, total: u32, share: u32, refused: Option<IntCounter>) -> FairSemaphore<K> {
+        let total = total.max(1);
+        let share = share.clamp(1, total);
+        let (all, oversize) = (semaphore(total), semaphore(1));
+        let (shares, waiting) = (Mutex::default(), AtomicU64::new(0));
+        FairSemaphore(Arc::new(Inner { name, total, share, all, oversize, shares, waiting, refused }))
+    }
+
+    /// Takes permits for an owner.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where there are not as many now.
+    pub fn try_acquire(&self, owner: &K, permits: u32) -> Result<FairPermit<K>, Exhausted> {
+        let own = self.try_share(&self.share(owner), permits)?;
+        let all = self.try_all(permits)?;
+        Ok(FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: None })
+    }
+
+    /// Takes permits before it is known whose they are; [`FairPermit::assign`] says it.
+    ///
+    /// # Errors
+    /// [`Exhausted::All`].
+    pub fn try_acquire_unassigned(&self, permits: u32) -> Result<FairPermit<K>, Exhausted> {
+        Ok(FairPermit { semaphore: self.clone(), all: self.try_all(permits)?, own: None, _oversize: None })
+    }
+
+    /// Waits for permits of an owner: first among the owner's own, then among all. An owner that wants more
+    /// than its share takes the rest from what is left, and one that wants more than all takes all.
+    pub async fn acquire(&self, owner: &K, permits: u32) -> FairPermit<K> {
+        let (permits, share) = (permits.min(self.0.total), self.share(owner));
+        let own = permits.min(self.0.share);
+        let own = match Arc::clone(&share).try_acquire_many_owned(own) {
+            Ok(own) => own,
+            Err(_) => {
+                let _waiting = Waiting::count(&self.0.waiting);
+                acquired(share.acquire_many_owned(own).await)
+            }
+        };
+        let oversize = match permits > self.0.share {
+            true => Some(acquired(Arc::clone(&self.0.oversize).acquire_owned().await)),
+            false => None,
+        };
+        let all = acquired(Arc::clone(&self.0.all).acquire_many_owned(permits).await);
+        FairPermit { semaphore: self.clone(), all, own: Some(own), _oversize: oversize }
+    }
+
+    /// As [`FairSemaphore::acquire`]; `None` where it would have to wait.
+    #[must_use]
+    pub fn acquire_now(&self, owner: &K, permits: u32) -> Option<FairPermit<K>> {
+        self.acquire(owner, permits).now_or_never()
+    }
+
+    fn share(&self, owner: &K) -> Arc<Semaphore> {
+        let mut shares = self.0.shares.lock();
+        if let Some(share) = shares.get(owner).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = semaphore(self.0.share);
+        shares.insert(owner.clone(), Arc::downgrade(&share));
+        share
+    }
+}
+
+impl<K> FairSemaphore<K> {
+    fn try_share(&self, share: &Arc<Semaphore>, permits: u32) -> Result<OwnedSemaphorePermit, Exhausted> {
+        Arc::clone(share).try_acquire_many_owned(permits).map_err(|_| {
+            self.0.refused.iter().for_each(IntCounter::inc);
+            Exhausted::Share { name: self.0.name, share: self.0.share }
+        })
+    }
+
+    fn try_all(&self, permits: u32) -> Result<OwnedSemaphorePermit, Exhausted> {
+        let taken = Arc::clone(&self.0.all).try_acquire_many_owned(permits);
+        taken.map_err(|_| Exhausted::All { name: self.0.name })
+    }
+
+    /// Permits that are taken.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        u64::from(self.0.total).saturating_sub(self.0.all.available_permits() as u64)
+    }
+
+    /// The number of callers that wait for permits of their own share.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+}
+
+#[expect(clippy::expect_used, reason = "no semaphore is ever closed")]
+fn acquired(permit: Result<OwnedSemaphorePermit, AcquireError>) -> OwnedSemaphorePermit {
+    permit.expect("the semaphore is open")
+}
+
+fn semaphore(permits: u32) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(usize::try_from(permits).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS)))
+}
+
+/// Counts a caller that waits, also where it gives up.
+struct Waiting<'a>(&'a AtomicU64);
+
+impl Waiting<'_> {
+    fn count(waiting: &AtomicU64) -> Waiting<'_> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Permits, until they are dropped.
+#[derive(Debug)]
+pub struct FairPermit<K> {
+    semaphore: FairSemaphore<K>,
+    all: OwnedSemaphorePermit,
+    /// What they take of the owner's share; `None` before that is known.
+    own: Option<OwnedSemaphorePermit>,
+    _oversize: Option<OwnedSemaphorePermit>,
+}
+
+impl<K: Clone + Eq + Hash> FairPermit<K> {
+    /// Counts permits as this owner's, once that is known.
+    ///
+    /// # Errors
+    /// [`Exhausted::Share`].
+    pub fn assign(&mut self, owner: &K) -> Result<(), Exhausted> {
+        let permits = u32::try_from(self.all.num_permits()).unwrap_or(u32::MAX);
+        self.own = Some(self.semaphore.try_share(&self.semaphore.share(owner), permits)?);
+        Ok(())
+    }
+}
+
+impl<K> FairPermit<K> {
+    /// Takes more; never more than all of the owner's share, so that what is larger than that has its turn
+    /// once the owner holds nothing else.
+    fn grow(&mut self, permits: u32) -> Result<(), Exhausted> {
+        let Some(held) = &mut self.own else { return Ok(()) };
+        let left =
+            self.semaphore.0.share.saturating_sub(u32::try_from(held.num_permits()).unwrap_or(u32::MAX));
+        let permits = permits.min(left);
+        let own = self.semaphore.try_share(held.semaphore(), permits)?;
+        self.all.merge(self.semaphore.try_all(permits)?);
+        held.merge(own);
+        Ok(())
+    }
+}
+
+/// Bytes of an owner, counted in whole KiB, until they are dropped.
+#[derive(Debug)]
+pub struct ByteReservation<K> {
+    permit: FairPermit<K>,
+    bytes: u64,
+}
+
+impl<K: Clone + Eq + Hash> ByteReservation<K> {
+    /// Reserves bytes of a semaphore that counts KiB.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where there are not as many now.
+    pub fn new(semaphore: &FairSemaphore<K>, owner: &K, bytes: u64) -> Result<ByteReservation<K>, Exhausted> {
+        let mut reservation = ByteReservation { permit: semaphore.try_acquire(owner, 0)?, bytes: 0 };
+        reservation.grow(bytes)?;
+        Ok(reservation)
+    }
+}
+
+impl<K> ByteReservation<K> {
+    /// Bytes that are reserved.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reserves more bytes.
+    ///
+    /// # Errors
+    /// As [`ByteReservation::new`].
+    pub fn grow(&mut self, bytes: u64) -> Result<(), Exhausted> {
+        let all = self.bytes.saturating_add(bytes);
+        let kib = all.div_ceil(1_024) - self.bytes.div_ceil(1_024);
+        self.permit.grow(u32::try_from(kib).unwrap_or(u32::MAX))?;
+        self.bytes = all;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::{Context, Poll, Waker};
+
+    type Owner = &'static str;
+
+    fn share<T>(taken: Result<T, Exhausted>) -> bool {
+        matches!(taken.err(), Some(Exhausted::Share { .. }))
+    }
+
+    fn pending<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> bool {
+        matches!(future.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
+    }
+
+    /// Proves: fairness
+    #[test]
+    fn an_owner_has_its_share_and_leaves_the_rest() {
+        let refused = IntCounter::new("refused", "Refused.").unwrap();
+        let semaphore: FairSemaphore<Owner> = FairSemaphore::counting("uploads", 4, 2, refused.clone());
+        let held = [(); 2].map(|()| semaphore.try_acquire(&"acme", 1).unwrap());
+        assert!(share(semaphore.try_acquire(&"acme", 1)) && refused.get() == 1);
+        let others = ["b", "c"].map(|owner| semaphore.try_acquire(&owner, 1).unwrap());
+        assert_eq!(semaphore.held(), 4);
+        assert_eq!(semaphore.try_acquire(&"late", 1).unwrap_err(), Exhausted::All { name: "uploads" });
+        drop(others);
+        // What was refused for want of permits took none of the owner's own.
+        let late = semaphore.try_acquire(&"late", 2).unwrap();
+        drop((held, late));
+        assert_eq!(semaphore.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_owner_that_waits_for_its_own_share_holds_up_no_other() {
+        let semaphore: FairSemaphore<Owner> = FairSemaphore::new("downloads", 4, 2);
+        let (first, _second) = (semaphore.acquire(&"acme", 1).await, semaphore.acquire(&"acme", 1).await);
+        let mut third = Box::pin(semaphore.acquire(&"acme", 1));
+        assert!(pending(third.as_mut()) && semaphore.waiting() == 1);
+        assert!(semaphore.acquire_now(&"acme", 1).is_none());
+        drop(semaphore.acquire(&"umbrella", 1).await);
+        drop(first);
+        drop(third.await);
+        assert_eq!(semaphore.waiting(), 0);
+        // What is more than all waits for all of it.
+        let mut all = Box::pin(semaphore.acquire(&"umbrella", 100));
+        assert!(pending(all.as_mut()));
+        drop(_second);
+        let all = all.await;
+        assert_eq!(semaphore.held(), 4);
+        drop(all);
+    }
+
+    #[test]
+    fn permits_are_assigned_once_their_owner_is_known() {
+        let semaphore: FairSemaphore<Owner> = FairSemaphore::new("requests", 3, 1);
+        let taken = || semaphore.try_acquire_unassigned(1);
+        let (mut first, mut second) = (taken().unwrap(), taken().unwrap());
+        first.assign(&"acme").unwrap();
+        assert!(share(second.assign(&"acme")));
+        second.assign(&"umbrella").unwrap();
+        drop(first);
+        assert_eq!(semaphore.held(), 1);
+    }
+
+    #[test]
+    fn bytes_are_counted_in_whole_kib_and_what_is_larger_than_a_share_has_all_of_it() {
+        let semaphore: FairSemaphore<Owner> = FairSemaphore::new("bytes", 8, 4);
+        let mut large = ByteReservation::new(&semaphore, &"acme", 1).unwrap();
+        large.grow(1_023).unwrap();
+        assert_eq!((semaphore.held(), large.bytes()), (1, 1_024));
+        let small = ByteReservation::new(&semaphore, &"acme", 1).unwrap();
+        assert!(share(large.grow(8 << 10)));
+        drop(small);
+        large.grow(8 << 10).unwrap();
+        assert_eq!(semaphore.held(), 4);
+        assert!(share(ByteReservation::new(&semaphore, &"acme", 1)));
+    }
+
+    #[test]
+    fn an_owner_that_holds_nothing_is_forgotten() {
+        let semaphore: FairSemaphore<u32> = FairSemaphore::new("requests", 8, 1);
+        let _held = semaphore.try_acquire(&1_000, 1).unwrap();
+        for owner in 0..100 {
+            drop(semaphore.try_acquire(&owner, 1).unwrap());
+        }
+        assert!(semaphore.0.shares.lock().len() <= 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! What a tenant may use that has no limit of its own.
+
+use crate::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The section `tenants` of a configuration.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct TenantDefaults {
+    /// The largest symbol upload of a tenant that has no limit of its own.
+    #[serde(rename = "upload_size", with = "unslide_model::units::bytes")]
+    #[schemars(with = "String")]
+    pub upload_bytes: u64,
+    /// What the stored symbols of a tenant may take that has no limit of its own.
+    #[serde(rename = "symbols_size", with = "unslide_model::units::bytes")]
+    #[schemars(with = "String")]
+    pub symbol_bytes: u64,
+    /// Cost units a second of a tenant that has no limit of its own, over all processes: a report costs one,
+    /// and one more for each 64 KiB. Over HTTP more is refused; from Kafka more waits in the overflow topic.
+    /// 0: no limit.
+    pub units_per_second: u32,
+    /// Cost units a second of the reports that one tenant has symbolicated or explained by requests, over
+    /// all processes of the api.
+    pub symbolication_units_per_second: u32,
+}
+
+impl Default for TenantDefaults {
+    fn default() -> TenantDefaults {
+        TenantDefaults {
+            upload_bytes: 4 << 30,
+            symbol_bytes: 1 << 40,
+            units_per_second: 4_000,
+            symbolication_units_per_second: 80,
+        }
+    }
+}
+
+impl TenantDefaults {
+    /// Everything that is wrong with this section.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let numbers = [
+            ("upload_size", self.upload_bytes),
+            ("symbols_size", self.symbol_bytes),
+            ("symbolication_units_per_second", self.symbolication_units_per_second.into()),
+        ];
+        let zero = numbers.iter().filter(|(_, value)| *value == 0);
+        zero.map(|(name, _)| Problem::new(format!("tenants.{name}"), "must be more than 0")).collect()
+    }
+}

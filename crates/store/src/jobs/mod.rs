@@ -1,0 +1,378 @@
+//! Work that survives its worker. A job is a row that one worker leases, keeps alive and ends; a
+//! worker that dies loses the lease, and the job is given to the next one.
+
+mod work;
+
+pub use work::{Kind, Work};
+
+use crate::number::{from_row32, to_row32};
+use crate::{OwnerTx, Result, Store, StoreError, Uuid};
+use sqlx::postgres::PgQueryResult;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{Owner, TenantId};
+
+/// How often a job that may be given up is tried (see [`Kind::may_be_given_up`]).
+pub const MAX_ATTEMPTS: u32 = 6;
+/// The pause after the first failure; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::seconds(2);
+const LONGEST_PAUSE: Duration = Duration::minutes(10);
+
+/// A job that this worker has for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The job.
+    pub id: Uuid,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What is to be done.
+    pub work: Work,
+    /// Which attempt this is since the last progress (see [`progressed`]), from 1.
+    pub attempt: u32,
+    /// True where every attempt was used up by workers that died: don't do it again, note the
+    /// failure and call [`fail`]. Never true of a job that may not be given up.
+    pub exhausted: bool,
+    /// When the lease ends unless it is kept alive.
+    pub until: OffsetDateTime,
+    /// When the job was added.
+    pub created_at: OffsetDateTime,
+    token: Uuid,
+}
+
+impl Lease {
+    /// The tenant that the job is of.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] for a job of the system.
+    pub fn tenant(&self) -> Result<&TenantId> {
+        self.owner.tenant().ok_or_else(|| StoreError::corrupt("jobs", "the system has no such job"))
+    }
+}
+
+/// Adds a job of the transaction's owner.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn add(tx: &mut OwnerTx, work: &Work) -> Result<Uuid> {
+    add_later(tx, work, Duration::ZERO).await
+}
+
+/// The same, due after a pause.
+pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) -> Result<Uuid> {
+    let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO jobs (id, tenant, kind, payload, max_attempts, run_at, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $2, $2) RETURNING id",
+        tenant,
+        now,
+        work.kind().as_str(),
+        json,
+        to_row32(MAX_ATTEMPTS),
+        now + pause
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Whether the transaction's tenant has a job of a kind that is not over.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn is_waiting(tx: &mut OwnerTx, kind: Kind) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running'))
+               AS "waiting!""#,
+        tenant,
+        kind.as_str()
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Leases up to `limit` jobs that are due, of any owner, each for `lease` long: those of the owners
+/// that have the fewest of these kinds under way, the oldest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn lease(
+    store: &Store,
+    kinds: &[Kind],
+    worker: &str,
+    lease: Duration,
+    limit: u32,
+) -> Result<Vec<Lease>> {
+    let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
+    let now = store.now();
+    let rows = sqlx::query!(
+        r#"SELECT id AS "id!", tenant AS "tenant!", payload AS "payload!", attempts AS "attempts!",
+                  max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
+                  created_at AS "created_at!"
+           FROM unslide_jobs_take($1, $2, $3, $4, $5)"#,
+        &kinds,
+        worker,
+        now,
+        now + lease,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let work: Work =
+                serde_json::from_value(row.payload).map_err(|e| StoreError::corrupt("jobs", e))?;
+            Ok(Lease {
+                id: row.id,
+                owner: Owner::read(&row.tenant).map_err(|e| StoreError::corrupt("jobs", e))?,
+                attempt: from_row32(row.attempts),
+                exhausted: work.kind().may_be_given_up() && row.attempts > row.max_attempts,
+                work,
+                until: row.lease_until,
+                created_at: row.created_at,
+                token: row.lease_token,
+            })
+        })
+        .collect()
+}
+
+/// Fails where a statement about a job under its lease found no such row: someone else has it.
+fn still_held(job: &Lease, done: &PgQueryResult) -> Result<()> {
+    if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
+}
+
+/// Keeps a job for another `lease` from now on.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it, or its tenant was deleted; or the database
+/// fails.
+pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET lease_until = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'
+           AND (kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = $1 AND t.state = 'deleted'))",
+        tenant,
+        job.id,
+        job.token,
+        now + lease,
+        now
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)?;
+    tx.commit().await
+}
+
+/// Counts this attempt of a job, or takes it back while the job waits to be begun: an attempt that a job
+/// has not begun says nothing about it.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn count_attempt(store: &Store, job: &Lease, counts: bool) -> Result<()> {
+    let mut tx = store.owner(&job.owner).await?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET attempts = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        to_row32(if counts { job.attempt } else { job.attempt.saturating_sub(1) }),
+        now
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)?;
+    tx.commit().await
+}
+
+/// Notes in a page's transaction how far a job is: the next worker begins with `work`, and attempts are
+/// counted from here on.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+pub async fn progressed(tx: &mut OwnerTx, job: &Lease, work: &Work) -> Result<()> {
+    let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET attempts = 1, payload = $4, last_error = NULL, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        json,
+        now
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)
+}
+
+/// Ends a job in the transaction that holds its result, so that both happen or neither.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
+pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        now
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)
+}
+
+/// Gives a job back that could not begin yet, to be looked at again after `pause`. It counts as no
+/// attempt.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<()> {
+    give_back(tx, job, pause, None).await
+}
+
+/// Gives a job back that could not be done because a server is away, and says when it is tried again: after
+/// a pause that grows with the job's age, up to [`LONGEST_PAUSE`]. It counts as no attempt, however often
+/// that happens. `error` is kept for the operator.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn put_off(tx: &mut OwnerTx, job: &Lease, error: &str) -> Result<OffsetDateTime> {
+    let now = tx.now();
+    // As long as it has been waiting: so pauses double here too.
+    let pause = (now - job.created_at).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+    give_back(tx, job, pause, Some(error)).await?;
+    Ok(now + pause)
+}
+
+async fn give_back(tx: &mut OwnerTx, job: &Lease, pause: Duration, error: Option<&str>) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = 'queued', run_at = $4, attempts = greatest(attempts - 1, 0), lease_token = NULL,
+                         lease_until = NULL, last_error = coalesce($6, last_error), updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        now + pause,
+        now,
+        error.map(shown)
+    )
+    .execute(connection)
+    .await?;
+    still_held(job, &done)
+}
+
+/// As much of an error as is kept.
+fn shown(error: &str) -> String {
+    error.chars().filter(|c| *c != '\0').take(2000).collect()
+}
+
+/// What became of a job that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// It is tried again at this time.
+    Again(OffsetDateTime),
+    /// It is over.
+    ForGood,
+}
+
+/// Gives a job back. It is tried again after a pause that doubles each time, or never where it may be
+/// given up and `for_good` is set or its attempts are used up. `error` is kept for the operator.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
+pub async fn fail(tx: &mut OwnerTx, job: &Lease, error: &str, for_good: bool) -> Result<Failed> {
+    let over =
+        job.work.kind().may_be_given_up() && (for_good || job.exhausted || job.attempt >= MAX_ATTEMPTS);
+    let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
+    let (connection, tenant, now) = tx.parts();
+    let again = now + pause.min(LONGEST_PAUSE);
+    let done = sqlx::query!(
+        "UPDATE jobs SET status = CASE WHEN $4 THEN 'failed' ELSE 'queued' END, run_at = $5, last_error = $6,
+                         lease_token = NULL, lease_until = NULL, updated_at = $7
+         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+        tenant,
+        job.id,
+        job.token,
+        over,
+        again,
+        shown(error),
+        now
+    )
+    .execute(connection)
+    .await?;
+    match done.rows_affected() {
+        0 => Err(StoreError::LeaseLost(job.id)),
+        _ if over => Ok(Failed::ForGood),
+        _ => Ok(Failed::Again(again)),
+    }
+}
+
+/// How many jobs of a kind wait or run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The kind's name.
+    pub kind: String,
+    /// `queued` or `running`.
+    pub status: String,
+    /// How many.
+    pub jobs: i64,
+    /// When the oldest was due.
+    pub oldest: OffsetDateTime,
+}
+
+/// The jobs that are not over, of all tenants: for metrics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn counts(store: &Store) -> Result<Vec<Count>> {
+    Ok(sqlx::query_as!(
+        Count,
+        r#"SELECT kind AS "kind!", status AS "status!", jobs AS "jobs!", oldest AS "oldest!"
+           FROM unslide_jobs_counts()"#
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Jobs of a kind that do not come to their end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// The kind's name.
+    pub kind: String,
+    /// How many.
+    pub jobs: i64,
+}
+
+/// The jobs that may not be given up and make no progress, of all tenants: [`MAX_ATTEMPTS`] workers or more
+/// died with them, or they have failed for an hour.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn stalled(store: &Store) -> Result<Vec<Stalled>> {
+    Ok(sqlx::query_as!(
+        Stalled,
+        r#"SELECT kind AS "kind!", jobs AS "jobs!" FROM unslide_jobs_stalled($1, $2)"#,
+        to_row32(MAX_ATTEMPTS),
+        store.now() - Duration::HOUR
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Clears away jobs that were done before `before`; gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<i64> {
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_jobs_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?)
+}

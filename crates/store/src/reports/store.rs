@@ -1,0 +1,188 @@
+//! Storing a batch of arrivals, step by step.
+
+use super::keys::{self, KeyRow};
+use super::{Arrival, Change, Effects, Origin, Outcome, Stored, duplicates, rollups, rows, waits};
+use crate::outbox::Need;
+use crate::reprocess::{self, Ends};
+use crate::requests::{self, Ask};
+use crate::{Result, TenantTx, Uuid, wakes};
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, ReportId};
+
+/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
+/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
+/// stored.
+///
+/// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn store<A: Borrow<Arrival> + Sync>(
+    tx: &mut TenantTx,
+    arrivals: &[A],
+    effects: Effects,
+    keep_from: Option<OffsetDateTime>,
+) -> Result<Vec<Stored>> {
+    let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
+    if arrivals.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Before any row, so that no transaction waits for it that others wait for.
+    wakes::system::lock_out_publishers(tx).await?;
+    let groups = group(&arrivals);
+    let wanted: Vec<_> =
+        groups.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
+    let keys = keys::lock(tx, &wanted).await?;
+    let mut batch = Batch::of(arrivals);
+    for (key, (_, places)) in keys.into_iter().zip(groups) {
+        batch.decide(key, &places, keep_from);
+    }
+    for change in rows::read_previous(tx, &mut batch.changes).await? {
+        batch.stored[change.place].outcome = Outcome::Expired;
+        batch.remembered.push((change.key, change.arrival.revision));
+    }
+    rows::write(tx, &batch.changes).await?;
+    let needs = waits::record(tx, &batch.changes, effects).await?;
+    keys::advance(tx, &batch.advances(&needs, effects)).await?;
+    duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
+    rollups::record(tx, &batch.changes).await?;
+    if effects == Effects::Now {
+        batch.request(tx, needs).await?;
+    }
+    reprocess::count_ends(tx, &batch.ends()).await?;
+    Ok(batch.stored)
+}
+
+/// The places of the arrivals of each report, in the order in which the reports' keys are locked.
+fn group(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
+    let mut groups: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
+    for (place, arrival) in arrivals.iter().enumerate() {
+        groups.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((id, _), places)| (*id, places[0]));
+    groups
+}
+
+/// A batch whose keys are locked.
+struct Batch<'a> {
+    arrivals: Vec<&'a Arrival>,
+    /// What becomes of each arrival.
+    stored: Vec<Stored>,
+    changes: Vec<Change<'a>>,
+    /// Reports that are older than reports are kept, with their revision.
+    remembered: Vec<(KeyRow, u32)>,
+    /// Where each report came from first, as far as this batch knows.
+    firsts: BTreeMap<(ReportId, u32), &'a Origin>,
+}
+
+impl<'a> Batch<'a> {
+    fn of(arrivals: Vec<&'a Arrival>) -> Batch<'a> {
+        let duplicate = Stored { outcome: Outcome::Duplicate, variant: 0, requested: None };
+        let stored = vec![duplicate; arrivals.len()];
+        Batch { arrivals, stored, changes: Vec::new(), remembered: Vec::new(), firsts: BTreeMap::new() }
+    }
+
+    /// Decides what becomes of the arrivals of one report.
+    fn decide(&mut self, key: KeyRow, places: &[usize], keep_from: Option<OffsetDateTime>) {
+        let expired = keep_from.is_some_and(|from| key.received_at < from);
+        let mut latest = key.latest_revision;
+        let (mut earliest, mut last): (Option<usize>, Option<usize>) = (None, None);
+        let first = places.iter().map(|place| self.arrivals[*place]).find(|arrival| arrival.revision == 1);
+        if let Some(origin) = first.and_then(|arrival| arrival.origin.as_ref()) {
+            self.firsts.insert(key.place(), origin);
+        }
+        for place in places.iter().copied() {
+            let newer = self.arrivals[place].revision > latest;
+            self.stored[place].variant = key.variant;
+            self.stored[place].outcome = match newer {
+                _ if key.deleted => Outcome::Deleted,
+                true if expired => Outcome::Expired,
+                true if key.latest_revision == 0 => Outcome::New,
+                true => Outcome::Revised,
+                false => Outcome::Duplicate,
+            };
+            if newer && !key.deleted {
+                latest = self.arrivals[place].revision;
+                earliest.get_or_insert(place);
+                if let Some(earlier) = last.replace(place) {
+                    self.stored[earlier].outcome = Outcome::Superseded;
+                }
+            }
+        }
+        match last {
+            None => {}
+            Some(_) if expired => self.remembered.push((key, latest)),
+            Some(place) => {
+                let came = self.arrivals[earliest.unwrap_or(place)];
+                self.changes.push(Change { key, arrival: self.arrivals[place], came, place, previous: None });
+            }
+        }
+    }
+
+    /// How the keys change. `needs` are the newer symbols that each change lacks.
+    fn advances(&self, needs: &[Vec<Need>], effects: Effects) -> Vec<keys::Advance<'a>> {
+        let deferred = effects == Effects::Deferred;
+        let changed = self.changes.iter().zip(needs).map(|(change, needs)| {
+            let retry = waits::unfetched(change);
+            keys::Advance {
+                report_id: change.key.report_id,
+                variant: change.key.variant,
+                revision: change.arrival.revision,
+                ask_pending: deferred && !(needs.is_empty() && retry.is_empty()),
+                retry,
+                origin: self.firsts.get(&change.key.place()).copied(),
+            }
+        });
+        let remembered = self.remembered.iter().map(|(key, revision)| keys::Advance {
+            report_id: key.report_id,
+            variant: key.variant,
+            revision: *revision,
+            ask_pending: false,
+            retry: Vec::new(),
+            origin: self.firsts.get(&key.place()).copied(),
+        });
+        changed.chain(remembered).collect()
+    }
+
+    /// Requests the changed reports again that lack newer symbols.
+    async fn request(&mut self, tx: &mut TenantTx, needs: Vec<Vec<Need>>) -> Result<()> {
+        let (places, asks): (Vec<usize>, Vec<Ask>) = self
+            .changes
+            .iter()
+            .zip(needs)
+            .filter(|(_, needs)| !needs.is_empty())
+            .map(|(change, needs)| (change.place, ask(&change.key, change.arrival.revision, needs)))
+            .unzip();
+        for (place, revision) in places.into_iter().zip(requests::place(tx, &asks).await?) {
+            self.stored[place].requested = revision;
+        }
+        Ok(())
+    }
+
+    /// How requests of reprocesses ended with these revisions.
+    fn ends(&self) -> BTreeMap<Uuid, Ends> {
+        let changed = self.changes.iter().map(|change| (change.key, change.arrival.revision));
+        let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
+        for (key, revision) in changed.chain(self.remembered.iter().copied()) {
+            if let Some(id) = key.reprocess.filter(|_| revision >= key.requested_revision) {
+                ends.entry(id).or_default().better += 1;
+            }
+        }
+        ends
+    }
+}
+
+fn ask(key: &KeyRow, revision: u32, needs: Vec<Need>) -> Ask {
+    Ask {
+        report_id: key.report_id,
+        variant: key.variant,
+        latest_revision: revision,
+        requested_revision: key.requested_revision,
+        // A request that this revision answers is over.
+        requested_at: key.requested_at.filter(|_| key.requested_revision > revision),
+        needs,
+    }
+}

@@ -1,0 +1,409 @@
+//! Requests for a better revision of a stored report. The store alone gives out their numbers: one
+//! more than the revision it has, and one request at a time.
+
+mod sources;
+
+pub use sources::{Source, sources};
+
+use crate::number::to_row32;
+use crate::outbox::{self, Message, Need};
+use crate::reports::{KeyRow, lock_known, newer_of_system, newer_than_seen, system_since};
+use crate::reprocess::{self, Ends};
+use crate::{Result, Store, StoreError, TenantTx, Uuid, retries};
+use std::collections::BTreeMap;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ReportId, TenantId};
+
+/// How long an answer may take. After that the request is sent again, under the same number.
+pub const PATIENCE: Duration = Duration::minutes(10);
+
+/// A question about a report whose key this transaction has locked.
+pub(crate) struct Ask {
+    pub(crate) report_id: ReportId,
+    pub(crate) variant: u32,
+    pub(crate) latest_revision: u32,
+    pub(crate) requested_revision: u32,
+    pub(crate) requested_at: Option<OffsetDateTime>,
+    pub(crate) needs: Vec<Need>,
+}
+
+impl Ask {
+    pub(crate) fn about(key: &KeyRow, needs: Vec<Need>) -> Ask {
+        Ask {
+            report_id: key.report_id,
+            variant: key.variant,
+            latest_revision: key.latest_revision,
+            requested_revision: key.requested_revision,
+            requested_at: key.requested_at,
+            needs,
+        }
+    }
+
+    /// The number to ask for now; `None` while an answer is on its way, after which the question is
+    /// asked anew.
+    fn number(&self, now: OffsetDateTime) -> Option<u32> {
+        match self.requested_at {
+            Some(at) if self.requested_revision > self.latest_revision => {
+                (now - at >= PATIENCE).then_some(self.requested_revision)
+            }
+            _ => Some(self.latest_revision + 1),
+        }
+    }
+}
+
+/// Makes the requests that may be made, and gives for each question the number asked for.
+pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<u32>>> {
+    let now = tx.now();
+    let numbers: Vec<Option<u32>> = asks.iter().map(|ask| ask.number(now)).collect();
+    let placed: Vec<(&Ask, u32)> =
+        asks.iter().zip(&numbers).filter_map(|(ask, n)| Some((ask, (*n)?))).collect();
+    if placed.is_empty() {
+        return Ok(numbers);
+    }
+    let ids: Vec<Uuid> = placed.iter().map(|(ask, _)| ask.report_id.uuid()).collect();
+    let variants: Vec<i32> = placed.iter().map(|(ask, _)| to_row32(ask.variant)).collect();
+    let revisions: Vec<i32> = placed.iter().map(|(_, number)| to_row32(*number)).collect();
+    let needs: std::result::Result<Vec<_>, _> =
+        placed.iter().map(|(ask, _)| serde_json::to_value(&ask.needs)).collect();
+    let needs = needs.map_err(|e| StoreError::corrupt("report_keys", e))?;
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys k
+         SET requested_revision = a.revision, requested_at = $6, requested_needs = a.needs, ask_pending = false,
+             asked_at = CASE WHEN k.requested_revision = a.revision AND k.requested_at IS NOT NULL
+                                  AND k.requested_needs @> a.needs
+                             THEN k.asked_at ELSE $6 END
+         FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::jsonb[]) AS a (report_id, variant, revision, needs)
+         WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant",
+        tenant,
+        &ids,
+        &variants,
+        &revisions,
+        &needs,
+        now
+    )
+    .execute(connection)
+    .await?;
+    let messages: Vec<Message> = placed
+        .into_iter()
+        .map(|(ask, revision)| Message::Resymbolicate {
+            report_id: ask.report_id,
+            variant: ask.variant,
+            revision,
+            supersedes: ask.latest_revision,
+            needs: ask.needs.clone(),
+            requested_at_micros: outbox::micros(now),
+        })
+        .collect();
+    outbox::append_all(tx, &messages).await?;
+    Ok(numbers)
+}
+
+/// How a request ended without a new revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// The symbols made nothing better.
+    Unchanged,
+    /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
+    /// clock.
+    FetchingFailed,
+    /// The body was not where the request said, or may not be touched. Where the report is still
+    /// there, its body has moved: the request stays open, and is sent again with the new place.
+    Gone,
+    /// The body is not in this segment, or is damaged there. Where it has moved from there the request
+    /// stays open; where it has not, it is lost.
+    Lost(Uuid),
+    /// The request is a dead letter.
+    Dead,
+    /// It cannot be asked for at all.
+    Unsendable,
+}
+
+impl Answer {
+    /// True where newer symbols may end otherwise, and the same ones not.
+    fn of_these_symbols(self) -> bool {
+        matches!(self, Answer::Unchanged | Answer::Lost(_) | Answer::Dead)
+    }
+}
+
+/// Closes the request for `revision` of a report (its id and variant), and asks again where yet newer symbols have come
+/// since. `sent` is when the request was sent, as the answer says: several may have had the same number, and an
+/// answer to an earlier one is passed over. Returns how a request was closed, where one was.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn answered(
+    tx: &mut TenantTx,
+    (report_id, variant): (ReportId, u32),
+    revision: u32,
+    answer: Answer,
+    sent: OffsetDateTime,
+) -> Result<Option<Answer>> {
+    let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
+    let open = |key: &&KeyRow| {
+        // Sent again under the same number it is the same request.
+        key.requested_revision == revision
+            && revision > key.latest_revision
+            && key.asked_at.is_some_and(|first| first <= sent)
+            && key.requested_at.is_some_and(|last| sent <= last)
+    };
+    let Some(key) = keys.iter().find(open).copied() else { return Ok(None) };
+    let answer = match answer {
+        Answer::Gone | Answer::Lost(_) if key.deleted => Answer::Gone,
+        Answer::Gone | Answer::Lost(_) => match place_of(tx, &key).await? {
+            None => Answer::Gone,
+            Some(Some(segment)) if answer == Answer::Lost(segment) => answer,
+            Some(_) => return Ok(None),
+        },
+        answer => answer,
+    };
+    let asked = asked_for(tx, &key).await?;
+    let (connection, tenant, _) = tx.parts();
+    if answer.of_these_symbols() {
+        sqlx::query!(
+            r#"UPDATE waits w SET seen_generation = greatest(w.seen_generation, (n.need ->> 'generation')::bigint)
+               FROM report_keys k, jsonb_array_elements(k.requested_needs) AS n (need)
+               WHERE k.tenant = $1 AND k.report_id = $2 AND k.variant = $3
+                 AND w.tenant = k.tenant AND w.report_id = k.report_id AND w.variant = k.variant
+                 AND w.debug_id = (n.need ->> 'debug_id')::uuid"#,
+            tenant,
+            report_id.uuid(),
+            to_row32(key.variant)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    sqlx::query!(
+        "UPDATE report_keys SET requested_revision = latest_revision, requested_at = NULL, asked_at = NULL,
+                                requested_needs = NULL, reprocess_id = NULL
+         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        tenant,
+        report_id.uuid(),
+        to_row32(key.variant)
+    )
+    .execute(connection)
+    .await?;
+    if (answer.of_these_symbols() || answer == Answer::FetchingFailed) && !key.deleted {
+        let came = came_since(tx, &key, &asked).await?;
+        let again = !came.is_empty();
+        let mut needs = came;
+        for need in asked {
+            if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
+                needs.push(need);
+            }
+        }
+        if answer == Answer::FetchingFailed {
+            retries::begin(tx, &key, &needs).await?;
+        }
+        if again {
+            place(tx, &[Ask::about(&KeyRow { requested_at: None, ..key }, needs)]).await?;
+        }
+    }
+    if let Some(id) = key.reprocess {
+        let ends = match answer {
+            Answer::Unchanged | Answer::FetchingFailed => Ends { unchanged: 1, ..Ends::default() },
+            _ => Ends { gone: 1, ..Ends::default() },
+        };
+        reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
+    }
+    Ok(Some(answer))
+}
+
+/// What the outstanding request of a report is about.
+async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<Need>> {
+    let (connection, tenant, _) = tx.parts();
+    let needs = sqlx::query_scalar!(
+        "SELECT requested_needs FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        tenant,
+        key.report_id.uuid(),
+        to_row32(key.variant)
+    )
+    .fetch_one(connection)
+    .await?;
+    read_needs(needs)
+}
+
+fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<Need>> {
+    let read = needs.map_or(Ok(Vec::new()), serde_json::from_value);
+    read.map_err(|e| StoreError::corrupt("report_keys", e))
+}
+
+/// By how much the clocks of two hosts may differ, and how long after its time symbols are published.
+const SKEW: Duration = Duration::minutes(5);
+
+/// What came while a request was on its way, whose wake left the report out for it. Symbols of system
+/// images are told by their time, as their waits are not kept report by report: of what came shortly
+/// before some may be known, which an answer then says.
+async fn came_since(tx: &mut TenantTx, key: &KeyRow, asked: &[Need]) -> Result<Vec<Need>> {
+    let report = (key.report_id.uuid(), to_row32(key.variant));
+    let mut came = newer_than_seen(tx, &[report]).await?.remove(&report).unwrap_or_default();
+    if let Some(sent) = key.asked_at {
+        came.extend(system_since(tx, key, sent - SKEW).await?);
+    }
+    let of = |need: &Need| (need.debug_id, need.system);
+    came.retain(|need| !asked.iter().any(|a| of(a) == of(need) && a.generation >= need.generation));
+    Ok(came)
+}
+
+/// The segment of a report's body, which is none where the body is in the database; `None` where the
+/// store has no such report.
+async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        r#"SELECT CASE WHEN b.report_id IS NULL THEN f.segment END AS "segment?"
+           FROM reports r
+           LEFT JOIN report_bodies b USING (tenant, received_at, report_id, variant)
+           LEFT JOIN report_frames f USING (tenant, received_at, report_id, variant)
+           WHERE r.tenant = $1 AND r.received_at = $2 AND r.report_id = $3 AND r.variant = $4"#,
+        tenant,
+        key.received_at,
+        key.report_id.uuid(),
+        to_row32(key.variant)
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(found)
+}
+
+/// Sends requests again that nobody has answered for [`PATIENCE`], and drops those whose report is
+/// gone. Gives how many were sent; call again while that is `limit`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!", report_id AS "report_id!", variant AS "variant!"
+           FROM unslide_requests_overdue($1, $2)"#,
+        store.now() - PATIENCE,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let mut sent = 0;
+    for (tenant, reports) in by_tenant(rows.into_iter().map(|row| (row.tenant, (row.report_id, row.variant))))
+    {
+        let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
+        let keys = lock_known(&mut tx, &reports).await?;
+        let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+        let (connection, slug, now) = tx.parts();
+        let there = sqlx::query!(
+            "SELECT k.report_id, k.variant, k.requested_needs
+             FROM unnest($2::uuid[], $3::integer[]) AS o (report_id, variant)
+             JOIN report_keys k ON k.tenant = $1 AND k.report_id = o.report_id AND k.variant = o.variant
+             JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
+                           AND r.report_id = k.report_id AND r.variant = k.variant
+             WHERE k.deleted_at IS NULL",
+            slug,
+            &ids,
+            &variants
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
+        for row in there {
+            needs.insert((row.report_id, row.variant), read_needs(row.requested_needs)?);
+        }
+        let overdue = |key: &&KeyRow| key.requested_at.is_some_and(|at| now - at >= PATIENCE);
+        let (mut asks, mut gone, mut gone_variants) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
+        for key in keys.iter().filter(overdue) {
+            match needs.remove(&(key.report_id.uuid(), to_row32(key.variant))) {
+                Some(needs) => asks.push(Ask::about(key, needs)),
+                None => {
+                    gone.push(key.report_id.uuid());
+                    gone_variants.push(to_row32(key.variant));
+                    if let Some(id) = key.reprocess {
+                        ends.entry(id).or_default().gone += 1;
+                    }
+                }
+            }
+        }
+        sqlx::query!(
+            "UPDATE report_keys k
+             SET requested_at = NULL, asked_at = NULL, requested_needs = NULL, reprocess_id = NULL
+             FROM unnest($2::uuid[], $3::integer[]) AS g (report_id, variant)
+             WHERE k.tenant = $1 AND k.report_id = g.report_id AND k.variant = g.variant",
+            slug,
+            &gone,
+            &gone_variants
+        )
+        .execute(connection)
+        .await?;
+        sent += place(&mut tx, &asks).await?.iter().flatten().count();
+        reprocess::count_ends(&mut tx, &ends).await?;
+        tx.commit().await?;
+    }
+    Ok(u64::try_from(sent).unwrap_or(u64::MAX))
+}
+
+/// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
+/// begin for what could not be fetched. Gives how many
+/// reports were looked at; call again while that is not 0.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!", report_id AS "report_id!", variant AS "variant!"
+           FROM unslide_asks_pending($1)"#,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let mut looked = 0;
+    for (tenant, reports) in by_tenant(rows.into_iter().map(|row| (row.tenant, (row.report_id, row.variant))))
+    {
+        let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
+        let keys = lock_known(&mut tx, &reports).await?;
+        let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+        let mut needs = newer_than_seen(&mut tx, &reports).await?;
+        for (report, more) in newer_of_system(&mut tx, &reports).await? {
+            needs.entry(report).or_default().extend(more);
+        }
+        let asks: Vec<Ask> = keys
+            .iter()
+            .filter(|key| !key.deleted)
+            .filter_map(|key| {
+                let needs = needs.remove(&(key.report_id.uuid(), to_row32(key.variant)))?;
+                Some(Ask::about(key, needs))
+            })
+            .collect();
+        let (connection, slug, now) = tx.parts();
+        let done = sqlx::query!(
+            "UPDATE report_keys k
+             SET ask_pending = false,
+                 retry_at = CASE WHEN k.retry_needs IS NOT NULL THEN coalesce(k.retry_at, $3) END
+             FROM unnest($2::uuid[], $4::integer[]) AS a (report_id, variant)
+             WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.ask_pending",
+            slug,
+            &ids,
+            now + retries::PAUSES[0],
+            &variants
+        )
+        .execute(connection)
+        .await?;
+        looked += done.rows_affected();
+        place(&mut tx, &asks).await?;
+        tx.commit().await?;
+    }
+    Ok(looked)
+}
+
+/// Reports, by their ids and variants, of each tenant; all in ascending order.
+pub(crate) fn by_tenant(
+    rows: impl Iterator<Item = (String, (Uuid, i32))>,
+) -> BTreeMap<String, Vec<(Uuid, i32)>> {
+    let mut tenants: BTreeMap<String, Vec<(Uuid, i32)>> = BTreeMap::new();
+    for (tenant, report) in rows {
+        tenants.entry(tenant).or_default().push(report);
+    }
+    for reports in tenants.values_mut() {
+        reports.sort_unstable();
+        reports.dedup();
+    }
+    tenants
+}
+
+pub(crate) fn read_tenant(slug: &str) -> Result<TenantId> {
+    TenantId::new(slug).map_err(|e| StoreError::corrupt("report_keys", e))
+}

@@ -1,0 +1,84 @@
+//! What a request carries: the stored report, or where it is.
+
+use crate::number::{from_row, from_row32, to_row32};
+use crate::reports::Origin;
+use crate::segments::Body;
+use crate::{Result, TenantTx, Uuid};
+use std::collections::BTreeMap;
+use unslide_model::ReportId;
+
+/// A stored report, for the message that asks for it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// The revision that the body is of.
+    pub revision: u32,
+    /// The enriched JSON's size in bytes.
+    pub size: u64,
+    /// The enriched JSON, or where it is.
+    pub body: Body,
+    /// The first record of the report's history.
+    pub origin: Option<Origin>,
+    /// The trace that the report travelled under.
+    pub traceparent: Option<String>,
+}
+
+/// The bodies of reports that are asked for again, each by its id and variant. One that is gone is not
+/// among them, and nothing is to be sent for it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn sources(
+    tx: &mut TenantTx,
+    reports: &[(ReportId, u32)],
+) -> Result<BTreeMap<(ReportId, u32), Source>> {
+    let ids: Vec<Uuid> = reports.iter().map(|(id, _)| id.uuid()).collect();
+    let variants: Vec<i32> = reports.iter().map(|(_, variant)| to_row32(*variant)).collect();
+    let (connection, tenant, _) = tx.parts();
+    // One look into the indexes for each, however many reports there are.
+    let rows = sqlx::query!(
+        r#"SELECT a.id AS "id!", a.variant AS "variant!", s.revision AS "revision!", s.received_at AS "received_at!",
+                  s.size AS "size!", s.body AS "body?", s.segment AS "segment?", s.at_offset AS "at_offset?",
+                  s.length AS "length?", s.body_key AS "body_key?", s.origin_topic AS "origin_topic?", s.origin_partition AS "origin_partition?",
+                  s.origin_offset AS "origin_offset?", s.traceparent AS "traceparent?"
+           FROM unnest($2::uuid[], $3::integer[]) AS a (id, variant) CROSS JOIN LATERAL (
+               SELECT r.revision, r.received_at, coalesce(b.size, f.size) AS size, b.body, f.segment, f.at_offset,
+                      f.length, f.body_key, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent
+               FROM report_keys k
+               JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
+                             AND r.variant = k.variant
+               LEFT JOIN report_bodies b ON b.tenant = k.tenant AND b.received_at = k.received_at
+                                        AND b.report_id = k.report_id AND b.variant = k.variant
+               LEFT JOIN report_frames f ON f.tenant = k.tenant AND f.received_at = k.received_at
+                                        AND f.report_id = k.report_id AND f.variant = k.variant
+               WHERE k.tenant = $1 AND k.report_id = a.id AND k.variant = a.variant AND k.deleted_at IS NULL
+                 AND (b.report_id IS NOT NULL OR f.report_id IS NOT NULL)
+               LIMIT 1) s"#,
+        tenant,
+        &ids,
+        &variants
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let origin = match (row.origin_topic, row.origin_partition, row.origin_offset) {
+                (Some(topic), Some(partition), Some(offset)) => {
+                    Some(Origin { topic, partition, offset, index: 0 })
+                }
+                _ => None,
+            };
+            let source = Source {
+                revision: from_row32(row.revision),
+                size: from_row(row.size),
+                body: Body::read(
+                    row.body,
+                    row.received_at,
+                    (row.segment, row.at_offset, row.length, row.body_key),
+                )?,
+                origin,
+                traceparent: row.traceparent,
+            };
+            Ok(((ReportId::from_uuid(row.id), from_row32(row.variant)), source))
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! Wakes that were missed: reports that have not seen what their symbols are now, and that nothing will ask
+//! for. There are none in health; so whatever led to one, it is found here.
+
+use super::system;
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row32};
+use crate::{Result, Store, StoreError, Uuid};
+use std::collections::BTreeMap;
+use time::{Date, Duration};
+use unslide_model::{DebugId, Owner};
+
+/// Symbols of one question.
+const PAGE: u32 = 500;
+
+/// Symbols that reports wait for, by their owner.
+type Missed = BTreeMap<String, BTreeMap<Uuid, u64>>;
+
+/// What one question found.
+struct Row {
+    owner: String,
+    debug_id: Uuid,
+    generation: i64,
+    waits: i64,
+}
+
+/// Adds a wake for all symbols that reports wait for although nothing asks. Returns the number of waits that
+/// were found: one for a report and an image of its app, one for a tenant's day and a system image. In health
+/// that is 0.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn ask(store: &Store) -> Result<u64> {
+    // The days that reports are kept of, as the catalogue has their tables.
+    let days = sqlx::query_scalar!(
+        r#"SELECT to_date(right(c.relname, 8), 'YYYYMMDD') AS "day!"
+           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+           WHERE i.inhparent = 'public.waits'::regclass AND c.relname ~ '_[0-9]{8}$' ORDER BY 1 DESC"#
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let (mut missed, mut waits) = (Missed::new(), 0);
+    for day in days {
+        waits += look(store, Among::Day(day), &mut missed).await?;
+    }
+    waits += look(store, Among::SystemImages, &mut missed).await?;
+    for (owner, symbols) in missed {
+        let owner = Owner::read(&owner).map_err(|e| StoreError::corrupt("symbol_slots", e))?;
+        match wake(store, &owner, symbols).await {
+            // It waits for nothing any more.
+            Ok(()) | Err(StoreError::TenantDeleted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(waits)
+}
+
+/// Which waits are looked at.
+#[derive(Clone, Copy)]
+enum Among {
+    /// Those of reports that arrived on this day, which is a table of its own, for images of their apps.
+    Day(Date),
+    /// Those of all days for system images.
+    SystemImages,
+}
+
+/// Adds what was missed, page by page; returns the number of waits.
+async fn look(store: &Store, among: Among, missed: &mut Missed) -> Result<u64> {
+    let (mut after, mut waits) = ((String::new(), Uuid::nil()), 0);
+    loop {
+        let rows = page(store, among, &after).await?;
+        let is_last = rows.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
+        for row in rows {
+            waits += from_row(row.waits);
+            after = (row.owner.clone(), row.debug_id);
+            missed.entry(row.owner).or_default().insert(row.debug_id, from_row(row.generation));
+        }
+        if is_last {
+            return Ok(waits);
+        }
+    }
+}
+
+/// The next symbols behind those of an owner and debug id.
+async fn page(store: &Store, among: Among, (after_owner, after_id): &(String, Uuid)) -> Result<Vec<Row>> {
+    let begins = match among {
+        Among::Day(day) => day.midnight().assume_utc(),
+        Among::SystemImages => {
+            return Ok(sqlx::query_as!(
+                Row,
+                r#"SELECT owner AS "owner!", debug_id AS "debug_id!", generation AS "generation!",
+                          days AS "waits!"
+                   FROM unslide_system_waits_missed($1, $2, $3)"#,
+                after_owner,
+                after_id,
+                to_row32(PAGE)
+            )
+            .fetch_all(store.pool())
+            .await?);
+        }
+    };
+    Ok(sqlx::query_as!(
+        Row,
+        r#"SELECT tenant AS "owner!", debug_id AS "debug_id!", generation AS "generation!", reports AS "waits!"
+           FROM unslide_waits_missed($1, $2, $3, $4, $5)"#,
+        begins,
+        begins + Duration::DAY,
+        after_owner,
+        after_id,
+        to_row32(PAGE)
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+async fn wake(store: &Store, owner: &Owner, symbols: BTreeMap<Uuid, u64>) -> Result<()> {
+    let mut tx = store.owner(owner).await?;
+    for (debug_id, generation) in symbols {
+        let debug_id = DebugId::from_uuid(debug_id);
+        if tx.is_system() {
+            system::add(&mut tx, &debug_id, generation).await?;
+        } else {
+            jobs::add(&mut tx, &Work::Wake { debug_id, generation, from: None }).await?;
+        }
+    }
+    tx.commit().await
+}

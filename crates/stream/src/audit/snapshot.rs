@@ -1,0 +1,432 @@
+//! The audit's look at a running installation.
+//!
+//! Why it never reports a loss that is none. In this order it reads
+//!
+//! 1. the start of each consumed log and then each group's committed offsets, waiting for those that
+//!    an open transaction is about to commit;
+//! 2. the ends of all logs with outcomes, of committed and uncommitted records alike;
+//! 3. the stable ends of the logs with inputs;
+//! 4. every committed record up to these ends, once no transaction is open below them.
+//!
+//! A record below its group's committed offset of step 1 was taken by a transaction that had been
+//! decided before step 1 answered. Its outputs had been written before it was decided, so they lie
+//! below the ends of step 2, though their markers may come later: step 4 waits for those. So the
+//! outcome of every record that counts as taken is read. A record at or above the committed offset
+//! may have an outcome below the ends, none, or that of some reports of its array: without a whole
+//! outcome it is unread and never lost. An outcome whose record lies at or above the ends of step 3
+//! came later and is left out.
+//!
+//! The outcomes of old inputs may have been deleted. A record is written after the one that it is the
+//! outcome of, so the outcomes of inputs younger than everything that was deleted are all there. The
+//! audit starts [`MARGIN`] after that moment: brokers' clocks differ.
+
+use super::tally::{At, Extent, KINDS, Role, Taken, Tally, Traced};
+use super::{Audit, AuditError, Progress, Scope, Window};
+use crate::admin::{self, Retention};
+use crate::error::StreamError;
+use crate::scan::{Range, Scanner, Sighting};
+use crate::settings::Settings;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use unslide_model::TenantId;
+use unslide_proto::report::ledger_record::Entry;
+use unslide_proto::report::{LedgerRecord, Outcome, RecordRef as ProtoRef};
+use unslide_proto::{Message, headers, lanes};
+
+/// By how much the clocks of brokers may differ, in milliseconds.
+const MARGIN: i64 = 300_000;
+
+/// Offsets among which the first record of a log is looked for: markers may come before it.
+const FIRST: i64 = 100;
+
+/// A topic that a lane consumes.
+struct Consumed {
+    name: String,
+    role: Role,
+    lane: &'static str,
+    tenant: Option<TenantId>,
+}
+
+/// A topic with outcomes.
+struct Outcomes {
+    name: String,
+    /// `None`: the ledger, whose records say themselves what they are.
+    kind: Option<Outcome>,
+    /// Partition, start, end.
+    held: Vec<(i32, i64, i64)>,
+}
+
+type Topics = BTreeMap<String, Vec<i32>>;
+
+fn consumed(settings: &Settings, topics: &Topics) -> Vec<Consumed> {
+    let names = settings.topics();
+    let one = |name: &str, role, lane| Consumed { name: name.to_owned(), role, lane, tenant: None };
+    let mut all = vec![one(&names.input, Role::Input, lanes::LIVE)];
+    if settings.tenant_topics {
+        all.extend(topics.keys().filter_map(|name| {
+            let tenant = Some(names.tenant_of_input(name)?);
+            Some(Consumed { tenant, ..one(name, Role::Input, lanes::LIVE) })
+        }));
+    }
+    for copies in [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
+        all.push(one(copies, Role::Copies, lanes::RETRY));
+    }
+    all.push(one(&names.resymbolicate, Role::Requests, lanes::RESYMBOLICATE));
+    all
+}
+
+fn with_outcomes(settings: &Settings, topics: &Topics) -> Vec<(String, Option<Outcome>)> {
+    let names = settings.topics();
+    let mut all = vec![(names.output.clone(), Some(Outcome::Symbolicated))];
+    if settings.tenant_topics {
+        let tenants = topics.keys().filter(|name| names.tenant_of_output(name).is_some());
+        all.extend(tenants.map(|name| (name.clone(), Some(Outcome::Symbolicated))));
+    }
+    all.push((names.dead_letter, Some(Outcome::DeadLetter)));
+    for tier in [names.retry_10s, names.retry_1m, names.retry_10m] {
+        all.push((tier, Some(Outcome::Retry)));
+    }
+    all.push((names.overflow, Some(Outcome::Overflow)));
+    all.push((names.ledger, None));
+    all
+}
+
+fn partitions<'t>(topics: &'t Topics, topic: &str) -> Result<&'t [i32], StreamError> {
+    topics.get(topic).map(Vec::as_slice).ok_or_else(|| StreamError::NoTopic(topic.to_owned()))
+}
+
+/// A partition's start and its group's offset, by topic and partition.
+type Begun = HashMap<(String, i32), (i64, Option<i64>)>;
+
+/// Step 1.
+fn begun(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Begun, StreamError> {
+    let all = consumed(settings, topics);
+    let mut starts = HashMap::new();
+    for topic in &all {
+        for partition in partitions(topics, &topic.name)? {
+            let (start, _) = scanner.stable(&topic.name, *partition)?;
+            starts.insert((topic.name.clone(), *partition), (start, None));
+        }
+    }
+    for lane in [lanes::LIVE, lanes::RETRY, lanes::RESYMBOLICATE] {
+        let of = |topic: &&Consumed| topic.lane == lane;
+        let mut places = Vec::new();
+        for topic in all.iter().filter(of) {
+            let numbers = partitions(topics, &topic.name)?;
+            places.extend(numbers.iter().map(|partition| (topic.name.clone(), *partition)));
+        }
+        for (place, offset) in scanner.committed(&lanes::group(&settings.topic_prefix, lane), &places)? {
+            if let Some(known) = starts.get_mut(&place) {
+                known.1 = Some(offset);
+            }
+        }
+    }
+    Ok(starts)
+}
+
+/// Step 2.
+fn outcomes(scanner: &Scanner, settings: &Settings, topics: &Topics) -> Result<Vec<Outcomes>, StreamError> {
+    let mut all = Vec::new();
+    for (name, kind) in with_outcomes(settings, topics) {
+        let mut held = Vec::new();
+        for partition in partitions(topics, &name)? {
+            let (start, _) = scanner.stable(&name, *partition)?;
+            held.push((*partition, start, scanner.end(&name, *partition)?));
+        }
+        all.push(Outcomes { name, kind, held });
+    }
+    Ok(all)
+}
+
+/// The moment after which no outcome was deleted; `None` where none was at all.
+fn nothing_deleted_since(
+    scanner: &Scanner,
+    settings: &Settings,
+    outcomes: &[Outcomes],
+    now: i64,
+    patience: Duration,
+) -> Result<Option<(i64, String)>, StreamError> {
+    // A copy that was deleted after it was taken is no end: what became of it names the origin.
+    let ends = |topic: &&Outcomes| !matches!(topic.kind, Some(Outcome::Retry | Outcome::Overflow));
+    let cut: Vec<String> = outcomes
+        .iter()
+        .filter(ends)
+        .filter(|topic| topic.held.iter().any(|(_, start, _)| *start > 0))
+        .map(|topic| topic.name.clone())
+        .collect();
+    let rules = futures::executor::block_on(admin::retention(settings, &cut))?;
+    let mut latest: Option<(i64, String)> = None;
+    for topic in outcomes.iter().filter(|topic| cut.contains(&topic.name)) {
+        let moment = match rules.get(&topic.name) {
+            // Everything that was deleted was older than that.
+            Some(Retention { millis: Some(millis), bytes: None }) => now - millis,
+            _ => {
+                let mut oldest = i64::MIN;
+                for (partition, start, end) in topic.held.iter().filter(|(_, start, _)| *start > 0) {
+                    let mut first = None;
+                    let range = Range { partition: *partition, from: *start, to: (*end).min(start + FIRST) };
+                    scanner.wait_stable(&topic.name, &[(range.partition, range.to)], patience)?;
+                    scanner.scan(&topic.name, &[range], |record| {
+                        first = first.or(record.time_millis());
+                    })?;
+                    // Without a record nobody knows how old the deleted ones were.
+                    oldest = oldest.max(first.unwrap_or(now));
+                }
+                oldest
+            }
+        };
+        if latest.as_ref().is_none_or(|(known, _)| *known < moment) {
+            latest = Some((moment, topic.name.clone()));
+        }
+    }
+    Ok(latest.map(|(moment, topic)| {
+        (moment + MARGIN, format!("outcomes of older records were deleted from {topic} by its retention"))
+    }))
+}
+
+/// Where a moment lies in a partition; the end where nothing is younger.
+fn lookup(
+    scanner: &Scanner,
+    topic: &str,
+    partitions: &[i32],
+    millis: Option<i64>,
+) -> Result<HashMap<i32, i64>, StreamError> {
+    let Some(millis) = millis else { return Ok(HashMap::new()) };
+    let found = scanner.offsets_at(topic, partitions, millis)?;
+    Ok(found.into_iter().map(|(partition, offset)| (partition, offset.unwrap_or(i64::MAX))).collect())
+}
+
+/// What is counted of each partition of a topic.
+fn extents_of(
+    scanner: &Scanner,
+    topic: &Consumed,
+    partitions: &[i32],
+    begun: &Begun,
+    outcomes: &[Outcomes],
+    window: Window,
+) -> Result<Vec<Extent>, StreamError> {
+    let counted_from = lookup(scanner, &topic.name, partitions, window.from)?;
+    let counted_to = lookup(scanner, &topic.name, partitions, window.to)?;
+    let copies = topic.role == Role::Copies;
+    let early = if copies { window.from.map(|moment| moment - MARGIN) } else { window.from };
+    let noted_from = lookup(scanner, &topic.name, partitions, early)?;
+    let written = outcomes.iter().find(|outcomes| outcomes.name == topic.name);
+    let mut extents = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let (held, stable) = scanner.stable(&topic.name, *partition)?;
+        let known = begun.get(&(topic.name.clone(), *partition)).copied();
+        let (start, committed) = known.unwrap_or((held, None));
+        let written = written.and_then(|o| o.held.iter().find(|(p, ..)| p == partition));
+        let end = written.map_or(stable, |(_, _, end)| *end);
+        let within = |places: &HashMap<i32, i64>, none: i64| {
+            places.get(partition).copied().unwrap_or(none).clamp(start, end.max(start))
+        };
+        let counted = within(&counted_from, start)..within(&counted_to, end);
+        extents.push(Extent {
+            topic: topic.name.as_str().into(),
+            partition: *partition,
+            role: topic.role,
+            tenant: topic.tenant.clone(),
+            start,
+            from: within(&noted_from, start),
+            to: if copies { end } else { counted.end },
+            counted,
+            committed,
+        });
+    }
+    Ok(extents)
+}
+
+pub(super) fn run(
+    settings: &Settings,
+    asked: Window,
+    now: i64,
+    patience: Duration,
+    progress: &dyn Fn(Progress<'_>),
+) -> Result<Audit, AuditError> {
+    let scanner = Scanner::open(settings)?;
+    let begun = begun(&scanner, settings, &scanner.topics()?)?;
+    // Topics and partitions that are new since have outcomes or none, and no committed offset.
+    let topics = scanner.topics()?;
+    let outcomes = outcomes(&scanner, settings, &topics)?;
+    let default = match asked.from {
+        Some(_) => None,
+        None => nothing_deleted_since(&scanner, settings, &outcomes, now, patience)?,
+    };
+    let from = asked.from.or(default.as_ref().map(|(moment, _)| *moment));
+    let window = Window { from, ..asked };
+
+    let all = consumed(settings, &topics);
+    let mut extents = Vec::new();
+    for topic in &all {
+        extents.extend(extents_of(
+            &scanner,
+            topic,
+            partitions(&topics, &topic.name)?,
+            &begun,
+            &outcomes,
+            window,
+        )?);
+    }
+    let mut tally = Tally::new(extents)?;
+    let mut reading = Reading { scanner: &scanner, tally: &mut tally, progress, patience, read: 0 };
+    for topic in all.iter().filter(|topic| topic.role != Role::Copies) {
+        reading.inputs(topic)?;
+    }
+    for topic in &outcomes {
+        reading.outcomes(topic, &topics, window.from.map(|moment| moment - MARGIN))?;
+    }
+    let read = reading.read;
+    for topic in &all {
+        let places: Vec<(usize, i32)> =
+            tally.places(&topic.name).into_iter().map(|(n, extent)| (n, extent.partition)).collect();
+        for (number, partition) in places {
+            tally.begins_now(number, scanner.stable(&topic.name, partition)?.0);
+        }
+    }
+    let ledger = outcomes.iter().filter(|topic| topic.kind.is_none()).flat_map(|topic| &topic.held);
+    let scope = Scope {
+        everything: asked == Window::default(),
+        whole_ledger: window.from.is_none() && ledger.into_iter().all(|(_, start, _)| *start == 0),
+    };
+    Ok(Audit { window, because: default.map(|(_, why)| why), read, summary: tally.summary(scope) })
+}
+
+/// Step 4.
+struct Reading<'r> {
+    scanner: &'r Scanner,
+    tally: &'r mut Tally,
+    progress: &'r dyn Fn(Progress<'_>),
+    patience: Duration,
+    read: u64,
+}
+
+impl Reading<'_> {
+    fn scan(
+        &mut self,
+        topic: &str,
+        ranges: &[Range],
+        mut each: impl FnMut(&mut Tally, &Sighting<'_>),
+    ) -> Result<(), StreamError> {
+        let ends: Vec<(i32, i64)> =
+            ranges.iter().filter(|r| r.from < r.to).map(|r| (r.partition, r.to)).collect();
+        self.scanner.wait_stable(topic, &ends, self.patience)?;
+        let (tally, progress, mut records) = (&mut *self.tally, self.progress, self.read);
+        progress(Progress { topic, records });
+        self.read += self.scanner.scan(topic, ranges, |sighting| {
+            records += 1;
+            if records.is_multiple_of(50_000) {
+                progress(Progress { topic, records });
+            }
+            each(tally, sighting);
+        })?;
+        Ok(())
+    }
+
+    fn inputs(&mut self, topic: &Consumed) -> Result<(), StreamError> {
+        let places = self.tally.places(&topic.name);
+        let numbers: HashMap<i32, usize> = places.iter().map(|(n, e)| (e.partition, *n)).collect();
+        let ranges: Vec<Range> =
+            places.iter().map(|(_, e)| Range { partition: e.partition, from: e.from, to: e.to }).collect();
+        let requests = topic.role == Role::Requests;
+        self.scan(&topic.name, &ranges, |tally, sighting| {
+            let Some(part) = numbers.get(&sighting.partition()) else { return };
+            // A request is keyed by tenant and report.
+            let tenant = if requests {
+                sighting.key().unwrap_or_default().split(|b| *b == b'/').next()
+            } else {
+                // Of two names none counts.
+                let mut named = sighting.headers().filter(|(name, _)| *name == headers::TENANT);
+                named.next().filter(|_| named.next().is_none()).map(|(_, value)| value)
+            };
+            tally.record(*part, sighting.offset(), tenant.unwrap_or_default());
+        })
+    }
+
+    fn outcomes(&mut self, topic: &Outcomes, topics: &Topics, from: Option<i64>) -> Result<(), StreamError> {
+        let first = lookup(self.scanner, &topic.name, partitions(topics, &topic.name)?, from)?;
+        let places = self.tally.places(&topic.name);
+        let numbers: HashMap<i32, usize> = places.iter().map(|(n, e)| (e.partition, *n)).collect();
+        let ranges: Vec<Range> = topic
+            .held
+            .iter()
+            .map(|(partition, start, end)| {
+                let from = first.get(partition).copied().unwrap_or(*start).max(*start);
+                Range { partition: *partition, from, to: *end }
+            })
+            .collect();
+        self.scan(&topic.name, &ranges, |tally, sighting| {
+            let Some(kind) = topic.kind else { return ledger(tally, sighting) };
+            let (traced, tenant) = traced(sighting);
+            match numbers.get(&sighting.partition()) {
+                Some(part) => tally.copy(*part, sighting.offset(), tenant, kind, &traced),
+                None => tally.end(kind, &traced),
+            }
+        })
+    }
+}
+
+fn ledger(tally: &mut Tally, sighting: &Sighting<'_>) {
+    let record = sighting.value().and_then(|value| LedgerRecord::decode(value).ok());
+    let Some(entry) = record.and_then(|record| record.entry) else {
+        return tally.unreadable(sighting.partition(), sighting.offset());
+    };
+    match entry {
+        Entry::Batch(account) => {
+            for batch in account.partitions {
+                let mut outcomes = [0; KINDS];
+                for count in &batch.outcomes {
+                    if let Some(sum) = usize::try_from(count.outcome).ok().and_then(|n| outcomes.get_mut(n)) {
+                        *sum += count.count;
+                    }
+                }
+                let (first, next) = (batch.first_offset, batch.next_offset);
+                let taken = Taken { first, next, records: batch.records, outcomes };
+                tally.took(&batch.topic, batch.partition, taken);
+            }
+        }
+        Entry::Terminal(end) => {
+            let traced = Traced {
+                source: end.source.as_ref().map(at),
+                origin: end.origin.as_ref().map(at),
+                index: None,
+            };
+            tally.end(end.outcome(), &traced);
+        }
+    }
+}
+
+fn at(reference: &ProtoRef) -> At<'_> {
+    At { topic: &reference.topic, partition: reference.partition, offset: reference.offset }
+}
+
+/// What the headers of an outcome say, and the tenant among them.
+fn traced<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
+    fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+        std::str::from_utf8(value).ok()?.parse().ok()
+    }
+    #[derive(Default)]
+    struct Place<'s>(Option<&'s str>, Option<i32>, Option<i64>);
+    impl<'s> Place<'s> {
+        fn at(&self) -> Option<At<'s>> {
+            Some(At { topic: self.0?, partition: self.1?, offset: self.2? })
+        }
+    }
+    let (mut source, mut origin) = (Place::default(), Place::default());
+    let (mut index, mut count, mut tenant): (Option<u32>, Option<u32>, &[u8]) = (None, None, &[]);
+    for (name, value) in sighting.headers() {
+        match name {
+            headers::SOURCE_TOPIC => source.0 = std::str::from_utf8(value).ok(),
+            headers::SOURCE_PARTITION => source.1 = number(value),
+            headers::SOURCE_OFFSET => source.2 = number(value),
+            headers::ORIGIN_TOPIC => origin.0 = std::str::from_utf8(value).ok(),
+            headers::ORIGIN_PARTITION => origin.1 = number(value),
+            headers::ORIGIN_OFFSET => origin.2 = number(value),
+            headers::SOURCE_INDEX => index = number(value),
+            headers::SOURCE_COUNT => count = number(value),
+            headers::TENANT => tenant = value,
+            _ => {}
+        }
+    }
+    (Traced { source: source.at(), origin: origin.at(), index: index.zip(count) }, tenant)
+}

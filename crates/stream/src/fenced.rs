@@ -1,0 +1,163 @@
+//! The producer that only one process has at a time: whoever starts it under a name fences off the one that had
+//! the name before, also in the middle of a transaction.
+
+use crate::client;
+use crate::error::StreamError;
+use crate::producer::too_large;
+use crate::record::OutRecord;
+use crate::settings::Settings;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// The broker aborts a transaction that was open for this long. A producer that died holds readers of its
+/// topics back for as long, unless the next one starts before.
+const TRANSACTION: Duration = Duration::from_secs(60);
+/// How long a record may take, so that time is left to abort.
+const DELIVERY: Duration = Duration::from_secs(45);
+/// How long starting may take: a broker that aborts the transaction of the producer before says "not yet".
+const START: Duration = Duration::from_secs(30);
+/// One call into the client.
+const CALL: Duration = Duration::from_secs(5);
+
+/// Why a transaction was not committed.
+#[derive(Debug)]
+pub enum NotSent {
+    /// The topic takes no record that is so large. The transaction was aborted, and the others may be sent.
+    TooLarge {
+        /// Which of the records, from 0.
+        record: usize,
+        /// Key, headers and value together.
+        bytes: usize,
+    },
+    /// Whether the records are on the log is unknown, or another producer has the name: start a new one.
+    Failed(StreamError),
+}
+
+/// Writes records in transactions, under a name.
+pub struct FencedProducer {
+    inner: FutureProducer<client::Logging>,
+    max_bytes: usize,
+}
+
+impl FencedProducer {
+    /// Takes the name over: a transaction that is open under it is aborted, and its producer writes nothing
+    /// any more.
+    ///
+    /// # Errors
+    /// [`StreamError::Settings`] for settings that librdkafka refuses; where Kafka does not answer.
+    pub async fn start(settings: &Settings, name: &str) -> Result<FencedProducer, StreamError> {
+        let mut config = settings.checked()?.producer();
+        config
+            .set("transactional.id", format!("{}{name}", settings.topic_prefix))
+            .set("transaction.timeout.ms", TRANSACTION.as_millis().to_string())
+            .set("message.timeout.ms", DELIVERY.as_millis().to_string());
+        let inner: FutureProducer<_> = config
+            .create_with_context(client::Logging)
+            .map_err(|e| StreamError::kafka("making the fenced producer", e))?;
+        let producer = FencedProducer { inner, max_bytes: settings.max_output_bytes() };
+        producer.call("starting the fenced producer", START, |inner| inner.init_transactions(CALL)).await?;
+        Ok(producer)
+    }
+
+    /// Writes records in one transaction, in their order; returns when all in-sync replicas have them.
+    ///
+    /// # Errors
+    /// [`NotSent`]
+    pub async fn send_all(&self, records: &[OutRecord]) -> Result<(), NotSent> {
+        let large = |record: &&OutRecord| record.size() > self.max_bytes;
+        if let Some(record) = records.iter().position(|record| large(&record)) {
+            return Err(NotSent::TooLarge { record, bytes: records[record].size() });
+        }
+        self.write(records).await?;
+        self.commit().await.map_err(NotSent::Failed)
+    }
+
+    /// Everything but the commit.
+    pub(crate) async fn write(&self, records: &[OutRecord]) -> Result<(), NotSent> {
+        let begun = self.inner.begin_transaction();
+        begun.map_err(|e| NotSent::Failed(StreamError::kafka("beginning a transaction", e)))?;
+        let Err((record, error)) = self.deliver(records).await else { return Ok(()) };
+        let topic = records[record].topic.to_string();
+        let aborted =
+            self.call("aborting a transaction", TRANSACTION, |inner| inner.abort_transaction(CALL)).await;
+        match (aborted, too_large(&error)) {
+            (Ok(()), true) => Err(NotSent::TooLarge { record, bytes: records[record].size() }),
+            _ => Err(NotSent::Failed(StreamError::kafka(format!("writing to {topic}"), error))),
+        }
+    }
+
+    pub(crate) async fn commit(&self) -> Result<(), StreamError> {
+        self.call("committing a transaction", TRANSACTION, |inner| inner.commit_transaction(CALL)).await
+    }
+
+    /// Waits until the broker has every record, or refuses one: then the client holds back those behind it.
+    async fn deliver(&self, records: &[OutRecord]) -> Result<(), (usize, KafkaError)> {
+        let mut deliveries = FuturesUnordered::new();
+        for (place, record) in records.iter().enumerate() {
+            let mut future: FutureRecord<'_, [u8], [u8]> =
+                FutureRecord::to(&record.topic).headers(record.headers.to_owned_headers());
+            if let Some(value) = record.value.as_deref() {
+                future = future.payload(value);
+            }
+            if let Some(key) = record.key.as_deref() {
+                future = future.key(key);
+            }
+            let delivery = self.inner.send_result(future).map_err(|(e, _)| (place, e))?;
+            deliveries.push(async move { (place, delivery.await) });
+        }
+        let deadline = Instant::now() + DELIVERY;
+        let late = KafkaError::MessageProduction(RDKafkaErrorCode::MessageTimedOut);
+        loop {
+            match timeout_at(deadline, deliveries.next()).await {
+                Ok(None) => return Ok(()),
+                Ok(Some((_, Ok(Ok(_))))) => {}
+                Ok(Some((place, Ok(Err((error, _)))))) => return Err((place, error)),
+                Ok(Some((place, Err(_)))) => return Err((place, KafkaError::Canceled)),
+                Err(_) => return Err((0, late)),
+            }
+        }
+    }
+
+    /// Makes a call that blocks on a thread of its own, again while it says so, for at most `within`.
+    async fn call(
+        &self,
+        what: &'static str,
+        within: Duration,
+        call: impl Fn(&FutureProducer<client::Logging>) -> KafkaResult<()> + Send + 'static,
+    ) -> Result<(), StreamError> {
+        let (inner, deadline) = (self.inner.clone(), Instant::now() + within);
+        let called = tokio::task::spawn_blocking(move || {
+            loop {
+                match call(&inner) {
+                    Err(error) if is_retriable(&error) && Instant::now() < deadline => {}
+                    called => return called,
+                }
+            }
+        });
+        let called = called.await.map_err(|_| StreamError::Ended(what.to_owned()))?;
+        called.map_err(|e| StreamError::kafka(what, e))
+    }
+}
+
+fn is_retriable(error: &KafkaError) -> bool {
+    match error {
+        KafkaError::Transaction(error) => error.is_retriable(),
+        // The wrapper flushes before it commits, and says so when that takes too long.
+        KafkaError::Flush(code) => *code == RDKafkaErrorCode::OperationTimedOut,
+        _ => false,
+    }
+}
+
+impl Drop for FencedProducer {
+    fn drop(&mut self) {
+        // Its end waits for the client's threads, and must not keep the runtime's.
+        let inner = self.inner.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn_blocking(move || drop(inner));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How many bytes of outputs a transaction may have: fewer while the broker is slow.
+
+/// The smallest and the largest step by which the bound grows. In between it is an eighth of the bound, so
+/// that one step too many costs little at any speed.
+const STEPS: (usize, usize) = (1 << 10, 64 << 10);
+
+/// The bound of a lane. It is halved when a transaction runs out of time, and grows by a step when a
+/// transaction that it shortened ends early.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByteBound(usize);
+
+impl ByteBound {
+    /// A batch has bounds of its own.
+    pub(super) fn unbounded() -> ByteBound {
+        ByteBound(usize::MAX)
+    }
+
+    /// The most bytes; one record may have more.
+    pub(super) fn bytes(self) -> usize {
+        self.0
+    }
+
+    /// A transaction of so many records and bytes ran out of time. One of a single record can't be smaller.
+    pub(super) fn shrink(&mut self, records: usize, bytes: usize) {
+        self.0 = if records > 1 { bytes / 2 } else { bytes };
+    }
+
+    /// A transaction that was shortened ended early.
+    pub(super) fn grow(&mut self) {
+        self.0 = self.0.saturating_add((self.0 / 8).clamp(STEPS.0, STEPS.1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_halves_to_one_record_and_grows_by_steps() {
+        let mut bound = ByteBound::unbounded();
+        bound.shrink(200, 3_000_000);
+        assert_eq!(bound.bytes(), 1_500_000);
+        bound.grow();
+        assert_eq!(bound.bytes(), 1_500_000 + (64 << 10));
+        bound.shrink(2, 30_000);
+        assert_eq!(bound.bytes(), 15_000);
+        // One record that is larger than the bound goes all the same.
+        bound.shrink(1, 16_000);
+        bound.shrink(1, 16_000);
+        assert_eq!(bound.bytes(), 16_000);
+        bound.grow();
+        assert_eq!(bound.bytes(), 18_000);
+        bound.shrink(1, 100);
+        bound.grow();
+        assert_eq!(bound.bytes(), 1_124);
+    }
+}

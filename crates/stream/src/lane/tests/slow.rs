@@ -1,0 +1,151 @@
+//! A broker that is slow, and one that fences off.
+
+use super::*;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::AtomicU32;
+
+/// Sets how many bytes a second the broker takes from clients of this id; `None` takes the quota away. By
+/// the protocol's AlterClientQuotas, version 0: the client library has no call for it.
+fn set_quota(client: &str, bytes_per_second: Option<f64>) {
+    let text = |out: &mut Vec<u8>, text: &str| {
+        out.extend(i16::try_from(text.len()).unwrap().to_be_bytes());
+        out.extend(text.as_bytes());
+    };
+    let mut request = Vec::new();
+    request.extend(49_i16.to_be_bytes());
+    request.extend(0_i16.to_be_bytes());
+    request.extend(7_i32.to_be_bytes());
+    text(&mut request, "quota");
+    // One entry, of one entity, with one value.
+    request.extend(1_i32.to_be_bytes());
+    request.extend(1_i32.to_be_bytes());
+    text(&mut request, "client-id");
+    text(&mut request, client);
+    request.extend(1_i32.to_be_bytes());
+    text(&mut request, "producer_byte_rate");
+    request.extend(bytes_per_second.unwrap_or(0.0).to_be_bytes());
+    request.push(u8::from(bytes_per_second.is_none()));
+    // It is meant.
+    request.push(0);
+    let mut broker = TcpStream::connect(servers::kafka()).unwrap();
+    broker.set_read_timeout(Some(ANSWER)).unwrap();
+    broker.write_all(&u32::try_from(request.len()).unwrap().to_be_bytes()).unwrap();
+    broker.write_all(&request).unwrap();
+    let mut length = [0; 4];
+    broker.read_exact(&mut length).unwrap();
+    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+    broker.read_exact(&mut answer).unwrap();
+    // Number of the request, time of throttling, one entry, and its error.
+    assert_eq!(answer[..4], 7_i32.to_be_bytes());
+    assert_eq!((&answer[8..12], &answer[12..14]), (&[0, 0, 0, 1][..], &[0, 0][..]), "{answer:?}");
+}
+
+/// An observer that counts how transactions end.
+#[derive(Default)]
+struct Ends(Mutex<HashMap<TransactionEnd, u32>>);
+
+impl Ends {
+    fn of(&self, end: TransactionEnd) -> u32 {
+        self.0.lock().get(&end).copied().unwrap_or(0)
+    }
+}
+
+impl Observer for Ends {
+    fn transaction(&self, end: TransactionEnd, _: f64) {
+        *self.0.lock().entry(end).or_default() += 1;
+    }
+}
+
+/// A slow broker slows a lane down to its own speed and never stops it, as long as it takes one record within
+/// a transaction's time-out.
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_goes_on_at_the_rate_of_a_slow_broker() {
+    let bench = Bench::new().await;
+    let client = servers::unique("slow");
+    let texts: Vec<String> = (0..100).map(|n| format!("{n} {}", noise(n, 15_000))).collect();
+    for texts in texts.chunks(20) {
+        bench.input(texts.iter().cloned()).await;
+    }
+    let mut settings = bench.settings.clone();
+    settings.client.insert("client.id".to_owned(), client.clone());
+    // All records in one transaction would take the broker half a minute.
+    set_quota(&client, Some(50_000.0));
+    let mut config = bench.config("w");
+    config.batch = BatchLimits { records: 100, bytes: 8 << 20, wait: Duration::from_secs(10) };
+    config.timings.transaction = Duration::from_secs(5);
+    let ends = Arc::new(Ends::default());
+    let lane = Lane::start(&settings, config, bench.copier(), ends.clone()).unwrap();
+    let mut status = lane.status();
+    let all = status.wait_for(|s| s.records == 100 || s.ended);
+    tokio::time::timeout(5 * ANSWER, all).await.expect("progress").unwrap();
+    set_quota(&client, None);
+    assert_once(&bench.outputs(100).await, 100);
+    let failed = ends.of(TransactionEnd::Aborted) + ends.of(TransactionEnd::Unknown);
+    assert!(failed > 0, "the quota was not felt");
+    assert!(ends.of(TransactionEnd::Committed) > 1);
+    stop(lane).await;
+    bench.done().await;
+}
+
+/// Text that no compression makes small.
+fn noise(seed: usize, bytes: usize) -> String {
+    let mut state = u32::try_from(seed).unwrap() + 1;
+    let letters = std::iter::repeat_with(move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(b' ' + (state >> 24) as u8 % 90)
+    });
+    letters.take(bytes).collect()
+}
+
+/// Takes a lane's name once, as another process would.
+fn fence(settings: &Settings) {
+    use rdkafka::producer::Producer as _;
+    let mut config = settings.producer();
+    config.set("transactional.id", format!("{}unslide.live.w", settings.topic_prefix));
+    let other: rdkafka::producer::BaseProducer = config.create().unwrap();
+    other.init_transactions(ANSWER).unwrap();
+}
+
+/// A lane whose transactions are open for `open` each before they are fenced off, `times` in a row.
+async fn fenced(bench: &Bench, transaction: Duration, open: Duration, times: u32) -> (Lane, Arc<Ends>) {
+    bench.input(numbers(0..20)).await;
+    let calls = AtomicU32::new(0);
+    let settings = bench.settings.clone();
+    let failpoint: Failpoint = Arc::new(move || {
+        if calls.fetch_add(1, Ordering::SeqCst) < times {
+            std::thread::sleep(open);
+            fence(&settings);
+        }
+        false
+    });
+    let tune = move |engine: &mut Engine<Copier>| engine.producer.before_commit = Some(failpoint);
+    let mut config = bench.config("w");
+    config.timings.transaction = transaction;
+    let ends = Arc::new(Ends::default());
+    let lane = Lane::start_with(&bench.settings, config, bench.copier(), ends.clone(), tune).unwrap();
+    (lane, ends)
+}
+
+/// Proves: outages
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_after_the_transactions_time_out_is_slowness_however_often_it_comes() {
+    let bench = Bench::new().await;
+    let time_out = Duration::from_secs(2);
+    let (lane, ends) = fenced(&bench, time_out, time_out, 7).await;
+    assert_once(&bench.outputs(20).await, 20);
+    assert!(ends.of(TransactionEnd::Unknown) >= 7);
+    stop(lane).await;
+    bench.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_whose_young_transactions_are_fenced_off_says_that_its_name_is_taken() {
+    let bench = Bench::new().await;
+    let (mut lane, _) = fenced(&bench, Duration::from_secs(600), Duration::ZERO, u32::MAX).await;
+    let end = tokio::time::timeout(3 * ANSWER, lane.ended()).await.unwrap();
+    assert!(matches!(end, Err(LaneError::Fenced { .. })), "{end:?}");
+    bench.done().await;
+}

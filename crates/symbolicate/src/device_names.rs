@@ -1,0 +1,81 @@
+//! The device's names of one report, readable.
+
+use crate::answer::{DeviceName, Judged};
+use crate::demangle::{SwiftNames, demangle, is_swift};
+use crate::plan::{Plan, PlannedFrame};
+use std::collections::HashMap;
+use unslide_model::Quality;
+
+/// Bytes of mangled and readable names that one report may cost, whatever their languages: demangling takes
+/// time in proportion to both. A name counts twice its length, and its readable form what goes beyond. It is
+/// enough for thousands of different names, which no real report has; what comes after that stays as the
+/// device gave it.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Demangled names of one report, so that a name that the device gives in many frames is demangled
+/// once, and Swift's are asked for together.
+pub(crate) struct DeviceNames<'a> {
+    known: HashMap<&'a [u8], Option<String>>,
+    bytes_left: usize,
+}
+
+impl<'a> DeviceNames<'a> {
+    /// Of the frames of a plan whose images have no symbols.
+    pub(crate) fn new(plan: &Plan<'_, 'a>, images: &[Judged<'_>]) -> DeviceNames<'a> {
+        let unnamed = |planned: &PlannedFrame| {
+            let image = planned.place.and_then(|place| images.get(place.image as usize));
+            image.is_some_and(|i| i.symbols.is_none_or(|symbols| symbols.quality() == Quality::None))
+        };
+        let mut names = DeviceNames { known: HashMap::new(), bytes_left: MOST_BYTES };
+        let frames = plan.report.backtraces.iter().flat_map(|backtrace| &backtrace.frames);
+        let mut swift = Vec::new();
+        for (frame, planned) in frames.zip(&plan.frames) {
+            let Some(name) = frame.symbol_name.filter(|name| is_swift(name.raw())) else { continue };
+            if !unnamed(planned) || names.known.contains_key(name.raw()) {
+                continue;
+            }
+            // Half of it is left for the other languages, which are read as they come.
+            if names.bytes_left < MOST_BYTES / 2 || !names.pay(2 * name.raw().len()) {
+                break;
+            }
+            names.known.insert(name.raw(), None);
+            swift.push((name.raw(), name.decode()));
+        }
+        let texts: Vec<&str> = swift.iter().map(|(_, text)| &**text).collect();
+        // Where nobody can be asked, names stay as the device gave them.
+        let answers = SwiftNames::of_a_report().demangle(&texts).unwrap_or_default();
+        for ((raw, _), answer) in swift.iter().zip(answers) {
+            names.keep(raw, answer);
+        }
+        names
+    }
+
+    /// The readable form of a device's name; `None` where there is no other, or the report has used up
+    /// what its names may cost.
+    pub(crate) fn demangled(&mut self, device: &DeviceName<'a>) -> Option<&str> {
+        const MANGLED: [&[u8]; 4] = [b"_Z", b"__Z", b"___Z", b"_R"];
+        let raw = device.name.raw();
+        let mangled = MANGLED.iter().any(|prefix| raw.starts_with(prefix));
+        // Most names are neither, and are not hashed.
+        if !mangled && !is_swift(raw) {
+            return None;
+        }
+        if mangled && !self.known.contains_key(raw) && self.pay(2 * raw.len()) {
+            self.keep(raw, demangle(&device.name.decode()));
+        }
+        self.known.get(raw)?.as_deref()
+    }
+
+    /// Takes so many bytes, where there are enough; once there are not, there are none.
+    fn pay(&mut self, bytes: usize) -> bool {
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Keeps a readable name, which is paid for up to twice the length of the mangled one.
+    fn keep(&mut self, raw: &'a [u8], readable: Option<String>) {
+        let readable = readable.filter(|readable| self.pay(readable.len().saturating_sub(2 * raw.len())));
+        self.known.insert(raw, readable);
+    }
+}

@@ -1,0 +1,200 @@
+//! The records of a symcache, each index and length checked where it is used.
+
+use super::read::{Answer, Call, Layout, Section, Source};
+use super::{
+    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, JsonStr, MAX_CALLS, NONE, OWNER, PLACE_SIZE,
+    SCOPE_SIZE, SOURCE_SHIFT,
+};
+use unslide_model::RelativeAddress;
+
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) layout: &'a Layout,
+}
+
+impl std::fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "symcache of {}", self.layout.debug_id)
+    }
+}
+
+/// A record of the places or the calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    scope: u32,
+    line: u32,
+    column: u32,
+    /// Calls that this place leads to lie below this index.
+    before: u32,
+}
+
+struct ScopeRecord {
+    function: u32,
+    /// The index of the call for an inlined scope; `None` for an owner.
+    caller: Option<u32>,
+    flags: u32,
+    start: u32,
+}
+
+impl<'a> View<'a> {
+    /// Record `index` of a section of records of this size; `None` past the section's end.
+    #[inline]
+    fn record<const SIZE: usize>(&self, section: Section, index: usize) -> Option<&'a [u8; SIZE]> {
+        if index >= section.len {
+            return None;
+        }
+        self.bytes.get(section.at + index * SIZE..)?.first_chunk()
+    }
+
+    /// Record `index` of a section of numbers.
+    #[inline]
+    pub(super) fn number(&self, section: Section, index: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.record(section, index)?))
+    }
+
+    pub(super) fn lookup(&self, offset: u32) -> Option<Answer<'a>> {
+        let bucket = (offset >> self.layout.shift) as usize;
+        let ranges = self.layout.starts.len;
+        let last = self.layout.buckets.len - 1;
+        let bound =
+            |i: usize| self.number(self.layout.buckets, i.min(last)).map(|n| (n as usize).min(ranges));
+        let (mut low, mut high) = (bound(bucket)?, if bucket < last { bound(bucket + 1)? } else { ranges });
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.number(self.layout.starts, middle)? <= offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.answer_of(low.checked_sub(1)?)
+    }
+
+    pub(super) fn answer_of(&self, range: usize) -> Option<Answer<'a>> {
+        let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
+        let mut at = place;
+        for _ in 0..MAX_CALLS {
+            let scope = self.scope(at.scope)?;
+            match scope.caller {
+                Some(caller) => at = self.caller(caller, at)?,
+                None => {
+                    let source = match scope.flags >> SOURCE_SHIFT & 3 {
+                        0 => Source::Dwarf,
+                        1 => Source::Symtab,
+                        2 => Source::Exports,
+                        _ => return None,
+                    };
+                    let [linkage, ..] = self.function(scope.function)?;
+                    let symbol = self.text(linkage)?;
+                    return Some(Answer {
+                        source,
+                        approximate: scope.flags & APPROXIMATE != 0,
+                        symbol: Some(symbol).filter(|s| !s.is_empty()),
+                        symbol_address: Some(scope.start)
+                            .filter(|start| *start != NONE)
+                            .map(|start| RelativeAddress(u64::from(start))),
+                        view: *self,
+                        place,
+                        owner: at.scope,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn place(&self, section: Section, index: usize, before: u32) -> Option<Place> {
+        let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
+        Some(Place {
+            scope: u32::from_le_bytes([s0, s1, s2, s3]),
+            line: u32::from_le_bytes([l0, l1, l2, 0]),
+            column: u32::from(u16::from_le_bytes([c0, c1])),
+            before,
+        })
+    }
+
+    /// The place that the function at `inner` was inlined at.
+    fn caller(&self, index: u32, inner: Place) -> Option<Place> {
+        if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
+    }
+
+    fn scope(&self, index: u32) -> Option<ScopeRecord> {
+        let [f0, f1, f2, f3, s0, s1, s2, s3] =
+            *self.record::<SCOPE_SIZE>(self.layout.scopes, index as usize)?;
+        let flags = u32::from_le_bytes([f0, f1, f2, f3]);
+        let second = u32::from_le_bytes([s0, s1, s2, s3]);
+        let owner = flags & OWNER != 0;
+        Some(ScopeRecord {
+            function: flags & FUNCTION_MASK,
+            caller: (!owner).then_some(second),
+            flags,
+            start: second,
+        })
+    }
+
+    /// Where the texts of a function are: linkage name, demangled name and path.
+    #[inline]
+    fn function(&self, index: u32) -> Option<[u32; 3]> {
+        let record = self.record::<FUNCTION_SIZE>(self.layout.functions, index as usize)?;
+        let [r0, r1, r2, r3, d0, d1, d2, d3, p0, p1, p2, p3] = *record;
+        Some([[r0, r1, r2, r3], [d0, d1, d2, d3], [p0, p1, p2, p3]].map(u32::from_le_bytes))
+    }
+
+    /// The first fold of a scope at or above this one.
+    pub(super) fn first_fold(&self, scope: u32) -> usize {
+        let (mut low, mut high) = (0, self.layout.folds.len);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.fold(middle) {
+                Some((other, _)) if other < scope => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    /// A scope, and a function that it is folded with.
+    pub(super) fn fold(&self, index: usize) -> Option<(u32, u32)> {
+        let [s0, s1, s2, s3, f0, f1, f2, f3] = *self.record::<FOLD_SIZE>(self.layout.folds, index)?;
+        Some((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([f0, f1, f2, f3])))
+    }
+
+    /// The name of a function for people.
+    pub(super) fn readable(&self, function: u32) -> Option<JsonStr<'a>> {
+        let [raw, demangled, _] = self.function(function)?;
+        self.text(if demangled == NONE { raw } else { demangled })
+    }
+
+    fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
+        let texts = self.bytes.get(self.layout.texts.at..)?.get(offset as usize..)?;
+        let mut length = 0_usize;
+        for (i, byte) in texts.iter().take(5).enumerate() {
+            length |= usize::from(byte & 0x7F) << (7 * i);
+            if byte & 0x80 == 0 {
+                return Some(JsonStr::new(texts.get(i + 1..)?.get(..length)?));
+            }
+        }
+        None
+    }
+
+    pub(super) fn call(&self, place: Place) -> Option<(Call<'a>, Option<Place>)> {
+        let scope = self.scope(place.scope)?;
+        let [linkage, demangled, path] = self.function(scope.function)?;
+        let raw = self.text(linkage)?;
+        let optional = |text| Some(text).filter(|text| *text != NONE);
+        let demangled = match optional(demangled) {
+            Some(text) => Some(self.text(text)?),
+            None => None,
+        };
+        let call = Call {
+            function: demangled.unwrap_or(raw),
+            raw: demangled.map(|_| raw),
+            file: optional(path).and_then(|text| self.text(text)),
+            line: Some(place.line).filter(|n| *n != 0),
+            column: Some(place.column).filter(|n| *n != 0),
+            inlined: scope.caller.is_some(),
+        };
+        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
+    }
+}

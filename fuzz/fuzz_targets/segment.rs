@@ -1,6 +1,0 @@
-#![no_main]
-
-#[path = "../checks/segment.rs"]
-mod check;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| check::check(data));

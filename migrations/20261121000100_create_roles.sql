@@ -1,0 +1,84 @@
+-- The role that every service acts as. It owns nothing and cannot bypass row-level security.
+-- An operator makes a login role a member of it; the services say SET ROLE after they connect.
+-- Roles belong to the whole server: another database may create the same role at the same time.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'unslide_service') THEN
+        BEGIN
+            CREATE ROLE unslide_service NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            NULL;
+        END;
+    END IF;
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'unslide_service' AND (rolsuper OR rolbypassrls)) THEN
+        RAISE EXCEPTION 'the role unslide_service exists and may bypass row-level security';
+    END IF;
+    -- Where one login both migrates and serves (not a superuser, who needs no membership).
+    IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+        BEGIN
+            EXECUTE format('GRANT unslide_service TO %I', current_user);
+        EXCEPTION WHEN insufficient_privilege THEN
+            RAISE NOTICE 'could not make % a member of unslide_service', current_user;
+        END;
+    END IF;
+END $$;
+
+GRANT USAGE ON SCHEMA public TO unslide_service;
+
+-- Before a statement adds rows: the transaction's tenant must not be deleted. The shared lock is held until the
+-- transaction ends; the deletion of the tenant takes the same lock alone, and so after all that had begun before.
+-- What records the deletion itself sets `unslide.erasing`.
+CREATE FUNCTION unslide_refuse_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    who text := current_setting('unslide.tenant', true);
+BEGIN
+    IF who IS NULL OR who = '' OR current_setting('unslide.erasing', true) = 'on' THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_catalog.pg_advisory_xact_lock_shared(pg_catalog.hashtextextended('tenant ' || who, 0));
+    IF EXISTS (SELECT FROM public.tenants t WHERE t.slug = who AND t.state = 'deleted') THEN
+        RAISE EXCEPTION 'the tenant was deleted' USING ERRCODE = 'UD001';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Puts a table under row-level security: the service sees the rows of the tenant that its transaction names,
+-- the owner sees rows only where one of its functions has set `unslide.definer`. (A function's own SET clause would need a
+-- superuser; the setting opens nothing to other roles, so it does no harm that it lasts until the transaction ends.)
+-- A table with a column `tenant` takes no new rows of a deleted tenant.
+CREATE FUNCTION unslide_protect(target regclass, tenant_column name, privileges text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', target);
+    EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', target);
+    EXECUTE format(
+        'CREATE POLICY tenant_rows ON %s TO unslide_service
+             USING (%I = (SELECT current_setting(''unslide.tenant'', true)))
+             WITH CHECK (%I = (SELECT current_setting(''unslide.tenant'', true)))',
+        target, tenant_column, tenant_column);
+    EXECUTE format(
+        'CREATE POLICY definer_rows ON %s TO %I
+             USING ((SELECT current_setting(''unslide.definer'', true)) = ''on'')
+             WITH CHECK ((SELECT current_setting(''unslide.definer'', true)) = ''on'')',
+        target, current_user);
+    EXECUTE format('GRANT %s ON %s TO unslide_service', privileges, target);
+    IF tenant_column = 'tenant' THEN
+        EXECUTE format(
+            'CREATE TRIGGER refuse_deleted BEFORE INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION public.unslide_refuse_deleted()',
+            target);
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION unslide_protect(regclass, name, text) FROM PUBLIC;
+
+-- A version 7 UUID for a moment that the caller gives: 48 bits of milliseconds, the rest random.
+CREATE FUNCTION unslide_uuid(at timestamptz) RETURNS uuid
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT encode(
+        set_byte(
+            overlay(
+                uuid_send(gen_random_uuid())
+                PLACING substring(int8send(floor(extract(epoch FROM at) * 1000)::bigint) FROM 3)
+                FROM 1 FOR 6),
+            6, (get_byte(uuid_send(gen_random_uuid()), 6) & 15) | 112),
+        'hex')::uuid
+$$;

@@ -1,0 +1,158 @@
+CREATE TABLE tenants (
+    slug       text PRIMARY KEY CHECK (slug ~ '^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$'),
+    name       text NOT NULL,
+    state      text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'suspended', 'deleted')),
+    limits     jsonb NOT NULL DEFAULT '{}',
+    -- Counts up with every change; readers of the configuration topic ignore lower numbers.
+    version    bigint NOT NULL DEFAULT 1,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+);
+SELECT unslide_protect('tenants', 'slug', 'SELECT, INSERT, UPDATE');
+
+-- A deleted tenant stays deleted.
+CREATE FUNCTION unslide_tenant_state_changes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.state = 'deleted' AND NEW.state <> 'deleted' THEN
+        RAISE EXCEPTION 'the tenant was deleted' USING ERRCODE = 'UD001';
+    END IF;
+    IF OLD.state <> 'deleted' AND NEW.state = 'deleted' THEN
+        PERFORM pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('tenant ' || NEW.slug, 0));
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tenant_state_changes BEFORE UPDATE OF state ON tenants
+    FOR EACH ROW EXECUTE FUNCTION unslide_tenant_state_changes();
+
+CREATE TABLE api_keys (
+    id           uuid PRIMARY KEY,
+    tenant       text NOT NULL REFERENCES tenants (slug),
+    name         text NOT NULL,
+    prefix       text NOT NULL UNIQUE CHECK (length(prefix) = 8),
+    secret_hash  bytea NOT NULL CHECK (length(secret_hash) = 32),
+    scopes       text[] NOT NULL,
+    -- Set: the key speaks for this app alone.
+    app          text,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    revoked_at   timestamptz,
+    last_used_at timestamptz,
+    -- The key that made this one, so that a leaked key can be revoked with all keys that descend from it. NULL for keys
+    -- made on the command line. No reference: an operator's key makes keys of other tenants.
+    made_by      uuid
+);
+CREATE INDEX api_keys_tenant ON api_keys (tenant, created_at);
+CREATE INDEX api_keys_revoked ON api_keys (revoked_at) WHERE revoked_at IS NOT NULL;
+CREATE INDEX api_keys_made_by ON api_keys (made_by) WHERE made_by IS NOT NULL;
+SELECT unslide_protect('api_keys', 'tenant', 'SELECT, INSERT, UPDATE');
+
+-- An owner is a tenant or the system, whose name can be no slug: `~system`. Where the system may own rows, the
+-- reference to the tenant is a column that is NULL for the system.
+CREATE TABLE audit_log (
+    id            uuid PRIMARY KEY,
+    tenant        text NOT NULL,
+    at            timestamptz NOT NULL,
+    actor         text NOT NULL,
+    action        text NOT NULL,
+    subject       text NOT NULL,
+    detail        jsonb NOT NULL DEFAULT '{}',
+    owning_tenant text GENERATED ALWAYS AS (CASE WHEN tenant <> '~system' THEN tenant END) STORED REFERENCES tenants (slug)
+);
+CREATE INDEX audit_log_tenant ON audit_log (tenant, at DESC);
+-- Written once: the service can neither change nor remove an entry.
+SELECT unslide_protect('audit_log', 'tenant', 'SELECT, INSERT');
+
+-- How far the erasing of a deleted tenant is, and the proof that nothing was left. Kept like the tenant's row.
+CREATE TABLE tenant_erasures (
+    tenant       text PRIMARY KEY REFERENCES tenants (slug),
+    requested_at timestamptz NOT NULL,
+    -- Rows that were removed, by table.
+    removed      jsonb NOT NULL DEFAULT '{}',
+    -- Objects that were removed from object storage.
+    objects      bigint NOT NULL DEFAULT 0,
+    object_bytes bigint NOT NULL DEFAULT 0,
+    -- What was found when everything had been removed: rows by table, and objects. All are 0 once it is finished.
+    remaining    jsonb,
+    finished_at  timestamptz,
+    -- When a second search ran, long after the last upload that had begun before the deletion.
+    swept_at     timestamptz
+);
+SELECT unslide_protect('tenant_erasures', 'tenant', 'SELECT, INSERT, UPDATE');
+
+CREATE FUNCTION unslide_tenants(after text, how_many integer)
+RETURNS TABLE (slug text, name text, state text, limits jsonb, version bigint, created_at timestamptz, updated_at timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT t.slug, t.name, t.state, t.limits, t.version, t.created_at, t.updated_at
+    FROM tenants t WHERE t.slug > after ORDER BY t.slug LIMIT how_many
+$$;
+
+-- The most days that any tenant's reports are kept.
+CREATE FUNCTION unslide_retention_longest(usual integer) RETURNS integer
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT greatest(usual, (SELECT max(least((t.limits ->> 'retention_days')::numeric, 100000)::integer)
+                            FROM tenants t WHERE t.state <> 'deleted'))
+$$;
+
+-- A key arrives before its tenant is known: one row by an exact prefix, with the hash and not the secret, and with what
+-- its tenant may use, so that one question answers who asks and how much.
+CREATE FUNCTION unslide_key_principal(wanted text)
+RETURNS TABLE (id uuid, tenant text, secret_hash bytea, scopes text[], app text, expires_at timestamptz,
+               revoked_at timestamptz, last_used_at timestamptz, tenant_state text, tenant_limits jsonb)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.id, k.tenant, k.secret_hash, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits
+    FROM api_keys k JOIN tenants t ON t.slug = k.tenant
+    WHERE k.prefix = wanted
+$$;
+
+-- True where a key is still in force, until the transaction ends: a revocation of the key and of what it made sees what
+-- it makes in this transaction.
+CREATE FUNCTION unslide_key_may_make(maker uuid, at timestamptz) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT pg_advisory_xact_lock_shared(hashtextextended('makers of keys', 0));
+    SELECT EXISTS (SELECT FROM api_keys k WHERE k.id = maker AND k.revoked_at IS NULL
+                   AND (k.expires_at IS NULL OR k.expires_at > at))
+$$;
+
+-- The keys in force that a key made, that these made, and so on: of one tenant, or of all.
+CREATE FUNCTION unslide_made_keys(root uuid, within text, at timestamptz) RETURNS TABLE (tenant text, id uuid)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH RECURSIVE made AS (
+        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM api_keys k WHERE k.made_by = root
+        UNION
+        SELECT k.tenant, k.id, k.revoked_at, k.expires_at FROM made m JOIN api_keys k ON k.made_by = m.id
+    )
+    SELECT m.tenant, m.id FROM made m JOIN tenants t ON t.slug = m.tenant
+    WHERE (within IS NULL OR m.tenant = within) AND t.state <> 'deleted'
+      AND m.revoked_at IS NULL AND (m.expires_at IS NULL OR m.expires_at > at)
+$$;
+
+-- Revokes them, each with an entry in its tenant's audit log, and returns their number. Waits for those that are being made.
+CREATE FUNCTION unslide_revoke_made_keys(root uuid, within text, at timestamptz, by_whom text) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT pg_advisory_xact_lock(hashtextextended('makers of keys', 0));
+    WITH revoked AS (
+        UPDATE api_keys k SET revoked_at = at FROM unslide_made_keys(root, within, at) m
+        WHERE k.tenant = m.tenant AND k.id = m.id RETURNING k.tenant, k.id
+    ), noted AS (
+        INSERT INTO audit_log (id, tenant, at, actor, action, subject, detail)
+        SELECT unslide_uuid(at), r.tenant, at, by_whom, 'key.revoke', r.id::text, jsonb_build_object('descends_from', root)
+        FROM revoked r
+    )
+    SELECT count(*) FROM revoked
+$$;
+
+-- Forgets keys that were revoked before a moment, but for those that made keys which are still there.
+CREATE FUNCTION unslide_keys_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (
+        DELETE FROM api_keys k
+        WHERE k.revoked_at < before AND NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = k.id) RETURNING 1)
+    SELECT count(*) FROM gone
+$$;

@@ -1,0 +1,200 @@
+CREATE TABLE jobs (
+    id            uuid PRIMARY KEY,
+    tenant        text NOT NULL,
+    kind          text NOT NULL,
+    payload       jsonb NOT NULL,
+    status        text NOT NULL DEFAULT 'queued' CHECK (status IN ('queued', 'running', 'done', 'failed')),
+    attempts      integer NOT NULL DEFAULT 0,
+    max_attempts  integer NOT NULL,
+    run_at        timestamptz NOT NULL,
+    lease_owner   text,
+    -- New with every lease; the holder of an older one has lost the job.
+    lease_token   uuid,
+    lease_until   timestamptz,
+    last_error    text,
+    created_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL,
+    owning_tenant text GENERATED ALWAYS AS (CASE WHEN tenant <> '~system' THEN tenant END) STORED REFERENCES tenants (slug)
+);
+CREATE INDEX jobs_due ON jobs (run_at, id) WHERE status = 'queued';
+CREATE INDEX jobs_leased ON jobs (lease_until) WHERE status = 'running';
+CREATE INDEX jobs_failed ON jobs (kind) WHERE status = 'failed';
+CREATE INDEX jobs_tenant ON jobs (tenant, created_at);
+SELECT unslide_protect('jobs', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Messages for Kafka, written in the transaction of the change that they announce.
+CREATE TABLE outbox (
+    id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    tenant           text NOT NULL,
+    kind             text NOT NULL CHECK (kind IN ('symbol_event', 'tenant_config', 'resymbolicate')),
+    message          jsonb NOT NULL,
+    created_at       timestamptz NOT NULL,
+    sent_at          timestamptz,
+    owning_tenant    text GENERATED ALWAYS AS (CASE WHEN tenant <> '~system' THEN tenant END) STORED REFERENCES tenants (slug),
+    -- A message that the program cannot read is set aside: it is kept, and the others go on.
+    set_aside_at     timestamptz,
+    set_aside_reason text
+);
+CREATE INDEX outbox_unsent ON outbox (id) WHERE sent_at IS NULL;
+CREATE INDEX outbox_sent ON outbox (sent_at) WHERE sent_at IS NOT NULL;
+-- The requests of each tenant by themselves, and what goes before them.
+CREATE INDEX outbox_requests ON outbox (tenant, id) WHERE sent_at IS NULL AND kind = 'resymbolicate';
+CREATE INDEX outbox_events ON outbox (kind DESC, id) WHERE sent_at IS NULL AND kind <> 'resymbolicate';
+CREATE INDEX outbox_set_aside ON outbox (id) WHERE set_aside_at IS NOT NULL;
+SELECT unslide_protect('outbox', 'tenant', 'SELECT, INSERT');
+
+CREATE FUNCTION unslide_notify_table() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('unslide_' || TG_TABLE_NAME, '');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_added AFTER INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION unslide_notify_table();
+CREATE TRIGGER outbox_added AFTER INSERT ON outbox FOR EACH STATEMENT EXECUTE FUNCTION unslide_notify_table();
+
+-- System symbols that arrived and whose waiting reports, of all tenants, have not been requested yet.
+CREATE TABLE system_wakes (
+    debug_id   uuid PRIMARY KEY,
+    generation bigint NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON system_wakes TO unslide_service;
+
+-- The processes of the api that run now: they share each tenant's rate.
+CREATE TABLE api_processes (
+    id      uuid PRIMARY KEY,
+    seen_at timestamptz NOT NULL
+);
+GRANT SELECT, INSERT, UPDATE, DELETE ON api_processes TO unslide_service;
+
+-- Leases jobs by tenant and not by age, so that a tenant with very many delays no other: the tenant with the fewest of
+-- these jobs under way is next, with its oldest one. A lease that is over is not under way. Of a deleted tenant's jobs
+-- only the one that erases it runs. A job that more than six workers died with waits before the next one takes it: 10 s,
+-- doubling up to 10 min.
+CREATE FUNCTION unslide_jobs_take(
+    kinds text[], worker text, at timestamptz, until timestamptz, how_many integer)
+RETURNS SETOF jobs
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH busy AS MATERIALIZED (
+        SELECT tenant, count(*) AS running FROM jobs
+        WHERE kind = ANY (kinds) AND status = 'running' AND lease_until >= at GROUP BY tenant)
+    UPDATE jobs SET status = 'running', attempts = attempts + 1, lease_owner = worker,
+                    lease_token = gen_random_uuid(), lease_until = until, updated_at = at
+    WHERE id IN (
+        SELECT j.id FROM jobs j LEFT JOIN busy b ON b.tenant = j.tenant
+        WHERE j.kind = ANY (kinds)
+          AND (j.kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = j.tenant AND t.state = 'deleted'))
+          AND (j.status = 'queued' AND j.run_at <= at
+               OR j.status = 'running' AND j.lease_until < at
+                  AND (j.attempts <= 6
+                       OR j.lease_until < at - least(interval '10 min',
+                                                     interval '5 s' * power(2, least(j.attempts - 6, 8)))))
+        ORDER BY coalesce(b.running, 0), j.run_at, j.id
+        LIMIT how_many
+        FOR UPDATE OF j SKIP LOCKED)
+    RETURNING *
+$$;
+
+CREATE FUNCTION unslide_jobs_counts()
+RETURNS TABLE (kind text, status text, jobs bigint, oldest timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT j.kind, j.status, count(*), min(j.run_at) FROM jobs j WHERE j.status IN ('queued', 'running') GROUP BY 1, 2
+$$;
+
+-- Jobs that may not be given up and make no progress: many workers died with them, or they were added before
+-- `failing_before` and have failed since their last page.
+CREATE FUNCTION unslide_jobs_stalled(deaths integer, failing_before timestamptz)
+RETURNS TABLE (kind text, jobs bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT j.kind, count(*) FROM jobs j
+    WHERE j.status IN ('queued', 'running') AND j.kind NOT IN ('build', 'backfill')
+      AND (j.attempts >= deaths OR j.last_error IS NOT NULL AND j.created_at < failing_before)
+      AND (j.kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = j.tenant AND t.state = 'deleted'))
+    GROUP BY 1
+$$;
+
+CREATE FUNCTION unslide_jobs_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM jobs WHERE status = 'done' AND updated_at < before RETURNING 1) SELECT count(*) FROM gone
+$$;
+
+-- Deleted tenants that no job erases: not finished, or finished before `finished_before` and not searched again since.
+CREATE FUNCTION unslide_erasures_due(finished_before timestamptz, how_many integer) RETURNS TABLE (tenant text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT t.slug FROM tenants t LEFT JOIN tenant_erasures e ON e.tenant = t.slug
+    WHERE t.state = 'deleted'
+      AND (e.finished_at IS NULL OR e.swept_at IS NULL AND e.finished_at < finished_before)
+      AND NOT EXISTS (SELECT FROM jobs j WHERE j.tenant = t.slug AND j.kind = 'erase' AND j.status IN ('queued', 'running'))
+    ORDER BY t.slug LIMIT how_many
+$$;
+
+-- Tenants' configurations, then symbol events, each in its order; then requests, an equal number of each tenant that has
+-- any, each tenant's in their order. Nothing that is set aside.
+CREATE FUNCTION unslide_outbox_unsent(how_many integer)
+RETURNS TABLE (id bigint, tenant text, message jsonb, created_at timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH RECURSIVE events AS (
+        SELECT o.id, o.tenant, o.message, o.created_at,
+               row_number() OVER (ORDER BY o.kind DESC, o.id) AS place
+        FROM outbox o WHERE o.sent_at IS NULL AND o.set_aside_at IS NULL AND o.kind <> 'resymbolicate'
+        ORDER BY o.kind DESC, o.id LIMIT how_many),
+    -- One search of the index for each tenant, however many requests it has.
+    asking AS (
+        (SELECT o.tenant FROM outbox o WHERE o.sent_at IS NULL AND o.kind = 'resymbolicate'
+         ORDER BY o.tenant LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.tenant FROM outbox o
+                WHERE o.sent_at IS NULL AND o.kind = 'resymbolicate' AND o.tenant > a.tenant
+                ORDER BY o.tenant LIMIT 1)
+        FROM asking a WHERE a.tenant IS NOT NULL),
+    requests AS (
+        SELECT r.id, r.tenant, r.message, r.created_at, r.turn
+        FROM asking a CROSS JOIN LATERAL (
+            SELECT o.id, o.tenant, o.message, o.created_at, row_number() OVER (ORDER BY o.id) AS turn
+            FROM outbox o
+            WHERE o.sent_at IS NULL AND o.set_aside_at IS NULL AND o.kind = 'resymbolicate' AND o.tenant = a.tenant
+            ORDER BY o.id
+            LIMIT (SELECT greatest(how_many / greatest(count(f.tenant)::integer, 1), 1) FROM asking f)) r)
+    SELECT n.id, n.tenant, n.message, n.created_at FROM (
+        SELECT e.id, e.tenant, e.message, e.created_at, 0 AS rank, e.place FROM events e
+        UNION ALL
+        SELECT r.id, r.tenant, r.message, r.created_at, 1, r.turn FROM requests r) n
+    ORDER BY n.rank, n.place, n.id LIMIT how_many
+$$;
+
+CREATE FUNCTION unslide_outbox_sent(ids bigint[], at timestamptz) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    UPDATE outbox SET sent_at = at WHERE id = ANY (ids) AND sent_at IS NULL
+$$;
+
+CREATE FUNCTION unslide_outbox_set_aside(which bigint, reason text, at timestamptz) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    UPDATE outbox SET set_aside_at = at, set_aside_reason = reason WHERE id = which AND sent_at IS NULL
+$$;
+
+-- Has what was set aside tried again: a later program may read it.
+CREATE FUNCTION unslide_outbox_take_back() RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH back AS (
+        UPDATE outbox SET set_aside_at = NULL WHERE set_aside_at IS NOT NULL AND sent_at IS NULL RETURNING 1)
+    SELECT count(*) FROM back
+$$;
+
+CREATE FUNCTION unslide_outbox_aside() RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT count(*) FROM outbox o WHERE o.set_aside_at IS NOT NULL AND o.sent_at IS NULL
+$$;
+
+CREATE FUNCTION unslide_outbox_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM outbox WHERE sent_at < before RETURNING 1) SELECT count(*) FROM gone
+$$;

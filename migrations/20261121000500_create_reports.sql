@@ -1,0 +1,329 @@
+-- One row a report, for as long as a topic may bring it again. It fixes the moment (and so the partition) of a report,
+-- finds duplicates, is the row lock for revisions and answers by id.
+-- Variant 0 is the first report with this id; others with the same id and other bytes follow, flagged.
+CREATE TABLE report_keys (
+    tenant             text NOT NULL,
+    report_id          uuid NOT NULL,
+    variant            integer NOT NULL,
+    -- SHA-256 of the report without our keys.
+    content_hash       bytea NOT NULL CHECK (length(content_hash) = 32),
+    -- The broker's time of the first arrival, never the device's.
+    received_at        timestamptz NOT NULL,
+    latest_revision    integer NOT NULL,
+    -- The number that was asked for last; a request is outstanding while requested_at is set.
+    requested_revision integer NOT NULL DEFAULT 0,
+    requested_at       timestamptz,
+    -- When the request was sent first: sent again it is the same one, and an answer to either ends it.
+    asked_at           timestamptz,
+    -- What the request is about: [[debug id, generation], …]
+    requested_needs    jsonb,
+    -- The reprocess that made the outstanding request, if one did.
+    reprocess_id       uuid,
+    -- Whether newer symbols exist is still to be asked: set while a replay is under way.
+    ask_pending        boolean NOT NULL DEFAULT false,
+    conflicted         boolean NOT NULL DEFAULT false,
+    -- Deleted reports are remembered, so that a replay does not bring them back.
+    deleted_at         timestamptz,
+    -- A report whose symbols are there and could not be fetched is requested again by the clock.
+    retry_at           timestamptz,
+    -- How often it was requested since then.
+    retries            integer NOT NULL DEFAULT 0,
+    -- [[debug id, generation, system], …] of what could not be fetched.
+    retry_needs        jsonb,
+    -- The input record that brought it first.
+    origin_topic       text,
+    origin_partition   integer,
+    origin_offset      bigint,
+    origin_index       integer,
+    PRIMARY KEY (tenant, report_id, variant),
+    UNIQUE (tenant, report_id, content_hash)
+) PARTITION BY HASH (tenant, report_id);
+CREATE INDEX report_keys_requested ON report_keys (requested_at) WHERE requested_at IS NOT NULL;
+CREATE INDEX report_keys_pending ON report_keys (tenant, report_id, variant) WHERE ask_pending;
+CREATE INDEX report_keys_retry ON report_keys (retry_at) WHERE retry_at IS NOT NULL;
+CREATE INDEX report_keys_age ON report_keys USING brin (received_at);
+DO $$
+BEGIN
+    FOR i IN 0..15 LOOP
+        EXECUTE format('CREATE TABLE report_keys_%s PARTITION OF report_keys FOR VALUES WITH (MODULUS 16, REMAINDER %s)', i, i);
+        EXECUTE format('ALTER TABLE report_keys_%s ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', i);
+    END LOOP;
+END $$;
+SELECT unslide_protect('report_keys', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Further arrivals of a report that is there: other input records with the same bytes. Kept as long as the report's key.
+CREATE TABLE report_duplicates (
+    tenant           text NOT NULL,
+    report_id        uuid NOT NULL,
+    variant          integer NOT NULL,
+    origin_topic     text NOT NULL,
+    origin_partition integer NOT NULL,
+    origin_offset    bigint NOT NULL,
+    -- Which report of the record, where it held several.
+    origin_index     integer NOT NULL,
+    -- The broker's time of this arrival.
+    seen_at          timestamptz NOT NULL,
+    -- The report's own, by which both are forgotten.
+    received_at      timestamptz NOT NULL,
+    PRIMARY KEY (tenant, report_id, variant, origin_topic, origin_partition, origin_offset, origin_index)
+);
+CREATE INDEX report_duplicates_age ON report_duplicates (received_at);
+SELECT unslide_protect('report_duplicates', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE reports (
+    tenant              text NOT NULL,
+    received_at         timestamptz NOT NULL,
+    report_id           uuid NOT NULL,
+    variant             integer NOT NULL,
+    revision            integer NOT NULL,
+    app                 text NOT NULL,
+    version             text NOT NULL,
+    build               text NOT NULL,
+    type                text NOT NULL,
+    status              text NOT NULL,
+    -- The device's claim.
+    device_time         timestamptz,
+    device              bytea,
+    os_name             text,
+    os_version          text,
+    os_build            text,
+    model               text,
+    process             text,
+    reason              text,
+    -- What a list shows beside the reason: exception, signal, top frames.
+    summary             jsonb NOT NULL,
+    frames_total        integer NOT NULL,
+    frames_symbolicated integer NOT NULL,
+    frames_device       integer NOT NULL,
+    -- Frames that the device answered and that lie in an image of the app itself: a part of frames_device.
+    frames_device_app   integer NOT NULL,
+    frames_missing      integer NOT NULL,
+    -- Whether the symbols of an image of the app itself are missing.
+    symbols_missing     boolean NOT NULL,
+    system_images       uuid[] NOT NULL,
+    -- The images that wanted_images counts the report for.
+    wanted              uuid[] NOT NULL,
+    -- The first record of the report's history and its trace, for a later symbolication.
+    origin_topic        text,
+    origin_partition    integer,
+    origin_offset       bigint,
+    traceparent         text,
+    stored_at           timestamptz NOT NULL,
+    PRIMARY KEY (tenant, received_at, report_id, variant)
+) PARTITION BY RANGE (received_at);
+CREATE INDEX reports_app ON reports (tenant, app, received_at, report_id, variant);
+CREATE INDEX reports_version ON reports (tenant, app, version, received_at, report_id, variant);
+SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Which generation of an app image's symbols a report has seen (0: none). Also the way from a debug id to its reports.
+CREATE TABLE waits (
+    tenant          text NOT NULL,
+    debug_id        uuid NOT NULL,
+    received_at     timestamptz NOT NULL,
+    report_id       uuid NOT NULL,
+    variant         integer NOT NULL,
+    seen_generation bigint NOT NULL,
+    PRIMARY KEY (tenant, debug_id, received_at, report_id, variant)
+) PARTITION BY RANGE (received_at);
+CREATE INDEX waits_report ON waits (tenant, report_id, variant);
+SELECT unslide_protect('waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- The same for system images, which every report has: by day, the reports are found by reports.system_images.
+CREATE TABLE system_waits (
+    tenant          text NOT NULL,
+    debug_id        uuid NOT NULL,
+    day             date NOT NULL,
+    seen_generation bigint NOT NULL,
+    PRIMARY KEY (tenant, debug_id, day)
+);
+CREATE INDEX system_waits_debug_id ON system_waits (debug_id, tenant, seen_generation);
+SELECT unslide_protect('system_waits', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE app_days (
+    tenant              text NOT NULL,
+    app                 text NOT NULL,
+    version             text NOT NULL,
+    day                 date NOT NULL,
+    reports             bigint NOT NULL,
+    -- Devices that this version crashed on for the first time on this day: the sum over days is exact.
+    devices             bigint NOT NULL,
+    frames_total        bigint NOT NULL,
+    frames_symbolicated bigint NOT NULL,
+    -- Reports by status.
+    complete            bigint NOT NULL,
+    partial             bigint NOT NULL,
+    none                bigint NOT NULL,
+    PRIMARY KEY (tenant, app, version, day)
+);
+-- Lists of apps and versions go from the newest day back, a page at a time. A count that changes touches neither index.
+CREATE INDEX app_days_seen ON app_days (tenant, day DESC, app DESC);
+CREATE INDEX app_days_version_seen ON app_days (tenant, app, day DESC, version DESC);
+SELECT unslide_protect('app_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE app_devices (
+    tenant  text NOT NULL,
+    app     text NOT NULL,
+    version text NOT NULL,
+    device  bytea NOT NULL,
+    day     date NOT NULL,
+    -- Reports of the device that app_days counts.
+    reports bigint NOT NULL,
+    PRIMARY KEY (tenant, app, version, device)
+);
+SELECT unslide_protect('app_devices', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Images that reports came without symbols for. Whether they are still missing is for symbol_slots to say.
+CREATE TABLE wanted_images (
+    tenant     text NOT NULL,
+    app        text NOT NULL,
+    version    text NOT NULL,
+    debug_id   uuid NOT NULL,
+    name       text NOT NULL,
+    arch       text NOT NULL,
+    system     boolean NOT NULL,
+    reports    bigint NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen  timestamptz NOT NULL,
+    PRIMARY KEY (tenant, app, version, debug_id)
+);
+SELECT unslide_protect('wanted_images', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Reports that a key's holder wants symbolicated again, whatever their symbols: how far that is, and how it ended.
+CREATE TABLE reprocesses (
+    id         uuid PRIMARY KEY,
+    tenant     text NOT NULL REFERENCES tenants (slug),
+    -- Who asked: a key's id.
+    actor      text NOT NULL,
+    -- Which reports: {"app": …, "version": …, "build": …, "from": …, "to": …, "debug_id": …}
+    wanted     jsonb NOT NULL,
+    status     text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'done', 'failed')),
+    -- Reports that fitted when it began.
+    matched    bigint NOT NULL,
+    -- Reports gone through so far, and where to go on.
+    looked     bigint NOT NULL DEFAULT 0,
+    last       text,
+    -- Requests made; and reports that had one on its way already.
+    asked      bigint NOT NULL DEFAULT 0,
+    under_way  bigint NOT NULL DEFAULT 0,
+    -- How the requests ended.
+    better     bigint NOT NULL DEFAULT 0,
+    unchanged  bigint NOT NULL DEFAULT 0,
+    gone       bigint NOT NULL DEFAULT 0,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL
+);
+CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
+SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Nothing is requested for a deleted tenant, whose rows may still be there for a while.
+
+-- Requests without an answer, across tenants.
+CREATE FUNCTION unslide_requests_overdue(before timestamptz, how_many integer)
+RETURNS TABLE (tenant text, report_id uuid, variant integer)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.tenant, k.report_id, k.variant FROM report_keys k
+    WHERE k.requested_at < before
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = k.tenant AND t.state = 'deleted')
+    ORDER BY k.requested_at LIMIT how_many
+$$;
+
+-- Reports that a replay put off, across tenants.
+CREATE FUNCTION unslide_asks_pending(how_many integer)
+RETURNS TABLE (tenant text, report_id uuid, variant integer)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.tenant, k.report_id, k.variant FROM report_keys k
+    WHERE k.ask_pending
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = k.tenant AND t.state = 'deleted')
+    ORDER BY k.tenant, k.report_id, k.variant LIMIT how_many
+$$;
+
+-- Reports whose time to be requested again has come, across tenants.
+CREATE FUNCTION unslide_retries_due(at timestamptz, how_many integer)
+RETURNS TABLE (tenant text, report_id uuid, variant integer)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.tenant, k.report_id, k.variant FROM report_keys k
+    WHERE k.retry_at <= at AND k.deleted_at IS NULL
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = k.tenant AND t.state = 'deleted')
+    ORDER BY k.retry_at LIMIT how_many
+$$;
+
+-- The tenants with reports that have not seen these generations, by slug.
+CREATE FUNCTION unslide_system_waits_tenants(debug_ids uuid[], generations bigint[], after text, how_many integer)
+RETURNS TABLE (tenant text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT DISTINCT w.tenant FROM unnest(debug_ids, generations) AS n (debug_id, generation)
+    JOIN system_waits w ON w.debug_id = n.debug_id AND w.seen_generation < n.generation
+    WHERE w.tenant > after
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
+    ORDER BY 1 LIMIT how_many
+$$;
+
+-- Symbols that reports of these days have not seen, although nothing asks: no request for the report is outstanding, no
+-- job wakes for the symbols, and neither a replay's end nor the clock for what could not be fetched will.
+CREATE FUNCTION unslide_waits_missed(
+    begins timestamptz, ends timestamptz, after_tenant text, after_id uuid, how_many integer)
+RETURNS TABLE (tenant text, debug_id uuid, generation bigint, reports bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH waking AS MATERIALIZED (
+        SELECT j.tenant, (j.payload ->> 'debug_id')::uuid AS debug_id,
+               max((j.payload ->> 'generation')::bigint) AS generation
+        FROM jobs j WHERE j.kind = 'wake' AND j.status IN ('queued', 'running') GROUP BY 1, 2)
+    SELECT s.tenant, s.debug_id, s.generation, count(*)
+    FROM symbol_slots s
+    JOIN waits w ON w.tenant = s.tenant AND w.debug_id = s.debug_id AND w.seen_generation < s.generation
+    JOIN report_keys k ON k.tenant = w.tenant AND k.report_id = w.report_id AND k.variant = w.variant
+    WHERE w.received_at >= begins AND w.received_at < ends AND s.quality > 0
+      AND (s.tenant, s.debug_id) > (after_tenant, after_id)
+      AND k.deleted_at IS NULL AND k.requested_at IS NULL AND NOT k.ask_pending
+      AND NOT EXISTS (SELECT FROM jsonb_array_elements(k.retry_needs) AS n (need)
+                      WHERE (n.need ->> 'debug_id')::uuid = w.debug_id
+                        AND (k.retry_at IS NOT NULL OR (n.need ->> 'generation')::bigint >= s.generation))
+      AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
+                                             AND a.generation >= s.generation)
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = s.tenant AND t.state = 'deleted')
+    GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
+$$;
+
+-- The same for system images, by day: what the system's symbols, or a tenant's own where there are none of the system,
+-- have for a day that has not seen it.
+CREATE FUNCTION unslide_system_waits_missed(after_owner text, after_id uuid, how_many integer)
+RETURNS TABLE (owner text, debug_id uuid, generation bigint, days bigint)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH waking AS MATERIALIZED (
+        SELECT j.tenant, (j.payload ->> 'debug_id')::uuid AS debug_id,
+               max((j.payload ->> 'generation')::bigint) AS generation
+        FROM jobs j WHERE j.kind = 'wake' AND j.status IN ('queued', 'running') GROUP BY 1, 2
+        UNION ALL
+        SELECT '~system', n.debug_id, n.generation FROM system_wakes n)
+    SELECT s.tenant, s.debug_id, s.generation, count(*)
+    FROM symbol_slots s
+    JOIN system_waits w ON w.debug_id = s.debug_id AND w.seen_generation < s.generation
+                       AND (s.tenant = '~system' OR s.tenant = w.tenant)
+    WHERE s.quality > 0 AND (s.tenant, s.debug_id) > (after_owner, after_id)
+      AND (s.tenant = '~system' OR NOT EXISTS (
+              SELECT FROM symbol_slots o WHERE o.tenant = '~system' AND o.debug_id = s.debug_id AND o.quality > 0))
+      AND NOT EXISTS (SELECT FROM waking a WHERE a.tenant = s.tenant AND a.debug_id = s.debug_id
+                                             AND a.generation >= s.generation)
+      AND NOT EXISTS (SELECT FROM report_keys k WHERE k.tenant = w.tenant AND k.ask_pending)
+      AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = w.tenant AND t.state = 'deleted')
+    GROUP BY 1, 2, 3 ORDER BY 1, 2 LIMIT how_many
+$$;
+
+-- Forgets the keys of reports that no topic can bring again.
+CREATE FUNCTION unslide_report_keys_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM report_keys WHERE received_at < before RETURNING 1) SELECT count(*) FROM gone
+$$;
+
+CREATE FUNCTION unslide_report_duplicates_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM report_duplicates WHERE received_at < before RETURNING 1) SELECT count(*) FROM gone
+$$;

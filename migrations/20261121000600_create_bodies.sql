@@ -1,0 +1,172 @@
+-- A report's body is in one of two places: in report_bodies at first, then in a segment, which is an object in object
+-- storage with many bodies. Where there is a row in both, the one in report_bodies is newer.
+
+-- The latest revision's bytes: an lz4 block behind its length.
+CREATE TABLE report_bodies (
+    tenant      text NOT NULL,
+    received_at timestamptz NOT NULL,
+    report_id   uuid NOT NULL,
+    variant     integer NOT NULL,
+    revision    integer NOT NULL,
+    size        bigint NOT NULL,
+    body        bytea NOT NULL,
+    stored_at   timestamptz NOT NULL,
+    PRIMARY KEY (tenant, received_at, report_id, variant)
+) PARTITION BY RANGE (received_at);
+-- It is compressed already.
+ALTER TABLE report_bodies ALTER COLUMN body SET STORAGE EXTERNAL;
+SELECT unslide_protect('report_bodies', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Segments that are being written (intent) or that frames are read from (live). A segment is written once.
+CREATE TABLE segments (
+    tenant     text NOT NULL,
+    id         uuid NOT NULL,
+    -- The day of arrival of its reports, in UTC.
+    day        date NOT NULL,
+    key        text NOT NULL,
+    state      text NOT NULL CHECK (state IN ('intent', 'live')),
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+-- One writer a tenant and day. What it holds is worth nothing once the row is gone: that is the fence.
+CREATE UNIQUE INDEX segments_intent ON segments (tenant, day) WHERE state = 'intent';
+CREATE INDEX segments_day ON segments (tenant, day);
+SELECT unslide_protect('segments', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Where in a segment a report's body lies, and the key that it is encrypted with, which is nowhere else: the body is
+-- unreadable once this row is gone.
+CREATE TABLE report_frames (
+    tenant      text NOT NULL,
+    received_at timestamptz NOT NULL,
+    report_id   uuid NOT NULL,
+    variant     integer NOT NULL,
+    revision    integer NOT NULL,
+    size        bigint NOT NULL,
+    segment     uuid NOT NULL,
+    at_offset   bigint NOT NULL,
+    length      bigint NOT NULL,
+    body_key    bytea NOT NULL CHECK (length(body_key) = 32),
+    PRIMARY KEY (tenant, received_at, report_id, variant)
+) PARTITION BY RANGE (received_at);
+CREATE INDEX report_frames_segment ON report_frames (tenant, segment, at_offset);
+SELECT unslide_protect('report_frames', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Bodies that the symbolizer stored as objects because they were too large for the topic, for as long as their report is kept.
+CREATE TABLE external_bodies (
+    tenant      text NOT NULL,
+    key         text NOT NULL,
+    received_at timestamptz NOT NULL,
+    report_id   uuid NOT NULL,
+    variant     integer NOT NULL,
+    PRIMARY KEY (tenant, key)
+);
+CREATE INDEX external_bodies_age ON external_bodies (tenant, received_at);
+CREATE INDEX external_bodies_report ON external_bodies (tenant, report_id);
+SELECT unslide_protect('external_bodies', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Objects that nothing refers to any more. They are deleted once no reader can still be at them.
+CREATE TABLE condemned_objects (
+    tenant       text NOT NULL,
+    key          text NOT NULL,
+    condemned_at timestamptz NOT NULL,
+    -- An object that could not be deleted waits for its next try, and holds up no other.
+    retry_at     timestamptz,
+    PRIMARY KEY (tenant, key)
+);
+CREATE INDEX condemned_objects_age ON condemned_objects (condemned_at);
+CREATE INDEX condemned_objects_failed ON condemned_objects (retry_at) WHERE retry_at IS NOT NULL;
+SELECT unslide_protect('condemned_objects', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- What lies in report_bodies, by tenant and day. Lengths are known without reading the bodies.
+CREATE FUNCTION unslide_bodies_pending()
+RETURNS TABLE (tenant text, day date, bodies bigint, bytes bigint, largest bigint, oldest timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT b.tenant, (b.received_at AT TIME ZONE 'UTC')::date, count(*), sum(octet_length(b.body))::bigint,
+           max(octet_length(b.body))::bigint, min(coalesce(b.stored_at, b.received_at))
+    FROM report_bodies b GROUP BY 1, 2 ORDER BY 6
+$$;
+
+-- Gives up the intents of writers that have died: what they may have written is condemned.
+CREATE FUNCTION unslide_segments_abandon(before timestamptz, at timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (
+        DELETE FROM segments s WHERE s.state = 'intent' AND s.created_at < before RETURNING s.tenant, s.key),
+    condemned AS (
+        INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT g.tenant, g.key, at FROM gone g
+        ON CONFLICT DO NOTHING RETURNING 1)
+    SELECT count(*) FROM condemned
+$$;
+
+-- Condemned objects, without those that wait for their next try.
+CREATE FUNCTION unslide_condemned_due(before timestamptz, at timestamptz, how_many integer)
+RETURNS TABLE (tenant text, key text, condemned_at timestamptz)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT c.tenant, c.key, c.condemned_at FROM condemned_objects c
+    WHERE c.condemned_at < before AND (c.retry_at IS NULL OR c.retry_at <= at)
+    ORDER BY c.condemned_at, c.tenant, c.key LIMIT how_many
+$$;
+
+-- The number of objects and files of uploads that could not be deleted when they were due.
+CREATE FUNCTION unslide_objects_undeleted() RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT (SELECT count(*) FROM condemned_objects c WHERE c.retry_at IS NOT NULL)
+         + (SELECT count(*) FROM uploads u WHERE u.file_retry_at IS NOT NULL AND u.file_gone_at IS NULL)
+$$;
+
+-- Makes the day partitions from the first day to the last that are not there yet; returns their number. Each is built as a
+-- table and attached, which does not block reads and writes of the other days.
+CREATE FUNCTION unslide_partitions_ensure(first_day date, last_day date) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    parent text;
+    child text;
+    this_day date;
+    made integer := 0;
+BEGIN
+    IF last_day - first_day > 4000 THEN
+        RAISE EXCEPTION 'too many days: % to %', first_day, last_day;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
+    FOREACH parent IN ARRAY ARRAY['reports', 'report_bodies', 'report_frames', 'waits'] LOOP
+        this_day := first_day;
+        WHILE this_day <= last_day LOOP
+            child := parent || '_' || to_char(this_day, 'YYYYMMDD');
+            IF to_regclass('public.' || child) IS NULL THEN
+                EXECUTE format('CREATE TABLE public.%I (LIKE public.%I INCLUDING ALL)', child, parent);
+                EXECUTE format('ALTER TABLE public.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', child);
+                EXECUTE format('ALTER TABLE public.%I ATTACH PARTITION public.%I FOR VALUES FROM (%L) TO (%L)',
+                               parent, child, this_day::timestamptz, (this_day + 1)::timestamptz);
+                made := made + 1;
+            END IF;
+            this_day := this_day + 1;
+        END LOOP;
+    END LOOP;
+    RETURN made;
+END $$;
+
+-- Drops the day partitions before a day, with what else is kept by day; returns the number of partitions. Dropping locks
+-- the whole table: rather than make every reader wait behind a long query, it gives up and is tried again.
+CREATE FUNCTION unslide_partitions_drop(before date) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp SET lock_timeout = '2s' AS $$
+DECLARE
+    child record;
+    dropped integer := 0;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true);
+    PERFORM pg_advisory_xact_lock(hashtext('unslide_partitions'));
+    FOR child IN
+        SELECT c.oid::regclass AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent IN ('public.reports'::regclass, 'public.report_bodies'::regclass,
+                              'public.report_frames'::regclass, 'public.waits'::regclass)
+          AND c.relname ~ '_[0-9]{8}$' AND to_date(right(c.relname, 8), 'YYYYMMDD') < before
+    LOOP
+        EXECUTE format('DROP TABLE %s', child.name);
+        dropped := dropped + 1;
+    END LOOP;
+    DELETE FROM system_waits WHERE day < before;
+    RETURN dropped;
+END $$;

@@ -1,0 +1,128 @@
+-- What lies in the dead-letter topic, without the bytes: they stay in the topic, and this says where. Kept as long as
+-- the topic keeps them.
+CREATE TABLE dead_letters (
+    -- The broker's id of the topic: offsets of another topic under the same name mean nothing.
+    topic_id         text NOT NULL,
+    partition        integer NOT NULL,
+    at_offset        bigint NOT NULL,
+    -- NULL where no tenant is known for certain: such rows are seen by operators only.
+    tenant           text,
+    arrived_at       timestamptz NOT NULL,
+    reason           text NOT NULL,
+    detail           text NOT NULL,
+    -- How often the record was tried; NULL where that was not counted.
+    attempt          integer,
+    -- The first record of its history and the one that it was made from; NULL where the record does not say.
+    origin_topic     text,
+    origin_partition integer,
+    origin_offset    bigint,
+    source_topic     text,
+    source_partition integer,
+    source_offset    bigint,
+    -- Which of how many reports of the source it is, where that held an array.
+    source_index     integer,
+    source_count     integer,
+    -- Bytes of the value; NULL for a record without a value.
+    value_bytes      bigint,
+    replays          integer NOT NULL DEFAULT 0,
+    -- The last replay: when, by which key, and where the new record lies.
+    replayed_at      timestamptz,
+    replayed_by      text,
+    replayed_as      text,
+    PRIMARY KEY (topic_id, partition, at_offset)
+);
+CREATE INDEX dead_letters_newest ON dead_letters (tenant, arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC);
+CREATE INDEX dead_letters_newest_of_all ON dead_letters (arrived_at DESC, topic_id DESC, partition DESC, at_offset DESC);
+-- NULL equals nothing, so the policy hides the rows without a tenant from every tenant.
+SELECT unslide_protect('dead_letters', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Adds a dead letter without a tenant. True where it was not there before. The transaction goes on without a tenant.
+CREATE FUNCTION unslide_dead_letter_without_tenant(letter jsonb) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    noted bigint;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true), set_config('unslide.tenant', '', true);
+    INSERT INTO dead_letters (topic_id, partition, at_offset, arrived_at, reason, detail, attempt, origin_topic,
+                              origin_partition, origin_offset, source_topic, source_partition, source_offset,
+                              source_index, source_count, value_bytes)
+    SELECT l.topic_id, l.partition, l.at_offset, l.arrived_at, l.reason, l.detail, l.attempt, l.origin_topic,
+           l.origin_partition, l.origin_offset, l.source_topic, l.source_partition, l.source_offset,
+           l.source_index, l.source_count, l.value_bytes
+    FROM jsonb_populate_record(NULL::dead_letters, letter) l
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS noted = ROW_COUNT;
+    RETURN noted > 0;
+END $$;
+
+-- Dead letters of all tenants and of none, newest first: for operators. The bounds are always there, so that the index gives
+-- the order and where to begin.
+CREATE FUNCTION unslide_dead_letters(
+    wanted_reason text, since timestamptz, before timestamptz, wanted_replayed boolean, wanted_tenant text,
+    after_at timestamptz, after_topic_id text, after_partition integer, after_offset bigint, how_many integer)
+RETURNS SETOF dead_letters
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT l.* FROM dead_letters l
+    WHERE (wanted_reason IS NULL OR l.reason = wanted_reason)
+      AND l.arrived_at >= coalesce(since, '-infinity'::timestamptz)
+      AND l.arrived_at < coalesce(before, 'infinity'::timestamptz)
+      AND (wanted_replayed IS NULL OR (l.replayed_at IS NOT NULL) = wanted_replayed)
+      AND (wanted_tenant IS NULL OR coalesce(l.tenant, '') = wanted_tenant)
+      AND (l.arrived_at, l.topic_id, l.partition, l.at_offset)
+        < (coalesce(after_at, 'infinity'::timestamptz), coalesce(after_topic_id, ''), coalesce(after_partition, 0),
+           coalesce(after_offset, 0))
+    ORDER BY l.arrived_at DESC, l.topic_id DESC, l.partition DESC, l.at_offset DESC LIMIT how_many
+$$;
+
+-- The number of dead letters of all tenants and of none: for operators.
+CREATE FUNCTION unslide_dead_letters_count(
+    wanted_reason text, since timestamptz, before timestamptz, wanted_replayed boolean, wanted_tenant text)
+RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT count(*) FROM dead_letters l
+    WHERE (wanted_reason IS NULL OR l.reason = wanted_reason)
+      AND (since IS NULL OR l.arrived_at >= since)
+      AND (before IS NULL OR l.arrived_at < before)
+      AND (wanted_replayed IS NULL OR (l.replayed_at IS NOT NULL) = wanted_replayed)
+      AND (wanted_tenant IS NULL OR coalesce(l.tenant, '') = wanted_tenant)
+$$;
+
+-- One dead letter of any tenant or none, locked until the transaction ends: for operators.
+CREATE FUNCTION unslide_dead_letter(wanted_topic_id text, wanted_partition integer, wanted_offset bigint)
+RETURNS SETOF dead_letters
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT l.* FROM dead_letters l
+    WHERE l.topic_id = wanted_topic_id AND l.partition = wanted_partition AND l.at_offset = wanted_offset FOR UPDATE
+$$;
+
+-- Notes a replay of a dead letter of any tenant or none: for operators.
+CREATE FUNCTION unslide_dead_letter_replayed(
+    wanted_topic_id text, wanted_partition integer, wanted_offset bigint, at timestamptz, by_whom text, placed_as text)
+RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    noted bigint;
+BEGIN
+    PERFORM set_config('unslide.definer', 'on', true);
+    UPDATE dead_letters SET replays = replays + 1, replayed_at = at, replayed_by = by_whom, replayed_as = placed_as
+    WHERE topic_id = wanted_topic_id AND partition = wanted_partition AND at_offset = wanted_offset;
+    GET DIAGNOSTICS noted = ROW_COUNT;
+    RETURN noted > 0;
+END $$;
+
+-- Forgets dead letters that the topic does not hold any more.
+CREATE FUNCTION unslide_dead_letters_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM dead_letters WHERE arrived_at < before RETURNING 1) SELECT count(*) FROM gone
+$$;
+
+-- When the oldest dead letter arrived that was not replayed; NULL where there is none.
+CREATE FUNCTION unslide_dead_letter_oldest() RETURNS timestamptz
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT min(arrived_at) FROM dead_letters WHERE replayed_at IS NULL
+$$;

@@ -1,0 +1,6 @@
+//! What runs beside the requests, from the service's start to its end.
+
+pub mod deleted_tenants;
+pub mod key_uses;
+pub mod replicas;
+pub mod topics_check;

@@ -1,0 +1,71 @@
+//! Compressed answers, for clients that ask for them. `tower-http` compresses what is prepared here.
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
+use futures::{StreamExt, TryStreamExt, stream};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, VARY};
+use http::{Extensions, HeaderMap, HeaderValue, StatusCode, Version};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::Predicate;
+
+/// Smaller answers stay as they are.
+const LEAST_BYTES: u64 = 1_024;
+/// Bytes of an encoder (zstd at its fastest level needs most) and of what it has written ahead.
+pub const ENCODER_BYTES: u64 = 2 << 20;
+/// Bytes that are compressed before other requests have their turn.
+const TURN_BYTES: usize = 32 << 10;
+
+/// Says of a response that it may be compressed.
+#[derive(Clone, Copy)]
+struct Prepared;
+
+/// The layer that compresses what is prepared.
+pub fn layer() -> CompressionLayer<impl Predicate> {
+    let prepared = |_: StatusCode, _: Version, _: &HeaderMap, extensions: &Extensions| {
+        extensions.get::<Prepared>().is_some()
+    };
+    CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(prepared)
+}
+
+/// True for a text of some length, whose `Vary` then says that it may be compressed. Other formats are
+/// compressed already, or may be anything.
+pub fn varies(response: &mut Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let text = kind.starts_with("application/json") || kind.starts_with("text/");
+    let varies = text && response.body().size_hint().lower() >= LEAST_BYTES;
+    if varies {
+        response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    varies
+}
+
+/// Has a response compressed, piece by piece.
+pub fn prepare(mut response: Response) -> Response {
+    response.extensions_mut().insert(Prepared);
+    response.map(|body| {
+        let pieces = body.into_data_stream().map_ok(pieces).try_flatten();
+        Body::from_stream(pieces.then(async |piece| {
+            tokio::task::yield_now().await;
+            piece
+        }))
+    })
+}
+
+fn pieces(data: Bytes) -> impl futures::Stream<Item = Result<Bytes, axum::Error>> {
+    let starts = (0..data.len()).step_by(TURN_BYTES);
+    stream::iter(starts.map(move |start| Ok(data.slice(start..data.len().min(start + TURN_BYTES)))))
+}
+
+/// Makes the tag of a compressed answer a weak one: other bytes have another strong tag (RFC 9110
+/// §8.8.3), and a weak one is the same for both.
+pub fn weaken_tag(mut response: Response) -> Response {
+    let headers = response.headers();
+    if headers.contains_key(CONTENT_ENCODING)
+        && let Some(tag) = headers.get(ETAG).and_then(|tag| tag.to_str().ok())
+        && let Ok(weak) = HeaderValue::try_from(format!("W/{tag}"))
+    {
+        response.headers_mut().insert(ETAG, weak);
+    }
+    response
+}

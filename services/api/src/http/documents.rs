@@ -1,0 +1,38 @@
+//! Documents that are the same for everyone. Anyone may ask for them, and need not read the answer: every
+//! answer has the same bytes, not a copy.
+
+use crate::http::problem::{Kind, Problem};
+use crate::state::Api;
+use axum::extract::{Path, State};
+use axum::response::{Html, IntoResponse, Response};
+use http::HeaderValue;
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+
+const READING_PAGE: &str = include_str!("docs.html");
+/// The JSON Schemas of what the service writes into reports and about them.
+const SCHEMAS: [(&str, &str); 2] = [
+    ("symbolication-v1.json", include_str!("../../../../docs/schema/symbolication-v1.json")),
+    ("explanation-v1.json", include_str!("../../../../docs/schema/explanation-v1.json")),
+];
+
+/// `GET /openapi.json`.
+pub async fn openapi(State(api): State<Api>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], api.openapi.clone())
+}
+
+/// `GET /schemas/{name}`.
+pub async fn schema(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
+    let schema = SCHEMAS.iter().find(|(known, _)| *known == name);
+    let (_, text) = schema.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such schema"))?;
+    Ok(([(CONTENT_TYPE, "application/schema+json")], *text))
+}
+
+/// `GET /docs`: the OpenAPI document for people. It reads `/openapi.json` in the browser, and nothing from
+/// elsewhere.
+pub async fn reading_page() -> Response {
+    let mut response = Html(READING_PAGE).into_response();
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                  base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}

@@ -1,0 +1,106 @@
+//! What every request goes through: an id, a span, a count, a bound on load, and an end in problem details
+//! whatever happens.
+
+use crate::http::linger;
+use crate::http::problem::{self, Kind, Problem};
+use crate::http::server::Crowded;
+use crate::http::trace::{TraceContext, request_id};
+use crate::state::Api;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::HOST;
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue, Version};
+use std::any::Any;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The outermost layer.
+#[axum::debug_middleware]
+pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let id = request_id(header(&request, &REQUEST_ID), &api.ids);
+    let context = TraceContext::continued(header(&request, &TRACEPARENT), &api.ids);
+    let route = request.extensions().get::<MatchedPath>().map_or("-", MatchedPath::as_str).to_owned();
+    let method = request.method().clone();
+    // The path and query may hold what is personal: the log names the route's template only.
+    let span = tracing::info_span!(
+        "request",
+        request.id = id,
+        trace.id = format_args!("{:032x}", context.trace),
+        span.id = format_args!("{:016x}", context.span),
+        http.method = %method,
+        http.route = route,
+        // Filled in where no valid key is sent, so that an operator sees who tries which key.
+        peer.address = tracing::field::Empty,
+        key.prefix = tracing::field::Empty,
+    );
+    request.extensions_mut().insert(context);
+    let start = Instant::now();
+    let answer = async move {
+        let request = request.map(linger::linger);
+        let response = match host(&request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        };
+        let mut response = problem::render(response, &id);
+        let (status, took) = (response.status(), start.elapsed());
+        api.metrics.answered(&method, &route, status, took);
+        tracing::info!(http.status = status.as_u16(), seconds = took.as_secs_f64(), "request answered");
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        response
+    };
+    answer.instrument(span).await
+}
+
+/// Checks that a request of HTTP/1.1 names its host, once (RFC 9112 §3.2).
+fn host(request: &Request) -> Result<(), Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let valid = |host: &HeaderValue| {
+        let authority = Authority::try_from(host.as_bytes());
+        host.is_empty() || authority.is_ok_and(|authority| !authority.as_str().contains('@'))
+    };
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() != Version::HTTP_11 => Ok(()),
+        (Some(host), None) if valid(host) => Ok(()),
+        (None, _) => Err(Problem::new(Kind::InvalidRequest, "an HTTP/1.1 request needs a Host header")),
+        _ => Err(Problem::new(Kind::InvalidRequest, "the Host header is not valid, or there are several")),
+    }
+}
+
+fn header<'r>(request: &'r Request, name: &HeaderName) -> Option<&'r str> {
+    request.headers().get(name)?.to_str().ok()
+}
+
+/// Refuses a request at once when too many run; they would only make each other slower. Its slot goes with
+/// the request, and becomes its tenant's once the key is known.
+pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    if request.extensions().get::<Crowded>().is_some() {
+        let detail = "Too many concurrent requests without a key from one address";
+        return Problem::new(Kind::Overloaded, detail).retry_after(1).into_response();
+    }
+    let slot = match api.permits.slot() {
+        Ok(slot) => slot,
+        Err(exhausted) => return Problem::from(exhausted).into_response(),
+    };
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    slot.release();
+    response
+}
+
+/// Makes a panic a problem like any other. Its place is in the log by the process's panic hook.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
+pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Problem::internal(format!("a handler panicked: {text}")).into_response()
+}

@@ -1,0 +1,260 @@
+//! The kinds of failures: one table with what clients compare and what people read.
+
+use http::StatusCode;
+use unslide_report::ReadError;
+
+macro_rules! kinds {
+    ($($name:ident = ($status:ident, $slug:literal, $title:literal, $meaning:literal, $advice:literal),)+) => {
+        /// A kind of failure. Its slug is part of the public interface.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = $meaning] $name,)+
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Kind] = &[$(Kind::$name),+];
+
+            /// The HTTP status that goes with the kind.
+            #[must_use]
+            pub fn status(self) -> StatusCode {
+                match self { $(Kind::$name => StatusCode::$status,)+ }
+            }
+
+            /// The last part of the kind's `type`.
+            #[must_use]
+            pub fn slug(self) -> &'static str {
+                match self { $(Kind::$name => $slug,)+ }
+            }
+
+            /// A short sentence for people, the same for every occurrence.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Kind::$name => $title,)+ }
+            }
+
+            /// What the problem means, for its page.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Kind::$name => $meaning,)+ }
+            }
+
+            /// What a client can do about the problem, for its page.
+            #[must_use]
+            pub fn advice(self) -> &'static str {
+                match self { $(Kind::$name => $advice,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    InvalidRequest = (
+        BAD_REQUEST, "invalid-request", "The HTTP request is not valid",
+        "The request line or a header is malformed, or an HTTP/1.1 request has no Host header or several.",
+        "Send the request with a current HTTP client. If a proxy stands before the API, check what it changes."
+    ),
+    InvalidParameter = (
+        BAD_REQUEST, "invalid-parameter", "A parameter is not valid",
+        "A path, query or header parameter can't be used. The detail names the parameter.",
+        "Correct the parameter. The OpenAPI document lists every parameter with its bounds."
+    ),
+    InvalidBody = (
+        BAD_REQUEST, "invalid-body", "The request body is not valid",
+        "The JSON body does not have the form that the operation takes. The detail says where.",
+        "Compare the body with the operation's schema in the OpenAPI document."
+    ),
+    InvalidReport = (
+        BAD_REQUEST, "invalid-report", "A report is not valid JSON",
+        "A crash report can't be read as JSON.",
+        "Send the report as the SDK wrote it. If the file was cut off or edited, it can't be used."
+    ),
+    NotAReport = (
+        BAD_REQUEST, "not-a-report", "It is not a crash report",
+        "The JSON is valid, but it is not an object, or it tells of no crash: it has neither `crash` nor `recrash_report`.",
+        "Send KSCrash reports. Crash logs in other formats, such as Apple's `.ips`, are not read."
+    ),
+    InvalidUpload = (
+        BAD_REQUEST, "invalid-upload", "The upload is not valid",
+        "The upload is empty, or its multipart framing is broken.",
+        "Send the file again, as the body itself or as a part with a file name."
+    ),
+    IncompleteBody = (
+        BAD_REQUEST, "incomplete-body", "The body ended early",
+        "The connection ended before the whole body arrived.",
+        "Send the request again. Large files can be sent in parts: see `POST /v1/symbols/uploads`."
+    ),
+    ChecksumMismatch = (
+        BAD_REQUEST, "checksum-mismatch", "The body does not match its checksum",
+        "The SHA-256 of the received body is not the one that the client announced.",
+        "Send the request again. If it fails again, the file changed while it was read, or the announced hash is wrong."
+    ),
+    Unauthorized = (
+        UNAUTHORIZED, "unauthorized", "A valid API key is needed",
+        "The request has no API key, or one that is unknown, expired or revoked.",
+        "Send a valid key as `Authorization: Bearer unslide_…`. A tenant's administrator can create keys."
+    ),
+    InsufficientScope = (
+        FORBIDDEN, "insufficient-scope", "The API key may not do this",
+        "The key is valid, but lacks the scope that the operation needs, or is limited to another app.",
+        "Use a key with the scope that the detail names. A tenant's administrator can create one."
+    ),
+    TenantSuspended = (
+        FORBIDDEN, "tenant-suspended", "The tenant is suspended",
+        "A suspended tenant can read and delete its data, but can't add or change any.",
+        "Ask the operator of the service to resume the tenant."
+    ),
+    NotFound = (
+        NOT_FOUND, "not-found", "There is no such resource",
+        "The resource does not exist, or belongs to another tenant.",
+        "Check the path and the ids in it, and that the key belongs to the right tenant."
+    ),
+    MethodNotAllowed = (
+        METHOD_NOT_ALLOWED, "method-not-allowed", "The resource has no such method",
+        "The path exists, but does not take this method. The `Allow` header lists the methods that it takes.",
+        "Use one of the listed methods."
+    ),
+    NotAcceptable = (
+        NOT_ACCEPTABLE, "not-acceptable", "No acceptable representation",
+        "The operation can't produce any of the media types in the `Accept` header.",
+        "Ask for `application/json` or `text/plain`."
+    ),
+    BodyTimeout = (
+        REQUEST_TIMEOUT, "body-timeout", "The body came too slowly",
+        "The body stalled, or arrived more slowly than the service allows.",
+        "Send the request again. Large files can be sent in parts: see `POST /v1/symbols/uploads`."
+    ),
+    Conflict = (
+        CONFLICT, "conflict", "It exists already",
+        "A resource with this name exists already.",
+        "Choose another name, or use the resource that exists."
+    ),
+    IncompleteUpload = (
+        CONFLICT, "incomplete-upload", "Parts of the upload are missing",
+        "An upload was to be completed, but some of its parts have not arrived.",
+        "Ask `POST /v1/symbols/uploads` for the same file which parts are there, send the others, and complete it again."
+    ),
+    UploadEnded = (
+        CONFLICT, "upload-ended", "The upload takes no parts any more",
+        "The upload was completed, failed, or had no new part for too long.",
+        "Look at the upload's status. If the file is not there, begin a new upload."
+    ),
+    LimitReached = (
+        CONFLICT, "limit-reached", "A limit of the tenant is reached",
+        "The tenant has as many of something, such as keys, as it may have. The detail says of what and how many.",
+        "Remove what is no longer used, such as revoked or unused keys, and send the request again."
+    ),
+    AlreadyReplayed = (
+        CONFLICT, "already-replayed", "It was replayed already",
+        "The dead letter was replayed before, and the request does not ask to replay it again.",
+        "To replay it once more, send `{\"again\": true}`."
+    ),
+    TooLarge = (
+        PAYLOAD_TOO_LARGE, "too-large", "The body is too large",
+        "The body, or one of its parts, is over a limit of the service or of the tenant. The detail names the limit.",
+        "Send less in one request. If one file or report alone is over the limit, ask the operator for a higher limit."
+    ),
+    UriTooLong = (
+        URI_TOO_LONG, "uri-too-long", "The request's URI is too long",
+        "The path and query of the request are longer than the service reads.",
+        "Shorten the query. A `cursor` is handed back as it came; other parameters are short."
+    ),
+    UnsupportedFormat = (
+        UNSUPPORTED_MEDIA_TYPE, "unsupported-format", "The format is not supported",
+        "The body's content type or content coding is one that the operation does not take.",
+        "Send one of the media types that the OpenAPI document lists for the operation, plain or gzipped."
+    ),
+    RateLimited = (
+        TOO_MANY_REQUESTS, "rate-limited", "Rate limit exceeded",
+        "The tenant exceeded a rate limit. The detail names the limit.",
+        "Send the same request again after the seconds in `Retry-After`."
+    ),
+    TenantBusy = (
+        TOO_MANY_REQUESTS, "tenant-busy", "Too many concurrent requests",
+        "The tenant has as many requests, or as many bytes, in flight as one tenant may have.",
+        "Send the same request again after the seconds in `Retry-After`, and fewer requests at the same time."
+    ),
+    HeadersTooLarge = (
+        REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The request's headers are too large",
+        "The request has more headers, or larger ones, than the service reads.",
+        "Leave out headers that the API does not need, such as cookies."
+    ),
+    SymbolQuota = (
+        INSUFFICIENT_STORAGE, "symbol-quota", "The tenant's storage for symbols is used up",
+        "The tenant stores as many bytes of symbols as it may.",
+        "Delete symbols of old versions, or ask the operator for more storage."
+    ),
+    Internal = (
+        INTERNAL_SERVER_ERROR, "internal", "Internal error",
+        "The service failed. The cause is in its log, under the request's id.",
+        "Tell the operator the `request_id`. The same request may fail again until the fault is corrected."
+    ),
+    Unavailable = (
+        SERVICE_UNAVAILABLE, "unavailable", "The service can't answer now",
+        "A server that the operation needs does not answer at the moment.",
+        "Send the same request again after the seconds in `Retry-After`."
+    ),
+    Overloaded = (
+        SERVICE_UNAVAILABLE, "overloaded", "Too many requests at once",
+        "The service has as many requests in flight as it accepts, of all tenants together.",
+        "Send the same request again after the seconds in `Retry-After`."
+    ),
+}
+
+impl Kind {
+    /// The kind's `type`: the path of the page that explains it.
+    #[must_use]
+    pub fn uri(self) -> String {
+        format!("/problems/{}", self.slug())
+    }
+
+    /// True where a client may send the same request again later: `Retry-After` says when.
+    #[must_use]
+    pub fn is_retriable(self) -> bool {
+        matches!(self.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+    }
+
+    /// The kind that a report stands for that can't be read.
+    #[must_use]
+    pub fn of_report(error: &ReadError) -> Kind {
+        match error {
+            ReadError::TooLarge { .. } => Kind::TooLarge,
+            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } => Kind::NotAReport,
+            _ => Kind::InvalidReport,
+        }
+    }
+
+    /// The kind that a bare HTTP error status stands for.
+    #[must_use]
+    pub fn of_status(status: StatusCode) -> Kind {
+        match status {
+            StatusCode::BAD_REQUEST => Kind::InvalidRequest,
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            StatusCode::METHOD_NOT_ALLOWED => Kind::MethodNotAllowed,
+            StatusCode::NOT_ACCEPTABLE => Kind::NotAcceptable,
+            StatusCode::SERVICE_UNAVAILABLE => Kind::Unavailable,
+            StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge,
+            StatusCode::URI_TOO_LONG => Kind::UriTooLong,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Kind::UnsupportedFormat,
+            StatusCode::REQUEST_TIMEOUT => Kind::BodyTimeout,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Kind::HeadersTooLarge,
+            status if status.is_client_error() => Kind::InvalidRequest,
+            _ => Kind::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_unique_and_stable() {
+        let slugs: Vec<_> = Kind::ALL.iter().map(|k| (k.slug(), k.status().as_u16())).collect();
+        insta::assert_debug_snapshot!(slugs);
+        let mut unique: Vec<_> = slugs.iter().map(|(slug, _)| slug).collect();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), slugs.len());
+    }
+}

@@ -1,0 +1,329 @@
+//! Every way in which a request can fail, and the one place that turns failures into HTTP.
+//!
+//! A failure is answered as RFC 9457 problem details. Its `type` is the path of a page that explains it
+//! and never changes, so clients compare it; `title` and `detail` are for people. What went wrong inside the service
+//! never reaches the answer: a 5xx body has only the request's id, under which the cause is logged.
+
+mod documented;
+mod kind;
+pub mod pages;
+
+pub use documented::documented;
+pub(crate) use documented::problems;
+pub use kind::Kind;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, header};
+use serde::Serialize;
+use std::error::Error;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The media type of a problem (RFC 9457 §3).
+pub const MEDIA_TYPE: &str = "application/problem+json";
+/// Seconds after which a client may come again where the failure itself names no time.
+const RETRY_AFTER: u32 = 5;
+
+/// Problem details (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem, example = json!({
+    "type": "/problems/not-found", "title": "There is no such resource", "status": 404,
+    "detail": "no upload has this id", "request_id": "8b2ad1b7c0ffee42"
+}))]
+pub struct Body<'a> {
+    /// What kind of failure it is: the path of its page, which never changes.
+    #[serde(rename = "type")]
+    #[schema(format = "uri-reference")]
+    pub kind: String,
+    /// The kind's title, for people.
+    pub title: &'a str,
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
+    pub status: u16,
+    /// What went wrong with this request, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<&'a str>,
+    /// The request's id, also in the `x-request-id` header and in the service's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<&'a str>,
+}
+
+/// A failed request, on its way to becoming an answer.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    kind: Kind,
+    detail: Option<String>,
+    retry_after: Option<u32>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl Problem {
+    /// A problem with its general text only.
+    #[must_use]
+    pub fn bare(kind: Kind) -> Problem {
+        Problem { kind, detail: None, retry_after: None, cause: None }
+    }
+
+    /// A problem that tells the client what is wrong with this request.
+    #[must_use]
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Problem {
+        Problem { detail: Some(detail.into()), ..Problem::bare(kind) }
+    }
+
+    /// A fault of the service. The cause goes to the log, never to the client.
+    pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Problem {
+        Problem { cause: Some(shared(cause)), ..Problem::bare(Kind::Internal) }
+    }
+
+    /// A server that does not answer for now: 503 with `Retry-After` of `seconds`.
+    pub fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>, seconds: u32) -> Problem {
+        Problem { cause: Some(shared(cause)), retry_after: Some(seconds), ..Problem::bare(Kind::Unavailable) }
+    }
+
+    /// The same problem with a `Retry-After` of `seconds`.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Problem {
+        Problem { retry_after: Some(seconds), ..self }
+    }
+
+    /// The problem's kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The text for the client, where there is one.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// Writes the answer, and the log entry where the fault is the service's.
+    fn finish(&self, request_id: &str) -> Response {
+        let status = self.kind.status();
+        if status.is_server_error() && self.kind != Kind::SymbolQuota {
+            self.log(request_id);
+        }
+        let text = self.text(Some(request_id));
+        let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.kind == Kind::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"unslide\""));
+        }
+        if let Some(seconds) = self.retry_after.or(self.kind.is_retriable().then_some(RETRY_AFTER)) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+
+    /// The answer's body.
+    pub(crate) fn text(&self, request_id: Option<&str>) -> Vec<u8> {
+        let body = Body {
+            kind: self.kind.uri(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: self.detail.as_deref(),
+            request_id,
+        };
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    fn log(&self, request_id: &str) {
+        let cause = self.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
+        let problem = self.kind.slug();
+        if self.kind == Kind::Internal {
+            tracing::error!(
+                request.id = request_id,
+                problem,
+                error = cause,
+                "a request failed inside the service"
+            );
+        } else {
+            tracing::warn!(
+                request.id = request_id,
+                problem,
+                error = cause,
+                "a request could not be served for now"
+            );
+        }
+    }
+}
+
+/// So that a problem can pass through readers and streams, and be taken out at the other end.
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.detail().unwrap_or_else(|| self.kind.title()))
+    }
+}
+
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause.as_ref() as &(dyn Error + 'static))
+    }
+}
+
+fn shared(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<dyn Error + Send + Sync> {
+    let cause: Box<dyn Error + Send + Sync> = cause.into();
+    cause.into()
+}
+
+/// An error and its causes in one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        // Wrappers often print their source already.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// A problem that travelled through a reader as an I/O error.
+fn carried(error: &(dyn Error + 'static)) -> Option<Problem> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(problem) = error.downcast_ref::<Problem>() {
+            return Some(problem.clone());
+        }
+        // An io::Error's source is its inner error's source: the inner one has to be asked for.
+        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
+            && let Some(problem) = inner.downcast_ref::<Problem>()
+        {
+            return Some(problem.clone());
+        }
+        next = error.source();
+    }
+    None
+}
+
+impl From<unslide_store::StoreError> for Problem {
+    fn from(error: unslide_store::StoreError) -> Problem {
+        if matches!(error, unslide_store::StoreError::TenantDeleted) {
+            // As for any key of a deleted tenant: this one came in a moment before.
+            return Problem::bare(Kind::Unauthorized);
+        }
+        if matches!(error, unslide_store::StoreError::TooManyKeys { .. }) {
+            return Problem::new(Kind::LimitReached, error.to_string());
+        }
+        if error.is_retriable() { Problem::unavailable(error, 2) } else { Problem::internal(error) }
+    }
+}
+
+impl From<unslide_artifacts::StoreError> for Problem {
+    fn from(error: unslide_artifacts::StoreError) -> Problem {
+        use unslide_artifacts::StoreError;
+        match error {
+            StoreError::TooLarge { limit, .. } => {
+                Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
+            }
+            // The bytes came from the client: what was wrong with them is inside.
+            StoreError::Source(source) => carried(&source).unwrap_or_else(|| {
+                Problem::new(Kind::IncompleteBody, "the body could not be read to its end")
+            }),
+            error if error.is_transient() => Problem::unavailable(error, 5),
+            error => Problem::internal(error),
+        }
+    }
+}
+
+impl From<unslide_stream::StreamError> for Problem {
+    fn from(error: unslide_stream::StreamError) -> Problem {
+        use unslide_stream::StreamError;
+        match error {
+            StreamError::TooLarge { bytes, .. } => Problem::new(
+                Kind::TooLarge,
+                format!("a report of {bytes} bytes is more than the topic takes"),
+            ),
+            error if error.is_transient() => Problem::unavailable(error, 5),
+            error => Problem::internal(error),
+        }
+    }
+}
+
+impl From<unslide_runtime::CpuError> for Problem {
+    fn from(error: unslide_runtime::CpuError) -> Problem {
+        Problem::internal(error)
+    }
+}
+
+/// The problem itself travels in the response's extensions; [`render`], which knows the request's
+/// id, writes the body.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.kind.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Gives a failed response its problem body; the framework's own errors (no such path or method)
+/// become problems too. Any other response stays as it is.
+pub fn render(response: Response, request_id: &str) -> Response {
+    if let Some(problem) = response.extensions().get::<Problem>() {
+        return problem.finish(request_id);
+    }
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let mut rendered = Problem::bare(Kind::of_status(status)).finish(request_id);
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        rendered.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    rendered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::StatusCode;
+    use http_body_util::BodyExt;
+
+    async fn json(response: Response) -> serde_json::Value {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_fault_of_the_service_says_nothing_but_its_id() {
+        let secret = std::io::Error::other("password for postgres://user:hunter2@db is wrong");
+        let response = render(Problem::internal(secret).into_response(), "abc123");
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["content-type"], MEDIA_TYPE);
+        let body = json(response).await;
+        assert_eq!(
+            body,
+            serde_json::json!({"type": "/problems/internal", "title": "Internal error",
+                "status": 500, "request_id": "abc123"})
+        );
+    }
+
+    #[tokio::test]
+    async fn a_bare_error_status_becomes_a_problem_and_success_does_not() {
+        let response = render(StatusCode::NOT_FOUND.into_response(), "r");
+        assert_eq!(json(response).await["type"], "/problems/not-found");
+        let fine = render((StatusCode::OK, "text").into_response(), "r");
+        assert_eq!(fine.into_body().collect().await.unwrap().to_bytes(), "text");
+    }
+
+    #[test]
+    fn a_problem_passes_through_a_reader() {
+        let wrapped = std::io::Error::other(Problem::bare(Kind::BodyTimeout));
+        assert_eq!(carried(&wrapped).unwrap().kind(), Kind::BodyTimeout);
+        assert!(carried(&std::io::Error::other("else")).is_none());
+    }
+
+    #[test]
+    fn causes_are_kept_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("can't store")]
+        struct Outer(#[source] std::io::Error);
+        assert_eq!(chain(&Outer(std::io::Error::other("disk is full"))), "can't store: disk is full");
+    }
+}

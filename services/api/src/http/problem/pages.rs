@@ -1,0 +1,78 @@
+//! The pages behind the `type` of problems: what each kind means and what a client can do about it.
+
+use super::{Kind, Problem};
+use axum::extract::Path;
+use axum::response::{Html, IntoResponse, Response};
+use http::{HeaderValue, header};
+use std::fmt::Write;
+
+/// `GET /problems`: all kinds on one page.
+pub async fn list() -> Response {
+    let mut rows = String::new();
+    for kind in Kind::ALL {
+        let (slug, status, title) = (kind.slug(), kind.status().as_u16(), kind.title());
+        let _ = writeln!(
+            rows,
+            "<tr><td>{status}</td><td><a href=\"/problems/{slug}\">{slug}</a></td><td>{title}</td></tr>"
+        );
+    }
+    page(
+        "Problems",
+        &format!(
+            "<p>The API answers a failed request with problem details (RFC 9457). Their <code>type</code> is one \
+             of these paths and never changes; <code>detail</code> says what is wrong with the request.</p>\n\
+             <table>\n<tr><th>status</th><th>type</th><th>title</th></tr>\n{rows}</table>"
+        ),
+    )
+}
+
+/// `GET /problems/{slug}`: one kind.
+pub async fn one(Path(slug): Path<String>) -> Result<Response, Problem> {
+    let kind = Kind::ALL.iter().find(|kind| kind.slug() == slug);
+    let kind = kind.ok_or_else(|| Problem::new(Kind::NotFound, "/problems lists all problems"))?;
+    let body = format!(
+        "<p>{} <code>{}</code></p>\n<p>{}</p>\n<p>{}</p>\n<p><a href=\"/problems\">All problems</a></p>",
+        kind.status().as_u16(),
+        kind.uri(),
+        marked(kind.meaning()),
+        marked(kind.advice())
+    );
+    Ok(page(kind.title(), &body))
+}
+
+/// A text of the table as HTML: what stands between backticks is code.
+fn marked(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    let pieces = escaped.split('`').enumerate();
+    pieces.map(|(i, piece)| if i % 2 == 1 { format!("<code>{piece}</code>") } else { piece.into() }).collect()
+}
+
+fn page(title: &str, body: &str) -> Response {
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{title}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <style>:root {{ color-scheme: light dark }} body {{ font: 1rem/1.5 system-ui; max-width: 44rem; margin: 2rem auto; \
+         padding: 0 1rem }} td, th {{ text-align: left; padding-right: 1rem; vertical-align: top }}</style>\n</head>\n\
+         <body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    );
+    let mut response = Html(html).into_response();
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_sentences_and_their_markup_is_closed() {
+        for kind in Kind::ALL {
+            for text in [kind.meaning(), kind.advice()] {
+                assert!(text.ends_with('.'), "{}: {text}", kind.slug());
+                assert_eq!(text.matches('`').count() % 2, 0, "{}: {text}", kind.slug());
+            }
+        }
+        assert_eq!(marked("send `<a>` & wait"), "send <code>&lt;a></code> &amp; wait");
+    }
+}

@@ -1,0 +1,404 @@
+//! Accepting connections, and draining them.
+
+use super::client_address::{Network, TrustedProxies, proxy_header};
+use super::client_stream::{ClientStream, Exchange, ExchangeEnd};
+use super::connections::{ClientConnection, Connections, OpenConnection};
+use super::kept_body::KeptBody;
+use crate::limits::pace::Pace;
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::{IntCounter, IntGauge};
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+/// Bytes that the kernel holds for a client beyond what is on its way: what a client takes has to show
+/// in seconds.
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 128 << 10;
+
+/// How connections are treated.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    /// Open connections at once; where all of them are busy, further ones wait in the listener's backlog.
+    pub limit: usize,
+    /// Open connections of one network at once that have not sent a valid key.
+    pub per_network: usize,
+    /// Proxies that say whose connections and requests theirs are.
+    pub proxies: TrustedProxies,
+    /// How long a request's head may take to arrive, the first and each next one.
+    pub head: Duration,
+    /// How fast a client has to take its answers.
+    pub pace: Pace,
+    /// How many are open.
+    pub open: IntGauge,
+    /// How many were closed because their client took nothing.
+    pub stalled: IntCounter,
+    /// How many were closed to make way for others.
+    pub evicted: IntCounter,
+}
+
+/// Where a request's connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub IpAddr);
+
+/// Serves `app` on `listener` until `stop`, then lets running requests end, for `drain` at most.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    settings: ConnectionSettings,
+    stop: impl Future<Output = ()>,
+    drain: Duration,
+) {
+    let tasks = TaskTracker::new();
+    let (finish, abort) = (CancellationToken::new(), CancellationToken::new());
+    let connections = Connections::new(settings.limit, settings.per_network);
+    tokio::pin!(stop);
+    loop {
+        let next = next(&listener, &connections, &settings.proxies);
+        let (stream, open, peer) = tokio::select! {
+            () = &mut stop => break,
+            accepted = next => accepted,
+        };
+        let connection =
+            connection(stream, peer, open.client().clone(), app.clone(), settings.clone(), finish.clone());
+        let (abort, gauge, evicted) = (abort.clone(), settings.open.clone(), settings.evicted.clone());
+        tasks.spawn(async move {
+            gauge.inc();
+            tokio::select! {
+                () = connection => {}
+                () = abort.cancelled() => {}
+                () = open.evicted() => evicted.inc(),
+            }
+            gauge.dec();
+            drop(open);
+        });
+    }
+    drop(listener);
+    finish.cancel();
+    tasks.close();
+    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
+        tracing::warn!(connections.open = tasks.len(), "requests were cut off at the end of the drain time");
+        abort.cancel();
+        tasks.wait().await;
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn next(
+    listener: &TcpListener,
+    connections: &Connections,
+    proxies: &TrustedProxies,
+) -> (TcpStream, OpenConnection, IpAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let network = (!proxies.trusts(peer.ip())).then(|| Network::of(peer.ip()));
+                loop {
+                    if let Some(open) = connections.open(network) {
+                        return (stream, open, peer.ip());
+                    }
+                    connections.changed().await;
+                }
+            }
+            Err(error) => {
+                // Out of file descriptors, or a connection that was gone at once: the listener itself is sound.
+                tracing::warn!(error = %error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    mut stream: TcpStream,
+    peer: IpAddr,
+    client: ClientConnection,
+    app: Router,
+    settings: ConnectionSettings,
+    finish: CancellationToken,
+) {
+    // Answers are written whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    bound_unsent(&stream);
+    let mut source = peer;
+    if settings.proxies.trusts(peer) {
+        let header = tokio::select! {
+            header = tokio::time::timeout(settings.head, proxy_header(&mut stream)) => header,
+            () = finish.cancelled() => return,
+        };
+        let Ok(Ok(named)) = header else { return };
+        source = named.unwrap_or(peer);
+        if !settings.proxies.trusts(source) {
+            client.is_of(Network::of(source));
+        }
+    }
+    let proxies = settings.proxies.trusts(source).then(|| settings.proxies.clone());
+    let exchange = Exchange::default();
+    let stream = ClientStream::new(TokioIo::new(stream), exchange.clone(), settings.pace, settings.stalled);
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        let end = exchange.begin();
+        request.extensions_mut().insert(Peer(source));
+        answer(app.clone(), request.map(Body::new), client.clone(), proxies.as_ref(), end)
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.head)
+        .serve_connection(stream, service);
+    tokio::pin!(connection);
+    tokio::select! {
+        // How a connection ends is the client's affair; requests are logged one by one.
+        _ = connection.as_mut() => {}
+        () = finish.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}
+
+/// A client that takes no more shows at once, and the kernel holds little for it.
+#[cfg(target_os = "linux")]
+fn bound_unsent(stream: &TcpStream) {
+    // Where it can't be set, the client shows later.
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bound_unsent(_: &TcpStream) {}
+
+/// Too many requests of one network are without a key: the application says so.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowded;
+
+/// Answers one request; until its answer is written, the connection is busy.
+fn answer(
+    app: Router,
+    mut request: Request<Body>,
+    client: ClientConnection,
+    proxies: Option<&TrustedProxies>,
+    end: ExchangeEnd,
+) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<> {
+    let network = proxies.and_then(|proxies| proxies.forwarded_for(request.headers()));
+    let counted = client.request(network);
+    if counted.is_none() {
+        request.extensions_mut().insert(Crowded);
+    }
+    request.extensions_mut().insert(client);
+    async move {
+        let response = app.oneshot(request).await?;
+        Ok(response.map(|body| KeptBody::wrap(body, (counted, end))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::sync::Arc;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn limits(limit: usize) -> ConnectionSettings {
+        let open = IntGauge::new("open", "Open connections.").unwrap();
+        let stalled = IntCounter::new("stalled", "Stalled connections.").unwrap();
+        let evicted = IntCounter::new("evicted", "Evicted connections.").unwrap();
+        let (pace, head) = (Pace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
+        let (per_network, proxies) = (limit, TrustedProxies::default());
+        ConnectionSettings { limit, per_network, proxies, head, pace, open, stalled, evicted }
+    }
+
+    async fn server(
+        app: Router,
+        limits: ConnectionSettings,
+        drain: Duration,
+    ) -> (std::net::SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task =
+            tokio::spawn(async move { serve(listener, app, limits, stopped.cancelled_owned(), drain).await });
+        (address, stop, task)
+    }
+
+    async fn send(address: std::net::SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_running_request_ends_before_the_server_does() {
+        let begun = Arc::new(tokio::sync::Notify::new());
+        let notify = begun.clone();
+        let slow = get(|| async move {
+            notify.notify_one();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            "done"
+        });
+        let (address, stop, task) =
+            server(Router::new().route("/", slow), limits(8), Duration::from_secs(5)).await;
+        let mut stream = send(address, "/").await;
+        begun.notified().await;
+        stop.cancel();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+        task.await.unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    /// Answers `/` at once, and others when the test says so; each request has a valid key.
+    fn keyed(begun: Arc<tokio::sync::Notify>, go_on: Arc<tokio::sync::Notify>) -> Router {
+        let known = async |axum::Extension(client): axum::Extension<ClientConnection>| {
+            client.authenticated();
+            "done"
+        };
+        let waiting = move |axum::Extension(client): axum::Extension<ClientConnection>| async move {
+            client.authenticated();
+            begun.notify_one();
+            go_on.notified().await;
+            "waited"
+        };
+        Router::new().route("/", get(known)).route("/wait", get(waiting))
+    }
+
+    async fn until(gauge: &IntGauge, value: i64) {
+        let wait = async {
+            while gauge.get() != value {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+    }
+
+    async fn answered(stream: &mut TcpStream) -> bool {
+        let mut answer = [0; 1024];
+        let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut answer)).await.unwrap();
+        read.is_ok_and(|read| answer[..read].starts_with(b"HTTP/1.1 200"))
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_wait_for_one_to_end() {
+        let (begun, go_on) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+        let limits = limits(1);
+        let (open, evicted) = (limits.open.clone(), limits.evicted.clone());
+        let (address, stop, task) =
+            server(keyed(begun.clone(), go_on.clone()), limits, Duration::from_secs(5)).await;
+        let mut first = send(address, "/wait").await;
+        begun.notified().await;
+        let mut second = send(address, "/").await;
+        let nothing = tokio::time::timeout(Duration::from_millis(100), second.read(&mut [0; 1])).await;
+        assert!(nothing.is_err() && evicted.get() == 0);
+        go_on.notify_one();
+        // Answered, it stays open for another request, and makes way for the second one.
+        assert!(answered(&mut first).await && answered(&mut second).await);
+        assert_eq!(first.read(&mut [0; 1]).await.unwrap_or(0), 0);
+        drop(second);
+        stop.cancel();
+        task.await.unwrap();
+        assert_eq!((open.get(), evicted.get()), (0, 1));
+    }
+
+    /// Connections that ask for nothing, many more than there may be: who has a key is answered at
+    /// once, and keeps its connection.
+    #[tokio::test]
+    async fn connections_without_a_key_make_way_for_those_with_one() {
+        let limits = ConnectionSettings { per_network: 4, ..limits(16) };
+        let open = limits.open.clone();
+        let (address, stop, task) =
+            server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
+        let mut tenant = send(address, "/").await;
+        assert!(answered(&mut tenant).await);
+        let mut idle = Vec::new();
+        for _ in 0..40 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut other = send(address, "/").await;
+        assert!(answered(&mut other).await);
+        // Three of the address without a key, and two that have one.
+        until(&open, 5).await;
+        tenant.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        assert!(answered(&mut tenant).await);
+        stop.cancel();
+        drop((idle, other, tenant));
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_trusted_proxy_has_no_bound_by_address_and_says_whose_its_connections_are() {
+        let proxies = TrustedProxies::read(&["127.0.0.0/8"]).unwrap();
+        let limits = ConnectionSettings { per_network: 2, proxies, ..limits(16) };
+        let (open, evicted) = (limits.open.clone(), limits.evicted.clone());
+        let (address, stop, task) =
+            server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
+        let mut idle = Vec::new();
+        for _ in 0..8 {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        until(&open, 8).await;
+        assert_eq!(evicted.get(), 0);
+        for _ in 0..4 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"PROXY TCP4 192.0.2.1 192.0.2.2 40000 443\r\n").await.unwrap();
+            idle.push(stream);
+        }
+        // Two of that client's make way for its other two.
+        until(&open, 10).await;
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"PROXY TCP4 192.0.2.3 192.0.2.2 40000 443\r\n").await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        assert!(answered(&mut client).await);
+        stop.cancel();
+        drop((idle, client));
+        task.await.unwrap();
+    }
+
+    /// A client that does not read its answer keeps its place for a while only.
+    /// Proves: bounded-input
+    #[tokio::test]
+    async fn a_client_that_takes_no_answer_makes_room_for_another() {
+        let endless = |axum::Extension(client): axum::Extension<ClientConnection>| async move {
+            client.authenticated();
+            "x".repeat(64 << 20)
+        };
+        let app = Router::new().route("/", get(endless)).route("/short", get(|| async { "done" }));
+        let mut limits = limits(1);
+        limits.pace = Pace::new(Duration::from_millis(200), 16 << 10);
+        let stalled = limits.stalled.clone();
+        let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
+        let mut never_reads_on = send(address, "/").await;
+        // Its request has a valid key: it does not make way.
+        never_reads_on.read_exact(&mut [0; 12]).await.unwrap();
+        let mut second = send(address, "/short").await;
+        let answered = async { second.read(&mut [0; 1024]).await.unwrap() };
+        assert!(tokio::time::timeout(Duration::from_secs(20), answered).await.unwrap() > 0);
+        assert_eq!(stalled.get(), 1);
+        drop(second);
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_drain_has_an_end() {
+        let begun = Arc::new(tokio::sync::Notify::new());
+        let notify = begun.clone();
+        let stuck = get(|| async move {
+            notify.notify_one();
+            std::future::pending::<()>().await;
+        });
+        let (address, stop, task) =
+            server(Router::new().route("/", stuck), limits(8), Duration::from_millis(50)).await;
+        let _stream = send(address, "/").await;
+        begun.notified().await;
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+    }
+}

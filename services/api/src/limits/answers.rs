@@ -1,0 +1,89 @@
+//! The bytes of answers in memory: reserved before an answer is made or compressed, and kept until its
+//! last byte is written.
+
+use super::permits::{Caller, Permits, Reservation, Slot};
+use crate::http::compress;
+use crate::http::kept_body::KeptBody;
+use crate::http::problem::Problem;
+use crate::state::Api;
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::ACCEPT_ENCODING;
+use std::sync::Arc;
+use unslide_model::TenantId;
+
+/// Reserves bytes of a tenant's answers.
+///
+/// # Errors
+/// [`Kind::TenantBusy`](crate::http::problem::Kind::TenantBusy) and
+/// [`Kind::Overloaded`](crate::http::problem::Kind::Overloaded).
+pub fn reserve(permits: &Permits, tenant: &TenantId, bytes: u64) -> Result<Reservation, Problem> {
+    Ok(Reservation::new(&permits.answers, tenant, bytes)?)
+}
+
+/// An answer whose bytes are reserved.
+pub struct ReservedAnswer {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// What is reserved for them.
+    pub reservation: Reservation,
+}
+
+impl IntoResponse for ReservedAnswer {
+    fn into_response(self) -> Response {
+        let mut response = self.bytes.into_response();
+        response.extensions_mut().insert(Reserved(Arc::new(vec![self.reservation])));
+        response
+    }
+}
+
+/// What is reserved for a response, on its way from [`account`] to [`keep`].
+#[derive(Clone)]
+struct Reserved(Arc<Vec<Reservation>>);
+
+/// Reserves the bytes of an answer, where its operation has not, and of its encoder, where it is worth
+/// compressing: see [`compress::layer`].
+pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let slot = request.extensions().get::<Slot>().cloned();
+    let asks_for_compression = request.headers().contains_key(ACCEPT_ENCODING);
+    let reads = request.method().is_safe();
+    let mut response = next.run(request).await;
+    let compressible = compress::varies(&mut response);
+    let caller = slot.map_or(Caller::Unknown, |slot| slot.caller());
+    let Some(tenant) = caller.tenant() else { return response };
+    let reserved =
+        response.extensions_mut().remove().and_then(|Reserved(reserved)| Arc::into_inner(reserved));
+    let mut reserved: Vec<Reservation> = reserved.unwrap_or_default();
+    let bytes = response.body().size_hint().exact().unwrap_or_default();
+    if reserved.is_empty() && bytes > 0 {
+        match reserve(&api.permits, tenant, bytes) {
+            Ok(reservation) => reserved.push(reservation),
+            Err(problem) if reads && matches!(caller, Caller::Tenant(_)) => return problem.into_response(),
+            // What was done already is answered all the same, and operators are.
+            Err(_) => return response,
+        }
+    }
+    if compressible
+        && asks_for_compression
+        && let Ok(encoder) = reserve(&api.permits, tenant, compress::ENCODER_BYTES)
+    {
+        reserved.push(encoder);
+        response = compress::prepare(response);
+    }
+    if !reserved.is_empty() {
+        response.extensions_mut().insert(Reserved(Arc::new(reserved)));
+    }
+    response
+}
+
+/// Keeps what [`account`] reserved until the answer, compressed or not, is written.
+pub async fn keep(request: Request, next: Next) -> Response {
+    let mut response = compress::weaken_tag(next.run(request).await);
+    match response.extensions_mut().remove::<Reserved>() {
+        Some(reserved) => response.map(|body| KeptBody::wrap(body, reserved)),
+        None => response,
+    }
+}

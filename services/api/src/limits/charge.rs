@@ -1,0 +1,211 @@
+//! What a request costs its tenant, in cost units: one for each report, and one for each 64 KiB that is
+//! received and unpacked. They are taken while the work is done, so that work stops when the rate is used up.
+
+use crate::http::problem::{Kind, Problem};
+use crate::state::Api;
+use prometheus::IntCounterVec;
+use std::sync::Arc;
+use unslide_model::{Clock, TenantId, cost};
+use unslide_runtime::fairness::{Rate, TokenBuckets};
+
+/// Seconds' worth of units that may be used at once after a pause.
+const BURST_SECONDS: f64 = 2.0;
+/// The longest pause that a refusal names.
+const LONGEST_PAUSE: i64 = 3_600_000_000;
+
+/// A request that is being charged.
+pub struct Charge {
+    buckets: Arc<TokenBuckets<TenantId>>,
+    clock: Arc<dyn Clock>,
+    refused: IntCounterVec,
+    tenant: TenantId,
+    /// The limit's name and value, for refusals.
+    limit: (&'static str, u32),
+    /// The part of the limit that this process gives.
+    rate: Rate,
+    /// The bucket was full when the request began: it comes to its end, or a large one never would.
+    overdraw: bool,
+    /// Bytes that were paid for when they were received: as many that are unpacked cost nothing more.
+    prepaid: u64,
+    /// Bytes that are not a whole unit yet.
+    rest: u64,
+}
+
+impl Charge {
+    /// Begins to charge for reports that a tenant sends, and takes the unit of the first; `own` is the
+    /// tenant's own limit, 0 where it has none.
+    ///
+    /// # Errors
+    /// [`Kind::RateLimited`].
+    pub fn of_reports(api: &Api, tenant: &TenantId, own: u32) -> Result<Charge, Problem> {
+        let limits = [own, api.tenants.units_per_second];
+        let limit = limits.into_iter().find(|limit| *limit > 0).unwrap_or(u32::MAX);
+        Charge::begin(api, api.report_units.clone(), tenant, ("units_per_second", limit))
+    }
+
+    /// Begins to charge for a report that a tenant has symbolicated or explained, and takes its first unit.
+    ///
+    /// # Errors
+    /// [`Kind::RateLimited`].
+    pub fn of_symbolication(api: &Api, tenant: &TenantId) -> Result<Charge, Problem> {
+        let limit = api.tenants.symbolication_units_per_second;
+        Charge::begin(api, api.symbolication_units.clone(), tenant, ("symbolication_units_per_second", limit))
+    }
+
+    fn begin(
+        api: &Api,
+        buckets: Arc<TokenBuckets<TenantId>>,
+        tenant: &TenantId,
+        limit: (&'static str, u32),
+    ) -> Result<Charge, Problem> {
+        let mut charge = Charge {
+            buckets,
+            clock: api.clock.clone(),
+            refused: api.metrics.refused.clone(),
+            tenant: tenant.clone(),
+            limit,
+            rate: Rate::with_burst(f64::from(limit.1) / f64::from(api.replicas.count()), BURST_SECONDS),
+            overdraw: false,
+            prepaid: 0,
+            rest: 0,
+        };
+        charge.overdraw = charge.take(1, false)?;
+        Ok(charge)
+    }
+
+    /// Charges for bytes as they came.
+    ///
+    /// # Errors
+    /// [`Kind::RateLimited`].
+    pub fn received(&mut self, bytes: u64) -> Result<(), Problem> {
+        self.prepaid = self.prepaid.saturating_add(bytes);
+        self.bytes(bytes)
+    }
+
+    /// Charges for bytes that were unpacked, as far as there are more of them than were received.
+    ///
+    /// # Errors
+    /// [`Kind::RateLimited`].
+    pub fn unpacked(&mut self, bytes: u64) -> Result<(), Problem> {
+        let paid = bytes.min(self.prepaid);
+        self.prepaid -= paid;
+        self.bytes(bytes - paid)
+    }
+
+    /// Charges for all reports of the request.
+    ///
+    /// # Errors
+    /// [`Kind::RateLimited`].
+    pub fn reports(&self, reports: usize) -> Result<(), Problem> {
+        // The first was paid for at the beginning.
+        self.units((reports as u64).saturating_sub(1))
+    }
+
+    fn bytes(&mut self, bytes: u64) -> Result<(), Problem> {
+        let unpaid = self.rest.saturating_add(bytes);
+        self.rest = unpaid % cost::UNIT_BYTES;
+        self.units(cost::of_bytes(unpaid))
+    }
+
+    fn units(&self, units: u64) -> Result<(), Problem> {
+        if units == 0 {
+            return Ok(());
+        }
+        self.take(units, self.overdraw).map(drop)
+    }
+
+    /// Takes units; with `overdraw`, what is not there is owed. True where the bucket was full.
+    fn take(&self, units: u64, overdraw: bool) -> Result<bool, Problem> {
+        #[expect(clippy::cast_precision_loss, reason = "a body has far fewer units than 2^52")]
+        let units = units as f64;
+        let (rate, now) = (self.rate, self.clock.monotonic_micros());
+        let taken = self.buckets.with(self.tenant.clone(), rate, now, |bucket| {
+            let full = bucket.is_full(rate, now);
+            if overdraw {
+                bucket.owe(rate, now, units);
+            } else if !bucket.take(rate, now, units) {
+                // Once the bucket is full any request is let in.
+                return Err(bucket.wait(rate, now, rate.burst));
+            }
+            Ok(full)
+        });
+        taken.map_err(|micros| self.refusal(micros))
+    }
+
+    fn refusal(&self, micros: i64) -> Problem {
+        let seconds = micros.clamp(1, LONGEST_PAUSE).unsigned_abs().div_ceil(1_000_000);
+        let (name, limit) = self.limit;
+        self.refused.with_label_values(&[name]).inc();
+        let detail = format!(
+            "Rate limit exceeded for tenant {}: {name} is {limit}. Retry after {seconds} s.",
+            self.tenant
+        );
+        Problem::new(Kind::RateLimited, detail).retry_after(u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+    use prometheus::Opts;
+    use unslide_model::FixedClock;
+
+    /// A request of a tenant that may use this many units more at once, and one that begins after it.
+    pub fn charge(units: u32) -> Charge {
+        // The bucket holds two seconds' worth and is not full.
+        let charge = request(f64::from(units + 1) / 2.0);
+        charge.take(1, false).unwrap();
+        charge
+    }
+
+    fn request(per_second: f64) -> Charge {
+        Charge {
+            buckets: Arc::default(),
+            clock: Arc::new(FixedClock::at_micros(0)),
+            refused: IntCounterVec::new(Opts::new("refused", "Refused."), &["limit"]).unwrap(),
+            tenant: TenantId::new("acme").unwrap(),
+            limit: ("units_per_second", 1),
+            rate: Rate::with_burst(per_second, BURST_SECONDS),
+            overdraw: false,
+            prepaid: 0,
+            rest: 0,
+        }
+    }
+
+    fn retry_after(refused: Result<bool, Problem>) -> String {
+        let response = crate::http::problem::render(refused.unwrap_err().into_response(), "id");
+        response.headers()["retry-after"].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn bytes_are_paid_for_once_and_by_the_unit() {
+        let mut charge = charge(20);
+        charge.received(10 * cost::UNIT_BYTES + 1).unwrap();
+        charge.unpacked(10 * cost::UNIT_BYTES).unwrap();
+        // One byte that was received is left, and one is over a whole unit.
+        charge.unpacked(cost::UNIT_BYTES).unwrap();
+        charge.reports(10).unwrap();
+        let refused = charge.unpacked(cost::UNIT_BYTES).unwrap_err();
+        assert_eq!(refused.kind(), Kind::RateLimited);
+    }
+
+    #[test]
+    fn units_are_taken_all_or_none_and_other_tenants_have_their_own() {
+        let acme = request(10.0);
+        acme.take(15, false).unwrap();
+        assert_eq!(retry_after(acme.take(15, false)), "2");
+        let other = Charge { tenant: TenantId::new("umbrella").unwrap(), ..request(10.0) };
+        other.take(20, false).unwrap();
+        acme.take(5, false).unwrap();
+    }
+
+    #[test]
+    fn a_request_that_may_overdraw_comes_to_its_end_and_is_paid_for() {
+        let mut charge = Charge { overdraw: true, ..charge(4) };
+        charge.received(20 << 20).unwrap();
+        charge.reports(1_000).unwrap();
+        // 320 and 999 are owed, at two and a half a second.
+        assert_eq!(retry_after(charge.take(1, false)), "528");
+    }
+}

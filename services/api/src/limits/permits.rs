@@ -1,0 +1,312 @@
+//! What requests hold while they run, and how much of it one tenant may hold.
+//!
+//! Of requests, bodies and connections to the database some are reserved for operators' operations, so
+//! that operators can suspend tenants that use up all the rest.
+
+use crate::config::Limits;
+use crate::http::problem::{Kind, Problem};
+use parking_lot::{Mutex, MutexGuard};
+use prometheus::IntCounterVec;
+use std::sync::Arc;
+use unslide_model::{Figures, TenantId};
+use unslide_runtime::fairness::{ByteReservation, Exhausted, FairPermit, FairSemaphore};
+
+/// Permits that tenants share.
+pub type TenantSemaphore = FairSemaphore<TenantId>;
+/// Permits of one tenant.
+pub type Permit = FairPermit<TenantId>;
+/// Bytes of one tenant.
+pub type Reservation = ByteReservation<TenantId>;
+
+/// Bytes of a JSON request body.
+pub const JSON_BYTES: u64 = 1 << 20;
+/// Requests of operators beyond `requests`.
+const OPERATOR_REQUESTS: u64 = 16;
+/// JSON bodies of the largest size that operators may send at once.
+const OPERATOR_BODIES: u64 = 4;
+/// Seconds after which a request that found no permit may be sent again.
+const RETRY_AFTER: u32 = 1;
+
+impl From<Exhausted> for Problem {
+    fn from(exhausted: Exhausted) -> Problem {
+        let kind = match exhausted {
+            Exhausted::Share { .. } => Kind::TenantBusy,
+            Exhausted::All { .. } => Kind::Overloaded,
+        };
+        Problem::new(kind, exhausted.to_string()).retry_after(RETRY_AFTER)
+    }
+}
+
+/// The permits of one process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Permits {
+    /// Requests that run.
+    pub requests: TenantSemaphore,
+    /// Requests of operators' operations, where all others are taken.
+    pub operator_requests: TenantSemaphore,
+    /// Requests that wait because their client asked for it.
+    pub waits: TenantSemaphore,
+    /// Symbol uploads that are being received.
+    pub uploads: TenantSemaphore,
+    /// KiB of bodies in memory.
+    pub bodies: TenantSemaphore,
+    /// KiB of bodies of operators' operations.
+    pub operator_bodies: TenantSemaphore,
+    /// KiB of answers in memory.
+    pub answers: TenantSemaphore,
+    /// Downloads of symcaches.
+    pub downloads: TenantSemaphore,
+    /// Connections to the database.
+    pub connections: TenantSemaphore,
+    /// Readers of dead letters.
+    pub dead_letters: TenantSemaphore,
+}
+
+impl Permits {
+    /// What the permits say of themselves.
+    pub const FIGURES: [Figures<Permits>; 3] = [
+        Figures {
+            name: "unslide_api_in_work",
+            help: "Requests, symbol uploads and readers of dead letters in flight, and requests that wait.",
+            label: "kind",
+            read: |permits| {
+                vec![
+                    ("requests", permits.requests.held() + permits.operator_requests.held()),
+                    ("waits", permits.waits.held()),
+                    ("uploads", permits.uploads.held()),
+                    ("letters", permits.dead_letters.held()),
+                ]
+            },
+        },
+        Figures {
+            name: "unslide_api_turns",
+            help: "Requests that wait until others of their tenant are done with what they want.",
+            label: "kind",
+            read: |permits| {
+                vec![
+                    ("downloads", permits.downloads.waiting()),
+                    ("connections", permits.connections.waiting()),
+                    ("letters", permits.dead_letters.waiting()),
+                ]
+            },
+        },
+        Figures {
+            name: "unslide_api_body_bytes",
+            help: "Bytes of bodies in memory, announced, received or unpacked, and of answers.",
+            label: "kind",
+            read: |permits| {
+                let bodies = permits.bodies.held() + permits.operator_bodies.held();
+                vec![("reports", bodies << 10), ("answers", permits.answers.held() << 10)]
+            },
+        },
+    ];
+
+    /// Permits within `limits`, with this many downloads of symcaches and connections to the database. What
+    /// a tenant's share refuses is counted in `refused`.
+    #[must_use]
+    pub fn new(limits: &Limits, downloads: usize, connections: u32, refused: &IntCounterVec) -> Permits {
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let percent = |all: u64| all.saturating_mul(limits.tenant_share.into()).div_ceil(100);
+        let shared = |name, all: u64| TenantSemaphore::new(name, small(all), small(percent(all)));
+        let counted = |name, label, all: u64, least: u64| {
+            let refused = refused.with_label_values(&[label]);
+            TenantSemaphore::counting(name, small(all), small(percent(all).max(least)), refused)
+        };
+        let reserved = |name, all: u64| TenantSemaphore::new(name, small(all), small(all));
+        let body = limits.ingest_bytes.max(limits.ingest_unpacked_bytes).div_ceil(1_024);
+        let bodies = body.saturating_mul(limits.bodies as u64);
+        let operator_bodies = OPERATOR_BODIES.saturating_mul(JSON_BYTES.div_ceil(1_024));
+        // Operators and the look-up of keys use the connections that tenants can't have.
+        let tenant_connections = connections - (connections / 4 + 1).min(connections.saturating_sub(1));
+        Permits {
+            requests: counted("requests", "requests", limits.requests as u64, 1),
+            operator_requests: reserved("requests", OPERATOR_REQUESTS),
+            waits: counted("waiting requests", "waits", limits.waits as u64, 1),
+            uploads: counted("uploads", "uploads", limits.uploads as u64, 1),
+            // One body of the largest size always fits.
+            bodies: counted("request bodies (KiB)", "bodies", bodies, body),
+            operator_bodies: reserved("request bodies (KiB)", operator_bodies),
+            answers: counted("answers (KiB)", "answers", limits.answer_bytes >> 10, 1),
+            downloads: shared("symbol downloads", downloads as u64),
+            connections: TenantSemaphore::new(
+                "database connections",
+                tenant_connections,
+                small(percent(connections.into())),
+            ),
+            dead_letters: shared("dead-letter readers", limits.letters as u64),
+        }
+    }
+
+    /// A slot among the running requests, before it is known whose request it is. Where all are taken, it is
+    /// one that only an operator's operation can keep.
+    ///
+    /// # Errors
+    /// [`Exhausted::All`].
+    pub fn slot(&self) -> Result<Slot, Exhausted> {
+        let (permit, reserved) = match self.requests.try_acquire_unassigned(1) {
+            Ok(permit) => (permit, false),
+            Err(_) => (self.operator_requests.try_acquire_unassigned(1)?, true),
+        };
+        let state = SlotState { caller: Caller::Unknown, permit: Some(permit), reserved };
+        Ok(Slot(Arc::new(Mutex::new(state))))
+    }
+}
+
+/// A request's slot among those that run. Its clones are the same slot.
+#[derive(Clone, Debug)]
+pub struct Slot(Arc<Mutex<SlotState>>);
+
+#[derive(Debug)]
+struct SlotState {
+    caller: Caller,
+    permit: Option<Permit>,
+    /// It is one of those that are reserved for operators.
+    reserved: bool,
+}
+
+/// Whose request it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Its key is not known yet.
+    Unknown,
+    /// A tenant's.
+    Tenant(TenantId),
+    /// An operator's, with a key of this tenant, for an operation that only operators may use.
+    Operator(TenantId),
+}
+
+impl Caller {
+    /// The tenant of its key, once that is known.
+    #[must_use]
+    pub fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Caller::Unknown => None,
+            Caller::Tenant(tenant) | Caller::Operator(tenant) => Some(tenant),
+        }
+    }
+}
+
+impl Slot {
+    /// Counts the request as this caller's. An operator's takes nothing of its tenant's share.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn assign(&self, permits: &Permits, caller: Caller) -> Result<(), Exhausted> {
+        let mut slot = self.state();
+        if let Caller::Tenant(tenant) = &caller {
+            if slot.reserved {
+                // One that others gave back meanwhile does as well.
+                slot.permit = Some(permits.requests.try_acquire(tenant, 1)?);
+                slot.reserved = false;
+            } else if let Some(permit) = &mut slot.permit {
+                permit.assign(tenant)?;
+            }
+        }
+        slot.caller = caller;
+        Ok(())
+    }
+
+    /// Whose request it is.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        self.state().caller.clone()
+    }
+
+    /// Gives the slot back: the request has ended, or does nothing but wait.
+    pub fn release(&self) {
+        self.state().permit = None;
+    }
+
+    fn state(&self) -> MutexGuard<'_, SlotState> {
+        self.0.lock()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use prometheus::Opts;
+
+    /// Permits within these limits.
+    pub fn permits(limits: &Limits) -> Permits {
+        Permits::new(limits, 8, 8, &IntCounterVec::new(Opts::new("refused", "Refused."), &["limit"]).unwrap())
+    }
+
+    /// A reservation without bytes that can grow to this many where another holds one KiB.
+    pub fn reservation(bytes: u64) -> (Reservation, Reservation) {
+        let kib = u32::try_from(bytes >> 10).unwrap() + 1;
+        let (semaphore, tenant) = (TenantSemaphore::new("bytes", kib, kib), tenant("acme"));
+        let reserve = |bytes| Reservation::new(&semaphore, &tenant, bytes).unwrap();
+        (reserve(0), reserve(1))
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).unwrap()
+    }
+
+    fn kind<T>(taken: Result<T, Exhausted>) -> Option<Kind> {
+        taken.err().map(|exhausted| Problem::from(exhausted).kind())
+    }
+
+    #[test]
+    fn a_share_holds_one_body_of_the_largest_size_at_least() {
+        let permits = permits(&Limits { uploads: 1, bodies: 1, tenant_share: 1, ..Limits::default() });
+        let whole = u32::try_from(Limits::default().ingest_unpacked_bytes >> 10).unwrap();
+        permits.uploads.try_acquire(&tenant("acme"), 1).unwrap();
+        permits.bodies.try_acquire(&tenant("acme"), whole).unwrap();
+        assert_eq!(kind(permits.operator_bodies.try_acquire(&tenant("acme"), 4 << 10)), None);
+        assert_eq!(
+            kind(permits.operator_bodies.try_acquire(&tenant("acme"), (4 << 10) + 1)),
+            Some(Kind::TenantBusy)
+        );
+    }
+
+    #[test]
+    fn a_slot_counts_for_its_tenant_until_it_is_released() {
+        let permits = permits(&Limits { requests: 4, ..Limits::default() });
+        let assigned = |name| {
+            let slot = permits.slot()?;
+            slot.assign(&permits, Caller::Tenant(tenant(name))).map(|()| slot)
+        };
+        let first = assigned("acme").unwrap();
+        assert_eq!(kind(assigned("acme")), Some(Kind::TenantBusy));
+        assigned("umbrella").unwrap();
+        assert_eq!(permits.requests.held(), 1);
+        first.release();
+        assert_eq!(permits.requests.held(), 0);
+        assert_eq!(first.caller(), Caller::Tenant(tenant("acme")));
+        assigned("acme").unwrap();
+    }
+
+    #[test]
+    fn an_operator_has_a_slot_where_tenants_hold_all_of_them() {
+        let permits = permits(&Limits { requests: 2, tenant_share: 50, ..Limits::default() });
+        let assigned = |caller: Caller| {
+            let slot = permits.slot()?;
+            slot.assign(&permits, caller).map(|()| slot)
+        };
+        let _held = ["acme", "umbrella"].map(|name| assigned(Caller::Tenant(tenant(name))).unwrap());
+        assert_eq!(kind(assigned(Caller::Tenant(tenant("wayne")))), Some(Kind::Overloaded));
+        let operators: Vec<_> =
+            (0..OPERATOR_REQUESTS).map(|_| assigned(Caller::Operator(tenant("acme"))).unwrap()).collect();
+        assert_eq!(permits.operator_requests.held(), OPERATOR_REQUESTS);
+        assert_eq!(kind(permits.slot()), Some(Kind::Overloaded));
+        drop(operators);
+        assert_eq!(permits.operator_requests.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn tenants_together_leave_connections_for_operators() {
+        let permits = permits(&Limits { tenant_share: 50, ..Limits::default() });
+        let connection = async |name: &str| permits.connections.acquire(&tenant(name), 1).await;
+        // Of eight there are five for tenants, and four for one of them.
+        let mut held = Vec::new();
+        for name in ["acme", "acme", "acme", "acme", "umbrella"] {
+            held.push(connection(name).await);
+        }
+        let mut sixth = Box::pin(connection("umbrella"));
+        assert!(futures::poll!(sixth.as_mut()).is_pending());
+        held.pop();
+        sixth.await;
+    }
+}

@@ -1,0 +1,182 @@
+//! Transactions of a tenant, each with a permit for its connection: however slow a tenant's own are,
+//! connections to the database are left for others.
+
+use crate::http::problem::Problem;
+use crate::limits::permits::Permit;
+use crate::state::Api;
+use std::ops::{Deref, DerefMut};
+use tokio::runtime::Handle;
+use tracing::Instrument;
+use unslide_model::{Owner, TenantId};
+use unslide_store::{OwnerTx, StoreError, TenantTx};
+
+/// What ends a transaction.
+pub trait Ends: Send + 'static {
+    /// Commits it, or rolls it back.
+    fn end(self, commit: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+impl Ends for TenantTx {
+    async fn end(self, commit: bool) -> Result<(), StoreError> {
+        if commit { self.commit().await } else { self.rollback().await }
+    }
+}
+
+impl Ends for OwnerTx {
+    async fn end(self, commit: bool) -> Result<(), StoreError> {
+        if commit { self.commit().await } else { self.rollback().await }
+    }
+}
+
+/// A transaction and the permit for its connection. Where its request is cancelled, also while it begins or
+/// ends, the permit is kept until the database has answered: until then the connection is in use.
+pub struct Tx<T: Ends> {
+    /// `None` once it is ended.
+    tx: Option<T>,
+    /// `None` for what operators do to a tenant, and for the system's symbols.
+    permit: Option<Permit>,
+}
+
+impl<T: Ends> Deref for Tx<T> {
+    type Target = T;
+
+    #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
+    fn deref(&self) -> &T {
+        self.tx.as_ref().expect("it has not ended")
+    }
+}
+
+impl<T: Ends> DerefMut for Tx<T> {
+    #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
+    fn deref_mut(&mut self) -> &mut T {
+        self.tx.as_mut().expect("it has not ended")
+    }
+}
+
+impl<T: Ends> From<T> for Tx<T> {
+    fn from(tx: T) -> Tx<T> {
+        Tx { tx: Some(tx), permit: None }
+    }
+}
+
+impl<T: Ends> Drop for Tx<T> {
+    fn drop(&mut self) {
+        let (Some(tx), Some(permit)) = (self.tx.take(), self.permit.take()) else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if let Err(error) = tx.end(false).await {
+                tracing::debug!(%error, "a transaction that was given up ended with its connection");
+            }
+            drop(permit);
+        });
+    }
+}
+
+impl<T: Ends> Tx<T> {
+    /// As [`TenantTx::commit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        self.end(true).await
+    }
+
+    /// As [`TenantTx::rollback`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn rollback(self) -> Result<(), StoreError> {
+        self.end(false).await
+    }
+
+    async fn end(mut self, commit: bool) -> Result<(), StoreError> {
+        let (Some(tx), permit) = (self.tx.take(), self.permit.take()) else { return Ok(()) };
+        detached(async move {
+            let ended = tx.end(commit).await;
+            drop(permit);
+            ended
+        })
+        .await
+    }
+}
+
+/// Goes on where the request goes away in the middle: the connection is taken until the database has answered.
+async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work.in_current_span()).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // Only a runtime that ends cancels it, and with it this.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+impl Api {
+    /// Begins a transaction of the tenant whose key it is, once it has a permit. A request has one at a
+    /// time.
+    ///
+    /// # Errors
+    /// Where the database can't be reached.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
+        let permit = self.permits.connections.acquire(tenant, 1).await;
+        let (store, tenant) = (self.store.clone(), tenant.clone());
+        let begun = detached(async move {
+            let tx = store.tenant(&tenant).await?;
+            Ok::<_, StoreError>(Tx { tx: Some(tx), permit: Some(permit) })
+        });
+        Ok(begun.await?)
+    }
+
+    /// The same for an owner of symbols.
+    ///
+    /// # Errors
+    /// As [`Api::tenant`].
+    pub async fn owner(&self, owner: &Owner) -> Result<Tx<OwnerTx>, Problem> {
+        let permit = match owner {
+            Owner::Tenant(tenant) => Some(self.permits.connections.acquire(tenant, 1).await),
+            Owner::System => None,
+        };
+        let (store, owner) = (self.store.clone(), owner.clone());
+        let begun = detached(async move {
+            let tx = store.owner(&owner).await?;
+            Ok::<_, StoreError>(Tx { tx: Some(tx), permit })
+        });
+        Ok(begun.await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::permits::TenantSemaphore;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::sync::Notify;
+
+    /// A transaction that the database is slow to end.
+    struct Slow(Arc<Notify>);
+
+    impl Ends for Slow {
+        async fn end(self, _: bool) -> Result<(), StoreError> {
+            self.0.notified().await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_goes_away_in_the_middle_of_a_commit_keeps_its_permit_until_the_end() {
+        let (connections, tenant) =
+            (TenantSemaphore::new("connections", 1, 1), TenantId::new("acme").unwrap());
+        let permit = async || connections.acquire(&tenant, 1).await;
+        let ended = Arc::new(Notify::new());
+        let tx = Tx { tx: Some(Slow(ended.clone())), permit: Some(permit().await) };
+        let mut commit = Box::pin(tx.commit());
+        assert!(futures::poll!(commit.as_mut()).is_pending());
+        drop(commit);
+        let mut next = Box::pin(permit());
+        assert!(futures::poll!(next.as_mut()).is_pending(), "the connection is in use");
+        ended.notify_one();
+        tokio::time::timeout(Duration::from_secs(60), next).await.unwrap();
+    }
+}

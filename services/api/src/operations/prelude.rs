@@ -1,0 +1,16 @@
+//! What nearly every operation uses.
+
+pub(crate) use crate::http::problem::{Kind, Problem, problems};
+pub(crate) use crate::requests::accepted::Accepted;
+pub(crate) use crate::requests::access::{
+    Access, Operator, ReportsRead, ReportsWrite, SymbolsRead, SymbolsState, SymbolsWrite, TenantAdmin,
+};
+pub(crate) use crate::requests::input::{Path, Query, parameter};
+pub(crate) use crate::requests::page::{List, Page, PageQuery};
+pub(crate) use crate::state::Api;
+pub(crate) use axum::Json;
+pub(crate) use axum::extract::State;
+pub(crate) use serde::{Deserialize, Serialize};
+pub(crate) use utoipa::{IntoParams, ToSchema};
+pub(crate) use utoipa_axum::router::OpenApiRouter;
+pub(crate) use utoipa_axum::routes;

@@ -1,0 +1,28 @@
+//! `GET /v1/operator/quarantine/{id}`.
+
+use super::QuarantinedRecord;
+use crate::operations::prelude::*;
+use unslide_store::{Uuid, quarantine};
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Show a quarantined record
+///
+/// Where it lies, why it could not be stored, and how its last replay ended.
+#[utoipa::path(get, path = "/v1/operator/quarantine/{id}", tag = "quarantine",
+    operation_id = "operator_get_quarantined",
+    params(("id" = Uuid, Path, description = "The record's id.")),
+    responses((status = 200, description = "The record.", body = QuarantinedRecord), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_get_quarantined(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Path(id): Path<String>,
+) -> Result<Json<QuarantinedRecord>, Problem> {
+    let id: Uuid = parameter("id", &id)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = quarantine::get(&mut tx, id).await?;
+    tx.rollback().await?;
+    let found = found.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such quarantined record"))?;
+    Ok(Json(found.into()))
+}

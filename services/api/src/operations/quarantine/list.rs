@@ -1,0 +1,54 @@
+//! `GET /v1/operator/quarantine`.
+
+use super::QuarantinedRecord;
+use crate::operations::dead_letters::short;
+use crate::operations::prelude::*;
+use unslide_store::quarantine::{self, Filter};
+
+/// Which quarantined records to list. What is absent does not matter.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct QuarantineQuery {
+    /// Of this tenant; those without a tenant where empty.
+    pub tenant: Option<String>,
+    /// Why they could not be stored.
+    #[param(example = "constraint_violation")]
+    pub reason: Option<String>,
+    /// Whether a replay has stored them.
+    pub stored: Option<bool>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List quarantined records
+///
+/// Outputs of all tenants that the indexer could not store through their own fault, newest first.
+#[utoipa::path(get, path = "/v1/operator/quarantine", tag = "quarantine",
+    operation_id = "operator_list_quarantined",
+    params(QuarantineQuery),
+    responses((status = 200, description = "A page of quarantined records.", body = Page<QuarantinedRecord>), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_list_quarantined(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Query(query): Query<QuarantineQuery>,
+) -> Result<Json<Page<QuarantinedRecord>>, Problem> {
+    let QuarantineQuery { tenant, reason, stored, limit, cursor } = query;
+    short("tenant", tenant.as_deref())?;
+    short("reason", reason.as_deref())?;
+    let (filter, page) = (Filter { tenant, reason, stored }, PageQuery { limit, cursor });
+    let list = List::of(access.tenant(), "operator_list_quarantined", &filter);
+    let after = page.after(list, |position| position.parse().ok())?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = quarantine::list(&mut tx, &filter, after, limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, |last| last.id.to_string())))
+}

@@ -1,0 +1,37 @@
+//! `POST /v1/operator/quarantine/{id}/replay`.
+
+use super::QuarantinedRecord;
+use crate::operations::prelude::*;
+use serde_json::json;
+use unslide_store::{Uuid, audit, quarantine};
+
+problems!(Failures: InvalidParameter, NotFound, TenantSuspended);
+
+/// Replay a quarantined record
+///
+/// Asks the indexer to read the record again from its place in Kafka and to store it. Read the record's
+/// `replay` to see how that ended. A report that is stored already is not stored twice.
+#[utoipa::path(post, path = "/v1/operator/quarantine/{id}/replay", tag = "quarantine",
+    operation_id = "operator_replay_quarantined",
+    params(("id" = Uuid, Path, description = "The record's id.")),
+    responses((status = 202, description = "The indexer is asked.",
+            headers(("location" = String, description = "The path of the record, whose `replay` says how it ended.")), body = QuarantinedRecord), Failures),
+    security(("key" = ["operator"])))]
+pub async fn operator_replay_quarantined(
+    State(api): State<Api>,
+    access: Access<Operator>,
+    Path(id): Path<String>,
+) -> Result<Accepted<QuarantinedRecord>, Problem> {
+    let id: Uuid = parameter("id", &id)?;
+    let absent = || Problem::new(Kind::NotFound, "there is no such quarantined record");
+    let by = access.principal.key_id.to_string();
+    let mut tx = api.tenant(access.tenant()).await?;
+    if !quarantine::request_replay(&mut tx, id, &by).await? {
+        return Err(absent());
+    }
+    let found = quarantine::get(&mut tx, id).await?.ok_or_else(absent)?;
+    let detail = json!({ "reason": found.record.reason, "of_tenant": found.record.tenant });
+    audit::append(&mut tx, &by, "quarantine.replay", &id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok(Accepted { body: found.into(), location: Some(format!("/v1/operator/quarantine/{id}")) })
+}

@@ -1,0 +1,5 @@
+//! Reports that come in a request, are stored, or are symbolicated for an answer.
+
+pub mod image_symbols;
+pub mod ingest;
+pub mod stored_body;

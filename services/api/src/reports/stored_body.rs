@@ -1,0 +1,82 @@
+//! The JSON of a stored report, from the database or from its segment.
+
+use crate::http::problem::Problem;
+use crate::limits::answers;
+use crate::limits::permits::Reservation;
+use crate::limits::transactions::Tx;
+use crate::state::Api;
+use unslide_artifacts::keys;
+use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
+use unslide_model::{ReportId, TenantId};
+use unslide_store::TenantTx;
+use unslide_store::queries::report::{self, Found};
+
+/// Why a body that ought to be there is not.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// The database has another by now, or none.
+    #[error("the body of the stored report {0} was revised or moved")]
+    Moved(ReportId),
+    /// Its segment is not there.
+    #[error("the segment {0} of a stored report is gone")]
+    Gone(String),
+    /// What lies there is not the body.
+    #[error("the segment {key} does not hold the stored report {report}")]
+    Damaged {
+        /// The segment.
+        key: String,
+        /// The report.
+        report: ReportId,
+        /// What is wrong.
+        source: SegmentError,
+    },
+}
+
+/// A stored report's JSON.
+#[derive(Debug)]
+pub struct StoredBody {
+    /// The JSON.
+    pub json: Vec<u8>,
+    /// The reservation of its bytes, which may grow for what is made of it.
+    pub reservation: Reservation,
+}
+
+/// The JSON of a report that was found in this transaction, which ends; the inner error where it is not
+/// what the row says. Nothing of it is read before its bytes are reserved.
+///
+/// # Errors
+/// Where no bytes are left for it, a server does not answer, or the database's own copy is damaged.
+pub async fn read(
+    api: &Api,
+    tenant: &TenantId,
+    tx: Tx<TenantTx>,
+    found: &Found,
+) -> Result<Result<StoredBody, Lost>, Problem> {
+    let reservation = answers::reserve(&api.permits, tenant, found.size)?;
+    Ok(json(api, tenant, tx, found).await?.map(|json| StoredBody { json, reservation }))
+}
+
+async fn json(
+    api: &Api,
+    tenant: &TenantId,
+    mut tx: Tx<TenantTx>,
+    found: &Found,
+) -> Result<Result<Vec<u8>, Lost>, Problem> {
+    let (report_id, variant) = (found.listed.report_id, found.listed.variant);
+    let Some(place) = found.place else {
+        let body = report::body(&mut tx, &found.listed).await?;
+        tx.rollback().await?;
+        let Some(body) = body else { return Ok(Err(Lost::Moved(report_id))) };
+        return Ok(Ok(api.cpu.run_for(tenant, move || body.json()).await??));
+    };
+    // It waits for object storage, and so shall no connection.
+    tx.rollback().await?;
+    let key = keys::segment(tenant, place.day, place.segment);
+    let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
+        return Ok(Err(Lost::Gone(key.to_string())));
+    };
+    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision };
+    let read = move || segment::open(&id, &place.key, frame, MAX_BODY_BYTES);
+    let body = api.cpu.run_for(tenant, read).await?;
+    Ok(body.map_err(|source| Lost::Damaged { key: key.to_string(), report: report_id, source }))
+}

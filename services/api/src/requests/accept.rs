@@ -1,0 +1,93 @@
+//! Which representation of a report the client wants (RFC 9110 §12.5.1).
+
+use crate::http::problem::{Kind, Problem};
+use http::{HeaderMap, header};
+
+/// A representation of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Representation {
+    /// The enriched JSON.
+    Json,
+    /// The Apple-style crash log.
+    Text,
+}
+
+impl Representation {
+    /// A short name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Representation::Json => "json",
+            Representation::Text => "text",
+        }
+    }
+
+    /// The `Content-Type`.
+    #[must_use]
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Representation::Json => "application/json",
+            Representation::Text => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+/// The representation that the client likes best; JSON where it does not mind.
+///
+/// # Errors
+/// [`Kind::NotAcceptable`] where it takes neither.
+pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
+    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
+    if values.is_empty() {
+        return Ok(Representation::Json);
+    }
+    let ranges: Vec<(String, f32)> = values.iter().flat_map(|value| value.split(',')).map(range).collect();
+    let json = quality(&ranges, "application", "json");
+    let text = quality(&ranges, "text", "plain");
+    if json <= 0.0 && text <= 0.0 {
+        return Err(Problem::new(Kind::NotAcceptable, "there are application/json and text/plain"));
+    }
+    Ok(if text > json { Representation::Text } else { Representation::Json })
+}
+
+/// A media range without parameters, and its weight.
+fn range(text: &str) -> (String, f32) {
+    let mut parts = text.split(';').map(str::trim);
+    let range = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    (range, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
+}
+
+/// The weight of the most specific range that fits; 0 where none does.
+fn quality(ranges: &[(String, f32)], main: &str, sub: &str) -> f32 {
+    let wanted = [format!("{main}/{sub}"), format!("{main}/*"), "*/*".to_owned()];
+    let found = wanted.iter().find_map(|wanted| ranges.iter().find(|(range, _)| range == wanted));
+    found.map_or(0.0, |(_, weight)| *weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heaviest_range_wins_and_json_is_the_default() {
+        let read = |accept: &'static str| {
+            let headers = [(header::ACCEPT, http::HeaderValue::from_static(accept))].into_iter().collect();
+            negotiate(&headers).map_err(|p| p.kind())
+        };
+        assert_eq!(negotiate(&HeaderMap::new()).unwrap(), Representation::Json);
+        for (accept, wanted) in [
+            ("*/*", Representation::Json),
+            ("text/plain", Representation::Text),
+            ("Text/Plain; charset=utf-8", Representation::Text),
+            ("text/*", Representation::Text),
+            ("text/plain;q=0.5, application/json", Representation::Json),
+            ("text/plain, */*;q=0.1", Representation::Text),
+            ("application/json;q=0, */*", Representation::Text),
+        ] {
+            assert_eq!(read(accept), Ok(wanted), "{accept}");
+        }
+        assert_eq!(read("image/png"), Err(Kind::NotAcceptable));
+        assert_eq!(read("application/json;q=0"), Err(Kind::NotAcceptable));
+    }
+}

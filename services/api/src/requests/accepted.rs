@@ -1,0 +1,25 @@
+//! Answers to requests whose result comes later.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// A 202 that says in `Location` where the result can be asked for.
+pub struct Accepted<T> {
+    /// What is known now.
+    pub body: T,
+    /// The path of the result; `None` where there is no single one.
+    pub location: Option<String>,
+}
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        let mut response = (StatusCode::ACCEPTED, Json(self.body)).into_response();
+        // Paths are made of ids: they are always fit for a header.
+        if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        response
+    }
+}

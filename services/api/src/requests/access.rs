@@ -1,0 +1,208 @@
+//! Who is asking, and whether they may.
+//!
+//! An operation names the scope that it needs in the type of its argument: [`Access<ReportsRead>`].
+//! There is no way to a tenant's rows that does not lead through such a value.
+//!
+//! Some operations are there twice: of a tenant's things, and of the system's or of all tenants' for
+//! operators. The routes of the latter carry [`Reach`], and need [`Scope::Operator`] instead.
+
+use crate::http::connections::ClientConnection;
+use crate::http::problem::{Kind, Problem};
+use crate::http::server::Peer;
+use crate::limits::permits::{Caller, Slot};
+use crate::state::Api;
+use axum::extract::FromRequestParts;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use std::marker::PhantomData;
+use unslide_model::{Owner, Scope, TenantId};
+use unslide_store::keys::{self, Principal};
+
+/// What an operation needs, as a type.
+pub trait Permission: Send + Sync + 'static {
+    /// The scope.
+    const SCOPE: Scope;
+    /// A scope that suffices as well.
+    const OR: Option<Scope> = None;
+}
+
+macro_rules! permissions {
+    ($($name:ident),+) => {
+        $(
+            #[doc = concat!("[`Scope::", stringify!($name), "`].")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name;
+
+            impl Permission for $name {
+                const SCOPE: Scope = Scope::$name;
+            }
+        )+
+    };
+}
+permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, TenantAdmin, Operator);
+
+/// What became of uploads: [`Scope::SymbolsRead`], or [`Scope::SymbolsWrite`], so that a build pipeline's
+/// key can wait for what it sends.
+#[derive(Clone, Copy, Debug)]
+pub struct SymbolsState;
+
+impl Permission for SymbolsState {
+    const SCOPE: Scope = Scope::SymbolsRead;
+    const OR: Option<Scope> = Some(Scope::SymbolsWrite);
+}
+
+/// Whose things the operations of a route are about, where not the tenant's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The system's symbols.
+    System,
+    /// All tenants' things, and those without a tenant.
+    All,
+}
+
+/// A request whose key is in force and has the scope `P`, or is an operator's where the route has a
+/// [`Reach`].
+#[derive(Clone, Debug)]
+pub struct Access<P> {
+    /// Whose key it is.
+    pub principal: Principal,
+    /// `None` for the tenant's own things.
+    pub reach: Option<Reach>,
+    scope: PhantomData<P>,
+}
+
+impl<P> Access<P> {
+    /// The tenant that the key belongs to.
+    pub fn tenant(&self) -> &TenantId {
+        &self.principal.tenant
+    }
+
+    /// The owner of the symbols that the request is about.
+    pub fn owner(&self) -> Owner {
+        match self.reach {
+            Some(Reach::System) => Owner::System,
+            Some(Reach::All) | None => Owner::Tenant(self.tenant().clone()),
+        }
+    }
+
+    /// The app that the key is for, where it is for one.
+    pub fn only_app(&self) -> Option<&str> {
+        self.principal.app.as_deref()
+    }
+}
+
+/// What a key for one app sees.
+impl<P> Access<P> {
+    /// The app to filter by, where the client asked for `asked`.
+    ///
+    /// # Errors
+    /// [`Kind::InsufficientScope`] where the key speaks for another app.
+    pub fn app(&self, asked: Option<String>) -> Result<Option<String>, Problem> {
+        match (&self.principal.app, asked) {
+            (None, asked) => Ok(asked),
+            (Some(own), Some(asked)) if asked != *own => {
+                Err(Problem::new(Kind::InsufficientScope, format!("the key speaks for {own} alone")))
+            }
+            (Some(own), _) => Ok(Some(own.clone())),
+        }
+    }
+
+    /// True where the key may see what is of this app.
+    pub fn sees(&self, app: &str) -> bool {
+        self.principal.app.as_ref().is_none_or(|own| own == app)
+    }
+}
+
+impl<P: Permission> FromRequestParts<Api> for Access<P> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Access<P>, Problem> {
+        let principal = authenticate(parts, api).await?;
+        if let Some(client) = parts.extensions.get::<ClientConnection>() {
+            client.authenticated();
+        }
+        let reach = parts.extensions.get::<Reach>().copied();
+        let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
+        let slot = parts.extensions.get::<Slot>();
+        // Only what the key may do as well: else anybody's key would have what is reserved for operators.
+        let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
+        let caller = if operator { Caller::Operator } else { Caller::Tenant };
+        slot.ok_or_else(|| Problem::internal("a request has no slot"))?
+            .assign(&api.permits, caller(principal.tenant.clone()))?;
+        if !principal.may(needed) && !or.is_some_and(|scope| principal.may(scope)) {
+            let or = or.map(|scope| format!(" or {scope}")).unwrap_or_default();
+            let detail = format!("the operation needs the scope {needed}{or}");
+            return Err(Problem::new(Kind::InsufficientScope, detail));
+        }
+        if needed == Scope::Operator && principal.app.is_some() {
+            // There is nothing of all tenants that is of one app.
+            return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
+        }
+        if !principal.active && changes(needed, &parts.method) {
+            let detail = "a suspended tenant can look and take away, but add and change nothing";
+            return Err(Problem::new(Kind::TenantSuspended, detail));
+        }
+        Ok(Access { principal, reach, scope: PhantomData })
+    }
+}
+
+/// True for what a suspended tenant may not do: everything but looking, and taking away what is its
+/// own. A wish to have a report erased or a key revoked is not to wait for the end of a suspension.
+fn changes(scope: Scope, method: &Method) -> bool {
+    match scope {
+        // Questions that come in a body.
+        Scope::SymbolsRead | Scope::ReportsRead => false,
+        Scope::SymbolsWrite | Scope::ReportsWrite | Scope::TenantAdmin => {
+            !method.is_safe() && *method != Method::DELETE
+        }
+        // What operators take away is not their own.
+        Scope::Operator => !method.is_safe(),
+    }
+}
+
+/// The principal of the request's key. A request without a key, with one that is malformed, unknown,
+/// expired or revoked: all get the same answer. Every text that has the form of a key costs the same
+/// look-up and comparison, so that the time tells nothing of which keys there are; what has not the
+/// form costs no look-up.
+async fn authenticate(parts: &Parts, api: &Api) -> Result<Principal, Problem> {
+    let key = bearer(&parts.headers).unwrap_or_default();
+    let Some(principal) = keys::authenticate(&api.store, key).await? else {
+        let request = tracing::Span::current();
+        request.record("key.prefix", keys::prefix(key));
+        request.record(
+            "peer.address",
+            parts.extensions.get::<Peer>().map(|peer| tracing::field::display(peer.0)),
+        );
+        return Err(Problem::bare(Kind::Unauthorized));
+    };
+    api.key_uses.note(&principal, api.clock.now());
+    Ok(principal)
+}
+
+/// The key in `Authorization: Bearer …` (RFC 6750 §2.1; the scheme in any case).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, more) = (values.next()?, values.next());
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    (more.is_none() && scheme.eq_ignore_ascii_case("bearer")).then(|| key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|v| (AUTHORIZATION, http::HeaderValue::from_static(v))).collect()
+    }
+
+    #[test]
+    fn only_one_bearer_key_counts() {
+        assert_eq!(bearer(&headers(&["Bearer unslide_a_b"])), Some("unslide_a_b"));
+        assert_eq!(bearer(&headers(&["bearer  unslide_a_b "])), Some("unslide_a_b"));
+        assert_eq!(bearer(&headers(&["Basic dTpw"])), None);
+        assert_eq!(bearer(&headers(&["unslide_a_b"])), None);
+        assert_eq!(bearer(&headers(&["Bearer a", "Bearer b"])), None);
+        assert_eq!(bearer(&HeaderMap::new()), None);
+    }
+}

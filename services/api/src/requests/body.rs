@@ -1,0 +1,288 @@
+//! Request bodies: read piece by piece, bounded in bytes, and never waited for without end.
+
+use crate::http::problem::{Kind, Problem};
+use crate::limits::charge::Charge;
+use crate::limits::pace::Pace;
+use crate::limits::permits::Reservation;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use flate2::bufread::MultiGzDecoder;
+use futures::{Stream, stream};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use std::io::Read;
+use tokio::time::Instant;
+
+/// A request body under a limit.
+#[derive(Debug)]
+pub struct Chunks {
+    body: Body,
+    limit: u64,
+    seen: u64,
+    pace: Pace,
+}
+
+impl Chunks {
+    /// Wraps a body of at most `limit` bytes that have to come at a pace.
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] where the announced length is over the limit already.
+    pub fn new(headers: &HeaderMap, body: Body, limit: u64, pace: Pace) -> Result<Chunks, Problem> {
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|announced| announced > limit) {
+            return Err(too_large(limit));
+        }
+        Ok(Chunks { body, limit, seen: 0, pace })
+    }
+
+    /// The next piece; `None` once the body is complete.
+    ///
+    /// # Errors
+    /// [`Kind::TooLarge`] past the limit, [`Kind::BodyTimeout`] when it comes too slowly,
+    /// [`Kind::IncompleteBody`] where the connection ends before the body.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        loop {
+            let asked = Instant::now();
+            let frame = tokio::time::timeout(self.pace.left(), self.body.frame())
+                .await
+                .map_err(|_| Problem::new(Kind::BodyTimeout, format!("{} came", self.pace.complaint())))?;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|_| {
+                Problem::new(
+                    Kind::IncompleteBody,
+                    format!("the connection ended after {} bytes of the body", self.seen),
+                )
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            self.pace.moved(asked.elapsed(), data.len() as u64);
+            if data.is_empty() {
+                continue;
+            }
+            self.seen += data.len() as u64;
+            if self.seen > self.limit {
+                return Err(too_large(self.limit));
+            }
+            return Ok(Some(data));
+        }
+    }
+
+    /// The pieces as a stream that ends after the first error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Problem>> + Send + 'static {
+        stream::unfold(Some(self), |chunks| async move {
+            let mut chunks = chunks?;
+            match chunks.next().await {
+                Ok(Some(data)) => Some((Ok(data), Some(chunks))),
+                Ok(None) => None,
+                Err(problem) => Some((Err(problem), None)),
+            }
+        })
+    }
+
+    /// The whole body, for operations whose limit is small enough to hold it. `reserved`, which has no
+    /// bytes yet, grows with it: what is only announced takes nothing from others.
+    ///
+    /// # Errors
+    /// As [`Chunks::next`], and where no bytes are left.
+    pub async fn collect(mut self, reserved: &mut Reservation) -> Result<Bytes, Problem> {
+        let Some(first) = self.next_within(reserved).await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.next_within(reserved).await? else { return Ok(first) };
+        let mut whole = BytesMut::from(first);
+        whole.extend_from_slice(&second);
+        while let Some(data) = self.next_within(reserved).await? {
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole.freeze())
+    }
+
+    async fn next_within(&mut self, reserved: &mut Reservation) -> Result<Option<Bytes>, Problem> {
+        let data = self.next().await?;
+        reserved.grow(self.seen.saturating_sub(reserved.bytes()))?;
+        Ok(data)
+    }
+}
+
+fn too_large(limit: u64) -> Problem {
+    Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
+}
+
+/// True where the bytes begin like a gzip member (RFC 1952 §2.3.1).
+#[must_use]
+pub fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// Bytes that are reserved before anything is unpacked.
+const FIRST_PIECE: usize = 64 << 10;
+/// How much is unpacked before it is paid for.
+const PAID_PIECE: usize = 64 << 10;
+
+/// Unpacks gzip to at most `limit` bytes; reserves them before it holds them, whatever the data says of its
+/// size, and takes cost units piece by piece. Takes CPU time: call it on the CPU pool.
+///
+/// # Errors
+/// [`Kind::TooLarge`] where there is more, [`Kind::InvalidBody`] where the data is damaged, and where
+/// no bytes or units are left.
+pub fn gunzip(
+    bytes: &[u8],
+    limit: u64,
+    reserved: &mut Reservation,
+    charge: &mut Charge,
+) -> Result<Vec<u8>, Problem> {
+    // One more byte than may come shows that there is more.
+    let most = usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX);
+    let mut unpacking = MultiGzDecoder::new(bytes);
+    let (mut out, mut filled) = (Vec::new(), 0);
+    loop {
+        if filled == most {
+            return Err(Problem::new(Kind::TooLarge, format!("unpacked, the limit is {limit} bytes")));
+        }
+        if filled == out.len() {
+            let more = out.len().max(FIRST_PIECE).min(most - out.len());
+            reserved.grow(more as u64)?;
+            out.reserve_exact(more);
+            out.resize(filled + more, 0);
+        }
+        let end = out.len().min(filled + PAID_PIECE);
+        match unpacking.read(&mut out[filled..end]) {
+            Ok(0) => break,
+            Ok(read) => {
+                filled += read;
+                charge.unpacked(read as u64)?;
+            }
+            Err(error) => {
+                return Err(Problem::new(Kind::InvalidBody, format!("damaged gzip data: {error}")));
+            }
+        }
+    }
+    out.truncate(filled);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::charge::tests::charge;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+    use std::time::Duration;
+
+    fn pace() -> Pace {
+        Pace::new(Duration::from_secs(30), 100)
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    async fn collect(body: Body, limit: u64) -> Result<Bytes, Kind> {
+        let chunks = Chunks::new(&HeaderMap::new(), body, limit, pace()).map_err(|p| p.kind())?;
+        let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
+        chunks.collect(&mut room).await.map_err(|p| p.kind())
+    }
+
+    #[tokio::test]
+    async fn a_body_is_taken_to_its_limit_and_no_further() {
+        let parts = || Body::from_stream(stream::iter(["ab", "", "cd", "e"].map(Ok::<_, std::io::Error>)));
+        assert_eq!(collect(parts(), 5).await, Ok(Bytes::from_static(b"abcde")));
+        assert_eq!(collect(parts(), 4).await, Err(Kind::TooLarge));
+    }
+
+    /// As it comes, whatever length is announced.
+    #[tokio::test]
+    async fn a_body_has_room_for_what_has_come() {
+        let body = |pieces: usize| {
+            Body::from_stream(stream::iter((0..pieces).map(|_| Ok::<_, std::io::Error>(vec![0; 1_024]))))
+        };
+        let taken = async |headers: &HeaderMap, pieces| {
+            let (mut room, _other) = crate::limits::permits::tests::reservation(4 << 10);
+            let chunks = Chunks::new(headers, body(pieces), 1 << 20, pace()).unwrap();
+            let collected = chunks.collect(&mut room).await.map(|body| body.len());
+            (collected.map_err(|problem| problem.kind()), room.bytes())
+        };
+        let (none, mut length) = (HeaderMap::new(), HeaderMap::new());
+        assert_eq!(taken(&none, 4).await, (Ok(4 << 10), 4 << 10));
+        assert_eq!(taken(&none, 5).await, (Err(Kind::TenantBusy), 4 << 10));
+        length.insert(header::CONTENT_LENGTH, (4 << 10).into());
+        assert_eq!(taken(&length, 4).await, (Ok(4 << 10), 4 << 10));
+        length.insert(header::CONTENT_LENGTH, (5 << 10).into());
+        assert_eq!(taken(&length, 1).await, (Ok(1 << 10), 1 << 10));
+    }
+
+    #[tokio::test]
+    async fn an_announced_length_over_the_limit_is_refused_unread() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, 6.into());
+        let refused = Chunks::new(
+            &headers,
+            Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()),
+            5,
+            pace(),
+        );
+        assert_eq!(refused.unwrap_err().kind(), Kind::TooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_or_breaks_ends() {
+        let stalled = stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"a")) });
+        let stalled = futures::StreamExt::chain(stalled, stream::pending());
+        assert_eq!(collect(Body::from_stream(stalled), 9).await, Err(Kind::BodyTimeout));
+        let broken = stream::iter([Ok(Bytes::from_static(b"a")), Err(std::io::Error::other("cut"))]);
+        assert_eq!(collect(Body::from_stream(broken), 9).await, Err(Kind::IncompleteBody));
+    }
+
+    /// The pause between two pieces is shorter than a stall, and still they are too few.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_ends_and_one_that_is_slow_does_not() {
+        let dripping = |each: usize| {
+            Body::from_stream(stream::unfold(0, move |piece| async move {
+                tokio::time::sleep(Duration::from_secs(14)).await;
+                let more = (piece < 20).then(|| Ok::<_, std::io::Error>(Bytes::from(vec![0; each])));
+                more.map(|data| (data, piece + 1))
+            }))
+        };
+        assert_eq!(collect(dripping(49), 2_000).await, Err(Kind::BodyTimeout));
+        assert_eq!(collect(dripping(50), 2_000).await.map(|body| body.len()), Ok(1_000));
+    }
+
+    #[test]
+    fn gzip_is_bounded_before_it_is_held() {
+        let bomb = gzip(&vec![0; 5_000_000]);
+        assert!(is_gzip(&bomb) && bomb.len() < 10_000);
+        let unpacked = |bytes: &[u8], limit, room| {
+            let (mut room, _other) = crate::limits::permits::tests::reservation(room);
+            gunzip(bytes, limit, &mut room, &mut charge(1_000))
+                .map(|bytes| bytes.len())
+                .map_err(|problem| problem.kind())
+        };
+        assert_eq!(unpacked(&bomb, 1_000, 1 << 30), Err(Kind::TooLarge));
+        assert_eq!(unpacked(&bomb, 4_999_999, 1 << 30), Err(Kind::TooLarge));
+        assert_eq!(unpacked(&bomb, 5_000_000, 1 << 30), Ok(5_000_000));
+        assert_eq!(unpacked(&bomb[..bomb.len() - 9], 5_000_000, 1 << 30), Err(Kind::InvalidBody));
+        // Room is taken for what comes out, not for what the last member says of itself.
+        let two = [bomb.clone(), gzip(b"")].concat();
+        for packed in [&bomb, &two] {
+            assert_eq!(unpacked(packed, 5_000_000, 1_000_000), Err(Kind::TenantBusy));
+            assert_eq!(unpacked(packed, 5_000_000, 6 << 20), Ok(5_000_000));
+        }
+    }
+
+    /// Proves: fairness
+    #[test]
+    fn unpacking_stops_when_the_units_are_used_up() {
+        let bomb = gzip(&vec![0; 50 << 20]);
+        let unpacked = |units| {
+            let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 30);
+            let mut charge = charge(units);
+            charge.received(bomb.len() as u64).unwrap();
+            let outcome = gunzip(&bomb, 100 << 20, &mut room, &mut charge).map(|bytes| bytes.len());
+            (outcome.map_err(|problem| problem.kind()), room.bytes())
+        };
+        assert_eq!(unpacked(800).0, Ok(50 << 20));
+        let (refused, held) = unpacked(10);
+        assert_eq!(refused, Err(Kind::RateLimited));
+        assert!(held <= 2 << 20, "{held} bytes were unpacked for ten units");
+    }
+}

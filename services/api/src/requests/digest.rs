@@ -1,0 +1,106 @@
+//! The hash that a client announces for its body.
+
+use crate::http::problem::{Kind, Problem};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use unslide_model::ContentHash;
+
+/// Reads one header's value: `None` where it is malformed, `Some(None)` where it has no SHA-256.
+type Reader = fn(&str) -> Option<Option<ContentHash>>;
+
+/// The SHA-256 that the headers announce: `X-Content-SHA256` in hexadecimal, `Content-Digest` or
+/// `Repr-Digest` with `sha-256=:…:` (RFC 9530), or the older `Digest` with `SHA-256=…` (RFC 3230).
+/// Other algorithms are passed over.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] where one is malformed, or two disagree.
+pub fn announced(headers: &HeaderMap) -> Result<Option<ContentHash>, Problem> {
+    let mut found: Option<ContentHash> = None;
+    let readers: [(&str, Reader); 4] = [
+        ("x-content-sha256", |text| Some(Some(text.trim().parse().ok()?))),
+        ("content-digest", structured),
+        ("repr-digest", structured),
+        ("digest", older),
+    ];
+    for (name, read) in readers {
+        for value in headers.get_all(name) {
+            let hash = value.to_str().ok().and_then(read).ok_or_else(|| {
+                Problem::new(Kind::InvalidParameter, format!("{name}: not a SHA-256 in this header's form"))
+            })?;
+            let Some(hash) = hash else { continue };
+            if found.is_some_and(|other| other != hash) {
+                return Err(Problem::new(Kind::InvalidParameter, "two headers announce different hashes"));
+            }
+            found = Some(hash);
+        }
+    }
+    Ok(found)
+}
+
+/// A dictionary of byte sequences (RFC 8941): `sha-256=:base64:, other=:…:`.
+fn structured(text: &str) -> Option<Option<ContentHash>> {
+    pairs(text, "sha-256", |value| value.strip_prefix(':')?.strip_suffix(':'))
+}
+
+/// `SHA-256=base64,MD5=…`, the algorithm in any case.
+fn older(text: &str) -> Option<Option<ContentHash>> {
+    pairs(text, "sha-256", |value| Some(value))
+}
+
+fn pairs(text: &str, algorithm: &str, value: fn(&str) -> Option<&str>) -> Option<Option<ContentHash>> {
+    let mut found = None;
+    for pair in text.split(',') {
+        let (name, rest) = pair.trim().split_once('=')?;
+        if name.eq_ignore_ascii_case(algorithm) {
+            let bytes = STANDARD.decode(value(rest)?).ok()?;
+            found = Some(ContentHash(bytes.try_into().ok()?));
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    const BASE64: &str = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
+
+    fn read(headers: &[(&'static str, &str)]) -> Result<Option<String>, Kind> {
+        let headers = headers.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), http::HeaderValue::from_str(value).unwrap())
+        });
+        announced(&headers.collect()).map(|hash| hash.map(|h| h.to_string())).map_err(|p| p.kind())
+    }
+
+    #[test]
+    fn every_form_gives_the_same_hash() {
+        let all = [
+            ("x-content-sha256", HEX.to_uppercase()),
+            ("content-digest", format!("md5=:AAAA:, sha-256=:{BASE64}:")),
+            ("repr-digest", format!("sha-256=:{BASE64}:")),
+            ("digest", format!("SHA-256={BASE64}")),
+        ];
+        for (name, value) in &all {
+            assert_eq!(read(&[(name, value)]), Ok(Some(HEX.to_owned())), "{name}");
+        }
+        assert_eq!(read(&[("digest", "MD5=AAAA")]), Ok(None));
+        assert_eq!(read(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_malformed_or_contradicting_hash_is_refused() {
+        assert_eq!(read(&[("x-content-sha256", "abc")]), Err(Kind::InvalidParameter));
+        assert_eq!(read(&[("content-digest", "sha-256=AAAA")]), Err(Kind::InvalidParameter));
+        let other = "0".repeat(64);
+        assert_eq!(
+            read(&[("x-content-sha256", HEX), ("digest", &format!("sha-256={BASE64}"))]),
+            Ok(Some(HEX.to_owned()))
+        );
+        assert_eq!(
+            read(&[("x-content-sha256", &other), ("digest", &format!("sha-256={BASE64}"))]),
+            Err(Kind::InvalidParameter)
+        );
+    }
+}

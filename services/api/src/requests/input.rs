@@ -1,0 +1,103 @@
+//! Path, query and JSON inputs whose errors are problems.
+
+use crate::http::problem::{Kind, Problem};
+use crate::limits::permits::{Caller, JSON_BYTES, Reservation, Slot};
+use crate::requests::body::Chunks;
+use crate::state::Api;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::str::FromStr;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// A path's parameters.
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Path<T>, Problem> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, api).await;
+        read.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
+            PathRejection::FailedToDeserializePathParams(error) => {
+                Problem::new(Kind::InvalidParameter, error.body_text())
+            }
+            other => Problem::internal(other),
+        })
+    }
+}
+
+/// A query string's parameters.
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Query<T>, Problem> {
+        let read = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        read.map(|axum::extract::Query(value)| Query(value)).map_err(|rejection| match rejection {
+            QueryRejection::FailedToDeserializeQueryString(error) => {
+                Problem::new(Kind::InvalidParameter, error.body_text())
+            }
+            other => Problem::internal(other),
+        })
+    }
+}
+
+/// A small JSON body, whatever its content type says.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Json<T>, Problem> {
+        let (parts, body) = request.into_parts();
+        let limits = &api.limits;
+        let mut reserved = match parts.extensions.get::<Slot>().map(Slot::caller) {
+            Some(Caller::Tenant(tenant)) => Reservation::new(&api.permits.bodies, &tenant, 0)?,
+            Some(Caller::Operator(tenant)) => Reservation::new(&api.permits.operator_bodies, &tenant, 0)?,
+            None | Some(Caller::Unknown) => {
+                return Err(Problem::internal("a body is read before its key"));
+            }
+        };
+        let chunks = Chunks::new(&parts.headers, body, JSON_BYTES, limits.pace())?;
+        let body = chunks.collect(&mut reserved).await?;
+        serde_json::from_slice(&body)
+            .map(Json)
+            .map_err(|error| Problem::new(Kind::InvalidBody, error.to_string()))
+    }
+}
+
+/// True for a text of 1 to `longest` bytes without control characters: the database takes no NUL, and
+/// terminals and logs obey the others.
+#[must_use]
+pub fn is_text(text: &str, longest: usize) -> bool {
+    !text.is_empty() && text.len() <= longest && !text.chars().any(char::is_control)
+}
+
+/// Reads a parameter's text as the value that it stands for.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
+pub fn parameter<T>(name: &str, text: &str) -> Result<T, Problem>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
+}
+
+/// Reads a parameter's text as a time (RFC 3339).
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
+pub fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
+    // A plus in a query string is a space; a time zone is the only place for one.
+    let text = text.replace(' ', "+");
+    OffsetDateTime::parse(&text, &Rfc3339).map_err(|error| {
+        Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
+    })
+}

@@ -1,0 +1,10 @@
+//! What operations take from requests, and how they answer.
+
+pub mod accept;
+pub mod accepted;
+pub mod access;
+pub mod body;
+pub mod digest;
+pub mod input;
+pub mod page;
+pub mod wait;

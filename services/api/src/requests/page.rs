@@ -1,0 +1,188 @@
+//! Cursors: where the next page of a list begins.
+//!
+//! A cursor is text that the client hands back as it got it: hexadecimal of a version byte, a
+//! fingerprint of the tenant and of the filters that it was made for (8 bytes), and the last row's
+//! position, a text of UTF-8 that the list defines. Used with other filters, or by another tenant,
+//! it is refused rather than answered with a page that makes no sense; the rows themselves are
+//! guarded by row-level security.
+//!
+//! History: version 1, the first.
+
+use crate::http::problem::{Kind, Problem};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::{IntoParams, ToSchema};
+
+const VERSION: u8 = 1;
+const HEAD: usize = 9;
+/// Longer ones are refused before they are decoded.
+const MAX_TEXT: usize = 4_096;
+
+/// Entries a page: at most this many, and this many where the client names no number.
+pub const MAX_LIMIT: u32 = 500;
+const DEFAULT_LIMIT: u32 = 50;
+
+/// Which part of a list to answer.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageQuery {
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+/// One page of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Page<T> {
+    /// The entries.
+    pub items: Vec<T>,
+    /// Where the next page begins; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// The list that a cursor belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct List([u8; 8]);
+
+impl List {
+    /// The list that an operation answers of an owner's things under some filters.
+    #[must_use]
+    pub fn of(owner: &impl std::fmt::Display, operation: &str, filters: &impl std::fmt::Debug) -> List {
+        let digest = Sha256::digest(format!("{owner}\n{operation}\n{filters:?}"));
+        let mut tag = [0; 8];
+        tag.copy_from_slice(&digest[..8]);
+        List(tag)
+    }
+
+    /// The cursor for what follows `position`.
+    #[must_use]
+    pub fn cursor(self, position: &str) -> String {
+        let bytes = [VERSION].into_iter().chain(self.0).chain(position.bytes());
+        bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The position in a cursor of this list.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidParameter`] where the text is no cursor of this list.
+    pub fn position(self, cursor: &str) -> Result<String, Problem> {
+        if cursor.len() > MAX_TEXT {
+            return Err(refused("too long"));
+        }
+        let bytes = decode(cursor).filter(|b| b.len() > HEAD && b[0] == VERSION);
+        let bytes = bytes.ok_or_else(foreign)?;
+        if bytes[1..HEAD] != self.0 {
+            return Err(refused("it was made for other filters; begin again without a cursor"));
+        }
+        String::from_utf8(bytes[HEAD..].to_vec()).map_err(|_| foreign())
+    }
+}
+
+fn refused(why: &str) -> Problem {
+    Problem::new(Kind::InvalidParameter, format!("cursor: {why}"))
+}
+
+/// What is said of a cursor that no list of this service made.
+#[must_use]
+pub fn foreign() -> Problem {
+    refused("not one that this service gave out")
+}
+
+impl<T> Page<T> {
+    /// The page of `found`, which was asked for with one entry more than `limit`; `position` says where
+    /// an entry stands in the list.
+    #[must_use]
+    pub fn of<R: Into<T>>(
+        mut found: Vec<R>,
+        limit: u32,
+        list: List,
+        position: impl Fn(&R) -> String,
+    ) -> Page<T> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next_cursor = found.last().filter(|_| more).map(|last| list.cursor(&position(last)));
+        Page { items: found.into_iter().map(R::into).collect(), next_cursor }
+    }
+}
+
+impl PageQuery {
+    /// Where in the list the page before ended, read from its cursor; `None` on the first page.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidParameter`] for a cursor of another list, or where `read` finds no position.
+    pub fn after<P>(&self, list: List, read: impl Fn(&str) -> Option<P>) -> Result<Option<P>, Problem> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        read(&list.position(cursor)?).map(Some).ok_or_else(foreign)
+    }
+
+    /// Entries a page.
+    ///
+    /// # Errors
+    /// [`Kind::InvalidParameter`] outside 1 to 500.
+    pub fn limit(&self) -> Result<u32, Problem> {
+        match self.limit.unwrap_or(DEFAULT_LIMIT) {
+            limit @ 1..=MAX_LIMIT => Ok(limit),
+            _ => Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MAX_LIMIT}"))),
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_model::TenantId;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).unwrap()
+    }
+
+    /// The format outlives a deployment: clients hold cursors across a rollout. A change needs a
+    /// new version and an entry in the history above.
+    #[test]
+    fn version_1_is_fixed() {
+        let list = List::of(&tenant("acme"), "list_reports", &("app", Some("Shop")));
+        let cursor = list.cursor("position");
+        insta::assert_snapshot!(cursor);
+        assert_eq!(list.position(&cursor).unwrap(), "position");
+    }
+
+    #[test]
+    fn a_cursor_serves_one_list_of_one_tenant() {
+        let list = List::of(&tenant("acme"), "list_reports", &"filters");
+        let cursor = list.cursor("position");
+        for other in [
+            List::of(&tenant("umbrella"), "list_reports", &"filters"),
+            List::of(&tenant("acme"), "list_symbols", &"filters"),
+            List::of(&tenant("acme"), "list_reports", &"others"),
+        ] {
+            assert_eq!(other.position(&cursor).unwrap_err().kind(), Kind::InvalidParameter);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,80}") {
+            let list = List::of(&tenant("acme"), "list", &());
+            proptest::prop_assert!(list.position(&text).is_err());
+        }
+
+        #[test]
+        fn a_position_survives(position in "\\PC{1,40}") {
+            let list = List::of(&tenant("acme"), "list", &());
+            proptest::prop_assert_eq!(list.position(&list.cursor(&position)).unwrap(), position);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Symbol files on their way to object storage.
+
+pub mod format;
+pub mod multipart;
+pub mod parts;
+pub mod receive;

@@ -1,0 +1,399 @@
+//! Uploads whose bytes come in parts, one request each.
+//!
+//! Between two requests nothing is held but rows and what object storage has: a client that comes
+//! again, to this process or to another, is told which parts are there. Parts are a multipart upload
+//! of object storage from the beginning to [`complete`], and theirs is the row in `partial_uploads`.
+//! What a request that fails leaves behind is taken away by the builder's upkeep.
+
+use crate::http::problem::{Kind, Problem};
+use crate::limits::permits::Permit;
+use crate::requests::body::Chunks;
+use crate::requests::digest;
+use crate::requests::input::parameter;
+use crate::state::Api;
+use crate::uploads::format::Format;
+use crate::uploads::receive::{AcceptedFile, UploadQuota, fits, remove, same_bytes};
+use axum::body::Body;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio_util::io::StreamReader;
+use unslide_artifacts::{MOST_PARTS, StoreError, hashed_part, keys};
+use unslide_model::{ContentHash, Owner};
+use unslide_store::partial::{self, Announced, Part, Partial};
+use unslide_store::uploads::{self, Status, Upload};
+use unslide_store::{OwnerTx, Uuid, usage};
+use utoipa::ToSchema;
+
+/// Seconds after which an owner that has too many open may come again.
+const AGAIN: u32 = 60;
+/// Missing parts that are named; the others are missing as well.
+const NAMED: usize = 100;
+
+/// A file that is to come in parts.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewUpload {
+    /// The file's name, to be shown again.
+    #[schema(max_length = 255, example = "Shop.dSYM.zip")]
+    pub name: Option<String>,
+    /// The app (bundle identifier) that the symbols belong to, to be shown again.
+    #[schema(max_length = 255, example = "com.example.shop")]
+    pub app: Option<String>,
+    /// Bytes of the whole file.
+    #[schema(minimum = 1)]
+    pub size: u64,
+    /// The SHA-256 of the whole file.
+    #[schema(value_type = String, min_length = 64, max_length = 64)]
+    pub sha256: ContentHash,
+}
+
+/// An upload that takes parts.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct BegunUpload {
+    /// The upload's id.
+    pub id: Uuid,
+    /// True where the same bytes were uploaded before: the id is that upload's, and nothing is to be sent.
+    pub existing: bool,
+    /// Bytes of each part; the last has the rest.
+    pub part_bytes: u64,
+    /// The numbers of the parts that have come, from 1 on; empty where `existing`.
+    pub parts: Vec<u32>,
+}
+
+/// Begins an upload in parts, or finds the one that these bytes belong to.
+///
+/// # Errors
+/// Where the owner may not send so much, or has too many open; or where a server fails.
+pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> Result<BegunUpload, Problem> {
+    if new.size == 0 {
+        return Err(Problem::new(Kind::InvalidUpload, "the file is empty"));
+    }
+    if new.size > may.bytes {
+        return Err(Problem::new(Kind::TooLarge, format!("the limit is {} bytes", may.bytes)));
+    }
+    let announced = Announced {
+        part_bytes: api.limits.part_bytes.max(new.size.div_ceil(MOST_PARTS)),
+        file_name: new.name,
+        app: new.app,
+        size: new.size,
+        content_hash: new.sha256,
+    };
+    apart(async move {
+        let mut tx = api.owner(&owner).await?;
+        if let Some(there) = there(&api, &mut tx, may, &announced).await? {
+            tx.rollback().await?;
+            return Ok(there);
+        }
+        let id = partial::new_id(&mut tx).await?;
+        tx.rollback().await?;
+        // Object storage is not asked while the owner's lock is held.
+        let multipart_id = api.objects.begin_parts(&keys::upload(owner.own(id))).await?;
+        let partial = Partial { id, announced, multipart_id };
+        let begun = note(&api, &owner, may, &partial).await;
+        if !begun.as_ref().is_ok_and(|begun| begun.id == id) {
+            abort(&api, &owner, &partial).await;
+        }
+        begun
+    })
+    .await
+}
+
+/// Notes an upload, unless another request was faster.
+async fn note(api: &Api, owner: &Owner, may: UploadQuota, new: &Partial) -> Result<BegunUpload, Problem> {
+    let mut tx = api.owner(owner).await?;
+    if let Some(there) = there(api, &mut tx, may, &new.announced).await? {
+        tx.rollback().await?;
+        return Ok(there);
+    }
+    partial::begin(&mut tx, new).await?;
+    tx.commit().await?;
+    Ok(BegunUpload { id: new.id, existing: false, part_bytes: new.announced.part_bytes, parts: Vec::new() })
+}
+
+/// An upload that these bytes belong to; `None` where there is none and a new one may begin. Until the
+/// transaction ends no other begins.
+async fn there(
+    api: &Api,
+    tx: &mut OwnerTx,
+    may: UploadQuota,
+    new: &Announced,
+) -> Result<Option<BegunUpload>, Problem> {
+    let used = usage::hold_symbols(tx).await?;
+    let earlier = same_bytes(tx, &new.content_hash).await?;
+    if let Some(earlier) = earlier.filter(|earlier| !may.one_app || earlier.app == new.app) {
+        let (id, part_bytes) = (earlier.id, new.part_bytes);
+        return Ok(Some(BegunUpload { id, existing: true, part_bytes, parts: Vec::new() }));
+    }
+    if let Some(open) = partial::find(tx, new.app.as_deref(), &new.content_hash, new.size).await? {
+        let parts = partial::parts(tx, open.id).await?.into_iter().map(|part| part.number).collect();
+        let part_bytes = open.announced.part_bytes;
+        return Ok(Some(BegunUpload { id: open.id, existing: false, part_bytes, parts }));
+    }
+    if let Some(limit) = may.symbol_bytes {
+        fits(api, used, new.size, limit)?;
+    }
+    let (open, most) = (partial::count(tx).await?, api.limits.open_uploads);
+    if open >= most {
+        api.metrics.refused.with_label_values(&["open_uploads"]).inc();
+        let detail =
+            format!("open_uploads: {open} uploads in parts are not complete, and the limit is {most}");
+        return Err(Problem::new(Kind::RateLimited, detail).retry_after(AGAIN));
+    }
+    Ok(None)
+}
+
+/// What names a part, as the path has it.
+#[derive(Debug, Deserialize)]
+pub struct PartPath {
+    /// The upload's id.
+    pub id: String,
+    /// The part's number.
+    pub number: String,
+}
+
+/// Receives a part, for an owner as a key for `app` sees it, and keeps the permit as long as that takes.
+///
+/// # Errors
+/// What is wrong with the part, or with a server that is needed; [`Kind::NotFound`],
+/// [`Kind::UploadEnded`].
+pub async fn put(
+    api: Api,
+    owner: Owner,
+    app: Option<&str>,
+    path: &PartPath,
+    (headers, body): (&HeaderMap, Body),
+    permit: Permit,
+) -> Result<(), Problem> {
+    let (id, number): (Uuid, u32) = (parameter("id", &path.id)?, parameter("number", &path.number)?);
+    let mut tx = api.owner(&owner).await?;
+    let upload = seen(&mut tx, app, id).await?;
+    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == Status::Receiving);
+    tx.rollback().await?;
+    let partial = partial.ok_or_else(|| ended(&upload))?;
+    let bytes = partial.bytes_of(number).ok_or_else(|| {
+        Problem::new(Kind::InvalidParameter, format!("number: from 1 to {}", partial.parts()))
+    })?;
+    let announced = digest::announced(headers)?;
+    let chunks = Chunks::new(headers, body, bytes, api.limits.pace())?;
+    apart(async move {
+        let _permit = permit;
+        let mut reader = StreamReader::new(Box::pin(chunks.into_stream().map_err(std::io::Error::other)));
+        let read = async {
+            let (part, sha256) =
+                hashed_part(&mut reader, usize::try_from(bytes).unwrap_or(usize::MAX)).await?;
+            // Asked for more, a body that is too long says so.
+            reader.read(&mut [0]).await.map_err(StoreError::Source)?;
+            Ok::<_, StoreError>((part, sha256))
+        };
+        let time = Duration::from_secs(api.limits.upload_seconds);
+        let read = tokio::time::timeout(time, read).await;
+        let (part, sha256) = read.map_err(|_| Problem::bare(Kind::BodyTimeout))??;
+        if part.len() as u64 != bytes {
+            let detail = format!("part {number} has {bytes} bytes, and {} came", part.len());
+            return Err(Problem::new(Kind::InvalidUpload, detail));
+        }
+        if announced.is_some_and(|announced| announced != sha256) {
+            let detail = format!("part {number} arrived with the SHA-256 {sha256}");
+            return Err(Problem::new(Kind::ChecksumMismatch, detail));
+        }
+        if number == 1
+            && let Err(problem) = Format::of(&part)
+        {
+            let detail = problem.detail().unwrap_or_default();
+            give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
+            return Err(problem);
+        }
+        store(&api, &owner, &partial, number, part).await
+    })
+    .await
+}
+
+async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: Bytes) -> Result<(), Problem> {
+    let key = keys::upload(owner.own(partial.id));
+    let place = usize::try_from(number).unwrap_or(usize::MAX);
+    let etag = match api.objects.put_part(&key, &partial.multipart_id, place, part).await {
+        Ok(etag) => etag,
+        Err(StoreError::Unfinished { .. }) => return Err(lost(api, owner, partial).await?),
+        Err(error) => return Err(error.into()),
+    };
+    let noted = async {
+        let mut tx = api.owner(owner).await?;
+        let noted = partial::note(&mut tx, partial.id, &Part { number, etag }).await?;
+        tx.commit().await?;
+        Ok::<_, Problem>(noted)
+    };
+    match noted.await {
+        Ok(true) => Ok(()),
+        // It came after the others were taken away.
+        Ok(false) => {
+            abort(api, owner, partial).await;
+            Err(Problem::new(Kind::UploadEnded, "it ended while this part came"))
+        }
+        Err(problem) => {
+            if problem.kind() == Kind::Unauthorized {
+                // The same, with the tenant.
+                abort(api, owner, partial).await;
+            }
+            Err(problem)
+        }
+    }
+}
+
+/// Makes the file of its parts, and has it built. Done again, the answer is the same.
+///
+/// # Errors
+/// [`Kind::IncompleteUpload`] where parts are missing, [`Kind::UploadEnded`] where the upload has
+/// failed, [`Kind::NotFound`], [`Kind::SymbolQuota`]; or where a server fails: come again.
+pub async fn complete(
+    api: Api,
+    owner: Owner,
+    app: Option<&str>,
+    may: UploadQuota,
+    id: &str,
+) -> Result<AcceptedFile, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    let mut tx = api.owner(&owner).await?;
+    let upload = seen(&mut tx, app, id).await?;
+    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == Status::Receiving);
+    let parts = partial::parts(&mut tx, id).await?;
+    let used = usage::stored(&mut tx).await?;
+    let Some(partial) = partial else {
+        tx.rollback().await?;
+        return accepted(upload);
+    };
+    let here = |number: &u32| parts.binary_search_by_key(number, |part| part.number).is_ok();
+    let missing: Vec<u32> = (1..=partial.parts()).filter(|number| !here(number)).collect();
+    if !missing.is_empty() {
+        let named: Vec<String> = missing.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = missing.len() - named.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let detail = format!("of {} parts these have not come: {}{more}", partial.parts(), named.join(", "));
+        return Err(Problem::new(Kind::IncompleteUpload, detail));
+    }
+    // A second request would find no parts, as the first has taken them, and no file yet.
+    let ours = partial::hold(&mut tx, id).await?;
+    tx.commit().await?;
+    let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
+    apart(async move {
+        let (key, size) = (keys::upload(owner.own(id)), partial.announced.size);
+        if !ours {
+            let made = api.objects.head(&key).await?.is_some_and(|head| head.size == size);
+            let busy = || Problem::unavailable("another request makes the file of the parts", 1);
+            return if made { received(&api, &owner, &partial).await } else { Err(busy()) };
+        }
+        // It counted for all others since it began; the limit may have become smaller.
+        let others = usage::Symbols { pending: used.pending.saturating_sub(size), ..used };
+        if let Some(Err(problem)) = may.symbol_bytes.map(|limit| fits(&api, others, size, limit)) {
+            let detail = problem.detail().unwrap_or_default();
+            give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
+            return Err(problem);
+        }
+        match api.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
+            Ok(()) => received(&api, &owner, &partial).await,
+            Err(StoreError::Unfinished { .. }) => Err(lost(&api, &owner, &partial).await?),
+            Err(error) => {
+                let mut tx = api.owner(&owner).await?;
+                partial::let_go(&mut tx, id).await?;
+                tx.commit().await?;
+                Err(error.into())
+            }
+        }
+    })
+    .await
+}
+
+/// Notes that the file is there.
+async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<AcceptedFile, Problem> {
+    let (id, size, sha256) = (partial.id, partial.announced.size, partial.announced.content_hash);
+    let mut tx = api.owner(owner).await?;
+    if uploads::received(&mut tx, id, size, &sha256).await? {
+        partial::end(&mut tx, id).await?;
+        tx.commit().await?;
+        api.metrics.upload_bytes.inc_by(size);
+        let file_name = partial.announced.file_name.clone();
+        return Ok(AcceptedFile { id, existing: false, file_name, size, sha256 });
+    }
+    // Another request noted it, or the upload was given up meanwhile.
+    let upload = seen(&mut tx, None, id).await?;
+    tx.rollback().await?;
+    if upload.size.is_none() {
+        remove(api, owner, id).await;
+    }
+    accepted(upload)
+}
+
+/// An upload as a key for `app` sees it.
+async fn seen(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<Upload, Problem> {
+    let found = uploads::find(tx, id).await?;
+    let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
+    seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))
+}
+
+/// What is said of an upload that takes no parts any more: whole, or ended.
+fn accepted(upload: Upload) -> Result<AcceptedFile, Problem> {
+    match (upload.size, upload.content_hash) {
+        (Some(size), Some(sha256)) => {
+            Ok(AcceptedFile { id: upload.id, existing: false, file_name: upload.file_name, size, sha256 })
+        }
+        _ => Err(ended(&upload)),
+    }
+}
+
+fn ended(upload: &Upload) -> Problem {
+    let why = upload.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+    Problem::new(Kind::UploadEnded, format!("it is {}{why}", upload.status.as_str()))
+}
+
+/// Ends an upload whose parts object storage has not (any more): they have to be sent again.
+async fn lost(api: &Api, owner: &Owner, partial: &Partial) -> Result<Problem, Problem> {
+    let head = api.objects.head(&keys::upload(owner.own(partial.id))).await?;
+    if head.is_some_and(|head| head.size == partial.announced.size) {
+        return Ok(Problem::unavailable("the parts have become the file, which is not noted yet", 1));
+    }
+    let detail = "object storage has not all of its parts any more";
+    give_up(api, owner, partial, "upload_lost", detail).await?;
+    Ok(Problem::new(Kind::UploadEnded, detail))
+}
+
+/// Ends an upload, and takes its parts away.
+async fn give_up(
+    api: &Api,
+    owner: &Owner,
+    partial: &Partial,
+    reason: &str,
+    detail: &str,
+) -> Result<(), Problem> {
+    let mut tx = api.owner(owner).await?;
+    let ended = uploads::given_up(&mut tx, partial.id, reason, detail).await?;
+    tx.commit().await?;
+    if ended {
+        remove(api, owner, partial.id).await;
+        if abort(api, owner, partial).await {
+            let mut tx = api.owner(owner).await?;
+            partial::end(&mut tx, partial.id).await?;
+            tx.commit().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes parts away; false where that failed.
+async fn abort(api: &Api, owner: &Owner, partial: &Partial) -> bool {
+    let key = keys::upload(owner.own(partial.id));
+    let aborted = api.objects.abort_parts(&key, &partial.multipart_id).await;
+    if let Err(error) = &aborted {
+        tracing::warn!(object.key = %key, error = %error, "unused parts could not be removed");
+    }
+    aborted.is_ok()
+}
+
+/// Work in a task of its own, so that a client who goes away does not leave it half done.
+async fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::spawn(work).await.map_err(Problem::internal)?
+}

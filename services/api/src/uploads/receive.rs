@@ -1,0 +1,231 @@
+//! One uploaded file on its way to object storage.
+//!
+//! The order makes every failure harmless: a row says that a file is coming; the bytes go to
+//! storage; one transaction says that they have come and adds the job. Whatever breaks in between
+//! leaves the row with the reason, and nothing in storage.
+
+use crate::http::problem::{Kind, Problem};
+use crate::requests::access::Access;
+use crate::state::Api;
+use crate::uploads::format::{ENOUGH, Format};
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use serde::Serialize;
+use time::Duration;
+use tokio_util::io::StreamReader;
+use unslide_artifacts::{Put, keys};
+use unslide_model::{ContentHash, Owner};
+use unslide_store::{OwnerTx, Uuid, uploads, usage};
+use utoipa::ToSchema;
+
+/// What the sender of a file may do.
+#[derive(Clone, Copy, Debug)]
+pub struct UploadQuota {
+    /// Bytes that the file may have.
+    pub bytes: u64,
+    /// Bytes that the owner's symbols may have with it; `None` where there is no limit.
+    pub symbol_bytes: Option<u64>,
+    /// The key speaks for one app alone: uploads for other apps are none of its business.
+    pub one_app: bool,
+}
+
+impl UploadQuota {
+    /// What a key may send. Operators know what they store for all: system symbols have no limit.
+    #[must_use]
+    pub fn of<P>(api: &Api, access: &Access<P>) -> UploadQuota {
+        let own_or = |own: u64, default: u64| if own == 0 { default } else { own };
+        let (own, defaults) = (&access.principal.limits, &api.tenants);
+        match access.owner() {
+            Owner::Tenant(_) => UploadQuota {
+                bytes: own_or(own.upload_bytes, defaults.upload_bytes),
+                symbol_bytes: Some(own_or(own.symbol_bytes, defaults.symbol_bytes)),
+                one_app: access.only_app().is_some(),
+            },
+            Owner::System => UploadQuota { bytes: defaults.upload_bytes, symbol_bytes: None, one_app: false },
+        }
+    }
+}
+
+/// What is known of a file before its bytes come.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its name, as the client says.
+    pub name: Option<String>,
+    /// The app that it belongs to, as the client says.
+    pub app: Option<String>,
+    /// The hash that its bytes must have.
+    pub announced: Option<ContentHash>,
+    /// What its sender may do.
+    pub may: UploadQuota,
+}
+
+/// A file that is safe in storage.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AcceptedFile {
+    /// The upload's id.
+    pub id: Uuid,
+    /// True where the same bytes were uploaded before.
+    pub existing: bool,
+    /// The file's name, as the client said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
+    /// Bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes.
+    #[schema(value_type = String)]
+    pub sha256: ContentHash,
+}
+
+/// Receives one file.
+///
+/// # Errors
+/// What was wrong with the bytes, or with a server that is needed. The upload's row then says so.
+pub async fn receive(
+    api: &Api,
+    file: File,
+    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+) -> Result<AcceptedFile, Problem> {
+    // A short file ends while its head is read, and is asked again afterwards.
+    let mut pieces = Box::pin(pieces.fuse());
+    let head = head(&mut pieces).await?;
+    // A wrong file is refused before anything is written anywhere.
+    Format::of(&head)?;
+    let mut tx = api.owner(&file.owner).await?;
+    let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
+    tx.commit().await?;
+    let whole = stream::once(async { Ok(head) }).chain(pieces);
+    match store(api, &file, id, whole).await {
+        Ok(received) => {
+            api.metrics.upload_bytes.inc_by(received.size);
+            Ok(received)
+        }
+        Err(problem) => {
+            give_up(api, &file.owner, id, &problem).await;
+            Err(problem)
+        }
+    }
+}
+
+/// The first [`ENOUGH`] bytes or more; fewer only at the end.
+async fn head(pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin)) -> Result<Bytes, Problem> {
+    let mut head = BytesMut::new();
+    while head.len() < ENOUGH {
+        let Some(piece) = pieces.try_next().await? else { break };
+        head.extend_from_slice(&piece);
+    }
+    Ok(head.freeze())
+}
+
+async fn store(
+    api: &Api,
+    file: &File,
+    id: Uuid,
+    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+) -> Result<AcceptedFile, Problem> {
+    let key = keys::upload(file.owner.own(id));
+    let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
+    let stored = api.objects.put_stream(&key, reader, file.may.bytes, &Put::default()).await?;
+    if file.announced.is_some_and(|announced| announced != stored.sha256) {
+        let detail = format!("{} bytes arrived with the SHA-256 {}", stored.size, stored.sha256);
+        return Err(Problem::new(Kind::ChecksumMismatch, detail));
+    }
+    let accepted = |id, existing| {
+        let (file_name, size, sha256) = (file.name.clone(), stored.size, stored.sha256);
+        AcceptedFile { id, existing, file_name, size, sha256 }
+    };
+    let mut tx = api.owner(&file.owner).await?;
+    let earlier = same_bytes(&mut tx, &stored.sha256).await?;
+    if let Some(earlier) = earlier.filter(|earlier| !file.may.one_app || earlier.app == file.app) {
+        let detail = format!("the same bytes are the upload {}", earlier.id);
+        uploads::failed(&mut tx, id, "duplicate", &detail, &[]).await?;
+        tx.commit().await?;
+        remove(api, &file.owner, id).await;
+        return Ok(accepted(earlier.id, true));
+    }
+    if let Some(limit) = file.may.symbol_bytes {
+        // Under a lock until the commit: two uploads at once do not go over the limit together.
+        let used = usage::hold_symbols(&mut tx).await?;
+        fits(api, used, stored.size, limit)?;
+    }
+    if !uploads::received(&mut tx, id, stored.size, &stored.sha256).await? {
+        return Err(Problem::unavailable(format!("the upload {id} was given up in the meantime"), 1));
+    }
+    tx.commit().await?;
+    Ok(accepted(id, false))
+}
+
+/// Whether `bytes` more of symbols are within the tenant's limit.
+///
+/// # Errors
+/// [`Kind::SymbolQuota`] with what is used and the limit.
+pub fn fits(api: &Api, used: usage::Symbols, bytes: u64, limit: u64) -> Result<(), Problem> {
+    if used.all().saturating_add(bytes) <= limit {
+        return Ok(());
+    }
+    api.metrics.refused.with_label_values(&["symbol_bytes"]).inc();
+    let detail = format!(
+        "symbol_bytes: {} bytes are stored, {} wait to be taken apart, this file has {bytes}, and the limit is {limit}",
+        used.stored, used.pending
+    );
+    Err(Problem::new(Kind::SymbolQuota, detail))
+}
+
+/// An earlier upload of these bytes that still stands for them. Where its objects were deleted
+/// since, the bytes are new again.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
+    let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
+    if earlier.status != uploads::Status::Done {
+        return Ok(Some(earlier));
+    }
+    let objects = uploads::uploaded::list(tx, earlier.id, None, Some(1)).await?;
+    Ok((!objects.is_empty()).then_some(earlier))
+}
+
+/// Ends an upload whose receiver must have died, or whose client comes no more: nothing of it came for
+/// longer than any upload may take. True where it was still open.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::Upload) -> Result<bool, Problem> {
+    let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
+    let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
+    let Some(before) = before.filter(|before| upload.updated_at < *before) else { return Ok(false) };
+    if upload.status != uploads::Status::Receiving {
+        return Ok(false);
+    }
+    let mut tx = api.owner(owner).await?;
+    let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
+    tx.commit().await?;
+    if ended {
+        // Parts, where it has some, are taken away by the builder's upkeep.
+        remove(api, owner, upload.id).await;
+    }
+    Ok(ended)
+}
+
+/// Notes the failure and clears the storage. What fails here is made good by [`abandon`].
+async fn give_up(api: &Api, owner: &Owner, id: Uuid, problem: &Problem) {
+    remove(api, owner, id).await;
+    let detail = problem.detail().unwrap_or_else(|| problem.kind().title());
+    let noted = async {
+        let mut tx = api.owner(owner).await?;
+        uploads::failed(&mut tx, id, problem.kind().slug(), detail, &[]).await?;
+        Ok::<_, Problem>(tx.commit().await?)
+    };
+    if let Err(error) = noted.await {
+        tracing::warn!(upload.id = %id, error = %error, "a failed upload could not be noted");
+    }
+}
+
+/// Removes the file of an upload that nobody will build.
+pub async fn remove(api: &Api, owner: &Owner, id: Uuid) {
+    let key = keys::upload(owner.own(id));
+    if let Err(error) = api.objects.delete(&key).await {
+        tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
+    }
+}

@@ -1,0 +1,113 @@
+//! What has to be done from time to time: tables ahead, old days dropped, reports that a replay put off, bodies
+//! into segments.
+
+pub mod orphans;
+
+use crate::config::Settings;
+use crate::failure::causes;
+use crate::metrics::Metrics;
+use crate::reader::State;
+use crate::segments::{BodyMover, Trouble};
+use orphans::Orphans;
+use std::time::Duration;
+use time::UtcOffset;
+use tokio::time::Instant;
+use unslide_runtime::Shutdown;
+use unslide_store::{Store, dead_letters, partitions, quarantine, requests, segments};
+
+/// Requests that one transaction looks at.
+const PAGE: u32 = 500;
+/// Between two looks at what is over.
+const EXPIRE: Duration = Duration::from_secs(600);
+
+/// Runs until the shutdown begins. Every indexer does: each part bears being done twice.
+pub async fn run(
+    store: Store,
+    settings: Settings,
+    metrics: Metrics,
+    reports: State,
+    bodies: BodyMover,
+    mut orphans: Orphans,
+    shutdown: Shutdown,
+) {
+    let mut pause = Duration::ZERO;
+    let mut expired: Option<Instant> = None;
+    let mut waits = true;
+    loop {
+        tokio::select! {
+            () = shutdown.begun() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        let done = async {
+            // No part keeps another from being done.
+            let caught_up = once(&store, &settings, &metrics, &reports).await;
+            waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
+            let mut over = Ok(());
+            if expired.is_none_or(|at| at.elapsed() >= EXPIRE) {
+                over = bodies.expire().await;
+                if over.is_ok() {
+                    expired = Some(Instant::now());
+                }
+            }
+            if let Err(trouble) = orphans.round().await {
+                tracing::warn!(error = causes(&trouble), "bodies without a report can't be looked for yet");
+            }
+            let more = bodies.round().await?;
+            caught_up?;
+            over.map(|()| more)
+        };
+        let done = tokio::select! {
+            done = done => done,
+            // Like dying in the middle, which each part bears.
+            () = shutdown.begun() => return,
+        };
+        // Right after the logs' ends are reached, what was put off is due.
+        pause = if waits { Duration::from_secs(1) } else { Duration::from_secs(settings.upkeep_seconds) };
+        match done {
+            Ok(more) => {
+                metrics.upkeep_failing.set(0);
+                if more {
+                    pause = Duration::ZERO;
+                }
+            }
+            Err(error) => {
+                metrics.upkeep_failing.set(1);
+                tracing::warn!(error = causes(&error), "maintenance failed and is tried again");
+            }
+        }
+    }
+}
+
+/// How far ahead tables are made.
+const DAYS_AHEAD: time::Duration = time::Duration::days(7);
+/// How long the index of dead letters goes back: as long as their topic keeps them.
+const DEAD_LETTERS: time::Duration = time::Duration::days(30);
+
+/// True where every log was read up to the end that it had at the start.
+async fn once(
+    store: &Store,
+    settings: &Settings,
+    metrics: &Metrics,
+    reports: &State,
+) -> Result<bool, Trouble> {
+    let now = store.clock().now();
+    let today = now.to_offset(UtcOffset::UTC).date();
+    let made = partitions::ensure(store, today, today.saturating_add(DAYS_AHEAD)).await?;
+    if made > 0 {
+        tracing::info!(tables = made, "made tables for the days ahead");
+    }
+    partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
+    dead_letters::purge(store, now - DEAD_LETTERS).await?;
+    metrics.undeleted_objects.set(segments::undeleted(store).await?);
+    let oldest = dead_letters::oldest(store).await?;
+    metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));
+    quarantine::purge(store, now - time::Duration::days(settings.remember_days.into())).await?;
+    metrics
+        .quarantine_waiting
+        .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
+    let caught_up = reports.caught_up(store).await?;
+    if caught_up {
+        while requests::ask_pending(store, PAGE).await? > 0 {}
+    }
+    Ok(caught_up)
+}

@@ -1,0 +1,336 @@
+//! From records to rows: external bodies are fetched, records are read and stored, and where that fails
+//! through the fault of single records, those are found and passed over.
+
+mod batch;
+pub mod quarantine;
+pub mod replays;
+#[cfg(test)]
+mod tests;
+
+use crate::config::Settings;
+use crate::failure::Trouble;
+use crate::failure::{Failure, TRIES};
+use crate::metrics::Metrics;
+use crate::records::enriched::Unreadable;
+use crate::records::external_body;
+use crate::records::{self, Content, Item, Parsed, ReadRecord, Reading};
+use crate::topics::Positions;
+use crate::topics::Topics;
+use batch::{BatchWriter, Write};
+use futures::FutureExt as _;
+use quarantine::Quarantine;
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_artifacts::ObjectStore;
+use unslide_artifacts::segment::MAX_BODY_BYTES;
+use unslide_proto::topics::TopicNames;
+use unslide_report::ReadLimits;
+use unslide_runtime::Host;
+use unslide_store::quarantine::Quarantined;
+use unslide_store::reports::Effects;
+use unslide_store::{Store, StoreError};
+use unslide_stream::Record;
+
+/// Other records that are tried before a failure is taken for everybody's.
+const OTHERS: usize = 8;
+
+/// What a pipeline is made of. Cheap to clone.
+#[derive(Clone)]
+pub struct Resources {
+    /// The topics that its records come from.
+    pub topics: Topics,
+    /// What the records are.
+    pub content: Content,
+    /// The indexer's settings.
+    pub settings: Settings,
+    /// How to reach Kafka.
+    pub kafka: unslide_stream::Settings,
+    /// Where reports are stored.
+    pub store: Store,
+    /// Where external bodies are.
+    pub objects: ObjectStore,
+    /// The machine.
+    pub host: Host,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Which records are passed over.
+    pub quarantine: Quarantine,
+    /// How a record is read.
+    pub read: ReadRecord,
+}
+
+/// What is being read and stored, until it is dropped.
+struct InFlight<'a> {
+    metrics: &'a Metrics,
+    topic: &'a str,
+}
+
+impl InFlight<'_> {
+    fn is(&self, bytes: usize) {
+        self.metrics.in_work(self.topic, bytes);
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.is(0);
+    }
+}
+
+/// Stores the records of one reader.
+pub struct Pipeline {
+    resources: Resources,
+    names: TopicNames,
+    batches: BatchWriter,
+}
+
+impl Pipeline {
+    /// A pipeline that has stored nothing.
+    pub fn new(resources: &Resources) -> Pipeline {
+        let Resources { kafka, store, metrics, settings, .. } = resources;
+        let batches = BatchWriter::new(store.clone(), metrics.clone(), settings);
+        Pipeline { resources: resources.clone(), names: kafka.topics(), batches }
+    }
+
+    /// Stores records together with the positions after them, and moves `positions`.
+    ///
+    /// # Errors
+    /// Where a server fails, a position was moved by someone else, or records fail that may not be
+    /// passed over.
+    pub async fn store(
+        &mut self,
+        records: Vec<Record>,
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<(), Trouble> {
+        let Resources { settings, metrics, topics, .. } = &self.resources;
+        let (metrics, topic) = (metrics.clone(), topics.shared.clone());
+        let polled: usize = records.iter().map(Record::size).sum();
+        let work = InFlight { metrics: &metrics, topic: &topic };
+        work.is(polled);
+        // External bodies are large: not more of them at once than a batch may have bytes.
+        for records in external_body::parts(records, settings.batch_bytes) {
+            let records = self.fetch(records).await?;
+            let bodies = records.iter().filter(|fetched| fetched.key.is_some());
+            let bodies = bodies.filter_map(|fetched| fetched.record.value.as_ref());
+            work.is(polled + bodies.map(bytes::Bytes::len).sum::<usize>());
+            let items = self.read(records).await?;
+            self.store_items(items, positions, effects).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves positions over what is no record.
+    ///
+    /// # Errors
+    /// As [`BatchWriter::pass`].
+    pub async fn pass(
+        &self,
+        positions: &mut Positions,
+        passed: impl Fn(&unslide_stream::Place) -> Option<i64>,
+    ) -> Result<(), StoreError> {
+        self.batches.pass(positions, passed).await
+    }
+
+    /// True where records of this topic are stored here.
+    pub fn stores(&self, topic: &str) -> bool {
+        let topics = &self.resources.topics;
+        topic == topics.shared || topics.tenant_of(&self.names, topic).is_some()
+    }
+
+    /// Stores a quarantined record that was read again, and notes that. The inner error is why it still
+    /// can't be stored.
+    ///
+    /// # Errors
+    /// Where a server fails: to be tried again.
+    pub async fn replay(
+        &mut self,
+        quarantined: &Quarantined,
+        record: Record,
+    ) -> Result<Result<(), Failure>, Trouble> {
+        let fetched = self.fetch(vec![record]).await?;
+        let Some(item) = self.read(fetched).await?.pop() else { return Ok(Ok(())) };
+        match item.parsed {
+            Parsed::Failed(failure) => return Ok(Err(failure)),
+            Parsed::Unreadable(Unreadable { reason, detail }) => return Ok(Err(Failure { reason, detail })),
+            _ => {}
+        }
+        caught(self.batches.replay(&item, quarantined)).await
+    }
+
+    async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::Fetched>, Trouble> {
+        let Resources { objects, host, metrics, .. } = &self.resources;
+        // The object store's client makes large futures.
+        let records = Box::pin(external_body::read(objects, host, records, self.pause())).await?;
+        let bodies = records.iter().filter(|fetched| fetched.key.is_some()).count();
+        metrics.apart.inc_by(u64::try_from(bodies).unwrap_or_default());
+        Ok(records)
+    }
+
+    fn pause(&self) -> Duration {
+        self.resources.settings.batch_wait()
+    }
+
+    async fn read(&self, records: Vec<external_body::Fetched>) -> Result<Vec<Item>, Trouble> {
+        let Resources { host, kafka, content, read, .. } = &self.resources;
+        let reading = Reading {
+            content: *content,
+            limits: ReadLimits {
+                max_bytes: kafka.max_output_bytes().max(MAX_BODY_BYTES),
+                ..ReadLimits::default()
+            },
+            requests: Arc::from(self.names.resymbolicate.as_str()),
+            now: host.clock.now(),
+        };
+        let mut items = records::read(host, &reading, *read, records).await?;
+        items.iter_mut().for_each(|item| self.refuse_foreign(item));
+        Ok(items)
+    }
+
+    /// On the topic of one tenant no report of another is believed.
+    fn refuse_foreign(&self, item: &mut Item) {
+        let Some(owner) = self.resources.topics.tenant_of(&self.names, &item.at.topic) else { return };
+        if let Parsed::Report(report) = &item.parsed
+            && owner != report.tenant
+        {
+            let detail = format!("the topic is {owner}'s and the record says {}", report.tenant);
+            item.parsed = Parsed::Unreadable(Unreadable { reason: "tenant_mismatch", detail });
+        }
+        item.tenant = Some(owner);
+    }
+
+    /// Stores what was read. Where the content of a batch is refused, the batch is halved until the one
+    /// record is found that can't be stored.
+    async fn store_items(
+        &mut self,
+        items: Vec<Item>,
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<(), Trouble> {
+        if items.len() > 1
+            && let Some((item, failure)) = all_failed(&items)
+        {
+            return Err(self.resources.quarantine.refuse_alone(&item.at, failure));
+        }
+        let mut parts = ending_with_failures(items);
+        let mut others_succeed = false;
+        while let Some(mut items) = parts.pop() {
+            if let Some(item) = items.last()
+                && let Some(failure) = item.failure()
+            {
+                self.resources.quarantine.admit(item, failure).await?;
+            }
+            let Err(failure) = self.attempt(&items, positions, effects).await? else {
+                others_succeed |= items.iter().any(|item| item.failure().is_none());
+                continue;
+            };
+            let [item] = items.as_mut_slice() else {
+                let later = items.split_off(items.len() / 2);
+                parts.push(later);
+                parts.push(items);
+                continue;
+            };
+            if item.failure().is_some() {
+                return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
+            }
+            let Err(failure) = self.attempt_alone(item, positions, effects, failure).await? else {
+                others_succeed = true;
+                continue;
+            };
+            if !others_succeed && !self.another_succeeds(&parts, positions, effects).await? {
+                return Err(self.resources.quarantine.refuse_alone(&item.at, &failure));
+            }
+            item.parsed = Parsed::Failed(failure);
+            parts.push(items);
+        }
+        self.resources.quarantine.review(positions);
+        Ok(())
+    }
+
+    async fn attempt(
+        &mut self,
+        items: &[Item],
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<Result<(), Failure>, Trouble> {
+        caught(self.batches.store(items, positions, effects)).await
+    }
+
+    /// Tries a record that failed by itself until it has failed often enough.
+    async fn attempt_alone(
+        &mut self,
+        item: &Item,
+        positions: &mut Positions,
+        effects: Effects,
+        mut failure: Failure,
+    ) -> Result<Result<(), Failure>, Trouble> {
+        for _ in 1..TRIES {
+            tokio::time::sleep(self.pause()).await;
+            match self.attempt(std::slice::from_ref(item), positions, effects).await? {
+                Ok(()) => return Ok(Ok(())),
+                Err(again) => failure = again,
+            }
+        }
+        Ok(Err(failure))
+    }
+
+    /// True where another record of the batch could be stored, or there is none that could show it.
+    async fn another_succeeds(
+        &mut self,
+        parts: &[Vec<Item>],
+        positions: &Positions,
+        effects: Effects,
+    ) -> Result<bool, Trouble> {
+        let others: Vec<&Item> =
+            parts.iter().rev().flatten().filter(|item| item.failure().is_none()).collect();
+        let step = others.len().div_ceil(OTHERS).max(1);
+        for other in others.iter().step_by(step) {
+            let write = Write { positions, advance: true, effects, replay: None };
+            if caught(self.batches.rehearse(std::slice::from_ref(*other), &write)).await?.is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(others.is_empty())
+    }
+}
+
+/// Tells failures of the records themselves, panics among them, from those of servers.
+async fn caught(work: impl Future<Output = Result<(), StoreError>>) -> Result<Result<(), Failure>, Trouble> {
+    match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
+        Ok(Ok(())) => Ok(Ok(())),
+        Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),
+        Ok(Err(error)) => Err(error.into()),
+        Err(panic) => Ok(Err(Failure::panicked(text_of(&*panic)))),
+    }
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {
+    let first = items.first()?;
+    let all = items.iter().all(|item| item.failure().is_some());
+    first.failure().filter(|_| all).map(|failure| (first, failure))
+}
+
+/// The items in parts, the last part first, each of which ends with an item that failed or with the
+/// last one: whether one may be passed over depends on those that were passed over before it.
+fn ending_with_failures(items: Vec<Item>) -> Vec<Vec<Item>> {
+    let mut parts: Vec<Vec<Item>> = vec![Vec::new()];
+    for item in items {
+        let ends = item.failure().is_some();
+        if let Some(part) = parts.last_mut() {
+            part.push(item);
+        }
+        if ends {
+            parts.push(Vec::new());
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.reverse();
+    parts
+}

@@ -1,0 +1,401 @@
+//! One transaction: what was read, and the positions after it.
+
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::metrics::Metrics;
+use crate::records::answers::Answered;
+use crate::records::dead_letter;
+use crate::records::enriched::{Enriched, Unreadable};
+use crate::records::{Item, Parsed};
+use crate::topics::Positions;
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use unslide_model::TenantId;
+use unslide_store::dead_letters::{self, NewLetter};
+use unslide_store::positions::{self, Position};
+use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
+use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
+use unslide_store::requests::Answer;
+use unslide_store::{
+    BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
+};
+use unslide_stream::{Place, RecordRef};
+
+/// How items are written.
+pub struct Write<'a> {
+    /// The positions of the partitions that the items come from.
+    pub positions: &'a Positions,
+    /// Whether they move.
+    pub advance: bool,
+    /// Whether stored reports may ask for better ones at once.
+    pub effects: Effects,
+    /// The quarantined record that the item is a replay of.
+    pub replay: Option<Uuid>,
+}
+
+/// Stores batches.
+pub struct BatchWriter {
+    store: Store,
+    metrics: Metrics,
+    keep_days: u32,
+    remember_days: u32,
+    /// Days whose tables are there.
+    days: BTreeSet<Date>,
+}
+
+/// What a stored batch has to tell the metrics once it is committed.
+#[derive(Default)]
+struct Tally {
+    stored: Vec<Stored>,
+    answered: u64,
+    lost: u64,
+    dead_letters: Vec<String>,
+    quarantined: Vec<&'static str>,
+}
+
+impl BatchWriter {
+    /// Stores into `store`; reports are kept for as long as `settings` and the tenants' limits say.
+    pub fn new(store: Store, metrics: Metrics, settings: &Settings) -> BatchWriter {
+        let (keep_days, remember_days) = (settings.keep_days, settings.remember_days);
+        BatchWriter { store, metrics, keep_days, remember_days, days: BTreeSet::new() }
+    }
+
+    /// The first moment that is still kept where `days` are: the beginning of a day.
+    fn keep_from(&self, days: u32) -> OffsetDateTime {
+        let from = self.store.clock().now() - Duration::days(days.into());
+        from.to_offset(UtcOffset::UTC).date().midnight().assume_utc()
+    }
+
+    /// Stores what was read together with the positions after it, and moves `positions`. Items that
+    /// failed go into quarantine.
+    ///
+    /// # Errors
+    /// Where the database fails, or a position was moved by someone else.
+    pub async fn store(
+        &mut self,
+        items: &[Item],
+        positions: &mut Positions,
+        effects: Effects,
+    ) -> Result<(), StoreError> {
+        let write = Write { positions, advance: true, effects, replay: None };
+        let (tx, tally) = self.write(items, &write).await?;
+        tx.commit().await?;
+        for (place, next) in ends(items) {
+            if let Some(position) = positions.get_mut(&place) {
+                position.next_offset = next;
+            }
+        }
+        self.count(&tally);
+        Ok(())
+    }
+
+    /// Stores one item without moving a position, as the replay of a quarantined record.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn replay(&mut self, item: &Item, of: &Quarantined) -> Result<(), StoreError> {
+        let position = Position {
+            topic: of.record.topic.clone(),
+            partition: of.record.partition,
+            topic_id: of.record.topic_id.clone(),
+            next_offset: of.record.offset,
+        };
+        let positions = Positions::from([((item.at.topic.clone(), item.at.partition), position)]);
+        let write =
+            Write { positions: &positions, advance: false, effects: Effects::Now, replay: Some(of.id) };
+        let (tx, tally) = self.write(std::slice::from_ref(item), &write).await?;
+        tx.commit().await?;
+        self.count(&tally);
+        Ok(())
+    }
+
+    /// Does everything that storing does, and takes it back.
+    ///
+    /// # Errors
+    /// As [`BatchWriter::store`].
+    pub async fn rehearse(&mut self, items: &[Item], write: &Write<'_>) -> Result<(), StoreError> {
+        self.write(items, write).await?.0.rollback().await
+    }
+
+    /// Moves positions over what is no record, as the ends of transactions: other indexers see by them
+    /// that nothing is left to read.
+    ///
+    /// # Errors
+    /// Where the database fails, or a position was moved by someone else.
+    pub async fn pass(
+        &self,
+        positions: &mut Positions,
+        passed: impl Fn(&Place) -> Option<i64>,
+    ) -> Result<(), StoreError> {
+        let further = positions.iter().filter_map(|(place, position)| {
+            let next = passed(place).filter(|next| *next > position.next_offset)?;
+            Some((place.clone(), next))
+        });
+        let further: Vec<(Place, i64)> = further.collect();
+        if further.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.store.batch().await?;
+        for (place, next) in &further {
+            if let Some(position) = positions.get(place) {
+                positions::advance(&mut tx, position, *next).await?;
+            }
+        }
+        tx.commit().await?;
+        for (place, next) in further {
+            if let Some(position) = positions.get_mut(&place) {
+                position.next_offset = next;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, tally: &Tally) {
+        for stored in &tally.stored {
+            self.metrics.stored(stored.outcome);
+        }
+        self.metrics.answered.inc_by(tally.answered);
+        self.metrics.damaged_frames.inc_by(tally.lost);
+        for reason in &tally.dead_letters {
+            self.metrics.letter(dead_letter::label(reason));
+        }
+        for reason in &tally.quarantined {
+            self.metrics.quarantined(reason);
+        }
+    }
+
+    /// Writes items into a transaction, which is to be committed.
+    async fn write(&mut self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
+        self.ensure_days(items).await?;
+        let written = self.write_into(items, write).await;
+        if written.is_err() {
+            // A day's table may be gone.
+            self.days.clear();
+        }
+        written
+    }
+
+    /// The order is that in which rows are locked everywhere: positions, then reports and answers by tenant.
+    async fn write_into(&self, items: &[Item], write: &Write<'_>) -> Result<(BatchTx, Tally), StoreError> {
+        let mut tally = Tally::default();
+        let mut tx = self.store.batch().await?;
+        if write.advance {
+            // First: a reader that lost its partition finds out before it does any work.
+            advance(&mut tx, &ends(items), write.positions).await?;
+        }
+        let mut sorted = Sorted::of(items, write.positions);
+        for (tenant, arrivals) in std::mem::take(&mut sorted.arrivals) {
+            self.store_reports(&mut tx, tenant, &arrivals, write.effects, &mut sorted.unreadable, &mut tally)
+                .await?;
+        }
+        for answer in sorted.answers {
+            close_request(&mut tx, answer, &mut tally).await?;
+        }
+        tally.dead_letters.extend(sorted.dead_letters.iter().map(|letter| letter.reason.clone()));
+        dead_letters::note(&mut tx, &sorted.dead_letters).await?;
+        for (at, why) in sorted.unreadable {
+            note_unreadable(&mut tx, at, why).await?;
+        }
+        for (item, failure) in sorted.failed {
+            if quarantine::add(&mut tx, &quarantined(item, failure, write.positions)).await? {
+                tally.quarantined.push(failure.reason);
+            }
+        }
+        if let Some(id) = write.replay {
+            quarantine::replayed(&mut tx, id, ReplayStatus::Stored, None).await?;
+        }
+        Ok((tx, tally))
+    }
+
+    /// Stores the reports of one tenant. Those of a tenant that does not exist are unreadable.
+    async fn store_reports<'i>(
+        &self,
+        tx: &mut BatchTx,
+        tenant: &TenantId,
+        arrivals: &[(&'i Item, &Enriched)],
+        effects: Effects,
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        tally: &mut Tally,
+    ) -> Result<(), StoreError> {
+        let tx = tx.enter(tenant).await?;
+        match tenants::standing(tx).await? {
+            None => unreadable.extend(arrivals.iter().map(|(item, _)| {
+                (&item.at, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
+            })),
+            Some(tenants::State::Deleted) => {
+                let deleted = Stored { outcome: Outcome::Deleted, variant: 0, requested: None };
+                // External bodies go with everything else of the tenant.
+                tally.stored.extend(arrivals.iter().map(|_| deleted));
+            }
+            Some(_) => {
+                let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
+                let days = retention::days(limit, self.keep_days, self.remember_days);
+                let keep_from = Some(self.keep_from(days));
+                let own: Vec<&Arrival> = arrivals.iter().map(|(_, enriched)| &enriched.arrival).collect();
+                let stored = reports::store(tx, &own, effects, keep_from).await?;
+                note_external_bodies(tx, arrivals, &stored).await?;
+                tally.stored.extend(stored);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there are tables for the days of what was read.
+    async fn ensure_days(&mut self, items: &[Item]) -> Result<(), StoreError> {
+        let times = || {
+            items.iter().filter_map(|item| match &item.parsed {
+                Parsed::Report(enriched) => Some(enriched.arrival.received_at),
+                _ => None,
+            })
+        };
+        let mut keep_from = self.keep_from(self.keep_days);
+        if times().any(|at| at < keep_from) {
+            // Some tenant may keep them for longer.
+            let longest = retention::longest(&self.store, self.keep_days, self.remember_days).await?;
+            keep_from = self.keep_from(longest);
+        }
+        let days: BTreeSet<Date> = times()
+            .filter(|at| *at >= keep_from)
+            .map(|at| at.to_offset(UtcOffset::UTC).date())
+            .filter(|day| !self.days.contains(day))
+            .collect();
+        for day in days {
+            partitions::ensure(&self.store, day, day).await?;
+            self.days.insert(day);
+        }
+        Ok(())
+    }
+}
+
+/// What was read, by what is to be done with it.
+struct Sorted<'i> {
+    arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i Enriched)>>,
+    /// By tenant and report.
+    answers: BTreeSet<&'i Answered>,
+    dead_letters: Vec<NewLetter>,
+    unreadable: Vec<(&'i RecordRef, Unreadable)>,
+    failed: Vec<(&'i Item, &'i Failure)>,
+}
+
+impl<'i> Sorted<'i> {
+    fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
+        let mut sorted = Sorted {
+            arrivals: BTreeMap::new(),
+            answers: BTreeSet::new(),
+            dead_letters: Vec::new(),
+            unreadable: Vec::new(),
+            failed: Vec::new(),
+        };
+        for item in items {
+            match &item.parsed {
+                Parsed::Report(enriched) => {
+                    sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
+                }
+                Parsed::Answer(answer) => {
+                    sorted.answers.insert(answer);
+                }
+                Parsed::DeadLetter(letter, ended) => {
+                    sorted.answers.extend(ended);
+                    let mut letter = NewLetter::clone(letter);
+                    let place = (item.at.topic.clone(), item.at.partition);
+                    if let Some(position) = positions.get(&place) {
+                        letter.id.topic_id.clone_from(&position.topic_id);
+                    }
+                    sorted.dead_letters.push(letter);
+                }
+                Parsed::Nothing => {}
+                Parsed::Unreadable(why) => sorted.unreadable.push((&item.at, why.clone())),
+                Parsed::Failed(failure) => sorted.failed.push((item, failure)),
+            }
+        }
+        sorted
+    }
+}
+
+async fn advance(
+    tx: &mut BatchTx,
+    ends: &BTreeMap<Place, i64>,
+    positions: &Positions,
+) -> Result<(), StoreError> {
+    for (place, next) in ends {
+        let position = positions.get(place).ok_or_else(|| StoreError::Fenced {
+            topic: place.0.to_string(),
+            partition: place.1,
+            expected: *next,
+        })?;
+        positions::advance(tx, position, *next).await?;
+    }
+    Ok(())
+}
+
+async fn close_request(tx: &mut BatchTx, answer: &Answered, tally: &mut Tally) -> Result<(), StoreError> {
+    let tx = tx.enter(&answer.tenant).await?;
+    let report = (answer.report_id, answer.variant);
+    let sent = outbox::time(answer.requested_at_micros);
+    let closed = requests::answered(tx, report, answer.revision, answer.answer, sent).await?;
+    tally.answered += u64::from(closed.is_some());
+    if let Some(how @ (Answer::Lost(_) | Answer::Dead)) = closed {
+        tally.lost += u64::from(how != Answer::Dead);
+        tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report can't be symbolicated again");
+    }
+    Ok(())
+}
+
+async fn note_unreadable(tx: &mut BatchTx, at: &RecordRef, why: Unreadable) -> Result<(), StoreError> {
+    let row = positions::Unreadable {
+        topic: at.topic.to_string(),
+        partition: at.partition,
+        offset: at.offset,
+        reason: why.reason.to_owned(),
+        detail: why.detail,
+    };
+    if positions::unreadable(tx, &row).await? {
+        tracing::error!(
+            kafka.topic = row.topic,
+            kafka.partition = row.partition,
+            kafka.offset = row.offset,
+            reason = row.reason,
+            "a record cannot be read: it is passed over and noted"
+        );
+    }
+    Ok(())
+}
+
+/// The offset after the last of the items in each partition.
+fn ends(items: &[Item]) -> BTreeMap<Place, i64> {
+    items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
+}
+
+fn quarantined(item: &Item, failure: &Failure, positions: &Positions) -> NewRecord {
+    let position = positions.get(&(item.at.topic.clone(), item.at.partition));
+    NewRecord {
+        topic: item.at.topic.to_string(),
+        topic_id: position.map(|position| position.topic_id.clone()).unwrap_or_default(),
+        partition: item.at.partition,
+        offset: item.at.offset,
+        tenant: item.tenant.clone(),
+        reason: failure.reason.to_owned(),
+        detail: failure.detail.clone(),
+        body_key: item.body.clone(),
+    }
+}
+
+/// Notes the objects of external bodies, so that they go when their reports go; those of
+/// reports that are not kept are condemned at once.
+async fn note_external_bodies(
+    tx: &mut TenantTx,
+    arrivals: &[(&Item, &Enriched)],
+    stored: &[Stored],
+) -> Result<(), StoreError> {
+    let (mut kept, mut condemned) = (Vec::new(), Vec::new());
+    for ((item, enriched), stored) in arrivals.iter().zip(stored) {
+        let Some(key) = &item.body else { continue };
+        let arrival = &enriched.arrival;
+        match stored.outcome {
+            Outcome::Deleted | Outcome::Expired => condemned.push(key.clone()),
+            _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),
+        }
+    }
+    segments::add_external_bodies(tx, &kept).await?;
+    segments::condemn(tx, &condemned).await
+}

@@ -1,0 +1,119 @@
+//! Records that are passed over because each of them alone is at fault, and the rule that ends that.
+//!
+//! A record that makes the indexer panic, that the database refuses, or whose external body can't be
+//! read must not keep the others waiting. It goes into quarantine only after it has failed three times
+//! by itself while others succeed. Where many fail, or those of several tenants for one reason, the
+//! cause is not in the records: then the reader stops and an operator decides.
+
+use crate::failure::Failure;
+use crate::failure::Trouble;
+use crate::metrics::Metrics;
+use crate::records::Item;
+use crate::topics::Positions;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use time::Duration;
+use unslide_model::TenantId;
+use unslide_store::{Store, quarantine};
+use unslide_stream::RecordRef;
+
+/// The time that the bound below is about.
+const WINDOW: Duration = Duration::minutes(10);
+/// Records that are passed over in that time, by all indexers together.
+const MOST: u64 = 20;
+
+/// The record that a reader stopped at.
+#[derive(Clone, Debug)]
+struct Stopped {
+    at: RecordRef,
+    /// It may not be passed over, however often it is tried: only its success ends the stop.
+    latched: Option<String>,
+}
+
+/// Decides which records of one reader are passed over. Cheap to clone.
+#[derive(Clone)]
+pub struct Quarantine {
+    store: Store,
+    metrics: Metrics,
+    /// The reader's topic, for the metric.
+    topic: Arc<str>,
+    stopped: Arc<Mutex<Option<Stopped>>>,
+}
+
+impl Quarantine {
+    /// For the reader of `topic`.
+    pub fn new(store: Store, metrics: Metrics, topic: &str) -> Quarantine {
+        metrics.quarantine_stopped(topic, false);
+        Quarantine { store, metrics, topic: topic.into(), stopped: Arc::default() }
+    }
+
+    /// Agrees that a record which failed is passed over.
+    ///
+    /// # Errors
+    /// [`Trouble::NotQuarantined`] where too many were in the last ten minutes, or one of another tenant
+    /// for the same reason.
+    pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), Trouble> {
+        let latched = {
+            let stopped = self.stopped.lock();
+            stopped
+                .as_ref()
+                .filter(|stopped| stopped.at == item.at)
+                .and_then(|stopped| stopped.latched.clone())
+        };
+        if let Some(why) = latched {
+            return Err(self.refuse(&item.at, failure, why, true));
+        }
+        let since = self.store.clock().now() - WINDOW;
+        let seen = quarantine::figures(&self.store, since, failure.reason).await?;
+        let other = |tenant: &TenantId| seen.tenants.iter().any(|seen| seen != tenant.as_str());
+        let why = if seen.recent >= MOST {
+            format!("{MOST} records were quarantined in the last ten minutes")
+        } else if item.tenant.as_ref().is_some_and(other) {
+            "a record of another tenant failed for the same reason in the last ten minutes".to_owned()
+        } else {
+            tracing::error!(
+                kafka.topic = &*item.at.topic,
+                kafka.partition = item.at.partition,
+                kafka.offset = item.at.offset,
+                reason = failure.reason,
+                error = failure.detail,
+                "a record can't be stored and goes into quarantine"
+            );
+            return Ok(());
+        };
+        Err(self.refuse(&item.at, failure, why, true))
+    }
+
+    /// Says that a record is not passed over because no other one succeeds.
+    pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> Trouble {
+        let why = "no other record that was read with it could be stored either".to_owned();
+        self.refuse(at, failure, why, false)
+    }
+
+    fn refuse(&self, at: &RecordRef, failure: &Failure, why: String, latched: bool) -> Trouble {
+        tracing::error!(
+            kafka.topic = &*at.topic,
+            kafka.partition = at.partition,
+            kafka.offset = at.offset,
+            reason = failure.reason,
+            error = failure.detail,
+            "a record can't be stored and is not put into quarantine"
+        );
+        let latched = latched.then(|| why.clone());
+        *self.stopped.lock() = Some(Stopped { at: at.clone(), latched });
+        self.metrics.quarantine_stopped(&self.topic, true);
+        Trouble::NotQuarantined { reason: failure.reason, why }
+    }
+
+    /// Ends the stop once the record that caused it is stored, or another indexer reads it.
+    pub fn review(&self, positions: &Positions) {
+        let mut stopped = self.stopped.lock();
+        let waits = stopped.as_ref().is_some_and(|stopped| {
+            let place = (stopped.at.topic.clone(), stopped.at.partition);
+            positions.get(&place).is_some_and(|position| position.next_offset <= stopped.at.offset)
+        });
+        if !waits && stopped.take().is_some() {
+            self.metrics.quarantine_stopped(&self.topic, false);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Replays of quarantined records that an operator asked for: the record is read again from its place
+//! in Kafka and stored, or what stands against that is noted.
+
+use crate::failure::Failure;
+use crate::failure::Trouble;
+use crate::failure::causes;
+use crate::pipeline::Pipeline;
+use std::time::Duration;
+use unslide_runtime::Shutdown;
+use unslide_store::Store;
+use unslide_store::quarantine::{self, Quarantined, ReplayStatus};
+use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};
+
+/// Between two looks for replays that were asked for.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Replays of one look.
+const PAGE: u32 = 20;
+
+/// Replays what is asked for until the shutdown begins. Every indexer does: a record that is stored twice
+/// changes nothing.
+pub async fn run<const N: usize>(
+    store: Store,
+    kafka: Settings,
+    mut pipelines: [Pipeline; N],
+    shutdown: Shutdown,
+) {
+    loop {
+        let round = async {
+            tokio::time::sleep(PAUSE).await;
+            if let Err(error) = replay_due(&store, &kafka, &mut pipelines).await {
+                tracing::warn!(error = causes(&error), "quarantined records can't be replayed for now");
+            }
+        };
+        tokio::select! {
+            () = shutdown.begun() => return,
+            // Given up half-way, a replay is due again.
+            () = round => {}
+        }
+    }
+}
+
+async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline]) -> Result<(), Trouble> {
+    let mut failed = None;
+    for due in quarantine::replays_due(store, PAGE).await? {
+        if let Err(trouble) = Box::pin(replay(store, kafka, pipelines, &due)).await {
+            failed = failed.or(Some(trouble));
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Replays one record to its end.
+async fn replay(
+    store: &Store,
+    kafka: &Settings,
+    pipelines: &mut [Pipeline],
+    due: &Quarantined,
+) -> Result<(), Trouble> {
+    let (status, detail) = match held(kafka, due).await? {
+        Err(why) => (ReplayStatus::PastRetention, why),
+        Ok(record) => {
+            let Some(pipeline) = pipelines.iter_mut().find(|pipeline| pipeline.stores(&due.record.topic))
+            else {
+                return end(store, due, ReplayStatus::Failed, "no indexer reads this topic").await;
+            };
+            match pipeline.replay(due, record).await? {
+                Ok(()) => return Ok(()),
+                Err(Failure { reason, detail }) => (ReplayStatus::Failed, format!("{reason}: {detail}")),
+            }
+        }
+    };
+    end(store, due, status, &detail).await
+}
+
+async fn end(store: &Store, due: &Quarantined, status: ReplayStatus, detail: &str) -> Result<(), Trouble> {
+    let mut tx = store.batch().await?;
+    quarantine::replayed(&mut tx, due.id, status, Some(detail)).await?;
+    Ok(tx.commit().await?)
+}
+
+/// The record, or why it can't be read any more.
+async fn held(kafka: &Settings, due: &Quarantined) -> Result<Result<Record, String>, Trouble> {
+    let at = &due.record;
+    let facts = match topic_facts(kafka, &at.topic).await {
+        Ok(facts) => facts,
+        Err(StreamError::NoTopic(_)) => return Ok(Err("the topic was deleted since".to_owned())),
+        Err(error) => return Err(error.into()),
+    };
+    if facts.id.to_string() != at.topic_id {
+        return Ok(Err("the topic was made anew since".to_owned()));
+    }
+    let record = scan::record(kafka, &at.topic, at.partition, at.offset).await?;
+    Ok(record.ok_or_else(|| "the topic does not hold the record any more".to_owned()))
+}

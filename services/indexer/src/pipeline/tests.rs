@@ -1,0 +1,225 @@
+//! Which records are passed over, and when the reader stops instead.
+//! Proves: replay
+
+use super::*;
+use crate::records::external_body::Fetched;
+use crate::segments::tests::world::{World, tenant};
+use sha2::{Digest, Sha256};
+use unslide_artifacts::keys::Key;
+use unslide_artifacts::{Fault, Operation, Put};
+use unslide_model::ContentHash;
+use unslide_proto::headers;
+use unslide_store::positions::{self, Position};
+use unslide_stream::{Headers, RecordRef};
+
+const TOPIC: &str = "crash.symbolicated";
+const REFUSE_POISON: &str = "ALTER TABLE reports ADD CONSTRAINT no_poison CHECK (app <> 'poison')";
+
+/// A report of an app, at an offset.
+fn report(of: &str, offset: u8, app: &str) -> Record {
+    let id = format!("{offset:02x}").repeat(16);
+    let value = format!(
+        r#"{{"report":{{"id":"{id}"}},"system":{{"CFBundleIdentifier":"{app}"}},"symbolication":{{"version":1,"engine":"unslide/0.1.0","revision":1,"status":"none"}}}}"#
+    );
+    Record {
+        at: RecordRef { topic: TOPIC.into(), partition: 0, offset: offset.into() },
+        time_millis: Some(1_795_161_600_000),
+        key: None,
+        value: Some(value.into()),
+        headers: Headers::new().with(headers::TENANT, of.to_owned()),
+    }
+}
+
+/// The same with an external body.
+fn external(of: &str, offset: u8) -> (Record, Key, bytes::Bytes) {
+    let mut record = report(of, offset, "shop");
+    let body = record.value.replace("{}".into()).unwrap();
+    let key = Key::of_tenant(&tenant(of), &format!("t/{of}/outputs/{offset}")).unwrap();
+    record.headers.push(headers::BODY_KEY, key.to_string());
+    record.headers.push(headers::BODY_BYTES, body.len().to_string());
+    record.headers.push(headers::BODY_SHA256, ContentHash(Sha256::digest(&body).into()).to_string());
+    (record, key, body)
+}
+
+/// Reads as always, and panics on one app's reports.
+fn panic_on_poison(fetched: &Fetched, reading: &Reading) -> Parsed {
+    let value = fetched.record.value.clone().unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&value).contains("poison"), "poisoned");
+    records::parse(fetched, reading)
+}
+
+struct Bench {
+    world: World,
+    registry: prometheus::Registry,
+    pipeline: Pipeline,
+    positions: Positions,
+}
+
+impl Bench {
+    async fn new(read: ReadRecord) -> Bench {
+        let world = World::new().await;
+        let registry = prometheus::Registry::new();
+        let metrics = Metrics::new(&registry).unwrap();
+        let settings = Settings { batch_wait_milliseconds: 1, ..world.settings.clone() };
+        let pipeline = Pipeline::new(&Resources {
+            topics: Topics { shared: TOPIC.into(), tenants: false },
+            content: Content::Reports,
+            settings,
+            kafka: unslide_stream::Settings::default(),
+            store: world.store.clone(),
+            objects: world.objects.clone(),
+            host: world.host.clone(),
+            quarantine: Quarantine::new(world.store.clone(), metrics.clone(), TOPIC),
+            metrics,
+            read,
+        });
+        let first = Position { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };
+        let first = positions::begin(&world.store, &first).await.unwrap();
+        let positions = Positions::from([((TOPIC.into(), 0), first)]);
+        Bench { world, registry, pipeline, positions }
+    }
+
+    async fn store(&mut self, records: Vec<Record>) -> Result<(), Trouble> {
+        Box::pin(self.pipeline.store(records, &mut self.positions, Effects::Now)).await
+    }
+
+    /// The next offset, the reports that are stored, and the records in quarantine.
+    async fn counts(&self) -> (i64, i64, i64) {
+        let number = async |query| self.world.number(query).await;
+        (
+            number("SELECT next_offset FROM positions").await,
+            number("SELECT count(*) FROM reports").await,
+            number("SELECT count(*) FROM quarantined").await,
+        )
+    }
+
+    async fn quarantined(&self, reason: &str, offset: u8) -> bool {
+        let query = format!(
+            "SELECT count(*) FROM quarantined WHERE reason = '{reason}' AND topic = '{TOPIC}' AND topic_id = 'a'
+             AND partition = 0 AND at_offset = {offset} AND tenant = 'acme'"
+        );
+        self.world.number(&query).await == 1
+    }
+
+    fn stopped(&self) -> bool {
+        let families = self.registry.gather();
+        let stopped = families.iter().find(|f| f.name() == "unslide_indexer_quarantine_stopped").unwrap();
+        stopped.get_metric()[0].get_gauge().get_value() > 0.0
+    }
+}
+
+fn is_stop(stored: &Result<(), Trouble>) -> bool {
+    matches!(stored, Err(Trouble::NotQuarantined { .. }))
+}
+
+fn batch(poison: &[u8], last: u8) -> Vec<Record> {
+    let app = |offset| if poison.contains(&offset) { "poison" } else { "shop" };
+    (0..=last).map(|offset| report("acme", offset, app(offset))).collect()
+}
+
+#[tokio::test]
+async fn a_record_that_panics_goes_into_quarantine_and_the_others_are_stored() {
+    let mut bench = Bench::new(panic_on_poison).await;
+    bench.store(batch(&[17], 39)).await.unwrap();
+    assert_eq!(bench.counts().await, (40, 39, 1));
+    assert!(bench.quarantined("panicked", 17).await);
+    // Read again from the start it is the same record, whatever came meanwhile.
+    bench.world.execute("UPDATE positions SET next_offset = 0").await;
+    bench.positions.values_mut().for_each(|position| position.next_offset = 0);
+    bench.store(batch(&[17], 39)).await.unwrap();
+    assert_eq!(bench.counts().await, (40, 39, 1));
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn a_record_that_a_constraint_refuses_goes_into_quarantine_and_the_others_are_stored() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(REFUSE_POISON).await;
+    bench.store(batch(&[0, 5], 10)).await.unwrap();
+    assert_eq!(bench.counts().await, (11, 9, 2));
+    assert!(bench.quarantined("constraint_violation", 0).await);
+    assert!(bench.quarantined("constraint_violation", 5).await);
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn a_record_whose_body_alone_cannot_be_read_goes_into_quarantine() {
+    let mut bench = Bench::new(records::parse).await;
+    let mut records = Vec::new();
+    for offset in 0..3 {
+        let (record, key, body) = external("acme", offset);
+        bench.world.objects.put(&key, body, &Put::default()).await.unwrap();
+        records.push(record);
+    }
+    // A store that fails for all, or refuses, says nothing about a record.
+    for fault in [Fault::Transient, Fault::Refused] {
+        bench.world.memory.fail(Operation::Get, "", fault, None);
+        let stored = bench.store(records.clone()).await;
+        assert!(matches!(stored, Err(Trouble::Objects(_))), "{stored:?}");
+        bench.world.memory.heal();
+    }
+    assert_eq!(bench.counts().await, (0, 0, 0));
+    bench.world.memory.fail(Operation::Get, "outputs/1", Fault::Corrupted, None);
+    bench.store(records).await.unwrap();
+    assert_eq!(bench.counts().await, (3, 2, 1));
+    assert!(bench.quarantined("body_at_fault", 1).await);
+    assert_eq!(
+        bench.world.number("SELECT count(*) FROM quarantined WHERE body_key = 't/acme/outputs/1'").await,
+        1
+    );
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn many_failures_in_ten_minutes_stop_the_reader_until_the_record_can_be_stored() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(REFUSE_POISON).await;
+    let poison: Vec<u8> = (1..=21).collect();
+    let records = batch(&poison, 30);
+    assert!(is_stop(&bench.store(records.clone()).await));
+    assert_eq!(bench.counts().await, (21, 1, 20));
+    assert!(bench.stopped());
+    // Time alone changes nothing: the cause has to.
+    bench.world.wait(time::Duration::HOUR);
+    assert!(is_stop(&bench.store(records[21..].to_vec()).await));
+    assert_eq!(bench.counts().await, (21, 1, 20));
+    bench.world.execute("ALTER TABLE reports DROP CONSTRAINT no_poison").await;
+    bench.store(records[21..].to_vec()).await.unwrap();
+    assert_eq!(bench.counts().await, (31, 11, 20));
+    assert!(!bench.stopped());
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn one_reason_across_tenants_stops_the_reader_within_ten_minutes() {
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(REFUSE_POISON).await;
+    bench.store(batch(&[1], 2)).await.unwrap();
+    let records = [report("umbrella", 3, "poison"), report("umbrella", 4, "shop")].to_vec();
+    assert!(is_stop(&bench.store(records).await));
+    assert_eq!(bench.counts().await, (3, 2, 1));
+    assert!(bench.stopped());
+    bench.world.end().await;
+    let mut bench = Bench::new(records::parse).await;
+    bench.world.execute(REFUSE_POISON).await;
+    bench.store(batch(&[1], 2)).await.unwrap();
+    bench.world.wait(time::Duration::minutes(11));
+    let records = [report("umbrella", 3, "poison"), report("umbrella", 4, "shop")].to_vec();
+    bench.store(records).await.unwrap();
+    assert_eq!(bench.counts().await, (5, 3, 2));
+    bench.world.end().await;
+}
+
+#[tokio::test]
+async fn where_no_record_succeeds_none_goes_into_quarantine() {
+    let mut bench = Bench::new(panic_on_poison).await;
+    assert!(is_stop(&bench.store(batch(&[0, 1, 2], 2)).await));
+    bench.world.execute("ALTER TABLE reports ADD CONSTRAINT nothing CHECK (false) NOT VALID").await;
+    assert!(is_stop(&bench.store(batch(&[], 9)).await));
+    assert_eq!(bench.counts().await, (0, 0, 0));
+    assert!(bench.stopped());
+    // One that comes alone, with nothing to compare it with, is passed over.
+    bench.store(batch(&[], 0)).await.unwrap();
+    assert_eq!(bench.counts().await, (1, 0, 1));
+    bench.world.end().await;
+}

@@ -1,0 +1,62 @@
+//! How far the other indexers have to come before a replay is over: reports that were put off are
+//! everybody's, and a later revision may lie in any partition.
+
+use unslide_store::positions::Position;
+use unslide_stream::PartitionFacts;
+
+/// What a partition that somebody else reads held at the start.
+#[derive(Clone, Debug)]
+pub struct ReplayTarget {
+    /// The topic.
+    pub topic: String,
+    /// Its id.
+    pub topic_id: String,
+    /// The partition, and what it held.
+    pub held: PartitionFacts,
+    /// True for a tenant's own topic: where its position can't be right, nobody waits for it.
+    pub alone: bool,
+}
+
+impl ReplayTarget {
+    /// True where nothing of it is left to read.
+    pub fn is_reached(&self, positions: &[Position]) -> bool {
+        let ours = |p: &&Position| p.topic == self.topic && p.partition == self.held.partition;
+        let Some(position) = positions.iter().find(ours) else { return false };
+        let wrong = position.topic_id != self.topic_id || position.next_offset < self.held.start;
+        if wrong { self.alone } else { position.next_offset >= self.held.end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_of_somebody_else_is_waited_for_up_to_its_end() {
+        let goal = |alone| ReplayTarget {
+            topic: "out".into(),
+            topic_id: "a".into(),
+            held: PartitionFacts { partition: 1, start: 10, end: 20 },
+            alone,
+        };
+        let at = |topic_id: &str, partition, next_offset| Position {
+            topic: "out".into(),
+            partition,
+            topic_id: topic_id.into(),
+            next_offset,
+        };
+        for (position, shared, alone) in [
+            (at("a", 1, 20), true, true),
+            (at("a", 1, 19), false, false),
+            (at("a", 0, 20), false, false),
+            // A position that can't be right is its topic's trouble.
+            (at("a", 1, 9), false, true),
+            (at("b", 1, 20), false, true),
+        ] {
+            let positions = [at("a", 2, 99), position.clone()];
+            let reached = [goal(false), goal(true)].map(|goal| goal.is_reached(&positions));
+            assert_eq!(reached, [shared, alone], "{position:?}");
+        }
+        assert!(!goal(true).is_reached(&[]), "nobody has begun with it");
+    }
+}

@@ -1,0 +1,169 @@
+//! Requests that ended without a new revision: answers in the ledger, and dead letters.
+
+use crate::records::enriched::Unreadable;
+use prost::Message;
+use unslide_artifacts::keys;
+use unslide_model::{ReportId, TenantId};
+use unslide_proto::headers;
+use unslide_proto::report::resymbolicate::Body;
+use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, ledger_record::Entry};
+use unslide_store::requests::Answer;
+use unslide_stream::Record;
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Answered {
+    /// Whose report.
+    pub tenant: TenantId,
+    /// Which report.
+    pub report_id: ReportId,
+    /// Which of the reports with this id.
+    pub variant: u32,
+    /// The revision that had been asked for.
+    pub revision: u32,
+    /// How it ended.
+    pub answer: Answer,
+    /// When the request was sent, as it says itself, in microseconds since the Unix epoch.
+    pub requested_at_micros: i64,
+}
+
+/// Reads a record of the ledger; `None` for one that answers no request.
+pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
+    let unreadable = |detail: String| Unreadable { reason: "not_ledger", detail };
+    let variant = record.headers.number(headers::VARIANT).unwrap_or(0);
+    let value = record.value.clone().ok_or_else(|| unreadable("the record has no value".to_owned()))?;
+    let record = LedgerRecord::decode(value).map_err(|e| unreadable(e.to_string()))?;
+    let Some(Entry::Terminal(terminal)) = record.entry else { return Ok(None) };
+    let outcome = terminal.outcome();
+    let ends = [Outcome::Unchanged, Outcome::FetchingFailed, Outcome::SourceGone, Outcome::DroppedDeleted];
+    if !ends.contains(&outcome) {
+        return Ok(None);
+    }
+    // A report that was dropped before it was read has no id, and nobody asked for it.
+    let Ok(id) = <[u8; 16]>::try_from(terminal.report_id.as_ref()) else { return Ok(None) };
+    let tenant = TenantId::new(&terminal.tenant).map_err(|e| unreadable(e.to_string()))?;
+    let answer = match keys::segment_named(&tenant, &terminal.segment) {
+        _ if outcome == Outcome::Unchanged => Answer::Unchanged,
+        _ if outcome == Outcome::FetchingFailed => Answer::FetchingFailed,
+        Some(segment) => Answer::Lost(segment),
+        None => Answer::Gone,
+    };
+    Ok(Some(Answered {
+        tenant,
+        report_id: ReportId(id),
+        variant,
+        revision: terminal.revision,
+        answer,
+        requested_at_micros: terminal.requested_at_micros,
+    }))
+}
+
+/// The reason of dead letters of requests that may end otherwise: object storage took no answer.
+const FOR_NOW: &str = "too_large";
+
+/// The request that is at its end with a dead letter, and would end so each time; `None` for other
+/// letters. `requests` is the topic of requests.
+pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
+    // Workers alone write this topic and its headers.
+    let text = |name| record.headers.text(name);
+    let reason = text(headers::REASON)?;
+    if text(headers::ORIGIN_TOPIC)? != requests || reason == FOR_NOW {
+        return None;
+    }
+    let Some(value) = record.value.clone() else { return of_headers(record) };
+    let request = Resymbolicate::decode(value).ok()?;
+    let (tenant, id) = (TenantId::new(&request.tenant).ok()?, request.report_id.as_ref().try_into().ok()?);
+    let segment = match &request.body {
+        Some(Body::Segment(place)) if reason == "damaged_body" => keys::segment_named(&tenant, &place.key),
+        _ => None,
+    };
+    Some(Answered {
+        tenant,
+        report_id: ReportId(id),
+        variant: request.variant,
+        revision: request.revision,
+        answer: segment.map_or(Answer::Dead, Answer::Lost),
+        requested_at_micros: request.requested_at_micros,
+    })
+}
+
+/// The same where the letter's value was left out: its headers name the request.
+fn of_headers(record: &Record) -> Option<Answered> {
+    let given = &record.headers;
+    Some(Answered {
+        tenant: TenantId::new(given.text(headers::TENANT)?).ok()?,
+        report_id: given.text(headers::REPORT_ID)?.parse().ok()?,
+        variant: given.number(headers::VARIANT).unwrap_or(0),
+        revision: given.number(headers::REVISION)?,
+        answer: Answer::Dead,
+        requested_at_micros: given.number(headers::REQUESTED_AT)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_proto::report::TerminalOutcome;
+    use unslide_stream::{Headers, RecordRef};
+
+    #[test]
+    fn a_letter_whose_value_was_left_out_names_its_request_in_its_headers() {
+        let id = ReportId([7; 16]);
+        let letter = |topic: &'static str, reason: &'static str| Record {
+            at: RecordRef { topic: "unslide.dead-letter".into(), partition: 0, offset: 0 },
+            time_millis: None,
+            key: None,
+            value: None,
+            headers: Headers::new()
+                .with(headers::REASON, reason)
+                .with(headers::ORIGIN_TOPIC, topic)
+                .with(headers::TENANT, "acme")
+                .with(headers::REPORT_ID, id.to_string())
+                .with(headers::REVISION, "3")
+                .with(headers::VARIANT, "1")
+                .with(headers::REQUESTED_AT, "5"),
+        };
+        let ended = of_letter(&letter("requests", "panicked"), "requests").unwrap();
+        assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
+        assert_eq!((ended.answer, ended.requested_at_micros), (Answer::Dead, 5));
+        assert_eq!(of_letter(&letter("crash.reports", "panicked"), "requests"), None);
+        assert_eq!(of_letter(&letter("requests", FOR_NOW), "requests"), None);
+    }
+
+    #[test]
+    fn an_end_says_how_a_request_ended_and_which_one_it_was() {
+        let end = |outcome: Outcome, requested_at_micros| {
+            let terminal = TerminalOutcome {
+                tenant: "acme".into(),
+                report_id: vec![7; 16].into(),
+                revision: 3,
+                outcome: outcome.into(),
+                requested_at_micros,
+                ..TerminalOutcome::default()
+            };
+            let told = LedgerRecord {
+                at_micros: 9,
+                entry: Some(Entry::Terminal(terminal)),
+                ..LedgerRecord::default()
+            };
+            read(&Record {
+                at: RecordRef { topic: "unslide.ledger".into(), partition: 0, offset: 0 },
+                time_millis: None,
+                key: None,
+                value: Some(told.encode_to_vec().into()),
+                headers: Headers::new(),
+            })
+            .unwrap()
+        };
+        for (outcome, answer) in [
+            (Outcome::Unchanged, Answer::Unchanged),
+            (Outcome::FetchingFailed, Answer::FetchingFailed),
+            (Outcome::SourceGone, Answer::Gone),
+            (Outcome::DroppedDeleted, Answer::Gone),
+        ] {
+            let read = end(outcome, 5).unwrap();
+            assert_eq!((read.answer, read.revision, read.requested_at_micros), (answer, 3, 5));
+        }
+        assert!(end(Outcome::Retry, 5).is_none());
+    }
+}

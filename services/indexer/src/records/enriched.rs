@@ -1,0 +1,247 @@
+//! From a record of the output topic to what is stored of it. Pure work for the CPU pool.
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ContentHash, TenantId};
+use unslide_proto::{body, headers};
+use unslide_report::{Ours, ReadLimits, Report, Summary, splice};
+use unslide_store::reports::{Arrival, Facts, Frames, ImageUse, Origin};
+use unslide_stream::Record;
+
+/// A report and its owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Enriched {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The report.
+    pub arrival: Arrival,
+}
+
+/// Why a record cannot be stored: a stable word, and what exactly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Such as `no_tenant`.
+    pub reason: &'static str,
+    /// For a person.
+    pub detail: String,
+}
+
+fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
+    Unreadable { reason, detail: detail.into() }
+}
+
+/// Reads a record. `now` only bounds times that cannot be.
+pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result<Enriched, Unreadable> {
+    let tenant = record.headers.text(headers::TENANT).ok_or_else(|| {
+        unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
+    })?;
+    let tenant = TenantId::new(tenant).map_err(|e| unreadable("no_tenant", e.to_string()))?;
+    let input = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
+    let report = Report::read(input, limits).map_err(|e| unreadable(e.reason(), e.to_string()))?;
+    let ours = report.ours.as_ref().ok_or_else(|| unreadable("not_enriched", "the report lacks our key"))?;
+    let revision = ours.revision.or_else(|| record.headers.number(headers::REVISION));
+    let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| {
+        unreadable("no_revision", "neither the report nor a header says which revision it is")
+    })?;
+    let original = splice::strip(input, limits).map_err(|e| unreadable(e.reason(), e.to_string()))?;
+    let arrival = Arrival {
+        report_id: report.id,
+        content_hash: ContentHash(Sha256::digest(&original).into()),
+        revision,
+        received_at: received_at(record, now),
+        body: body::compress(input),
+        size: u64::try_from(input.len()).unwrap_or(u64::MAX),
+        facts: facts(report.summary(), ours),
+        images: images(ours),
+        origin: origin(record),
+        traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
+    };
+    Ok(Enriched { tenant, arrival })
+}
+
+/// When the broker had the report first: as the symbolizer passed it on, else the record's own
+/// time. Where a producer made up its time, one that lies ahead is not believed.
+fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
+    let times = [record.headers.number(headers::ORIGIN_TIME), record.time_millis];
+    let at = |millis: i64| OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok();
+    let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
+    times.into_iter().flatten().filter_map(at).find(possible).unwrap_or(now)
+}
+
+fn origin(record: &Record) -> Option<Origin> {
+    Some(Origin {
+        topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
+        partition: record.headers.number(headers::ORIGIN_PARTITION)?,
+        offset: record.headers.number(headers::ORIGIN_OFFSET)?,
+        index: record.headers.number(headers::SOURCE_INDEX).unwrap_or(0),
+    })
+}
+
+fn facts(summary: Summary, ours: &Ours) -> Facts {
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let top: Vec<_> = summary
+        .top_frames
+        .iter()
+        .map(|frame| {
+            let mut shown = serde_json::Map::new();
+            let texts =
+                [("image", &frame.image), ("function", &frame.function), ("file", &frame.file)].into_iter();
+            for (key, text) in texts {
+                if let Some(text) = text {
+                    shown.insert(key.to_owned(), json!(text.chars().take(500).collect::<String>()));
+                }
+            }
+            if let Some(line) = frame.line {
+                shown.insert("line".to_owned(), json!(line));
+            }
+            shown
+        })
+        .collect();
+    let mut shown = serde_json::Map::new();
+    for (key, text) in [
+        ("app_name", &summary.app_name),
+        ("report_type", &summary.report_type),
+        ("exception", &summary.exception),
+        ("signal", &summary.signal),
+        ("code", &summary.code),
+        ("thread_name", &summary.thread_name),
+        ("cpu_arch", &summary.cpu_arch),
+    ] {
+        if let Some(text) = text {
+            shown.insert(key.to_owned(), json!(text.chars().take(500).collect::<String>()));
+        }
+    }
+    if let Some(thread) = summary.crashed_thread {
+        shown.insert("crashed_thread".to_owned(), json!(thread));
+    }
+    if let Some(fatal) = summary.fatal {
+        shown.insert("fatal".to_owned(), json!(fatal));
+    }
+    shown.insert("top_frames".to_owned(), json!(top));
+    Facts {
+        app: summary.app.unwrap_or_default(),
+        version: summary.version.unwrap_or_default(),
+        build: summary.build.unwrap_or_default(),
+        kind: summary.error_type.unwrap_or_default(),
+        status: ours.status.clone(),
+        device_time: summary.timestamp,
+        // The device's own hash is hashed once more: equal devices stay equal, and that is all.
+        device: summary.device_hash.map(|hash| Sha256::digest(hash.as_bytes())[..16].to_vec()),
+        os_name: summary.os_name,
+        os_version: summary.os_version,
+        os_build: summary.os_build,
+        model: summary.device_model,
+        process: summary.process_name,
+        reason: summary.reason,
+        summary: serde_json::Value::Object(shown),
+        frames: Frames {
+            total: count(ours.frames.total),
+            symbolicated: count(ours.frames.symbolicated),
+            device: count(ours.frames.device),
+            device_app: count(ours.frames.device_app),
+            missing: count(ours.frames.missing),
+        },
+    }
+}
+
+/// The images with a debug id, each once: of two that contradict each other the one that answered.
+fn images(ours: &Ours) -> Vec<ImageUse> {
+    let mut images: BTreeMap<_, ImageUse> = BTreeMap::new();
+    for image in &ours.images {
+        let Some(debug_id) = image.debug_id else { continue };
+        let found = image.status == "found";
+        let seen = ImageUse {
+            debug_id,
+            name: image.name.clone().unwrap_or_default(),
+            arch: image.arch.clone().unwrap_or_default(),
+            system: image.system,
+            found,
+            failed: image.status == "fetching_failed",
+            seen_generation: image.generation.unwrap_or(0),
+        };
+        match images.get(&debug_id) {
+            Some(known) if known.found || !found => {}
+            _ => {
+                images.insert(debug_id, seen);
+            }
+        }
+    }
+    images.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_stream::{Headers, RecordRef};
+
+    const ENRICHED: &str = r#"{"report":{"id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"},"crash":{"error":{"type":"mach"}},
+        "system":{"CFBundleIdentifier":"com.acme.shop","CFBundleShortVersionString":"1.2","device_app_hash":"d"},
+        "symbolication":{"version":1,"engine":"unslide/0.1.0","revision":2,"status":"partial",
+        "frames":{"total":3,"symbolicated":1},"images":[
+        {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"missing"},
+        {"debug_id":"11111111111111111111111111111111","name":"Shop","arch":"arm64","status":"found","generation":4},
+        {"name":"nameless","status":"missing"}]}}"#;
+
+    fn record(value: &str, headers: Headers) -> Record {
+        Record {
+            at: RecordRef { topic: "out".into(), partition: 0, offset: 7 },
+            time_millis: Some(1_763_600_000_000),
+            key: None,
+            value: Some(value.to_owned().into()),
+            headers,
+        }
+    }
+
+    fn now() -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_763_600_100).unwrap()
+    }
+
+    #[test]
+    fn a_report_is_read_with_its_images_and_the_hash_of_what_the_device_sent() {
+        let headers = Headers::new()
+            .with(headers::TENANT, "acme")
+            .with(headers::ORIGIN_TIME, "1763590000000")
+            .with(headers::ORIGIN_TOPIC, "in")
+            .with(headers::ORIGIN_PARTITION, "1")
+            .with(headers::ORIGIN_OFFSET, "5");
+        let read = read(&record(ENRICHED, headers), &ReadLimits::default(), now()).unwrap();
+        let arrival = read.arrival;
+        assert_eq!((read.tenant.as_str(), arrival.revision), ("acme", 2));
+        assert_eq!(arrival.received_at.unix_timestamp(), 1_763_590_000);
+        assert_eq!((arrival.facts.app.as_str(), arrival.facts.version.as_str()), ("com.acme.shop", "1.2"));
+        assert_eq!(arrival.facts.kind, "mach");
+        assert_eq!(arrival.facts.frames.symbolicated, 1);
+        assert_eq!(arrival.origin.unwrap().offset, 5);
+        assert_eq!(arrival.images.len(), 1);
+        assert!(arrival.images[0].found && arrival.images[0].seen_generation == 4);
+        let stripped = splice::strip(ENRICHED.as_bytes(), &ReadLimits::default()).unwrap();
+        assert_eq!(arrival.content_hash.0, <[u8; 32]>::from(Sha256::digest(&stripped)));
+        assert_eq!(body::decompress(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());
+    }
+
+    #[test]
+    fn a_time_that_lies_ahead_is_not_believed() {
+        let of = |millis: &str| {
+            let headers = Headers::new().with(headers::ORIGIN_TIME, millis.to_owned());
+            received_at(&record("{}", headers), now()).unix_timestamp()
+        };
+        assert_eq!(of("1763590000000"), 1_763_590_000);
+        assert_eq!(of("9999999999999"), 1_763_600_000);
+        assert_eq!(of("-5"), 1_763_600_000);
+        assert_eq!(of("soon"), 1_763_600_000);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_says_why() {
+        let why = |value: &str, tenant: &str| {
+            let headers = Headers::new().with(headers::TENANT, tenant.to_owned());
+            read(&record(value, headers), &ReadLimits::default(), now()).unwrap_err().reason
+        };
+        assert_eq!(why(ENRICHED, "No Tenant"), "no_tenant");
+        assert_eq!(why("{", "acme"), "truncated");
+        assert_eq!(why(r#"{"report":{}}"#, "acme"), "not_enriched");
+        assert_eq!(why(&ENRICHED.replace("\"revision\":2,", ""), "acme"), "no_revision");
+    }
+}

@@ -1,0 +1,296 @@
+//! Bodies that the symbolizer stored as objects because they were too large for the topic: fetched and
+//! checked, so that what follows sees the record as it would have been.
+
+use crate::failure::Trouble;
+use crate::failure::causes;
+use crate::failure::{Failure, TRIES};
+use crate::records::enriched::Unreadable;
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::time::Duration;
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::segment::MAX_BODY_BYTES;
+use unslide_artifacts::{ObjectStore, StoreError, Wrong, read_again};
+use unslide_model::{ContentHash, TenantId};
+use unslide_proto::headers;
+use unslide_runtime::Host;
+use unslide_stream::{Record, split_by_size};
+
+/// Other bodies that are tried before one alone counts as at fault.
+const OTHERS: u16 = 8;
+
+/// A record with its body, or with why it has none.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The record; its value is the body, wherever that was.
+    pub record: Record,
+    /// The object that the body was in.
+    pub key: Option<Key>,
+    /// Why the body cannot be had.
+    pub failed: Option<Unreadable>,
+    /// Why the body can't be read, where its object is at fault and others are read.
+    pub fault: Option<Failure>,
+}
+
+/// What a record says of its body.
+struct Place {
+    tenant: TenantId,
+    key: Key,
+    bytes: usize,
+    sha256: ContentHash,
+}
+
+fn is_external(record: &Record) -> bool {
+    record.headers.get(headers::BODY_KEY).is_some()
+}
+
+fn place(record: &Record) -> Result<Place, Unreadable> {
+    let wrong = |reason, detail: String| Unreadable { reason, detail };
+    let text = |name| {
+        let text = record.headers.text(name);
+        text.ok_or_else(|| wrong("no_body", format!("the header {name} is not there or is no text")))
+    };
+    let tenant = TenantId::new(text(headers::TENANT)?).map_err(|e| wrong("no_tenant", e.to_string()))?;
+    let named = text(headers::BODY_KEY)?;
+    let key = Key::of_tenant(&tenant, named).map_err(|e| wrong("foreign_body", format!("{named}: {e}")))?;
+    if !key.as_str().starts_with(&format!("t/{tenant}/outputs/")) {
+        return Err(wrong("foreign_body", format!("{key} holds no output")));
+    }
+    let bytes = text(headers::BODY_BYTES)?;
+    let bytes: usize = bytes.parse().map_err(|_| wrong("no_body", format!("{bytes} is no size")))?;
+    if bytes > MAX_BODY_BYTES {
+        return Err(wrong("too_large", format!("the body has {bytes} bytes")));
+    }
+    let sha256 = text(headers::BODY_SHA256)?;
+    let sha256 = sha256.parse().map_err(|e| wrong("no_body", format!("{sha256} is no SHA-256: {e}")))?;
+    Ok(Place { tenant, key, bytes, sha256 })
+}
+
+/// Records in their order, in parts whose external bodies have at most `bytes` together; one alone
+/// may have more.
+pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
+    split_by_size(records, bytes as u64, |record| {
+        if is_external(record) { place(record).map_or(0, |place| place.bytes as u64) } else { 0 }
+    })
+}
+
+/// Fetches external bodies. `pause` lies between two tries to find one.
+///
+/// # Errors
+/// Where object storage does not answer or refuses: the records are to be read again then.
+pub async fn read(
+    objects: &ObjectStore,
+    host: &Host,
+    records: Vec<Record>,
+    pause: Duration,
+) -> Result<Vec<Fetched>, Trouble> {
+    let mut all = Vec::with_capacity(records.len());
+    for mut record in records {
+        if !is_external(&record) {
+            all.push(Fetched { record, key: None, failed: None, fault: None });
+            continue;
+        }
+        let place = match place(&record) {
+            Ok(place) => place,
+            Err(why) => {
+                all.push(Fetched { record, key: None, failed: Some(why), fault: None });
+                continue;
+            }
+        };
+        let (mut failed, mut fault) = (None, None);
+        match body_or_fault(objects, host, &place, pause).await? {
+            Ok(Ok(body)) => record.value = Some(body),
+            Ok(Err(why)) => failed = Some(why),
+            Err(failure) => fault = Some(failure),
+        }
+        all.push(Fetched { record, key: Some(place.key), failed, fault });
+    }
+    Ok(all)
+}
+
+/// The body; or why its object can't be read, where it alone is at fault: it fails several times, and
+/// another external body can be read.
+async fn body_or_fault(
+    objects: &ObjectStore,
+    host: &Host,
+    place: &Place,
+    pause: Duration,
+) -> Result<Result<Result<Bytes, Unreadable>, Failure>, Trouble> {
+    let mut tries = 1;
+    loop {
+        match body(objects, host, place, pause).await {
+            Ok(read) => return Ok(Ok(read)),
+            Err(Trouble::Objects(error @ StoreError::ObjectAtFault { .. })) if tries < TRIES => {
+                tracing::warn!(object.key = %place.key, error = causes(&error), "a body can't be read");
+                tries += 1;
+                tokio::time::sleep(pause).await;
+            }
+            Err(Trouble::Objects(error @ StoreError::ObjectAtFault { .. })) => {
+                return match another_is_read(objects, place).await? {
+                    true => Ok(Err(Failure::of_body(&error))),
+                    false => Err(error.into()),
+                };
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+}
+
+/// True where another external body of the tenant can be read. Where there is none, the store has to
+/// answer.
+async fn another_is_read(objects: &ObjectStore, place: &Place) -> Result<bool, StoreError> {
+    let page = objects.list(&keys::outputs_prefix(&place.tenant), None, OTHERS).await?;
+    let mut others = page.entries.into_iter().filter(|entry| entry.key != place.key).peekable();
+    if others.peek().is_none() {
+        return Ok(true);
+    }
+    for other in others {
+        match objects.get_range(&other.key, 0..1).await {
+            Ok(Some(_)) => return Ok(true),
+            Ok(None) | Err(StoreError::ObjectAtFault { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// The body, or why there is none.
+async fn body(
+    objects: &ObjectStore,
+    host: &Host,
+    place: &Place,
+    pause: Duration,
+) -> Result<Result<Bytes, Unreadable>, Trouble> {
+    let limit = u64::try_from(place.bytes).unwrap_or(u64::MAX);
+    let read = read_again(&place.key, pause, || async {
+        let bytes = match objects.get(&place.key, limit).await {
+            Ok(Some(object)) => object.bytes,
+            Ok(None) => return Ok(Err(Wrong::Absent)),
+            Err(StoreError::TooLarge { .. }) => return Ok(Err(Wrong::Longer)),
+            Err(error) => return Err(Trouble::from(error)),
+        };
+        let hashed = bytes.clone();
+        let sha256 = host.cpu.run(move || ContentHash(Sha256::digest(&hashed).into())).await?;
+        Ok(if sha256 == place.sha256 { Ok(bytes) } else { Err(Wrong::Other(sha256)) })
+    });
+    Ok(read.await?.map_err(|wrong| {
+        let reason = if wrong == Wrong::Absent { "body_gone" } else { "damaged_body" };
+        Unreadable { reason, detail: format!("{} {wrong}", place.key) }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_artifacts::{Fault, Operation, Put, READINGS};
+    use unslide_stream::{Headers, RecordRef};
+
+    const KEY: &str = "t/acme/outputs/one";
+
+    fn record(key: &str, body: &[u8]) -> Record {
+        Record {
+            at: RecordRef { topic: "out".into(), partition: 0, offset: 7 },
+            time_millis: None,
+            key: None,
+            value: Some("{\"unslide_body\":{}}".into()),
+            headers: Headers::new()
+                .with(headers::TENANT, "acme")
+                .with(headers::BODY_KEY, key.to_owned())
+                .with(headers::BODY_BYTES, body.len().to_string())
+                .with(headers::BODY_SHA256, ContentHash(Sha256::digest(body).into()).to_string()),
+        }
+    }
+
+    async fn one(objects: &ObjectStore, record: Record) -> Result<Fetched, Trouble> {
+        let host = Host::local().unwrap();
+        let read = read(objects, &host, vec![record], Duration::from_millis(1)).await?;
+        Ok(read.into_iter().next().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_body_kept_apart_is_fetched_and_held_against_its_size_and_hash() {
+        let (objects, memory) = ObjectStore::memory();
+        let acme = TenantId::new("acme").unwrap();
+        let key = Key::of_tenant(&acme, KEY).unwrap();
+        let body = vec![b'x'; 100];
+        let gone = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!(gone.failed.unwrap().reason, "body_gone");
+        assert_eq!(memory.calls(Operation::Get), READINGS as usize);
+        for stored in [vec![b'x'; 99], vec![b'x'; 101], vec![b'y'; 100]] {
+            objects.put(&key, stored.into(), &Put::default()).await.unwrap();
+            let other = one(&objects, record(KEY, &body)).await.unwrap();
+            assert_eq!(other.failed.unwrap().reason, "damaged_body");
+        }
+        objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
+        let right = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!((right.failed, right.key), (None, Some(key)));
+        assert_eq!(right.record.value.unwrap(), body);
+        // What may pass by itself, and what an operator has to mend, is never taken for an answer.
+        for fault in [Fault::Transient, Fault::Refused] {
+            memory.fail(Operation::Get, "", fault, Some(1));
+            one(&objects, record(KEY, &body)).await.unwrap_err();
+        }
+    }
+
+    /// Proves: outages
+    #[tokio::test]
+    async fn a_body_that_was_changed_on_its_way_is_read_again_and_never_given_up() {
+        let (objects, memory) = ObjectStore::memory();
+        let key = Key::of_tenant(&TenantId::new("acme").unwrap(), KEY).unwrap();
+        let body = vec![b'x'; 100];
+        objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
+        memory.fail(Operation::Get, "", Fault::Corrupted, Some(READINGS as usize - 1));
+        let right = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!((right.failed, right.record.value.unwrap()), (None, body.clone().into()));
+        // Another one that is as bad shows that the store is.
+        let other = Key::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/two").unwrap();
+        objects.put(&other, body.clone().into(), &Put::default()).await.unwrap();
+        memory.fail(Operation::Get, "", Fault::Refused, None);
+        let error = one(&objects, record(KEY, &body)).await.unwrap_err();
+        assert!(matches!(error, Trouble::Objects(StoreError::Refused { .. })), "{error:?}");
+        memory.heal();
+        memory.fail(Operation::Get, "/one", Fault::Corrupted, None);
+        let fault = one(&objects, record(KEY, &body)).await.unwrap();
+        assert_eq!(fault.fault.unwrap().reason, "body_at_fault");
+        memory.fail(Operation::Get, "/two", Fault::Transient, None);
+        let error = one(&objects, record(KEY, &body)).await.unwrap_err();
+        assert!(matches!(error, Trouble::Objects(StoreError::Transient { .. })), "{error:?}");
+    }
+
+    /// Proves: isolation
+    #[tokio::test]
+    async fn a_body_of_another_tenant_or_without_bounds_is_never_fetched() {
+        let (objects, memory) = ObjectStore::memory();
+        for (key, reason) in [
+            ("t/other/outputs/one", "foreign_body"),
+            ("t/acme/symbols/one", "foreign_body"),
+            ("t/acme/../other/one", "foreign_body"),
+        ] {
+            assert_eq!(one(&objects, record(key, b"x")).await.unwrap().failed.unwrap().reason, reason);
+        }
+        let mut large = record(KEY, b"x");
+        large.headers.set(headers::BODY_BYTES, (MAX_BODY_BYTES + 1).to_string());
+        assert_eq!(one(&objects, large).await.unwrap().failed.unwrap().reason, "too_large");
+        assert_eq!(memory.calls(Operation::Get), 0);
+    }
+
+    #[test]
+    fn large_bodies_are_not_held_together() {
+        let small = || Record { headers: Headers::new(), ..record(KEY, b"") };
+        let sizes: Vec<usize> = parts(
+            vec![
+                small(),
+                record(KEY, &[0; 60]),
+                small(),
+                record(KEY, &[0; 60]),
+                record(KEY, &[0; 200]),
+                small(),
+            ],
+            100,
+        )
+        .iter()
+        .map(Vec::len)
+        .collect();
+        assert_eq!(sizes, [3, 1, 2]);
+    }
+}

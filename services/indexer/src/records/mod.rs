@@ -1,0 +1,184 @@
+//! From records to what is to be stored of them, on the CPU pool.
+
+use answers::Answered;
+use enriched::{Enriched, Unreadable};
+use external_body::Fetched;
+pub mod answers;
+pub mod dead_letter;
+pub mod enriched;
+pub mod external_body;
+
+use crate::failure::{Failure, TRIES};
+use std::sync::Arc;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_report::ReadLimits;
+use unslide_runtime::{CpuError, Host};
+use unslide_store::dead_letters::NewLetter;
+use unslide_stream::RecordRef;
+
+/// Records that one job of the CPU pool reads.
+const RECORDS_A_JOB: usize = 16;
+
+/// What a topic's records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Enriched reports.
+    Reports,
+    /// The ledger.
+    Ledger,
+    /// Dead letters.
+    DeadLetters,
+}
+
+/// What a record says.
+#[derive(Clone, Debug)]
+pub enum Parsed {
+    /// A report to store.
+    Report(Box<Enriched>),
+    /// An answer to a request.
+    Answer(Answered),
+    /// A dead letter, and the request that ends with it.
+    DeadLetter(Box<NewLetter>, Option<Answered>),
+    /// Nothing that concerns the store.
+    Nothing,
+    /// Nothing that can be read.
+    Unreadable(Unreadable),
+    /// Nothing that can be stored, through the record's own fault.
+    Failed(Failure),
+}
+
+/// A record that was read.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Where it lies.
+    pub at: RecordRef,
+    /// Whose it is, where that is known.
+    pub tenant: Option<TenantId>,
+    /// The key of its external body.
+    pub body: Option<String>,
+    /// What it says.
+    pub parsed: Parsed,
+}
+
+impl Item {
+    /// Why it can't be stored, where it is at fault itself.
+    pub fn failure(&self) -> Option<&Failure> {
+        if let Parsed::Failed(failure) = &self.parsed { Some(failure) } else { None }
+    }
+}
+
+/// What reading needs besides the record.
+#[derive(Clone)]
+pub struct Reading {
+    /// What the records are.
+    pub content: Content,
+    /// The bounds of a report.
+    pub limits: ReadLimits,
+    /// The topic of requests.
+    pub requests: Arc<str>,
+    /// Only bounds times that cannot be.
+    pub now: OffsetDateTime,
+}
+
+/// Reads one record: [`parse`], or what a test has in its place.
+pub type ReadRecord = fn(&Fetched, &Reading) -> Parsed;
+
+/// Reads records on the CPU pool, in their order. Where reading panics, each record is read by itself:
+/// one that panics each time has failed.
+///
+/// # Errors
+/// Where the pool is gone.
+pub async fn read(
+    host: &Host,
+    reading: &Reading,
+    read: ReadRecord,
+    records: Vec<Fetched>,
+) -> Result<Vec<Item>, CpuError> {
+    let mut records = records.into_iter();
+    let mut jobs = Vec::new();
+    loop {
+        let some: Arc<[Fetched]> = records.by_ref().take(RECORDS_A_JOB).collect();
+        if some.is_empty() {
+            break;
+        }
+        let (own, reading) = (Arc::clone(&some), reading.clone());
+        let job = host.cpu.submit(move || {
+            own.iter().map(|record| item(record, &reading, read(record, &reading))).collect::<Vec<_>>()
+        });
+        jobs.push((some, job));
+    }
+    let mut items = Vec::new();
+    for (some, job) in jobs {
+        match job.await {
+            Ok(read) => items.extend(read),
+            Err(CpuError::Panicked(_)) => {
+                for index in 0..some.len() {
+                    items.push(read_alone(host, reading, read, &some, index).await?);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(items)
+}
+
+async fn read_alone(
+    host: &Host,
+    reading: &Reading,
+    read: ReadRecord,
+    records: &Arc<[Fetched]>,
+    index: usize,
+) -> Result<Item, CpuError> {
+    let mut panic = String::new();
+    for _ in 0..TRIES {
+        let (records, reading) = (Arc::clone(records), reading.clone());
+        let job = move || item(&records[index], &reading, read(&records[index], &reading));
+        match host.cpu.run(job).await {
+            Ok(item) => return Ok(item),
+            Err(CpuError::Panicked(text)) => panic = text,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(item(&records[index], reading, Parsed::Failed(Failure::panicked(panic))))
+}
+
+fn item(fetched: &Fetched, reading: &Reading, parsed: Parsed) -> Item {
+    let record = &fetched.record;
+    let tenant = match &parsed {
+        Parsed::Report(report) => Some(report.tenant.clone()),
+        Parsed::Answer(answer) => Some(answer.tenant.clone()),
+        Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
+        // Symbolizers alone write the outputs. A dead letter's header is what anybody claimed.
+        _ if reading.content == Content::Reports => {
+            record.headers.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
+        }
+        _ => None,
+    };
+    Item { at: record.at.clone(), tenant, body: fetched.key.as_ref().map(ToString::to_string), parsed }
+}
+
+/// Reads one record.
+pub fn parse(fetched: &Fetched, reading: &Reading) -> Parsed {
+    if let Some(failure) = &fetched.fault {
+        return Parsed::Failed(failure.clone());
+    }
+    if let Some(unreadable) = &fetched.failed {
+        return Parsed::Unreadable(unreadable.clone());
+    }
+    let record = &fetched.record;
+    match reading.content {
+        Content::Reports => enriched::read(record, &reading.limits, reading.now)
+            .map_or_else(Parsed::Unreadable, |read| Parsed::Report(Box::new(read))),
+        Content::Ledger => match answers::read(record) {
+            Ok(Some(answer)) => Parsed::Answer(answer),
+            Ok(None) => Parsed::Nothing,
+            Err(error) => Parsed::Unreadable(error),
+        },
+        Content::DeadLetters => Parsed::DeadLetter(
+            Box::new(dead_letter::read(record, reading.now)),
+            answers::of_letter(record, &reading.requests),
+        ),
+    }
+}

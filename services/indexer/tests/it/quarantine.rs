@@ -1,0 +1,55 @@
+//! A record that can't be stored, and its replay.
+//! Proves: replay
+
+use crate::world::{World, acme};
+use unslide_store::{positions, quarantine};
+
+const REFUSE: &str = "ALTER TABLE report_keys ADD CONSTRAINT no_poison CHECK (report_id <> '05050505-0505-0505-0505-050505050505')";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quarantined_record_is_stored_by_a_replay_unless_its_topic_has_forgotten_it() {
+    let world = World::new().await;
+    world.execute(REFUSE).await;
+    for n in 1..=10 {
+        world.send(n, 1, None).await;
+    }
+    world.send(5, 2, None).await;
+    let running = world.start();
+    world.until("SELECT count(*) FROM reports", 9).await;
+    world.until("SELECT count(*) FROM quarantined WHERE tenant = 'acme'", 2).await;
+    running.until_counter("unslide_indexer_quarantined_total", 2).await;
+    running.until_ready().await;
+
+    let listed = async || {
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        quarantine::list(&mut tx, &quarantine::Filter::default(), None, 10).await.unwrap()
+    };
+    let ask = async |id| {
+        let mut tx = world.store.tenant(&acme()).await.unwrap();
+        assert!(quarantine::request_replay(&mut tx, id, "me").await.unwrap());
+        tx.commit().await.unwrap();
+    };
+    let ended = async |status: &str, records| {
+        let query = format!("SELECT count(*) FROM quarantined WHERE replay_status = '{status}'");
+        world.until(&query, records).await;
+    };
+    let [second, first] = <[_; 2]>::try_from(listed().await).unwrap();
+    ask(first.id).await;
+    ended("failed", 1).await;
+    world.execute("ALTER TABLE report_keys DROP CONSTRAINT no_poison").await;
+    ask(first.id).await;
+    ended("stored", 1).await;
+    world.until("SELECT count(*) FROM reports", 10).await;
+    let places = positions::read(&world.store, &first.record.topic).await.unwrap();
+    world.delete_before(&second.record.topic, second.record.partition, second.record.offset + 1).await;
+    ask(second.id).await;
+    ended("past_retention", 1).await;
+    assert_eq!(
+        positions::read(&world.store, &first.record.topic).await.unwrap(),
+        places,
+        "no position moved"
+    );
+    assert_eq!(world.number("SELECT count(*) FROM reports").await, 10);
+    running.stop().await;
+    world.end().await;
+}

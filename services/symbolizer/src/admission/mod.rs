@@ -1,0 +1,8 @@
+//! Which tenant a record belongs to, whether it is accepted, and how much the tenant may use.
+
+mod sender;
+pub mod signatures;
+pub mod tenant_rates;
+pub mod tenants;
+
+pub use sender::Admission;

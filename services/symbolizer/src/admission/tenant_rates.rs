@@ -1,0 +1,185 @@
+//! What each tenant may use of this lane: token buckets by tenant, in cost units. Times are microseconds
+//! of the monotonic clock.
+//!
+//! A tenant's rate holds over all workers without any of them asking another: each has the part of it
+//! that its partitions are of all partitions.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_model::TenantId;
+use unslide_runtime::fairness::{Rate, TokenBuckets};
+use unslide_stream::lane::TopicShare;
+
+/// What a bucket is for.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct BucketKey {
+    tenant: TenantId,
+    topic: Arc<str>,
+    /// Which part of the tenant's records, where each part has a bucket of its own.
+    part: Option<u8>,
+}
+
+/// The buckets of one lane.
+pub struct TenantRates {
+    burst_seconds: f64,
+    buckets: TokenBuckets<BucketKey>,
+    /// The part of each topic's partitions that is this lane's.
+    parts: Mutex<HashMap<Arc<str>, f64>>,
+}
+
+impl TenantRates {
+    /// Buckets that save up what comes in `burst`.
+    pub fn new(burst: Duration) -> TenantRates {
+        TenantRates {
+            burst_seconds: burst.as_secs_f64(),
+            buckets: TokenBuckets::default(),
+            parts: Mutex::default(),
+        }
+    }
+
+    /// The lane's partitions have changed.
+    pub fn assigned(&self, shares: &[TopicShare]) {
+        let part = |s: &TopicShare| s.assigned as f64 / s.total.max(s.assigned).max(1) as f64;
+        *self.parts.lock() = shares.iter().map(|s| (Arc::clone(&s.topic), part(s))).collect();
+    }
+
+    /// True where the tenant may have one more record of this topic processed, which costs `units`;
+    /// `per_second` is its limit over all partitions.
+    pub fn take(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, units: u64) -> bool {
+        let (key, rate) = self.share(tenant, topic, per_second);
+        self.buckets.with(key, rate, now, |bucket| bucket.take(rate, now, units as f64))
+    }
+
+    /// A record of this topic turned out to cost `more` units.
+    pub fn owe(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64, now: i64, more: u64) {
+        let (key, rate) = self.share(tenant, topic, per_second);
+        self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
+    }
+
+    /// Takes `units` of `part`, one of `of` parts of the tenant's records, or says in how many
+    /// microseconds it is worth asking again: not for each single record, since coming back to a
+    /// partition costs a fetch. A part lies on one partition, so it is one worker's as a whole.
+    pub fn pace(
+        &self,
+        tenant: &TenantId,
+        part: (&Arc<str>, u8, u8),
+        per_second: f64,
+        now: i64,
+        units: u64,
+    ) -> Result<(), i64> {
+        let (key, rate) = self.part(tenant, part, per_second);
+        self.buckets.with(key, rate, now, |bucket| {
+            if bucket.take(rate, now, units as f64) {
+                Ok(())
+            } else {
+                Err(bucket.wait(rate, now, (rate.burst / 2.0).max(units as f64)))
+            }
+        })
+    }
+
+    /// A record of `part` that was let through turned out to cost `more` units.
+    pub fn owe_part(
+        &self,
+        tenant: &TenantId,
+        part: (&Arc<str>, u8, u8),
+        per_second: f64,
+        now: i64,
+        more: u64,
+    ) {
+        let (key, rate) = self.part(tenant, part, per_second);
+        self.buckets.with(key, rate, now, |bucket| bucket.owe(rate, now, more as f64));
+    }
+
+    /// The bucket of one part of a tenant's records.
+    fn part(
+        &self,
+        tenant: &TenantId,
+        (topic, part, of): (&Arc<str>, u8, u8),
+        per_second: f64,
+    ) -> (BucketKey, Rate) {
+        let rate = Rate::with_burst(per_second / f64::from(of.max(1)), self.burst_seconds);
+        (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: Some(part) }, rate)
+    }
+
+    /// The bucket of a tenant's records of one topic.
+    fn share(&self, tenant: &TenantId, topic: &Arc<str>, per_second: f64) -> (BucketKey, Rate) {
+        let part = self.parts.lock().get(topic).copied().unwrap_or(1.0);
+        let rate = Rate::with_burst(per_second * part, self.burst_seconds);
+        (BucketKey { tenant: tenant.clone(), topic: Arc::clone(topic), part: None }, rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_model::cost;
+
+    fn tenant(slug: &str) -> TenantId {
+        TenantId::new(slug).unwrap()
+    }
+
+    fn taken(shares: &TenantRates, slug: &str, topic: &Arc<str>, now: i64) -> usize {
+        (0..1_000).take_while(|_| shares.take(&tenant(slug), topic, 120.0, now, 1)).count()
+    }
+
+    /// Proves: fairness
+    #[test]
+    fn workers_together_give_a_tenant_its_rate_whatever_the_others_use() {
+        let topic: Arc<str> = "in".into();
+        let workers: Vec<TenantRates> = [3, 9]
+            .into_iter()
+            .map(|assigned| {
+                let shares = TenantRates::new(Duration::from_secs(1));
+                shares.assigned(&[TopicShare { topic: Arc::clone(&topic), assigned, total: 12 }]);
+                shares
+            })
+            .collect();
+        let at = |now| workers.iter().map(|w| taken(w, "acme", &topic, now)).collect::<Vec<_>>();
+        assert_eq!(at(0), [30, 90], "the burst of a second");
+        assert_eq!(at(1_000_000), [30, 90]);
+        assert_eq!(taken(&workers[0], "quiet", &topic, 1_000_000), 30, "another tenant's is its own");
+        workers[0].assigned(&[TopicShare { topic: Arc::clone(&topic), assigned: 12, total: 12 }]);
+        assert_eq!(taken(&workers[0], "acme", &topic, 2_000_000), 120);
+    }
+
+    #[test]
+    fn an_array_costs_as_much_as_its_reports() {
+        let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "in".into());
+        assert!(shares.take(&tenant("acme"), &topic, 120.0, 0, 1));
+        shares.owe(&tenant("acme"), &topic, 120.0, 0, 99);
+        assert_eq!(taken(&shares, "acme", &topic, 0), 20);
+    }
+
+    #[test]
+    fn a_large_record_costs_its_bytes_wherever_it_is_taken() {
+        let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "in".into());
+        let large = cost::of_record(5 << 20);
+        assert!(shares.take(&tenant("acme"), &topic, 120.0, 0, large));
+        assert_eq!(taken(&shares, "acme", &topic, 0), 39);
+        assert_eq!(shares.pace(&tenant("acme"), (&topic, 0, 2), 120.0, 0, large), Ok(()));
+        // Half the rate has a burst of 60, and 21 more are owed.
+        assert_eq!(shares.pace(&tenant("acme"), (&topic, 0, 2), 120.0, 0, 1), Err(850_000));
+    }
+
+    #[test]
+    fn a_paced_part_has_its_share_of_the_rate_and_is_asked_again_for_more_than_one_record() {
+        let (shares, topic): (_, Arc<str>) = (TenantRates::new(Duration::from_secs(1)), "over".into());
+        let pace = |part, now| shares.pace(&tenant("acme"), (&topic, part, 2), 120.0, now, 1);
+        let mut passed = 0;
+        let wait = loop {
+            match pace(0, 0) {
+                Ok(()) => passed += 1,
+                Err(wait) => break wait,
+            }
+        };
+        assert_eq!((passed, wait), (60, 500_000));
+        assert_eq!(pace(1, 0), Ok(()), "the other part has its own");
+        let later = (0..100).take_while(|_| pace(0, wait).is_ok()).count();
+        assert_eq!(later, 30);
+        shares.owe_part(&tenant("acme"), (&topic, 0, 2), 120.0, wait, 600);
+        assert_eq!(pace(0, wait), Err(10_500_000), "an array costs its own part");
+        assert_eq!(pace(1, wait), Ok(()));
+    }
+}

@@ -1,0 +1,215 @@
+//! One batch of a lane: every record is processed on the CPU pool, the symbols that any of them wants
+//! are fetched, and bodies that are too large for Kafka are stored.
+
+use crate::output::claim_check::{self, Body};
+use crate::output::stored_reports::{self, Bodies};
+use crate::source_record::SourceRecord;
+use crate::symbols::{Fetched, Wanted};
+use crate::worker::Worker;
+use futures::{StreamExt, stream};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use unslide_artifacts::StoreError;
+use unslide_runtime::{CpuPool, Job};
+use unslide_stream::lane::{Done, Pause};
+use unslide_stream::{OutRecord, Record};
+
+/// Bodies that a batch stores at the same time.
+const STORES_AT_ONCE: usize = 8;
+
+/// The result of processing one record once.
+pub enum Step {
+    /// It is done, once these bodies are stored.
+    Done(Done, Vec<Body>),
+    /// These symbols are wanted first.
+    Wants(Vec<Wanted>),
+}
+
+/// A record whose step is awaited.
+enum Ahead {
+    Known(Step),
+    Job(Job<Step>),
+}
+
+impl Step {
+    /// Bytes of what is to be written.
+    fn bytes(&self) -> usize {
+        match self {
+            Step::Done(done, bodies) => {
+                let outputs = done.outputs.iter().map(OutRecord::size).sum::<usize>();
+                outputs + bodies.iter().map(|body| body.bytes.len()).sum::<usize>()
+            }
+            Step::Wants(_) => 0,
+        }
+    }
+}
+
+impl From<Done> for Step {
+    fn from(done: Done) -> Step {
+        Step::Done(done, Vec::new())
+    }
+}
+
+/// How a lane processes its records. Runs on the CPU pool.
+pub trait RecordProcessor: Send + Sync + 'static {
+    /// Processes a record: for the first time, or with the results of fetching everything that it wanted
+    /// then. The second time must not want more.
+    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step;
+
+    /// The end of a record one of whose bodies could not be stored for now.
+    fn not_stored(&self, record: &Record, why: &str) -> Done;
+}
+
+/// What a lane has of the machine.
+#[derive(Clone)]
+pub struct LaneResources {
+    /// Its class of the CPU pool.
+    pub cpu: CpuPool,
+    /// How long a batch waits for symcaches.
+    pub patience: Duration,
+}
+
+impl Worker {
+    /// Processes a batch in groups, each with the stored bodies that its requests point to, until the
+    /// outputs are as many bytes as may be held. `processor` makes the processor of a group.
+    ///
+    /// # Errors
+    /// [`Pause`] where nothing can be done for now, by no record's fault.
+    pub async fn process_with_bodies<L: RecordProcessor>(
+        &self,
+        resources: &LaneResources,
+        batch: Vec<Record>,
+        is_request: impl Fn(&Record) -> bool,
+        processor: impl Fn(Bodies) -> L,
+    ) -> Result<Vec<Done>, Pause> {
+        let mut done = Vec::with_capacity(batch.len());
+        for records in stored_reports::groups(batch, &is_request) {
+            let requests = records.iter().filter(|record| is_request(record));
+            let bodies = stored_reports::fetch(&self.objects, requests).await?;
+            let (count, processor) = (records.len(), Arc::new(processor(bodies)));
+            let processed = self.process_records(resources, &processor, records).await?;
+            let cut = processed.len() < count;
+            done.extend(processed);
+            if cut || self.has_enough(&done) {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// True where these outputs are as many bytes as may be held.
+    fn has_enough(&self, done: &[Done]) -> bool {
+        done.iter().flat_map(|done| &done.outputs).map(OutRecord::size).sum::<usize>() >= self.most_outputs
+    }
+
+    /// Processes every record of a batch on the CPU pool, fetches the symbols that any of them wants,
+    /// processes those records again, and stores large bodies. Where the outputs are more than may be
+    /// held, only the first records are done.
+    ///
+    /// # Errors
+    /// [`Pause`] where nothing can be done for now, by no record's fault.
+    pub async fn process_records<L: RecordProcessor>(
+        &self,
+        resources: &LaneResources,
+        processor: &Arc<L>,
+        records: Vec<Record>,
+    ) -> Result<Vec<Done>, Pause> {
+        let mut steps = Vec::with_capacity(records.len());
+        self.process_batch(resources, processor, &records, None, &mut steps).await;
+        let wanted: Vec<Wanted> = steps
+            .iter()
+            .filter_map(|step| if let Step::Wants(wanted) = step { Some(wanted) } else { None })
+            .flatten()
+            .cloned()
+            .collect();
+        if !wanted.is_empty() {
+            let fetched = Arc::new(self.symbols.fetch(wanted, resources.patience).await?);
+            self.process_batch(resources, processor, &records, Some(&fetched), &mut steps).await;
+        }
+        let mut stores = Vec::with_capacity(records.len());
+        for (step, record) in steps.into_iter().zip(&records) {
+            stores.push(self.store(step, record, processor));
+        }
+        stream::iter(stores).buffered(STORES_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+    }
+
+    /// Processes the records that have no step yet, or that want what was fetched, in their order, until
+    /// the outputs are as many bytes as may be held. Steps of later records are dropped.
+    async fn process_batch<L: RecordProcessor>(
+        &self,
+        resources: &LaneResources,
+        processor: &Arc<L>,
+        records: &[Record],
+        fetched: Option<&Arc<Fetched>>,
+        steps: &mut Vec<Step>,
+    ) {
+        let last = if fetched.is_some() { steps.len() } else { records.len() };
+        let mut known = std::mem::take(steps).into_iter();
+        let mut ahead: VecDeque<Ahead> = VecDeque::new();
+        // As many are done ahead as keep every thread at work.
+        let (most_ahead, mut begun, mut bytes) = (resources.cpu.threads() * 4, 0, 0);
+        while bytes < self.most_outputs {
+            while begun < last && ahead.len() < most_ahead {
+                ahead.push_back(match known.next() {
+                    Some(step @ Step::Done(..)) => Ahead::Known(step),
+                    _ => Ahead::Job(self.submit(resources, &records[begun], fetched, processor)),
+                });
+                begun += 1;
+            }
+            let step = match ahead.pop_front() {
+                Some(Ahead::Known(step)) => step,
+                Some(Ahead::Job(job)) => finish(job).await,
+                None => return,
+            };
+            bytes += step.bytes();
+            steps.push(step);
+        }
+    }
+
+    fn submit<L: RecordProcessor>(
+        &self,
+        resources: &LaneResources,
+        record: &Record,
+        fetched: Option<&Arc<Fetched>>,
+        processor: &Arc<L>,
+    ) -> Job<Step> {
+        let tenant = self.tenant_named(&SourceRecord::of(record, &self.topics));
+        let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
+        resources.cpu.submit_for(tenant, move || processor.process(&record, fetched.as_deref()))
+    }
+
+    async fn store<L: RecordProcessor>(
+        &self,
+        step: Step,
+        record: &Record,
+        processor: &Arc<L>,
+    ) -> Result<Done, Pause> {
+        let Step::Done(done, bodies) = step else {
+            let reason = "a record wants symbols after everything was fetched".to_owned();
+            return Err(Pause { reason, wait: Duration::from_secs(1) });
+        };
+        for body in bodies {
+            match claim_check::store(&self.objects, &body).await {
+                Ok(()) => {}
+                Err(error) if error.is_operators_fault() => return Err(refused(&error)),
+                Err(error) => return Ok(processor.not_stored(record, &error.to_string())),
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// A job's result. A panic is passed on: the lane finds the record that is at fault.
+async fn finish(job: Job<Step>) -> Step {
+    match job.await {
+        Ok(step) => step,
+        Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),
+    }
+}
+
+fn refused(error: &StoreError) -> Pause {
+    tracing::error!("a report that is too large for Kafka can't be stored: {error}");
+    let reason = format!("a report that is too large for Kafka can't be stored: {}", error.without_key());
+    Pause { reason, wait: Duration::from_secs(10) }
+}

@@ -1,0 +1,309 @@
+//! Reports as they come in, on the live lane and, some time later, on the retry lane: one record, one
+//! outcome for each report in it, or one for the record as a whole where it can't be answered now.
+
+use crate::admission::Admission;
+use crate::admission::tenant_rates::TenantRates;
+use crate::admission::tenants::Limits;
+use crate::lanes::batch::{RecordProcessor, Step};
+use crate::output::claim_check::Body;
+use crate::output::dead_letters::{Position, Provenance};
+use crate::output::outcomes::SPREAD;
+use crate::output::retry_tiers::Tier;
+use crate::source_record::{Reason, SourceRecord};
+use crate::symbols::{self, Fetched, Generations, Held, Wanted};
+use crate::worker::Worker;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use unslide_model::{TenantId, cost};
+use unslide_proto::report::Outcome;
+use unslide_report::{Element, Report, split};
+use unslide_stream::lane::{Done, Refusal};
+use unslide_stream::{OutRecord, Record, RecordRef};
+use unslide_symbolicate::{Context, Enriched, Plan, most_bytes};
+
+/// What becomes of reports.
+pub struct Intake {
+    worker: Arc<Worker>,
+    lane: &'static str,
+    /// What each tenant may use. Records of internal topics were counted before, the reports of an array in
+    /// overflow beside the first were not.
+    shares: Arc<TenantRates>,
+    /// Arrays that are not done and whose reports were counted.
+    paid: Mutex<HashSet<RecordRef>>,
+}
+
+/// True for a record that waits for its tenant's rate in overflow.
+pub fn is_paced(entry: &SourceRecord<'_>) -> bool {
+    entry.tries(Reason::OverShare) > 0
+}
+
+/// Which part of its tenant's records in overflow a record is of; each has its part of the rate.
+pub fn part_of(record: &Record) -> (&Arc<str>, u8, u8) {
+    let half = record.key.as_ref().and_then(|key| key.last()).copied().unwrap_or_default();
+    (&record.at.topic, half, SPREAD)
+}
+
+/// The cost units of a record, before it is known how many reports it holds.
+pub fn units(record: &Record) -> u64 {
+    cost::of_record(record.value.as_ref().map_or(0, Bytes::len))
+}
+
+/// A record that is being read.
+struct Reading<'r> {
+    entry: SourceRecord<'r>,
+    value: &'r Bytes,
+    tenant: &'r TenantId,
+    limits: Limits,
+    fetched: Option<&'r Fetched>,
+    /// What can't be fetched now won't be tried again.
+    last: bool,
+}
+
+/// What became of one report of a record.
+enum Part {
+    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<Body>, bytes: usize },
+    Dead(OutRecord),
+    Wants(Vec<Wanted>),
+    Held(Held),
+}
+
+impl Intake {
+    /// What becomes of the reports of a lane.
+    pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<TenantRates>) -> Intake {
+        Intake { worker, lane, shares, paid: Mutex::default() }
+    }
+
+    /// The end of a record that the lane itself ends.
+    pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        let entry = SourceRecord::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry);
+        let (reason, detail) = crate::run::refusal(why);
+        self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail)
+    }
+
+    /// Processes the reports of a record whose tenant is known.
+    fn read(
+        &self,
+        entry: SourceRecord<'_>,
+        tenant: &TenantId,
+        limits: Limits,
+        fetched: Option<&Fetched>,
+    ) -> Step {
+        let nothing = Bytes::new();
+        let value = entry.record.value.as_ref().unwrap_or(&nothing);
+        let dead = |reason: &str, detail: &str| {
+            Step::from(self.worker.dead_letter(&entry, Some(tenant), reason, detail))
+        };
+        let elements = match split(value, &self.worker.limits) {
+            // An empty array is a record without a report, and still has an outcome.
+            Ok(none) if none.is_empty() => {
+                return dead("not_a_report", "the record is an array without a report in it");
+            }
+            Ok(elements) => elements,
+            Err(error) => return dead(error.reason(), &error.to_string()),
+        };
+        if fetched.is_none() && elements.len() > 1 {
+            self.owe(&entry, tenant, limits, elements.len() as u64 - 1);
+        }
+        let tries = entry.tries(Reason::FetchFailed);
+        let last = entry.internal && Tier::after(tries + 1).is_none();
+        self.answer(&Reading { last, entry, value, tenant, limits, fetched }, &elements)
+    }
+
+    /// One output for each report of the record; or the symbols that any of them wants; or one outcome
+    /// for the whole record where a report waits for symbols.
+    fn answer(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> Step {
+        let (count, tenant) = (elements.len(), reading.tenant);
+        // One report that fills the record is no array, whatever bytes are around it.
+        let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == reading.value.len());
+        let traceparent = self.worker.traceparent(reading.entry.record);
+        let mut done = Done {
+            source: reading.entry.record.at.clone(),
+            outputs: Vec::with_capacity(count),
+            outcomes: Vec::with_capacity(count),
+        };
+        let (mut bodies, mut answered, mut wanted, mut held) = (Vec::new(), Vec::new(), Vec::new(), None);
+        // The reports of an array have together what one of their size would have.
+        let mut room = most_bytes(reading.value.len());
+        for (index, element) in elements.iter().enumerate() {
+            let mut history = Provenance::of(&reading.entry, Some(tenant), traceparent.clone());
+            history.position = (!single).then_some(Position { index, count });
+            match self.element(element, reading, &history, room) {
+                Part::Answered { output, enriched, body, bytes } => {
+                    room = room.saturating_sub(bytes);
+                    done.outputs.push(output);
+                    done.outcomes.push((tenant.to_string(), Outcome::Symbolicated));
+                    bodies.extend(body);
+                    answered.push(enriched);
+                }
+                Part::Dead(letter) => {
+                    done.outputs.push(letter);
+                    done.outcomes.push((tenant.to_string(), Outcome::DeadLetter));
+                }
+                Part::Wants(more) => wanted.extend(more),
+                Part::Held(why) => held = held.or(Some(why)),
+            }
+        }
+        if !wanted.is_empty() {
+            return Step::Wants(wanted);
+        }
+        if let Some(held) = held {
+            return self.hold(reading, &held).into();
+        }
+        answered.iter().for_each(|enriched| self.worker.metrics.symbolicated(enriched));
+        Step::Done(done, bodies)
+    }
+
+    /// One report's output of at most so many bytes, or what it wants first.
+    fn element(
+        &self,
+        element: &Element<'_>,
+        reading: &Reading<'_>,
+        history: &Provenance<'_>,
+        room: usize,
+    ) -> Part {
+        let worker = &self.worker;
+        let dead = |bytes: &[u8], reason: &str, detail: &str| {
+            let value = Some(reading.value.slice_ref(bytes));
+            Part::Dead(history.dead_letter(&worker.letters, value, reason, detail))
+        };
+        let bytes = match element {
+            Element::Report(bytes) => *bytes,
+            Element::Text(text) => {
+                let detail =
+                    "a string is a report that the device rendered as text; it has no frames to look up";
+                return dead(text.raw(), "not_a_report", detail);
+            }
+            Element::Other { bytes, found } => {
+                return dead(bytes, "not_a_report", &format!("a report is an object, this is {found}"));
+            }
+        };
+        let most = reading.limits.report_bytes;
+        if most > 0 && bytes.len() as u64 > most {
+            let detail = format!("the report has {} bytes, the tenant's may have {most}", bytes.len());
+            return dead(bytes, "too_large", &detail);
+        }
+        let report = match Report::accept(bytes, &worker.limits) {
+            Ok(report) => report,
+            Err(error) => return dead(bytes, error.reason(), &error.to_string()),
+        };
+        let plan = Plan::new(&report);
+        let wanted = Wanted::of(reading.tenant, &plan.needs(), |_| Generations::default());
+        let answers = match worker.symbols.lookup(wanted, reading.fetched, reading.last) {
+            symbols::Lookup::Answers(answers) => answers,
+            symbols::Lookup::Wants(wanted) => return Part::Wants(wanted),
+            symbols::Lookup::Held(held) => return Part::Held(held),
+        };
+        let context = Context {
+            tenant: Some(reading.tenant),
+            revision: Some(1),
+            processed_at: Some(worker.clock.now()),
+            most_bytes: Some(room),
+            ..Context::default()
+        };
+        let id = reading.tenant.scope(report.id);
+        let output = worker.output(&plan, &id, &answers, history, context);
+        tracing::debug!(report.id = %id.id, trace.parent = history.traceparent, "a report was symbolicated");
+        let bytes = output.bytes().len();
+        Part::Answered {
+            output: output.record,
+            enriched: Box::new(output.enriched),
+            body: output.body,
+            bytes,
+        }
+    }
+
+    /// The outcome of a record that waits for symbols. On its way from the input being late is no try
+    /// yet; after that it is a failure like another. Nothing is paced in the tiers, so nobody waits
+    /// there for another tenant's rate.
+    fn hold(&self, reading: &Reading<'_>, held: &Held) -> Done {
+        let (entry, tenant) = (&reading.entry, reading.tenant);
+        let late = "a symcache did not arrive in time";
+        let cold = held.failure.is_none() && !entry.internal;
+        let reason = if cold { Reason::Cold } else { Reason::FetchFailed };
+        let why = held.failure.as_deref().unwrap_or(late);
+        let retried = self.worker.retry(entry, tenant, Some(&held.id), reason, why);
+        // Copies have room for every record that the input takes.
+        retried.unwrap_or_else(|| self.worker.dead_letter(entry, Some(tenant), "too_large", why))
+    }
+
+    fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: Limits) -> bool {
+        let now = self.worker.clock.monotonic_micros();
+        let at = &entry.record.at;
+        let Some(rate) = self.worker.rate(limits) else { return true };
+        self.paid.lock().contains(at) || self.shares.take(tenant, &at.topic, rate, now, units(entry.record))
+    }
+
+    /// The reports of an array beside the first are owed where the record itself was counted: on the
+    /// input, and in overflow. Once, however often the record is looked at before it is done.
+    fn owe(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: Limits, more: u64) {
+        let at = &entry.record.at;
+        let paced = is_paced(entry);
+        let Some(rate) = self.worker.rate(limits).filter(|_| paced || !entry.internal) else { return };
+        if !self.paid.lock().insert(at.clone()) {
+            return;
+        }
+        let now = self.worker.clock.monotonic_micros();
+        if paced {
+            self.shares.owe_part(tenant, part_of(entry.record), rate, now, more);
+        } else {
+            self.shares.owe(tenant, &at.topic, rate, now, more);
+        }
+    }
+
+    /// These records are done.
+    pub fn committed(&self, records: &[&Record]) {
+        let mut paid = self.paid.lock();
+        if !paid.is_empty() {
+            records.iter().for_each(|record| {
+                paid.remove(&record.at);
+            });
+        }
+    }
+
+    /// Other partitions are this lane's now: what was begun of the others is not its own any more.
+    pub fn assigned(&self) {
+        self.paid.lock().clear();
+    }
+}
+
+impl RecordProcessor for Intake {
+    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        let entry = SourceRecord::of(record, &self.worker.topics);
+        let first = fetched.is_none();
+        match self.worker.admit(&entry, first) {
+            Admission::Known { tenant, limits } => {
+                if first && !entry.internal && !self.admits(&entry, &tenant, limits) {
+                    let detail = "no topic takes a copy of the record";
+                    let dead = || self.worker.dead_letter(&entry, Some(&tenant), "too_large", detail);
+                    return self.worker.overflow(&entry, &tenant).unwrap_or_else(dead).into();
+                }
+                self.read(entry, &tenant, limits, fetched)
+            }
+            Admission::Early { tenant } => {
+                let detail = format!("there is no tenant {tenant} yet");
+                let retried = self.worker.retry(&entry, &tenant, None, Reason::UnknownTenant, &detail);
+                let dead = || self.worker.dead_letter(&entry, Some(&tenant), "unknown_tenant", &detail);
+                retried.unwrap_or_else(dead).into()
+            }
+            Admission::Refused { tenant, reason, detail } => {
+                self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail).into()
+            }
+            Admission::Deleted { tenant } => self.worker.dropped(&entry, &tenant, self.lane).into(),
+        }
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        let entry = SourceRecord::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry);
+        let retried = tenant
+            .as_ref()
+            .and_then(|tenant| self.worker.retry(&entry, tenant, None, Reason::NotStored, why));
+        retried.unwrap_or_else(|| {
+            let detail = format!("the output is too large for its topic and could not be stored: {why}");
+            self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", &detail)
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! The live lane: reports as they come in.
+
+use crate::admission::tenant_rates::TenantRates;
+use crate::lanes::batch::LaneResources;
+use crate::lanes::intake::Intake;
+use crate::output::ledger::Ledger;
+use crate::worker::Worker;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio::time::Instant;
+use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
+use unslide_stream::{OutRecord, Record};
+
+/// The lane's name, also in its group and transactional id.
+pub const NAME: &str = unslide_proto::lanes::LIVE;
+
+/// Symbolicates what comes in.
+pub struct Live {
+    worker: Arc<Worker>,
+    /// What it has of the machine.
+    pub resources: LaneResources,
+    shares: Arc<TenantRates>,
+    intake: Arc<Intake>,
+    ledger: Ledger,
+}
+
+impl Live {
+    /// The lane of this worker.
+    pub fn new(worker: Arc<Worker>, resources: LaneResources, shares: Arc<TenantRates>) -> Live {
+        let intake = Arc::new(Intake::new(worker.clone(), NAME, shares.clone()));
+        Live { ledger: worker.ledger(NAME), resources, shares, intake, worker }
+    }
+}
+
+impl Processor for Live {
+    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+        Box::pin(async move {
+            self.worker.refresh(&batch).await;
+            self.worker.process_records(&self.resources, &self.intake, batch).await
+        })
+    }
+
+    fn not_before(&self, record: &Record) -> Option<Instant> {
+        if self.worker.tenant_topics { self.worker.outputs.not_before(&record.at.topic) } else { None }
+    }
+
+    fn assigned(&self, shares: &[TopicShare]) {
+        self.shares.assigned(shares);
+        self.intake.assigned();
+    }
+
+    fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        self.intake.refused(record, why)
+    }
+
+    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        vec![self.ledger.batch(done, self.worker.clock.now_micros())]
+    }
+
+    fn committed(&self, records: &[&Record], done: &[&Done]) {
+        self.intake.committed(records);
+        self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
+    }
+}

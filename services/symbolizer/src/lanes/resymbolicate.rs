@@ -1,0 +1,326 @@
+//! The resymbolicate lane: stored reports that newer symbols may make better.
+
+use crate::admission::tenants::TenantStatus;
+use crate::lanes::batch::{LaneResources, RecordProcessor, Step};
+use crate::output::dead_letters::Provenance;
+use crate::output::ledger::{Ledger, reference};
+use crate::output::retry_tiers::Tier;
+use crate::output::stored_reports::{Bodies, Fetch, key};
+use crate::source_record::{Reason, SourceRecord};
+use crate::symbols::{self, Answers, Fetched, Generations, Wanted};
+use crate::worker::{Output, Worker};
+use futures::future::BoxFuture;
+use std::collections::HashMap;
+use std::sync::Arc;
+use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
+use unslide_model::{BodyKey, DebugId, ReportId, Scoped};
+use unslide_proto::report::resymbolicate::Body;
+use unslide_proto::report::{Outcome, Resymbolicate, TerminalOutcome};
+use unslide_proto::{Message, body, headers};
+use unslide_report::{ReadLimits, Report};
+use unslide_stream::lane::{Done, Pause, Processor, Refusal};
+use unslide_stream::{OutRecord, Record};
+use unslide_symbolicate::{Context, Enriched, ImageSymbols, Need, Plan};
+
+/// The lane's name, also in its group and transactional id.
+pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
+
+/// Symbolicates stored reports again.
+pub struct ResymbolicateRecord {
+    worker: Arc<Worker>,
+    ledger: Ledger,
+}
+
+/// The lane of the store's requests.
+pub struct Requests {
+    /// What it has of the machine.
+    pub resources: LaneResources,
+    again: Arc<ResymbolicateRecord>,
+}
+
+impl Requests {
+    /// The lane of this worker.
+    pub fn new(worker: Arc<Worker>, resources: LaneResources) -> Requests {
+        Requests { resources, again: Arc::new(ResymbolicateRecord::new(worker, NAME)) }
+    }
+}
+
+/// Why a request ends before it has an answer.
+enum Ended {
+    /// With this step.
+    Step(Step),
+    /// As a dead letter, since the request can never be answered.
+    Unusable { reason: &'static str, detail: String },
+}
+
+impl Ended {
+    fn not_a_request(detail: String) -> Ended {
+        Ended::Unusable { reason: "not_a_request", detail }
+    }
+}
+
+/// A request that was read.
+struct Request<'r> {
+    entry: SourceRecord<'r>,
+    record: &'r Record,
+    content: Resymbolicate,
+    id: Scoped<ReportId>,
+}
+
+impl ResymbolicateRecord {
+    /// What this worker does with requests, on the lane that has this name.
+    pub fn new(worker: Arc<Worker>, lane: &'static str) -> ResymbolicateRecord {
+        ResymbolicateRecord { ledger: worker.ledger(lane), worker }
+    }
+
+    fn answer(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Result<Step, Ended> {
+        let request = self.read_request(record)?;
+        let stored = self.stored_body(&request, bodies)?;
+        let limits =
+            ReadLimits { max_bytes: self.worker.output_bytes.max(stored.len()), ..self.worker.limits };
+        let report = Report::read(&stored, &limits)
+            .map_err(|e| Ended::Unusable { reason: e.reason(), detail: e.to_string() })?;
+        let plan = Plan::new(&report);
+        let answers = self.symbols(&request, &plan, fetched)?;
+        let output = self.output(&request, &plan, &answers);
+        if !is_better(&report, &output.enriched, output.bytes(), &limits) {
+            let failed = answers.values().any(|symbols| matches!(symbols, ImageSymbols::FetchingFailed));
+            let end = if failed { Outcome::FetchingFailed } else { Outcome::Unchanged };
+            return Ok(self.terminal(&request, end));
+        }
+        self.worker.metrics.symbolicated(&output.enriched);
+        let done = Done {
+            source: record.at.clone(),
+            outputs: vec![of_variant(&request.content, output.record)],
+            outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
+        };
+        Ok(Step::Done(done, output.body.into_iter().collect()))
+    }
+
+    /// Reads the request, and ends it where its tenant was deleted.
+    fn read_request<'r>(&self, record: &'r Record) -> Result<Request<'r>, Ended> {
+        let value =
+            record.value.clone().ok_or_else(|| Ended::not_a_request("the record has no value".to_owned()))?;
+        let content = Resymbolicate::decode(value).map_err(|e| Ended::not_a_request(e.to_string()))?;
+        let id = content.report().map_err(|e| Ended::not_a_request(e.to_string()))?;
+        let request = Request { entry: SourceRecord::of(record, &self.worker.topics), record, content, id };
+        match self.worker.tenants.status(&request.id.tenant) {
+            TenantStatus::Active | TenantStatus::Suspended | TenantStatus::Unknown => Ok(request),
+            TenantStatus::Deleted => Err(Ended::Step(self.terminal(&request, Outcome::DroppedDeleted))),
+        }
+    }
+
+    /// The stored report: from the request itself, or from the segment that it names.
+    fn stored_body(&self, request: &Request<'_>, bodies: &Bodies) -> Result<Vec<u8>, Ended> {
+        let gone = || Ended::Step(self.terminal(request, Outcome::SourceGone));
+        let segment = match &request.content.body {
+            // Stored reports may be larger than what the topic takes: see `Worker::output`.
+            Some(Body::InlineLz4(compressed)) => {
+                return body::decompress(compressed, MAX_BODY_BYTES)
+                    .map_err(|e| Ended::not_a_request(e.to_string()));
+            }
+            Some(Body::Segment(segment)) => segment,
+            None => return Err(gone()),
+        };
+        key(&request.id.tenant, segment)
+            .map_err(|detail| Ended::Unusable { reason: "foreign_body", detail })?;
+        let frame = match bodies.get(&request.record.at) {
+            Some(Fetch::Frame(frame)) => frame.clone(),
+            // After the last try the store is notified, which asks again some time later.
+            Some(Fetch::Failed(why)) => {
+                return Err(self.retry(request, None, why).map_or_else(gone, Ended::Step));
+            }
+            Some(Fetch::Gone) => {
+                let end =
+                    TerminalOutcome { segment: segment.key.clone(), ..end(request, Outcome::SourceGone) };
+                return Err(Ended::Step(self.ended(request, end)));
+            }
+            None => return Err(gone()),
+        };
+        let body = BodyId {
+            tenant: request.id.tenant.clone(),
+            report_id: request.id.id,
+            variant: request.content.variant,
+            revision: segment.revision,
+        };
+        // A key of another length opens nothing.
+        let body_key = BodyKey(segment.body_key.as_ref().try_into().unwrap_or_default());
+        let read = segment::open(&body, &body_key, frame, MAX_BODY_BYTES);
+        // It may have been damaged on its way; what is stored damaged stays so.
+        read.map_err(|error| {
+            let detail = error.to_string();
+            let retried = self.retry(request, None, &detail);
+            retried.map_or(Ended::Unusable { reason: "damaged_body", detail }, Ended::Step)
+        })
+    }
+
+    /// The symbols of the report's images, at least of the generations that the request was made for.
+    fn symbols(
+        &self,
+        request: &Request<'_>,
+        plan: &Plan<'_, '_>,
+        fetched: Option<&Fetched>,
+    ) -> Result<Answers, Ended> {
+        let newest = generations(&request.content).map_err(Ended::not_a_request)?;
+        let at_least = |need: &Need| newest.get(&need.debug_id).copied().unwrap_or_default();
+        let wanted = Wanted::of(&request.id.tenant, &plan.needs(), at_least);
+        // A request that no retry tier takes has its last try at once: where what can't be fetched then
+        // would have made it better, the store is notified and asks again some time later.
+        let last = Tier::after(request.entry.tries(Reason::FetchFailed) + 1).is_none()
+            || request.record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
+        match self.worker.symbols.lookup(wanted, fetched, last) {
+            symbols::Lookup::Answers(answers) => Ok(answers),
+            symbols::Lookup::Wants(wanted) => Err(Ended::Step(Step::Wants(wanted))),
+            symbols::Lookup::Held(held) => {
+                let why = held.failure.as_deref().unwrap_or("a symcache did not arrive in time");
+                let too_large = || Ended::Unusable { reason: "too_large", detail: why.to_owned() };
+                Err(self.retry(request, Some(&held.id), why).map_or_else(too_large, Ended::Step))
+            }
+        }
+    }
+
+    fn output(&self, request: &Request<'_>, plan: &Plan<'_, '_>, answers: &Answers) -> Output {
+        let Request { entry, record, content, id } = request;
+        let traceparent = match content.traceparent.as_str() {
+            "" => self.worker.traceparent(record),
+            stored => unslide_proto::trace::TraceContext::continued(Some(stored), &self.worker.ids).header(),
+        };
+        let mut provenance = Provenance::of(entry, Some(&id.tenant), traceparent);
+        if let Some(origin) = &content.origin {
+            provenance.origin = origin.clone();
+        }
+        let context = Context {
+            tenant: Some(&id.tenant),
+            revision: Some(content.revision),
+            supersedes: Some(content.supersedes),
+            processed_at: Some(self.worker.clock.now()),
+            ..Context::default()
+        };
+        self.worker.output(plan, id, answers, &provenance, context)
+    }
+
+    /// The request goes to the next retry tier; `None` where none takes it.
+    fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<Step> {
+        let tenant = &request.id.tenant;
+        self.worker.retry(&request.entry, tenant, id, Reason::FetchFailed, why).map(Step::from)
+    }
+
+    fn terminal(&self, request: &Request<'_>, outcome: Outcome) -> Step {
+        self.ended(request, end(request, outcome))
+    }
+
+    fn ended(&self, request: &Request<'_>, end: TerminalOutcome) -> Step {
+        let outcomes = vec![(end.tenant.clone(), end.outcome())];
+        let entry = self.ledger.terminal(end, self.worker.clock.now_micros());
+        let outputs = vec![of_variant(&request.content, entry)];
+        Step::from(Done { source: request.record.at.clone(), outputs, outcomes })
+    }
+
+    /// Processes a request with the bodies that were fetched for its batch.
+    pub fn process(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Step {
+        self.answer(record, fetched, bodies).unwrap_or_else(|ended| match ended {
+            Ended::Step(step) => step,
+            Ended::Unusable { reason, detail } => {
+                let entry = SourceRecord::of(record, &self.worker.topics);
+                self.worker.dead_letter(&entry, None, reason, &detail).into()
+            }
+        })
+    }
+
+    /// The end of a request whose answer could not be stored for now.
+    pub fn not_stored(&self, record: &Record, why: &str) -> Done {
+        let entry = SourceRecord::of(record, &self.worker.topics);
+        let request = record.value.clone().and_then(|value| Resymbolicate::decode(value).ok());
+        let tenant = request.and_then(|request| Some(request.report().ok()?.tenant));
+        let retried =
+            tenant.as_ref().and_then(|t| self.worker.retry(&entry, t, None, Reason::NotStored, why));
+        retried.unwrap_or_else(|| self.worker.dead_letter(&entry, tenant.as_ref(), "too_large", why))
+    }
+}
+
+/// Requests, and the bodies that were fetched for them.
+struct Group {
+    again: Arc<ResymbolicateRecord>,
+    bodies: Bodies,
+}
+
+impl RecordProcessor for Group {
+    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        self.again.process(record, fetched, &self.bodies)
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        self.again.not_stored(record, why)
+    }
+}
+
+fn end(request: &Request<'_>, outcome: Outcome) -> TerminalOutcome {
+    TerminalOutcome {
+        tenant: request.id.tenant.to_string(),
+        report_id: request.content.report_id.clone(),
+        revision: request.content.revision,
+        outcome: outcome.into(),
+        origin: request.content.origin.clone(),
+        source: Some(reference(&request.record.at)),
+        segment: String::new(),
+        requested_at_micros: request.content.requested_at_micros,
+    }
+}
+
+/// More than the headers of a copy have in bytes.
+const COPY_HEADERS: usize = 8 << 10;
+
+/// The answer, which says of which of the reports with this id it is.
+fn of_variant(request: &Resymbolicate, answer: OutRecord) -> OutRecord {
+    match request.variant {
+        0 => answer,
+        variant => answer.header(headers::VARIANT, variant.to_string()),
+    }
+}
+
+/// The generations that the request was made for.
+fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>, String> {
+    let mut newest: HashMap<DebugId, Generations> = HashMap::with_capacity(request.needs.len());
+    for need in &request.needs {
+        let known = newest.entry(need.id().map_err(|e| e.to_string())?).or_default();
+        let of = if need.system { &mut known.system } else { &mut known.tenant };
+        *of = (*of).max(Some(need.generation));
+    }
+    Ok(newest)
+}
+
+/// True where the new answer says more of the frames than the stored one did: it differs before our
+/// member of the report object, and no fewer frames have a function.
+fn is_better(stored: &Report<'_>, enriched: &Enriched, new: &[u8], limits: &ReadLimits) -> bool {
+    let Some(ours) = &stored.ours else { return true };
+    let frames = |report: &Report<'_>| report.own_member.as_ref().map_or(report.insert_at, |own| own.start);
+    let Ok(again) = Report::read(new, limits) else { return true };
+    let same = stored.input[..frames(stored)] == new[..frames(&again)];
+    !same && enriched.frames.symbolicated >= ours.frames.symbolicated
+}
+
+impl Processor for Requests {
+    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+        Box::pin(async move {
+            let worker = &self.again.worker;
+            worker.seek_outputs(batch.iter()).await?;
+            let group = |bodies| Group { again: self.again.clone(), bodies };
+            worker.process_with_bodies(&self.resources, batch, |_| true, group).await
+        })
+    }
+
+    fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        let (reason, detail) = crate::run::refusal(why);
+        let worker = &self.again.worker;
+        worker.dead_letter(&SourceRecord::of(record, &worker.topics), None, reason, &detail)
+    }
+
+    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        vec![self.again.ledger.batch(done, self.again.worker.clock.now_micros())]
+    }
+
+    fn committed(&self, records: &[&Record], done: &[&Done]) {
+        let worker = &self.again.worker;
+        worker.metrics.committed(NAME, records, done, worker.clock.now_micros());
+    }
+}

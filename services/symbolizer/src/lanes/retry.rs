@@ -1,0 +1,139 @@
+//! The retry lane: records that wait in the retry tiers and in overflow, processed like those that
+//! come in, each when it is due.
+
+use crate::admission::tenant_rates::TenantRates;
+use crate::admission::tenants::TenantStatus;
+use crate::lanes::batch::{LaneResources, RecordProcessor, Step};
+use crate::lanes::intake::{Intake, is_paced, part_of, units};
+use crate::lanes::resymbolicate::ResymbolicateRecord;
+use crate::output::ledger::Ledger;
+use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
+use crate::output::stored_reports::Bodies;
+use crate::source_record::SourceRecord;
+use crate::symbols::Fetched;
+use crate::worker::Worker;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use unslide_stream::lane::{Done, Pause, Processor, Refusal, TopicShare};
+use unslide_stream::{OutRecord, Record};
+
+/// The lane's name, also in its group and transactional id.
+pub const NAME: &str = unslide_proto::lanes::RETRY;
+
+/// The topics that the lane reads.
+pub fn topics(worker: &Worker) -> Vec<String> {
+    let names = &worker.topics;
+    [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow].map(Clone::clone).into()
+}
+
+/// Tries again.
+pub struct Retry {
+    worker: Arc<Worker>,
+    /// What it has of the machine.
+    pub resources: LaneResources,
+    shares: Arc<TenantRates>,
+    ways: Arc<RetryProcessors>,
+    waits: TierWaits,
+    ledger: Ledger,
+}
+
+/// The records of these topics came from the input or were requests of the store.
+struct RetryProcessors {
+    worker: Arc<Worker>,
+    intake: Intake,
+    again: ResymbolicateRecord,
+}
+
+impl Retry {
+    /// The lane of this worker.
+    pub fn new(worker: Arc<Worker>, resources: LaneResources, shares: Arc<TenantRates>) -> Retry {
+        let again = ResymbolicateRecord::new(worker.clone(), NAME);
+        let intake = Intake::new(worker.clone(), NAME, shares.clone());
+        let ways = Arc::new(RetryProcessors { worker: worker.clone(), intake, again });
+        Retry { ledger: worker.ledger(NAME), resources, shares, ways, waits: TierWaits::default(), worker }
+    }
+
+    /// Microseconds until a record is due.
+    fn wait(&self, record: &Record) -> Option<i64> {
+        let clock = &self.worker.clock;
+        let now = clock.monotonic_micros();
+        if let Some(tier) = Tier::of(&self.worker.topics, &record.at.topic) {
+            let time = record.time_millis?.saturating_mul(1_000);
+            let now = ClockReading { wall: clock.now_micros(), monotonic: now };
+            return Some(self.waits.wait(tier, &record.at, time, now));
+        }
+        // Overflow: at the tenant's rate, half of it for each half of its records.
+        let entry = SourceRecord::of(record, &self.worker.topics);
+        let tenant = self.worker.tenant_named(&entry)?;
+        // Who is over no rate, or not served any more, is not paced.
+        let paced = is_paced(&entry) && self.worker.tenants.status(&tenant) == TenantStatus::Active;
+        let rate = self.worker.rate(self.worker.tenants.limits(&tenant)).filter(|_| paced)?;
+        self.shares.pace(&tenant, part_of(record), rate, now, units(record)).err()
+    }
+}
+
+impl RetryProcessors {
+    fn is_request(&self, record: &Record) -> bool {
+        SourceRecord::of(record, &self.worker.topics).request
+    }
+}
+
+/// Records, and the bodies that were fetched for the requests among them.
+struct Group {
+    ways: Arc<RetryProcessors>,
+    bodies: Bodies,
+}
+
+impl RecordProcessor for Group {
+    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+        if self.ways.is_request(record) {
+            self.ways.again.process(record, fetched, &self.bodies)
+        } else {
+            self.ways.intake.process(record, fetched)
+        }
+    }
+
+    fn not_stored(&self, record: &Record, why: &str) -> Done {
+        if self.ways.is_request(record) {
+            self.ways.again.not_stored(record, why)
+        } else {
+            self.ways.intake.not_stored(record, why)
+        }
+    }
+}
+
+impl Processor for Retry {
+    fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
+        Box::pin(async move {
+            self.worker.refresh(&batch).await;
+            self.worker.seek_outputs(batch.iter()).await?;
+            let is_request = |record: &Record| self.ways.is_request(record);
+            let group = |bodies| Group { ways: self.ways.clone(), bodies };
+            self.worker.process_with_bodies(&self.resources, batch, is_request, group).await
+        })
+    }
+
+    fn not_before(&self, record: &Record) -> Option<Instant> {
+        let wait = u64::try_from(self.wait(record)?).ok().filter(|wait| *wait > 0)?;
+        Some(Instant::now() + Duration::from_micros(wait))
+    }
+
+    fn assigned(&self, _: &[TopicShare]) {
+        self.ways.intake.assigned();
+    }
+
+    fn refused(&self, record: &Record, why: &Refusal) -> Done {
+        self.ways.intake.refused(record, why)
+    }
+
+    fn account(&self, done: &[&Done]) -> Vec<OutRecord> {
+        vec![self.ledger.batch(done, self.worker.clock.now_micros())]
+    }
+
+    fn committed(&self, records: &[&Record], done: &[&Done]) {
+        self.ways.intake.committed(records);
+        self.worker.metrics.committed(NAME, records, done, self.worker.clock.now_micros());
+    }
+}

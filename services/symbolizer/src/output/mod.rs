@@ -1,0 +1,9 @@
+//! What the worker writes: enriched reports, copies for later, dead letters, the ledger.
+
+pub mod claim_check;
+pub mod dead_letters;
+pub mod ledger;
+pub mod outcomes;
+pub mod retry_tiers;
+pub mod stored_reports;
+pub mod tenant_topics;

@@ -1,0 +1,91 @@
+//! Bodies of stored reports that a request only points to: fetched from their segments before the
+//! work on them begins.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::HashMap;
+use std::time::Duration;
+use unslide_artifacts::keys::Key;
+use unslide_artifacts::{ObjectStore, StoreError, segment};
+use unslide_model::TenantId;
+use unslide_proto::Message;
+use unslide_proto::report::resymbolicate::Body;
+use unslide_proto::report::{Resymbolicate, SegmentRef};
+use unslide_stream::lane::Pause;
+use unslide_stream::{Record, RecordRef, split_by_size};
+
+/// Frames that are fetched at the same time.
+const AT_ONCE: usize = 16;
+/// Bytes of frames that are worked on at the same time; one frame may be larger.
+const GROUP_BYTES: u64 = 16 << 20;
+/// The pause after a failure that an operator has to mend.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What became of fetching a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// Bytes that ought to be a frame.
+    Frame(Bytes),
+    /// The segment is not there.
+    Gone,
+    /// It could not be had for now.
+    Failed(String),
+}
+
+/// What was fetched for the records of a batch.
+pub type Bodies = HashMap<RecordRef, Fetch>;
+
+/// Where a request says that its body lies.
+fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
+    let request = Resymbolicate::decode(record.value.clone()?).ok()?;
+    match request.body {
+        Some(Body::Segment(segment)) => Some((TenantId::new(&request.tenant).ok()?, segment)),
+        _ => None,
+    }
+}
+
+/// The key of a request's segment, which must be one of its own tenant's segments.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<Key, String> {
+    let key = Key::of_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
+    let own = format!("t/{tenant}/segments/");
+    if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
+}
+
+/// A batch in parts whose stored bodies fit into memory together. Of records that are no requests
+/// nothing is believed.
+pub fn groups(batch: Vec<Record>, is_request: impl Fn(&Record) -> bool) -> Vec<Vec<Record>> {
+    split_by_size(batch, GROUP_BYTES, |record| {
+        let place = if is_request(record) { place(record) } else { None };
+        place.map_or(0, |(_, segment)| segment.length)
+    })
+}
+
+/// Fetches what requests point to, as far as each may be read at all.
+///
+/// # Errors
+/// [`Pause`] where object storage refuses, which is no record's fault.
+pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record>) -> Result<Bodies, Pause> {
+    let wanted = requests.filter_map(|record| {
+        let (tenant, segment) = place(record)?;
+        Some((record.at.clone(), key(&tenant, &segment).ok()?, segment))
+    });
+    let fetching = stream::iter(wanted.collect::<Vec<_>>()).map(|(at, key, place)| async move {
+        let fetched = match segment::fetch(objects, &key, place.offset, place.length).await {
+            Ok(Some(frame)) => Fetch::Frame(frame),
+            Ok(None) => Fetch::Gone,
+            Err(error) if error.is_operators_fault() => return Err(refused(&key, &error)),
+            Err(error) => Fetch::Failed(error.to_string()),
+        };
+        Ok((at, fetched))
+    });
+    fetching.buffer_unordered(AT_ONCE).try_collect().await
+}
+
+fn refused(key: &Key, error: &StoreError) -> Pause {
+    tracing::error!(object.key = %key, "a stored report can't be fetched: {error}");
+    let reason = format!("a stored report can't be fetched: {}", error.without_key());
+    Pause { reason, wait: PAUSE }
+}

@@ -1,0 +1,124 @@
+//! What is known of a record before it is read: where its history began and what became of it so far.
+
+use unslide_proto::headers;
+use unslide_proto::report::RecordRef as ProtoRef;
+use unslide_proto::topics::TopicNames;
+use unslide_stream::Record;
+
+use crate::output::ledger::reference;
+use crate::output::retry_tiers::Tier;
+
+/// Why a record is copied instead of answered. The word of the header `reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A symcache could not be fetched for now.
+    FetchFailed,
+    /// A symcache did not arrive in time.
+    Cold,
+    /// The tenant is over its rate.
+    OverShare,
+    /// Nobody has told of the tenant yet.
+    UnknownTenant,
+    /// A body could not be stored for now.
+    NotStored,
+}
+
+impl Reason {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Reason::FetchFailed => "fetch_failed",
+            Reason::Cold => "cold",
+            Reason::OverShare => "over_share",
+            Reason::UnknownTenant => "unknown_tenant",
+            Reason::NotStored => "not_stored",
+        }
+    }
+}
+
+/// A record and its history.
+#[derive(Clone, Debug)]
+pub struct SourceRecord<'r> {
+    /// The record.
+    pub record: &'r Record,
+    /// The first record of its history: itself, for a record of an input topic.
+    pub origin: ProtoRef,
+    /// When that arrived, by the broker's clock, in milliseconds since the Unix epoch.
+    pub arrived_millis: Option<i64>,
+    /// True for records of topics that workers alone write to, whose headers are true.
+    pub internal: bool,
+    /// True for requests of the store, and copies of them.
+    pub request: bool,
+}
+
+impl<'r> SourceRecord<'r> {
+    /// What the record's topic and headers say. What a record of an input topic says of its own
+    /// history is anybody's word, and counts for nothing.
+    pub fn of(record: &'r Record, names: &TopicNames) -> SourceRecord<'r> {
+        let internal = *record.at.topic == *names.overflow || Tier::of(names, &record.at.topic).is_some();
+        let told = if internal { origin(record) } else { None };
+        let arrived = if internal { record.headers.number(headers::ORIGIN_TIME) } else { None };
+        let origin = told.unwrap_or_else(|| reference(&record.at));
+        let request = origin.topic == names.resymbolicate;
+        let arrived_millis = arrived.or(record.time_millis);
+        SourceRecord { record, origin, arrived_millis, internal, request }
+    }
+
+    /// How often the record was tried in vain for this reason before now. Tries for another reason
+    /// don't count: a tenant that became known late has not used up its fetches.
+    pub fn tries(&self, reason: Reason) -> u32 {
+        let headers = &self.record.headers;
+        if self.internal && headers.text(headers::REASON) == Some(reason.word()) {
+            headers.number(headers::ATTEMPT).unwrap_or(0)
+        } else {
+            0
+        }
+    }
+}
+
+fn origin(record: &Record) -> Option<ProtoRef> {
+    Some(ProtoRef {
+        topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
+        partition: record.headers.number(headers::ORIGIN_PARTITION)?,
+        offset: record.headers.number(headers::ORIGIN_OFFSET)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_stream::{Headers, RecordRef};
+
+    /// Proves: sender
+    #[test]
+    fn what_a_record_says_of_its_history_counts_on_internal_topics_only() {
+        let names = TopicNames::default();
+        let headers = Headers::new()
+            .with(headers::ORIGIN_TOPIC, "crash.reports")
+            .with(headers::ORIGIN_PARTITION, "3")
+            .with(headers::ORIGIN_OFFSET, "77")
+            .with(headers::ORIGIN_TIME, "1000")
+            .with(headers::REASON, "fetch_failed")
+            .with(headers::ATTEMPT, "2");
+        let record = |topic: &str| Record {
+            at: RecordRef { topic: topic.into(), partition: 1, offset: 5 },
+            time_millis: Some(9_000),
+            key: None,
+            value: None,
+            headers: headers.clone(),
+        };
+        for topic in [&names.retry_10s, &names.retry_1m, &names.retry_10m, &names.overflow] {
+            let record = record(topic);
+            let entry = SourceRecord::of(&record, &names);
+            assert_eq!((entry.origin.partition, entry.origin.offset), (3, 77), "{topic}");
+            assert_eq!((entry.arrived_millis, entry.tries(Reason::FetchFailed)), (Some(1_000), 2));
+            assert_eq!(entry.tries(Reason::UnknownTenant), 0, "tries of another reason");
+        }
+        for topic in [names.input.as_str(), "crash.reports.acme", &names.resymbolicate] {
+            let record = record(topic);
+            let entry = SourceRecord::of(&record, &names);
+            assert_eq!((entry.origin.topic.as_str(), entry.origin.offset), (topic, 5));
+            assert_eq!((entry.arrived_millis, entry.tries(Reason::FetchFailed)), (Some(9_000), 0));
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A circuit breaker for object storage. One object that can't be fetched is that report's matter;
+//! when many can't, the store is at fault, and trying on would use up every report's tries. Where they
+//! are one tenant's for the most part, it may be that tenant's own trouble: the store is asked first.
+
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+use unslide_model::{DebugId, Scoped, TenantId};
+
+/// When the breaker opens, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// So many distinct debug ids have to fail, and more than succeed.
+    pub debug_ids: usize,
+    /// In such a time.
+    pub window: Duration,
+    /// How long nothing is tried then.
+    pub open: Duration,
+}
+
+/// What a lane may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Fetch.
+    Closed,
+    /// Fetch a few symcaches: one that comes closes the breaker, else say [`Breaker::reopen`]. Everyone
+    /// else waits for that.
+    Probe,
+    /// Wait so many microseconds.
+    Open {
+        /// The time.
+        wait_micros: i64,
+        /// The failure that opened it.
+        reason: String,
+    },
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    Open {
+        until: i64,
+        reason: String,
+    },
+    /// Somebody tries since then.
+    Probing {
+        since: i64,
+        reason: String,
+    },
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    /// The last failure of each debug id, and whose that was.
+    failed: HashMap<DebugId, (i64, TenantId)>,
+    /// Somebody asks the store.
+    asking: bool,
+    succeeded: VecDeque<i64>,
+    opened: u64,
+}
+
+/// The breaker, shared by the lanes of a worker.
+#[derive(Debug)]
+pub struct Breaker {
+    limits: Limits,
+    inner: Mutex<Inner>,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(limits: Limits) -> Breaker {
+        let inner = Inner {
+            state: State::Closed,
+            failed: HashMap::new(),
+            asking: false,
+            succeeded: VecDeque::new(),
+            opened: 0,
+        };
+        Breaker { limits, inner: Mutex::new(inner) }
+    }
+
+    /// What may be done now (microseconds of a clock). Who is told to probe is the only one for as long
+    /// as the breaker would stay open.
+    pub fn ask(&self, now: i64) -> Verdict {
+        let open = micros(self.limits.open);
+        let mut inner = self.inner.lock();
+        let (until, reason) = match &inner.state {
+            State::Closed => return Verdict::Closed,
+            State::Open { until, reason } => (*until, reason.clone()),
+            // A probe whose end nobody told: the lane lost its partitions, or the process was busy.
+            State::Probing { since, reason } => (since.saturating_add(open), reason.clone()),
+        };
+        if now < until {
+            return Verdict::Open { wait_micros: until - now, reason };
+        }
+        inner.state = State::Probing { since: now, reason };
+        Verdict::Probe
+    }
+
+    /// A fetch failed for now. True where so many have failed that the store may be at fault, and they
+    /// are one tenant's for the most part: ask the store, and then say [`Breaker::asked`].
+    #[must_use]
+    pub fn failed(&self, id: &Scoped<DebugId>, now: i64, why: &str) -> bool {
+        let mut inner = self.inner.lock();
+        match inner.state {
+            // Who probes says how that went.
+            State::Open { .. } | State::Probing { .. } => return false,
+            State::Closed => {}
+        }
+        self.forget_old(&mut inner, now);
+        // Bounded: at this many it opens, or as many have succeeded.
+        inner.failed.insert(id.id, (now, id.tenant.clone()));
+        let failed = inner.failed.len();
+        if failed < self.limits.debug_ids || failed <= inner.succeeded.len() {
+            return false;
+        }
+        let mut tenants: HashMap<&TenantId, usize> = HashMap::new();
+        inner.failed.values().for_each(|(_, tenant)| *tenants.entry(tenant).or_default() += 1);
+        let others = failed - tenants.values().max().copied().unwrap_or(0);
+        if others < self.limits.debug_ids.div_ceil(2) {
+            return !std::mem::replace(&mut inner.asking, true);
+        }
+        let reason = self.reason(failed, why);
+        self.open(&mut inner, now, reason);
+        false
+    }
+
+    /// What the store said when it was asked: with `Err` it is at fault. Otherwise these failures count
+    /// no more.
+    pub fn asked(&self, now: i64, answer: Result<(), &str>) {
+        let mut inner = self.inner.lock();
+        inner.asking = false;
+        match (answer, &inner.state) {
+            (Err(why), State::Closed) => {
+                let reason = self.reason(inner.failed.len(), why);
+                self.open(&mut inner, now, reason);
+            }
+            _ => inner.failed.clear(),
+        }
+    }
+
+    fn reason(&self, failed: usize, why: &str) -> String {
+        let seconds = self.limits.window.as_secs();
+        format!("symbols of {failed} debug ids could not be fetched in {seconds} s: {why}")
+    }
+
+    /// A probe failed.
+    pub fn reopen(&self, now: i64, why: &str) {
+        self.open(&mut self.inner.lock(), now, why.to_owned());
+    }
+
+    /// How many debug ids have to fail before the store is at fault.
+    pub fn debug_ids(&self) -> usize {
+        self.limits.debug_ids
+    }
+
+    /// A fetch came to an end, whether there was something or not.
+    pub fn succeeded(&self, now: i64) {
+        let mut inner = self.inner.lock();
+        match inner.state {
+            State::Open { .. } => {}
+            State::Probing { .. } => inner.state = State::Closed,
+            State::Closed => {
+                self.forget_old(&mut inner, now);
+                if inner.succeeded.len() < KEPT {
+                    inner.succeeded.push_back(now);
+                }
+            }
+        }
+    }
+
+    /// True while nothing may be fetched, or a few symcaches only.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.inner.lock().state, State::Closed)
+    }
+
+    /// How often it opened.
+    #[cfg(test)]
+    pub fn opened(&self) -> u64 {
+        self.inner.lock().opened
+    }
+
+    fn open(&self, inner: &mut Inner, now: i64, reason: String) {
+        tracing::warn!(seconds = self.limits.open.as_secs_f64(), "nothing is fetched for a while: {reason}");
+        inner.state = State::Open { until: now.saturating_add(micros(self.limits.open)), reason };
+        inner.failed.clear();
+        inner.succeeded.clear();
+        inner.opened += 1;
+    }
+
+    fn forget_old(&self, inner: &mut Inner, now: i64) {
+        let since = now.saturating_sub(micros(self.limits.window));
+        inner.failed.retain(|_, (at, _)| *at > since);
+        while inner.succeeded.front().is_some_and(|at| *at <= since) {
+            inner.succeeded.pop_front();
+        }
+    }
+}
+
+/// Successes that are remembered: where there are so many, so many failures have to outweigh them.
+const KEPT: usize = 10_000;
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    fn breaker() -> Breaker {
+        let limits = Limits { debug_ids: 3, window: Duration::from_secs(30), open: Duration::from_secs(10) };
+        Breaker::new(limits)
+    }
+
+    /// A debug id; those that follow one another are of different tenants.
+    fn id(n: u8) -> Scoped<DebugId> {
+        TenantId::new(&format!("t-{}", n % 5)).unwrap().scope(DebugId([n; 16]))
+    }
+
+    fn fail(breaker: &Breaker, n: u8, now: i64) {
+        assert!(!breaker.failed(&id(n), now, "503"));
+    }
+
+    fn open(breaker: &Breaker, now: i64) {
+        (0..3).for_each(|n| fail(breaker, n, now));
+        assert!(breaker.is_open());
+    }
+
+    #[test]
+    fn one_object_however_often_it_fails_opens_nothing_and_many_do() {
+        let breaker = breaker();
+        (0..100).for_each(|n| fail(&breaker, 1, n));
+        fail(&breaker, 2, 101);
+        assert_eq!(breaker.ask(102), Verdict::Closed);
+        fail(&breaker, 3, 102);
+        let Verdict::Open { wait_micros, reason } = breaker.ask(102) else { panic!("not open") };
+        assert_eq!(wait_micros, 10 * SECOND);
+        assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
+        assert_eq!(breaker.opened(), 1);
+    }
+
+    #[test]
+    fn failures_count_within_the_window_and_against_what_succeeds() {
+        let breaker = breaker();
+        (0..10).for_each(|n| fail(&breaker, n, i64::from(n) * 20 * SECOND));
+        assert!(!breaker.is_open());
+        let now = 1_000 * SECOND;
+        (0..5).for_each(|_| breaker.succeeded(now));
+        (0..5).for_each(|n| fail(&breaker, n, now));
+        assert!(!breaker.is_open(), "as many succeed");
+        fail(&breaker, 9, now);
+        assert!(breaker.is_open());
+    }
+
+    #[test]
+    fn one_probe_is_let_through_and_decides() {
+        let breaker = breaker();
+        open(&breaker, 0);
+        assert!(matches!(breaker.ask(10 * SECOND - 1), Verdict::Open { wait_micros: 1, .. }));
+        assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
+        assert!(matches!(breaker.ask(10 * SECOND), Verdict::Open { .. }), "one at a time");
+        fail(&breaker, 1, 11 * SECOND);
+        assert_eq!(breaker.opened(), 1, "a fetch that began before says nothing");
+        breaker.reopen(11 * SECOND, "still 503");
+        assert!(
+            matches!(breaker.ask(12 * SECOND), Verdict::Open { wait_micros, .. } if wait_micros == 9 * SECOND)
+        );
+        assert_eq!(breaker.ask(21 * SECOND), Verdict::Probe);
+        breaker.succeeded(21 * SECOND);
+        assert_eq!((breaker.ask(21 * SECOND), breaker.opened()), (Verdict::Closed, 2));
+    }
+
+    #[test]
+    fn a_probe_that_nobody_ends_is_given_to_another() {
+        let breaker = breaker();
+        open(&breaker, 0);
+        assert_eq!(breaker.ask(10 * SECOND), Verdict::Probe);
+        assert!(matches!(breaker.ask(20 * SECOND - 1), Verdict::Open { .. }));
+        assert_eq!(breaker.ask(20 * SECOND), Verdict::Probe);
+    }
+
+    #[test]
+    fn failures_of_one_tenant_open_it_only_where_the_store_fails_when_asked() {
+        let breaker = breaker();
+        let noisy = |n: u8| TenantId::new("noisy").unwrap().scope(DebugId([n; 16]));
+        assert!(!breaker.failed(&noisy(1), 0, "503"));
+        assert!(!breaker.failed(&noisy(2), 0, "503"));
+        assert!(breaker.failed(&noisy(3), 0, "503"), "ask the store");
+        assert!(!breaker.failed(&noisy(4), 0, "503"), "once");
+        assert!(!breaker.failed(&id(9), 0, "503"), "another tenant's one is not enough");
+        assert!(!breaker.is_open());
+        breaker.asked(1, Ok(()));
+        assert!(!breaker.failed(&noisy(5), 1, "503") && !breaker.failed(&noisy(6), 1, "503"));
+        assert!(breaker.failed(&noisy(7), 1, "503"));
+        breaker.asked(2, Err("503"));
+        let Verdict::Open { reason, .. } = breaker.ask(2) else { panic!("not open") };
+        assert!(reason.contains("3 debug ids") && reason.contains("503"), "{reason}");
+    }
+}

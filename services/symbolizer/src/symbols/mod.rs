@@ -1,0 +1,409 @@
+//! Symbols for a batch: which are here, and fetching those that are not.
+
+pub mod breaker;
+pub mod symbol_events;
+
+use crate::symbols::breaker::{Breaker, Verdict};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use unslide_artifacts::{CacheError, Cached, Hint, ObjectStore, SymcacheCache};
+use unslide_model::{Clock, DebugId, Scoped, TenantId};
+use unslide_stream::lane::Pause;
+use unslide_symbolicate::{ImageSymbols, Need};
+
+/// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
+/// a smaller bound of downloads.
+const AT_ONCE: usize = 1_024;
+/// The part of the cache's downloads that one tenant may have: one that asks for very many, or whose
+/// downloads hang, leaves the rest to the others.
+const OF_ONE_TENANT: usize = 4;
+/// The pause after a failure that an operator has to mend.
+const LONG_PAUSE: Duration = Duration::from_secs(10);
+
+/// A symcache that a report wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// Whose, and which.
+    pub id: Scoped<DebugId>,
+    /// True where the image's path is the operating system's.
+    pub system: bool,
+    /// What the asker knows of the newest generation.
+    pub at_least: Generations,
+}
+
+/// The generations that an answer must not be older than.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Generations {
+    /// Of the tenant's own symbols.
+    pub tenant: Option<u64>,
+    /// Of the system's.
+    pub system: Option<u64>,
+}
+
+impl Generations {
+    fn hint(self) -> Hint {
+        Hint { tenant: self.tenant, system: self.system }
+    }
+}
+
+impl Wanted {
+    /// What a report needs, of one tenant.
+    pub fn of(tenant: &TenantId, needs: &[Need], at_least: impl Fn(&Need) -> Generations) -> Vec<Wanted> {
+        needs
+            .iter()
+            .map(|need| Wanted {
+                id: tenant.scope(need.debug_id),
+                system: need.system,
+                at_least: at_least(need),
+            })
+            .collect()
+    }
+}
+
+/// What came of asking for a symcache.
+#[derive(Clone, Debug)]
+pub enum Got {
+    /// What is known now.
+    Here(Cached),
+    /// It has not arrived in time; the download goes on.
+    Cold,
+    /// It can't be had for now, and why.
+    Failed(Arc<str>),
+}
+
+/// What was fetched for a batch.
+pub type Fetched = HashMap<Wanted, Got>;
+
+/// What a report's images are answered with.
+pub type Answers = HashMap<DebugId, ImageSymbols>;
+
+/// Why a report has no answers now.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The first image that it waits for.
+    pub id: DebugId,
+    /// The failure; `None` where the symcache has only not arrived in time.
+    pub failure: Option<Arc<str>>,
+}
+
+/// The result of looking up a report's images.
+pub enum Lookup {
+    /// All are answered.
+    Answers(Answers),
+    /// Nobody has asked for these yet.
+    Wants(Vec<Wanted>),
+    /// Some could not be had.
+    Held(Held),
+}
+
+/// The cache, kept fresh by the log of symbol events.
+#[derive(Clone)]
+pub struct Symbols {
+    cache: SymcacheCache,
+    store: ObjectStore,
+    breaker: Arc<Breaker>,
+    clock: Arc<dyn Clock>,
+    at_once: Arc<Semaphore>,
+    of_one_tenant: usize,
+    tenants: Arc<Mutex<HashMap<TenantId, Arc<Fetches>>>>,
+    /// How long a fetch may take that decides whether the others are tried at all. One that takes longer
+    /// hangs.
+    probe: Duration,
+}
+
+/// The fetches of one tenant.
+struct Fetches {
+    permits: Arc<Semaphore>,
+    /// Those under way, and when they began.
+    begun: Mutex<HashMap<Wanted, Instant>>,
+}
+
+impl Fetches {
+    /// True where the tenant may have no more, and none of those under way began within `age`.
+    fn all_hang(&self, age: Duration) -> bool {
+        let begun = self.begun.lock();
+        self.permits.available_permits() == 0 && begun.values().all(|at| at.elapsed() >= age)
+    }
+}
+
+/// A fetch under way; it ends when this is dropped.
+struct UnderWay {
+    fetches: Arc<Fetches>,
+    wanted: Wanted,
+    _permits: [OwnedSemaphorePermit; 2],
+}
+
+impl UnderWay {
+    fn begin(fetches: Arc<Fetches>, wanted: Wanted, permits: [OwnedSemaphorePermit; 2]) -> UnderWay {
+        fetches.begun.lock().entry(wanted.clone()).or_insert_with(Instant::now);
+        UnderWay { fetches, wanted, _permits: permits }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.fetches.begun.lock().remove(&self.wanted);
+    }
+}
+
+impl Symbols {
+    /// Symbols from `cache`, which has them from `store`, as long as `breaker` lets them be fetched.
+    /// `downloads` is how many the cache has at the same time, `probe` how long a fetch that closes the
+    /// breaker again may take.
+    pub fn new(
+        cache: SymcacheCache,
+        store: ObjectStore,
+        breaker: Arc<Breaker>,
+        clock: Arc<dyn Clock>,
+        downloads: usize,
+        probe: Duration,
+    ) -> Symbols {
+        let at_once = Arc::new(Semaphore::new(AT_ONCE));
+        let of_one_tenant = (downloads / OF_ONE_TENANT).max(1);
+        Symbols { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
+    }
+
+    /// The circuit breaker.
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    /// Fetches that are under way, whether anybody waits for them or not.
+    #[cfg(test)]
+    pub fn under_way(&self) -> usize {
+        AT_ONCE - self.at_once.available_permits()
+    }
+
+    /// The answers to everything that is wanted. `fetched` are asked first: they stay whatever the
+    /// cache evicts. Where this is the `last` lookup, what can't be had is answered with that.
+    pub fn lookup(&self, wanted: Vec<Wanted>, fetched: Option<&Fetched>, last: bool) -> Lookup {
+        let mut answers = Answers::with_capacity(wanted.len());
+        let mut held: Option<Held> = None;
+        for one in &wanted {
+            let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
+            let got =
+                got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here));
+            let symbols = match (got, fetched) {
+                (Some(Got::Here(cached)), _) => cached.symbols(),
+                (None, None) => return Lookup::Wants(wanted),
+                (Some(Got::Cold | Got::Failed(_)) | None, _) if last => ImageSymbols::FetchingFailed,
+                (Some(Got::Failed(why)), _) => {
+                    // A failure says more than a delay.
+                    if held.as_ref().is_none_or(|held| held.failure.is_none()) {
+                        held = Some(Held { id: one.id.id, failure: Some(why) });
+                    }
+                    continue;
+                }
+                // It was here at the first lookup and is evicted again.
+                (Some(Got::Cold) | None, _) => {
+                    held.get_or_insert(Held { id: one.id.id, failure: None });
+                    continue;
+                }
+            };
+            answers.insert(one.id.id, symbols);
+        }
+        held.map_or(Lookup::Answers(answers), Lookup::Held)
+    }
+
+    /// Fetches what is wanted, each once however many reports want it, the tenants' in turn. What has
+    /// not come `patience` after its download began is cold; the download goes on. So one that hangs is
+    /// waited for once, and not by every batch that asks for it.
+    ///
+    /// # Errors
+    /// [`Pause`] where an operator has to act, and while the breaker is open.
+    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+        let wanted = in_turn(wanted);
+        let mut fetched = Fetched::with_capacity(wanted.len());
+        match self.breaker.ask(self.clock.monotonic_micros()) {
+            Verdict::Closed => {}
+            Verdict::Open { wait_micros, reason } => return Err(open(wait_micros, &reason)),
+            Verdict::Probe => fetched = self.probe(&wanted).await?,
+        }
+        let rest = wanted.iter().filter(|one| !fetched.contains_key(*one)).cloned().collect();
+        fetched.extend(self.try_all(rest, patience).await?);
+        // What opened it are failures of many: no report is told of its own.
+        if fetched.values().any(|got| matches!(got, Got::Failed(_))) {
+            self.still_closed()?;
+        }
+        Ok(fetched)
+    }
+
+    /// Finds out whether the store works again. Where as many fail as had to fail before, it doesn't;
+    /// where fewer are wanted they may all be broken by themselves, and the bucket is asked.
+    async fn probe(&self, wanted: &[Wanted]) -> Result<Fetched, Pause> {
+        let most = self.breaker.debug_ids();
+        let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), self.probe).await?;
+        let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
+        if here || (fetched.len() < most && self.store.check().await.is_ok()) {
+            self.breaker.succeeded(self.clock.monotonic_micros());
+        } else {
+            let failures = fetched.values().find_map(|got| match got {
+                Got::Failed(why) => Some(why.to_string()),
+                _ => None,
+            });
+            let late = || format!("no symcache arrived within {:?}", self.probe);
+            self.breaker.reopen(self.clock.monotonic_micros(), &failures.unwrap_or_else(late));
+        }
+        self.still_closed()?;
+        Ok(fetched)
+    }
+
+    /// Fetches these, all at once, as far as they come within `patience`.
+    async fn try_all(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+        let until = Instant::now() + patience;
+        let mut fetched = Fetched::with_capacity(wanted.len());
+        let mut under_way: FuturesUnordered<_> =
+            wanted.iter().map(|one| async move { (one.clone(), self.one(one, patience).await) }).collect();
+        let mut operators: Option<(usize, CacheError)> = None;
+        while let Ok(Some((one, got))) = tokio::time::timeout_at(until, under_way.next()).await {
+            match got {
+                Ok(got) => drop(fetched.insert(one, got)),
+                Err(error) => {
+                    let (many, _) = operators.get_or_insert_with(|| {
+                        let (tenant, id) = (&one.id.tenant, &one.id.id);
+                        tracing::error!(tenant.id = %tenant, debug.id = %id, "symbols can't be fetched: {error}");
+                        (0, error)
+                    });
+                    *many += 1;
+                }
+            }
+        }
+        drop(under_way);
+        if let Some((many, error)) = operators {
+            // The log says of one whose it is: readiness tells nobody.
+            let reason = format!("symbols of {many} debug ids can't be fetched: {error}");
+            return Err(Pause { reason, wait: LONG_PAUSE });
+        }
+        for one in wanted {
+            fetched.entry(one).or_insert(Got::Cold);
+        }
+        Ok(fetched)
+    }
+
+    fn still_closed(&self) -> Result<(), Pause> {
+        match self.breaker.ask(self.clock.monotonic_micros()) {
+            Verdict::Closed | Verdict::Probe => Ok(()),
+            Verdict::Open { wait_micros, reason } => Err(open(wait_micros, &reason)),
+        }
+    }
+
+    /// One fetch, as far as it comes within `patience` of its beginning.
+    async fn one(&self, wanted: &Wanted, patience: Duration) -> Result<Got, CacheError> {
+        let fetches = self.of_tenant(&wanted.id.tenant);
+        let now = Instant::now();
+        let begun = fetches.begun.lock().get(wanted).copied();
+        let until = begun.unwrap_or(now) + patience;
+        if until <= now || (begun.is_none() && fetches.all_hang(self.probe)) {
+            return Ok(Got::Cold);
+        }
+        let fetch = self.begin(fetches, wanted.clone());
+        tokio::time::timeout_at(until, fetch).await.unwrap_or(Ok(Got::Cold))
+    }
+
+    /// A fetch in a task of its own: it goes on, and its end counts, when nobody waits any more.
+    async fn begin(&self, fetches: Arc<Fetches>, wanted: Wanted) -> Result<Got, CacheError> {
+        let permits = Arc::clone(&fetches.permits);
+        let (Ok(theirs), Ok(all)) =
+            (permits.acquire_owned().await, Arc::clone(&self.at_once).acquire_owned().await)
+        else {
+            return Ok(Got::Cold);
+        };
+        let under_way = UnderWay::begin(fetches, wanted.clone(), [theirs, all]);
+        let (cache, breaker, clock) =
+            (self.cache.clone(), Arc::clone(&self.breaker), Arc::clone(&self.clock));
+        let store = self.store.clone();
+        let task = tokio::spawn(async move {
+            let answer = cache.get(&wanted.id, wanted.system, wanted.at_least.hint()).await;
+            match &answer {
+                Ok(_) => breaker.succeeded(clock.monotonic_micros()),
+                Err(CacheError::Transient(why)) => {
+                    if breaker.failed(&wanted.id, clock.monotonic_micros(), why) {
+                        let answer = store.check().await.map_err(|_| why.as_str());
+                        breaker.asked(clock.monotonic_micros(), answer);
+                    }
+                }
+                // Its own trouble, or its tenant's.
+                Err(CacheError::NoRoom(_)) => {}
+                // A lane that hears of it pauses, and readiness says why.
+                Err(_) => {}
+            }
+            drop(under_way);
+            answer
+        });
+        match task.await {
+            Ok(Ok(cached)) => Ok(Got::Here(cached)),
+            Ok(Err(error)) if error.is_transient() => Ok(Got::Failed(error.to_string().into())),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(Got::Failed("the download was given up".into())),
+        }
+    }
+
+    fn of_tenant(&self, tenant: &TenantId) -> Arc<Fetches> {
+        let mut tenants = self.tenants.lock();
+        if tenants.len() > AT_ONCE {
+            tenants.retain(|_, fetches| Arc::strong_count(fetches) > 1);
+        }
+        let fetches = tenants.entry(tenant.clone());
+        Arc::clone(fetches.or_insert_with(|| {
+            let permits = Arc::new(Semaphore::new(self.of_one_tenant));
+            Arc::new(Fetches { permits, begun: Mutex::default() })
+        }))
+    }
+}
+
+fn open(wait_micros: i64, reason: &str) -> Pause {
+    let wait = Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
+    Pause { reason: format!("object storage fails, nothing is fetched for now: {reason}"), wait }
+}
+
+/// Each once; one of each tenant's in turn, a tenant's own in the order in which they are wanted. So
+/// the few of one tenant don't wait behind the many of another.
+fn in_turn(wanted: Vec<Wanted>) -> Vec<Wanted> {
+    let mut seen = HashSet::with_capacity(wanted.len());
+    let mut order: Vec<VecDeque<Wanted>> = Vec::new();
+    let mut places: HashMap<TenantId, usize> = HashMap::new();
+    for one in wanted {
+        if seen.insert(one.clone()) {
+            let place = *places.entry(one.id.tenant.clone()).or_insert_with(|| {
+                order.push(VecDeque::new());
+                order.len() - 1
+            });
+            order[place].push_back(one);
+        }
+    }
+    let mut turns = Vec::with_capacity(seen.len());
+    while turns.len() < seen.len() {
+        turns.extend(order.iter_mut().filter_map(VecDeque::pop_front));
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: fairness
+    #[test]
+    fn the_few_of_one_tenant_do_not_wait_behind_the_many_of_another() {
+        let wanted = |slug: &str, n: u8| Wanted {
+            id: TenantId::new(slug).unwrap().scope(DebugId([n; 16])),
+            system: false,
+            at_least: Generations::default(),
+        };
+        let mut all: Vec<Wanted> = (0..100).map(|n| wanted("noisy", n)).collect();
+        all.extend([wanted("quiet", 1), wanted("noisy", 3), wanted("quiet", 2), wanted("third", 9)]);
+        let turns = in_turn(all);
+        assert_eq!(turns.len(), 103, "each once");
+        let first: Vec<_> = turns.iter().take(6).map(|w| w.id.tenant.as_str()).collect();
+        assert_eq!(first, ["noisy", "quiet", "third", "noisy", "quiet", "noisy"]);
+        let noisy: Vec<u8> =
+            turns.iter().filter(|w| w.id.tenant.as_str() == "noisy").map(|w| w.id.id.0[0]).collect();
+        assert!(noisy.is_sorted(), "a tenant's own keep their order");
+    }
+}

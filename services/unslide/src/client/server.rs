@@ -1,0 +1,92 @@
+//! Which API a command talks to, and with which key.
+
+use super::ClientError;
+use clap::Args;
+use reqwest::Url;
+use std::time::Duration;
+use unslide_model::Secret;
+
+/// Where `unslide dev` and `docker compose` serve the API.
+const USUAL: &str = "http://127.0.0.1:8080";
+
+/// Which API to talk to, and with which key.
+#[derive(Args, Clone)]
+pub struct Server {
+    /// The API's address [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", env = "UNSLIDE_URL")]
+    pub url: Option<String>,
+    /// The API key
+    #[arg(long, value_name = "KEY", env = "UNSLIDE_API_KEY", hide_env_values = true)]
+    pub api_key: Option<String>,
+    /// Seconds for which an API that does not answer is tried again; 0: not at all
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub retry_for: u32,
+}
+
+impl Server {
+    /// The address without a slash at its end, checked.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`].
+    pub(super) fn address(&self) -> Result<String, ClientError> {
+        let text = self.url.as_deref().map(str::trim).filter(|url| !url.is_empty()).unwrap_or(USUAL);
+        let wrong = |why: String| ClientError::Address { url: text.to_owned(), why };
+        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return Err(wrong("it has to begin with http:// or https://".to_owned()));
+        }
+        Ok(text.trim_end_matches('/').to_owned())
+    }
+
+    /// The key, without the white space that a file or a shell leaves at its ends.
+    ///
+    /// # Errors
+    /// [`ClientError::NoKey`] and [`ClientError::Key`].
+    pub(super) fn key(&self) -> Result<Secret, ClientError> {
+        let key = self.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let key = key.ok_or(ClientError::NoKey)?;
+        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(ClientError::Key);
+        }
+        Ok(Secret::new(key))
+    }
+
+    pub(super) fn retry_for(&self) -> Duration {
+        Duration::from_secs(self.retry_for.into())
+    }
+
+    /// What to say of an address that does not answer: nobody may have chosen it.
+    pub(super) fn origin(&self) -> &'static str {
+        match self.url.as_deref().map(str::trim) {
+            None | Some("") => " (the default: UNSLIDE_URL or --url sets another)",
+            Some(_) => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(url: Option<&str>, key: Option<&str>) -> Server {
+        Server { url: url.map(str::to_owned), api_key: key.map(str::to_owned), retry_for: 0 }
+    }
+
+    #[test]
+    fn an_address_is_a_url_or_called_what_it_is() {
+        assert_eq!(server(None, None).address().unwrap(), USUAL);
+        assert_eq!(server(Some("https://a.b/x/ \n"), None).address().unwrap(), "https://a.b/x");
+        for wrong in ["localhost:8080", "a b", "ftp://a", "http://", "/v1"] {
+            let error = server(Some(wrong), None).address().unwrap_err();
+            assert!(error.to_string().contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_loses_its_line_end_and_nothing_else() {
+        let key = |text| server(None, Some(text)).key().map(|key| key.reveal().to_owned());
+        assert_eq!(key("unslide_a_b\r\n").unwrap(), "unslide_a_b");
+        assert!(matches!(key(" \n"), Err(ClientError::NoKey)));
+        assert!(matches!(key("a\nb"), Err(ClientError::Key)));
+    }
+}

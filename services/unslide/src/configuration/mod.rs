@@ -1,0 +1,215 @@
+//! The configuration of everything, from one set of sources.
+
+use crate::boot::Process;
+use crate::cli::Configured;
+use crate::failure::{Exit, Outcome};
+use crate::output::say;
+use crate::serve::Service;
+use settings::Effective;
+use unslide_proto::signed::SigningKey;
+use unslide_runtime::Problem;
+use unslide_runtime::config::{Problems, Reader, Sources};
+
+mod reference;
+mod settings;
+
+/// What each part reads from the sources. A part knows its own sections only; a key that none of
+/// them knows is a mistake.
+#[derive(Default)]
+pub struct Configuration {
+    pub process: Process,
+    pub api: unslide_api::Config,
+    pub builder: unslide_builder::Config,
+    pub indexer: unslide_indexer::Config,
+    pub symbolizer: unslide_symbolizer::Config,
+}
+
+impl Configuration {
+    fn read(reader: &mut Reader) -> Configuration {
+        Configuration {
+            process: reader.whole(),
+            api: reader.whole(),
+            builder: reader.whole(),
+            indexer: reader.whole(),
+            symbolizer: reader.whole(),
+        }
+    }
+
+    /// What is wrong with the parts that the given service uses; with all parts for `None`.
+    pub fn validate(&self, service: Option<Service>) -> Vec<Problem> {
+        let mut problems = self.process.validate();
+        let of = |one: Service| service.is_none_or(|service| service == one);
+        if of(Service::Api) {
+            problems.extend(self.api.validate());
+        }
+        if of(Service::Builder) {
+            problems.extend(self.builder.validate());
+        }
+        if of(Service::Indexer) {
+            problems.extend(self.indexer.validate());
+        }
+        if of(Service::Symbolizer) {
+            problems.extend(self.symbolizer.validate());
+        }
+        // Only where one configuration is everybody's: a service need not know the others' sections.
+        if service.is_none() {
+            problems.extend(self.signing());
+        }
+        problems
+    }
+
+    /// What the api sends, symbolizers that ask for signatures have to take.
+    fn signing(&self) -> Option<Problem> {
+        let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
+        if !asked.required {
+            return None;
+        }
+        let Ok(key) = SigningKey::parse(&own.key) else {
+            let text = "is needed where `symbolizer.signatures.required` is set: else every report sent over HTTP and \
+                        every replay of one report of an array is the dead letter `no_signature`";
+            return own.key.reveal().is_empty().then(|| Problem::new("api.signing.key", text));
+        };
+        let public = key.verifying().to_string();
+        let taken = asked.keys.iter().any(|known| {
+            known.name == own.name
+                && known.public_key.trim() == public
+                && known.tenants.iter().any(|tenant| tenant == "*")
+        });
+        (!taken).then(|| {
+            let text = "is not among `symbolizer.signatures.keys` with the tenants \"*\": symbolizers would refuse what the \
+                        api sends";
+            Problem::new("api.signing.key", text)
+        })
+    }
+}
+
+/// Reads the configuration, and has a part of it checked.
+fn read<T>(
+    configured: &Configured,
+    check: impl FnOnce(&Configuration) -> Vec<Problem>,
+    part: impl FnOnce(Configuration) -> T,
+) -> Result<T, Problems> {
+    let mut reader = Sources::process(configured.config.as_deref()).read();
+    let configuration = Configuration::read(&mut reader);
+    reader.note_all(check(&configuration));
+    reader.finish()?;
+    Ok(part(configuration))
+}
+
+/// The configuration for one service, or for all of them.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load(configured: &Configured, service: Option<Service>) -> Result<Configuration, Problems> {
+    read(configured, |configuration| configuration.validate(service), |configuration| configuration)
+}
+
+/// The configuration with nothing asked of it yet, for `unslide dev`, which fills in its servers.
+///
+/// # Errors
+/// What cannot be read.
+#[cfg(feature = "dev")]
+pub fn load_unchecked(configured: &Configured) -> Result<Configuration, Problems> {
+    read(configured, |_| Vec::new(), |configuration| configuration)
+}
+
+/// The sections that administrative commands use.
+pub struct Administration {
+    pub postgres: unslide_store::Settings,
+    pub kafka: unslide_stream::Settings,
+}
+
+/// The sections for an administrative command, which needs the database and perhaps Kafka.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub fn administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
+    let problems = |configuration: &Configuration| {
+        let postgres = Problem::in_section("postgres", configuration.api.postgres.problems());
+        let kafka = kafka.then(|| Problem::in_section("kafka", configuration.api.kafka.problems()));
+        postgres.chain(kafka.into_iter().flatten()).collect()
+    };
+    read(configured, problems, |Configuration { api, .. }| Administration {
+        postgres: api.postgres,
+        kafka: api.kafka,
+    })
+}
+
+/// The section `kafka`, for a command that needs nothing else.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
+    let problems = |configuration: &Configuration| {
+        Problem::in_section("kafka", configuration.api.kafka.problems()).collect()
+    };
+    read(configured, problems, |configuration| configuration.api.kafka)
+}
+
+impl Configuration {
+    /// What is allowed, and unsafe wherever others can reach the network.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let kafka = self.api.kafka.insecure();
+        let objects = self.api.objects.insecure();
+        let postgres = self.api.postgres.insecure();
+        let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
+        let problems = sections.into_iter().map(|(section, found)| Problem::in_section(section, found));
+        problems.flatten().collect()
+    }
+}
+
+/// `unslide config check`.
+pub fn check(configured: &Configured) -> Outcome {
+    let mut reader = Sources::process(configured.config.as_deref()).read();
+    let configuration = Configuration::read(&mut reader);
+    for mut warning in configuration.warnings() {
+        warning.origin = reader.origin(&warning.key).map(str::to_owned);
+        say!("warning: {warning}");
+    }
+    reader.note_all(configuration.validate(None));
+    match reader.finish() {
+        Ok(()) => {
+            say!("the configuration is fine");
+            Ok(Exit::Ready)
+        }
+        Err(problems) => {
+            for problem in &problems.0 {
+                say!("{problem}");
+            }
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+/// `unslide config show`: each value and where it comes from.
+pub fn show(configured: &Configured, json: bool) -> Outcome {
+    let mut reader = Sources::process(configured.config.as_deref()).read();
+    let configuration = Configuration::read(&mut reader);
+    let effective = configuration.values().into_iter().map(|(key, value)| Effective {
+        source: reader.origin(&key).unwrap_or("default").to_owned(),
+        key,
+        value,
+    });
+    let effective: Vec<Effective> = effective.collect();
+    if json {
+        say!("{}", serde_json::to_string(&effective)?);
+    } else {
+        for one in &effective {
+            say!("{} = {}   # {}", one.key, settings::shown(&one.value), one.source);
+        }
+    }
+    reader.finish()?;
+    Ok(Exit::Ready)
+}
+
+/// `unslide config example`.
+pub fn example() -> Outcome {
+    say!("{}", reference::example().trim_end());
+    Ok(Exit::Ready)
+}
+
+/// `unslide config reference`.
+pub fn reference() -> Outcome {
+    say!("{}", reference::page().trim_end());
+    Ok(Exit::Ready)
+}

@@ -1,0 +1,157 @@
+//! `docs/settings.md` and the example file: both are made from the settings' own documentation.
+
+use super::settings::{Setting, all, shown};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What each section is for, in the order in which they are shown.
+const SECTIONS: [(&str, &str); 11] = [
+    ("kafka", "Kafka. Every service reads it."),
+    ("postgres", "PostgreSQL. Symbolizers do not read it."),
+    ("objects", "Object storage. Every service reads it."),
+    ("tenants", "What a tenant may use that has no limit of its own."),
+    ("api", "The HTTP API."),
+    ("symbolizer", "The workers that symbolicate."),
+    ("builder", "The workers that build symcaches."),
+    ("indexer", "The workers that store enriched reports."),
+    ("symcaches", "The local cache of symcaches, of `api` and `symbolizer`."),
+    ("admin", "The port for health checks and metrics."),
+    ("log", "Logs, and with `process` what concerns every process."),
+];
+
+fn section(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(section, _)| section)
+}
+
+/// Defaults in the temporary folder are shown by the folder's variable: it differs from machine to machine.
+fn default_text(setting: &Setting) -> String {
+    let temporary = std::env::temp_dir();
+    match setting.default.as_str().and_then(|text| text.strip_prefix(temporary.to_str()?)) {
+        Some(rest) => format!("\"$TMPDIR/{}\"", rest.trim_start_matches('/')),
+        None => shown(&setting.default),
+    }
+}
+
+fn sections() -> impl Iterator<Item = (&'static str, &'static str, Vec<Setting>)> {
+    let mut settings = all();
+    let sections = SECTIONS.into_iter().chain([("process", "Every process.")]);
+    sections.map(move |(name, purpose)| {
+        let own = settings.extract_if(.., |setting| section(&setting.key) == name).collect();
+        (name, purpose, own)
+    })
+}
+
+/// The page `docs/settings.md`.
+pub fn page() -> String {
+    let mut page = "# Settings\n\n\
+        `unslide config reference` prints this page; a test compares them.\n\n\
+        Services read a TOML file (`--config FILE` or `UNSLIDE_CONFIG`) and then the environment, which wins: \
+        `kafka.bootstrap` is `bootstrap` in the file's section `[kafka]`, or the variable `UNSLIDE_KAFKA__BOOTSTRAP`. \
+        Sizes are texts such as `\"64MiB\"` or `\"10GB\"`, durations such as `\"30s\"`, `\"12h\"` or `\"7d\"`.\n\n\
+        * `unslide config example` prints a file with every setting.\n\
+        * `unslide config show` prints each value and where it comes from, without secrets.\n\
+        * `unslide config check` lists everything that is wrong, and what is unsafe outside of a private network.\n"
+        .to_owned();
+    for (name, purpose, settings) in sections() {
+        let _ = write!(page, "\n## {name}\n{purpose}\n\n| setting | default | meaning |\n|---|---|---|\n");
+        for setting in settings {
+            let default = if setting.required {
+                "required".to_owned()
+            } else {
+                format!("`{}`", default_text(&setting))
+            };
+            let meaning = setting.meaning.replace('|', "\\|");
+            let _ = writeln!(page, "| `{}` | {default} | {meaning} |", setting.key);
+        }
+    }
+    page
+}
+
+/// A file with every setting: required ones to be filled in, the others as comments with their defaults.
+pub fn example() -> String {
+    let mut text =
+        "# Every setting of Unslide. What is commented out has the default that is shown.\n".to_owned();
+    for (name, purpose, settings) in sections() {
+        let _ = write!(text, "\n# {purpose}\n[{name}]\n");
+        for setting in settings {
+            let key = setting.key.trim_start_matches(name).trim_start_matches('.');
+            for line in wrapped(&setting.meaning) {
+                let _ = writeln!(text, "# {line}");
+            }
+            let value = default_text(&setting);
+            let unset = setting.default == Value::Null || setting.default == "";
+            let comment = if setting.required { "" } else { "#" };
+            let note = if setting.required {
+                "   # required"
+            } else if unset {
+                "   # not set"
+            } else {
+                ""
+            };
+            let _ = writeln!(text, "{comment}{key} = {value}{note}");
+        }
+    }
+    text
+}
+
+/// A text in lines of at most 100 characters.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < 100 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_has_a_meaning_and_a_section() {
+        let all = all();
+        let without: Vec<&str> =
+            all.iter().filter(|s| s.meaning.is_empty()).map(|s| s.key.as_str()).collect();
+        assert_eq!(without, [""; 0]);
+        let shown: usize = sections().map(|(_, _, settings)| settings.len()).sum();
+        assert_eq!(shown, all.len());
+        let required: Vec<&str> = all.iter().filter(|s| s.required).map(|s| s.key.as_str()).collect();
+        assert_eq!(required, ["kafka.bootstrap", "objects.bucket", "postgres.url"]);
+    }
+
+    #[test]
+    fn the_page_of_the_documentation_is_what_the_program_prints() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+        let written = std::fs::read_to_string(path).unwrap();
+        assert!(written == page(), "run: unslide config reference > docs/settings.md");
+    }
+
+    #[test]
+    fn the_example_is_a_configuration_with_every_key_known() {
+        let all_set: String = example()
+            .lines()
+            .map(|line| {
+                let setting =
+                    line.strip_prefix('#').filter(|rest| !rest.starts_with(' ') && rest.contains(" = "));
+                format!("{}\n", setting.unwrap_or(line))
+            })
+            .collect();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("unslide.toml");
+        std::fs::write(&file, all_set).unwrap();
+        let mut reader = unslide_runtime::config::Sources::new(Some(&file), []).read();
+        let read = crate::configuration::Configuration::read(&mut reader);
+        reader.finish().unwrap();
+        let (read, defaults) = (read.values(), crate::configuration::Configuration::default().values());
+        for (key, value) in defaults {
+            let text = shown(&value);
+            assert!(text.contains("/tmp") || text == shown(&read[&key]), "{key}: {text}");
+        }
+    }
+}

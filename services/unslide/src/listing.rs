@@ -1,0 +1,78 @@
+//! Lists of the API, page by page.
+
+use crate::client::Client;
+use crate::failure::{BoxError, Exit, Outcome};
+use crate::output::{Output, Table, note};
+use reqwest::Url;
+use serde_json::Value;
+
+/// Items that are asked for with one request.
+const PAGE: usize = 200;
+
+/// A list, and how it is shown.
+pub struct Listing<const N: usize> {
+    /// Its path in the API.
+    pub path: &'static str,
+    /// The query that narrows it.
+    pub query: Vec<(&'static str, String)>,
+    /// The most items to show.
+    pub limit: usize,
+    pub head: &'static [&'static str; N],
+    pub row: fn(&Value) -> [String; N],
+}
+
+impl<const N: usize> Listing<N> {
+    /// Reads the list and prints it.
+    ///
+    /// # Errors
+    /// Where the API does not answer.
+    pub async fn print(self, client: &Client, as_json: bool) -> Outcome {
+        let (mut found, mut cursor): (Vec<Value>, Option<String>) = (Vec::new(), None);
+        while found.len() < self.limit {
+            let mut query = self.query.clone();
+            query.push(("limit", (self.limit - found.len()).min(PAGE).to_string()));
+            query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let mut answer: Value = client.get(&with_query(self.path, &query)?).await?;
+            found.extend(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default());
+            cursor = answer["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        if as_json {
+            Output::get().json(&found)?;
+            return Ok(Exit::Ready);
+        }
+        let mut table = Table::new(self.head);
+        found.iter().for_each(|item| table.row((self.row)(item)));
+        table.print();
+        if cursor.is_some() {
+            note!("there are more; --limit shows them");
+        }
+        Ok(Exit::Ready)
+    }
+}
+
+fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
+    // Only for its way of writing a query.
+    let mut url = Url::parse("http://api")?.join(path)?;
+    url.query_pairs_mut().extend_pairs(query);
+    Ok(format!("{path}?{}", url.query().unwrap_or_default()))
+}
+
+/// A text of an item; empty where there is none.
+pub fn text(item: &Value, name: &str) -> String {
+    item[name].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_encoded() {
+        let query = [("reason", "a b&c".to_owned()), ("tenant", String::new())];
+        let path = with_query("/v1/dead-letters", &query).unwrap();
+        assert_eq!(path, "/v1/dead-letters?reason=a+b%26c&tenant=");
+    }
+}

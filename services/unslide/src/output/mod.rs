@@ -1,0 +1,144 @@
+//! What commands print: every line on standard output and standard error goes through here.
+//!
+//! A reader that goes away (`unslide key list | head -1`) ends no command: what is printed after that is
+//! dropped, so the work goes on and the exit code says how the work ended. Names and texts come from
+//! reports, archives and customers, so control characters are escaped here and nowhere else.
+
+mod confirm;
+mod table;
+
+pub use confirm::confirm;
+pub use table::Table;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+use unslide_report::text::printable;
+
+/// Prints a line on standard output.
+macro_rules! say {
+    ($($format:tt)*) => { $crate::output::Output::get().say(format_args!($($format)*)) };
+}
+/// Prints a line of progress on standard output; with `--quiet` none.
+macro_rules! inform {
+    ($($format:tt)*) => { $crate::output::Output::get().inform(format_args!($($format)*)) };
+}
+/// Prints a line on standard error, after the program's name.
+macro_rules! note {
+    ($($format:tt)*) => { $crate::output::Output::get().note(format_args!($($format)*)) };
+}
+pub(crate) use {inform, note, say};
+
+/// The output of this process.
+pub struct Output {
+    state: Mutex<State>,
+}
+
+struct State {
+    quiet: bool,
+    /// Nobody reads standard output any more.
+    closed: bool,
+    /// Why standard output could not be written, where it is still read.
+    failed: Option<io::Error>,
+}
+
+static OUTPUT: Output = Output { state: Mutex::new(State { quiet: false, closed: false, failed: None }) };
+
+impl Output {
+    /// The one of this process.
+    pub fn get() -> &'static Output {
+        &OUTPUT
+    }
+
+    /// Drops progress from here on.
+    pub fn be_quiet(&self) {
+        self.state.lock().quiet = true;
+    }
+
+    /// True where nobody reads standard output: a command that only lists can stop.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// A line on standard output. See [`say!`].
+    pub fn say(&self, line: fmt::Arguments<'_>) {
+        let mut line = printable(&line.to_string()).into_owned();
+        line.push('\n');
+        self.bytes(line.as_bytes());
+    }
+
+    /// A line of progress. See [`inform!`].
+    pub fn inform(&self, line: fmt::Arguments<'_>) {
+        if !self.state.lock().quiet {
+            self.say(line);
+        }
+    }
+
+    /// A line on standard error. See [`note!`].
+    pub fn note(&self, line: fmt::Arguments<'_>) {
+        // There is no other place for what standard error does not take.
+        let _ = writeln!(io::stderr().lock(), "unslide: {}", printable(&line.to_string()));
+    }
+
+    /// A JSON document on standard output. Control characters that JSON leaves as they are (DEL and those
+    /// from U+0080 on) are escaped too.
+    ///
+    /// # Errors
+    /// Where the value is none of JSON's.
+    pub fn json(&self, value: &impl Serialize) -> serde_json::Result<()> {
+        self.bytes(document(value)?.as_bytes());
+        Ok(())
+    }
+
+    /// Bytes on standard output, as they are.
+    pub fn bytes(&self, bytes: &[u8]) {
+        let mut state = self.state.lock();
+        if state.closed || state.failed.is_some() {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        match out.write_all(bytes).and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => state.closed = true,
+            Err(error) => state.failed = Some(error),
+        }
+    }
+
+    /// The end: why standard output could not be written. A reader that went away is no failure.
+    ///
+    /// # Errors
+    /// Such as that of a full disk.
+    pub fn finish(&self) -> io::Result<()> {
+        self.state.lock().failed.take().map_or(Ok(()), Err)
+    }
+}
+
+fn document(value: &impl Serialize) -> serde_json::Result<String> {
+    let json = serde_json::to_string_pretty(value)?;
+    let mut shown = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        // Such a character is always within a string: between values JSON has line ends and blanks only.
+        if c.is_control() && c != '\n' {
+            // Writing to a string has no error.
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.push('\n');
+    Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_holds_no_control_characters_and_says_the_same() {
+        let value = serde_json::json!({ "a\u{9b}": "b\u{7f}\u{1b}\n\u{e4}" });
+        let text = document(&value).unwrap();
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

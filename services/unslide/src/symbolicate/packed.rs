@@ -1,0 +1,61 @@
+//! Input that is packed: gzip and zstd are told by how they begin.
+
+use flate2::read::MultiGzDecoder;
+use std::io::{self, BufReader, Cursor, Read};
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// The input, unpacked where it is packed. No more of it is read than tells.
+///
+/// # Errors
+/// Where the input cannot be read.
+pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::with_capacity(ZSTD.len());
+    let may_be = |head: &[u8], mark: &[u8]| head.len() < mark.len() && mark.starts_with(head);
+    // A report begins otherwise, so that a pipe that pauses after it holds nothing up.
+    while may_be(&head, GZIP) || may_be(&head, ZSTD) {
+        let mut byte = [0];
+        match source.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) => head.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (gzip, zstd) = (head == GZIP, head == ZSTD);
+    let whole = Cursor::new(head).chain(source);
+    Ok(match (gzip, zstd) {
+        (true, _) => Box::new(MultiGzDecoder::new(BufReader::new(whole))),
+        (_, true) => Box::new(zstd::Decoder::new(whole)?),
+        _ => Box::new(whole),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn read(bytes: Vec<u8>) -> Vec<u8> {
+        let mut out = Vec::new();
+        unpacked(Cursor::new(bytes)).unwrap().read_to_end(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked_and_all_else_is_as_it_is() {
+        let text = b"{\"crash\":{}}\n".repeat(1_000);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(&text).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(read(gzip.clone()), text);
+        assert_eq!(read([gzip.clone(), gzip].concat()), text.repeat(2));
+        assert_eq!(read(zstd::encode_all(&text[..], 1).unwrap()), text);
+        for plain in [&b""[..], b"{", b"(", b"\x1f", b"\x28\xb5\x2f", b"{}\n", &text] {
+            assert_eq!(read(plain.to_vec()), plain);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Progress bars on a terminal, plain lines elsewhere.
+
+use super::find::Found;
+use super::send::{self, SendError, Sent};
+use crate::client::Skipped;
+use crate::output::inform;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use unslide_report::text::printable;
+
+/// What an upload shows while it runs.
+pub struct Screen {
+    bars: MultiProgress,
+    all: ProgressBar,
+    terminal: bool,
+}
+
+impl Screen {
+    /// Bars only where somebody is to look at them.
+    pub fn new(files: usize, quiet: bool) -> Screen {
+        let terminal = std::io::stderr().is_terminal() && !quiet;
+        let bars = MultiProgress::new();
+        let all = if terminal { bars.add(ProgressBar::new(files as u64)) } else { ProgressBar::hidden() };
+        all.set_style(style("{pos}/{len} files {wide_bar}"));
+        Screen { bars, all, terminal }
+    }
+
+    pub fn bar(&self, found: &Found) -> ProgressBar {
+        if !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let bar = self.bars.insert_before(&self.all, ProgressBar::new(found.size));
+        bar.set_style(style("{msg:30!} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}"));
+        bar.set_message(printable(&found.name).into_owned());
+        bar
+    }
+
+    pub fn done(
+        &self,
+        found: &Found,
+        bar: &ProgressBar,
+        result: &Result<Sent, SendError>,
+        skipped: &[Skipped],
+    ) {
+        bar.finish_and_clear();
+        self.all.inc(1);
+        let line = match result {
+            Ok(Sent::Known) => "known before".to_owned(),
+            Ok(Sent::New(objects)) => send::ready(objects),
+            Ok(Sent::Lacking) => "would be uploaded".to_owned(),
+            Err(SendError::File(reason)) => format!("failed: {reason}"),
+            // Said once, at the end.
+            Err(SendError::All(_)) => return,
+        };
+        // Above the bars.
+        self.bars.suspend(|| {
+            inform!("{}: {line}", found.path.display());
+            for skipped in skipped {
+                inform!("{}: passed over: {}", found.path.display(), send::told(skipped));
+            }
+        });
+    }
+
+    pub fn end(&self) {
+        self.all.finish_and_clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}

@@ -1,0 +1,162 @@
+//! `unslide symbolicate` and `unslide explain` with files of every kind.
+
+use crate::api::Api;
+use crate::commands::unslide;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use unslide_model::DebugId;
+use unslide_testkit::fixtures;
+
+/// The debug id of a fixture's dSYM.
+fn debug_id(dsym: &Path) -> DebugId {
+    let bytes = std::fs::read(dsym).unwrap();
+    let objects = unslide_symbolicate::object::objects(&bytes).unwrap();
+    objects[0].object.as_ref().unwrap().debug_id.unwrap()
+}
+
+/// A crash of the app and of a system library; no symbols are known of the latter.
+fn report() -> Value {
+    let image = |name: &str, id: String, start: u64| {
+        json!({"name": name, "uuid": id, "image_addr": start, "image_size": 1_048_576, "image_vmaddr": start,
+               "cpu_type": 16_777_228, "cpu_subtype": 0})
+    };
+    let app = debug_id(&fixtures::dsym("app")).to_string();
+    let (own, system) = (4_294_967_296_u64, 8_589_934_592_u64);
+    let frame = |start: u64, offset: u64| json!({"object_addr": start, "instruction_addr": start + offset});
+    json!({
+        "report": {"id": "5F9E6C1C-6E24-4C36-8F0E-9A3E3C0D6E10", "version": "3.3.0", "type": "standard"},
+        "system": {"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2.3",
+                   "CFBundleVersion": "45", "cpu_arch": "arm64"},
+        "crash": {"error": {"type": "signal"}, "threads": [
+            {"index": 0, "crashed": true, "backtrace": {"contents": [frame(own, 64), frame(system, 64)], "skipped": 0}}]},
+        "binary_images": [
+            image("/private/var/containers/Bundle/Application/1/Shop.app/Shop", app, own),
+            image("/usr/lib/libobjc.A.dylib", "0B1C2D3E-4F50-6172-8394-A5B6C7D8E9F0".to_owned(), system),
+        ],
+    })
+}
+
+fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Runs a command: exit code, standard output, standard error.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let done = unslide(arguments, &[]);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (done.status.code(), text(done.stdout), text(done.stderr))
+}
+
+#[test]
+fn symbols_come_from_archives_and_input_may_be_packed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = written(&folder, "report.json", report().to_string().as_bytes());
+    fixtures::run(Command::new("gzip").arg("--keep").arg(&plain));
+    let gzip = format!("{plain}.gz");
+    let inside = folder.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::copy(fixtures::dsym("app"), inside.join("app")).unwrap();
+    let tar = folder.path().join("dsyms.tar.gz");
+    fixtures::run(Command::new("tar").arg("-czf").arg(&tar).arg("-C").arg(&inside).arg("."));
+    let zip = folder.path().join("dsyms.zip");
+    fixtures::run(Command::new("python3").args(["-m", "zipfile", "-c"]).arg(&zip).arg(inside.join("app")));
+    let found = |symbols: PathBuf, report: &str| {
+        let arguments = ["symbolicate", "--require-symbols", "--symbols", symbols.to_str().unwrap(), report];
+        let (code, output, error) = run(&arguments);
+        assert_eq!(code, Some(0), "{error}");
+        let enriched: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(enriched["symbolication"]["images"][0]["status"], "found", "{output}");
+        assert!(error.contains("images of the operating system") && !error.contains("of the app"), "{error}");
+    };
+    found(fixtures::dsym("app"), &plain);
+    found(tar, &gzip);
+    found(zip, &gzip);
+}
+
+#[test]
+fn what_lacks_symbols_is_named_with_its_uuid_and_can_be_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "reports.ndjson", format!("{0}\n{0}\n", report()).as_bytes());
+    let (code, output, error) = run(&["symbolicate", &file]);
+    assert_eq!((code, output.lines().count()), (Some(0), 2), "{error}");
+    let id = debug_id(&fixtures::dsym("app"));
+    assert!(error.contains("2 frames of the app lack symbols"), "{error}");
+    assert!(error.contains(&format!("Shop {id}: 2 frames (missing)")), "{error}");
+    assert_eq!(run(&["symbolicate", "--require-symbols", &file]).0, Some(3));
+}
+
+#[test]
+fn a_log_in_apples_form_is_called_that_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let ips = "{\"app_name\":\"Shop\",\"bug_type\":\"309\"}\n{\n  \"procName\": \"Shop\",\n  \"usedImages\": []\n}\n";
+    let crash = "Incident Identifier: 5A9E\nHardware Model: iPhone15,2\nProcess: Shop [1]\n";
+    for log in [ips, crash] {
+        let file = written(&folder, "log", log.as_bytes());
+        let (code, output, error) = run(&["symbolicate", &file]);
+        assert_eq!((code, output.as_str(), error.lines().count()), (Some(1), log, 1), "{error}");
+        assert!(error.contains("is an Apple log") && error.contains("not KSCrash JSON"), "{error}");
+        let (code, _, error) = run(&["explain", &file]);
+        assert!(code == Some(1) && error.contains("not KSCrash JSON"), "{error}");
+    }
+}
+
+#[test]
+fn elements_that_are_no_reports_are_named_and_cost_the_others_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "array.json", format!("[3,{},\"text\"]", report()).as_bytes());
+    let (code, output, error) = run(&["symbolicate", &file]);
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("element 1 of the array") && error.contains("element 3 of the array"), "{error}");
+    let answered: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(answered[1]["symbolication"]["images"].as_array().map(Vec::len), Some(2), "{output}");
+}
+
+/// What has to be said of the app's frame without its dSYM.
+fn names_the_dsym(said: &str) {
+    let id = debug_id(&fixtures::dsym("app"));
+    let advice = format!(
+        "no symbols are known for Shop (UUID {id}); upload its dSYM of com.example.shop 1.2.3 build 45: unslide upload \
+         Shop.app.dSYM"
+    );
+    assert!(said.contains(&advice), "{said}");
+}
+
+#[test]
+fn an_explanation_names_the_dsym_to_upload_and_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "report.json", report().to_string().as_bytes());
+    let (code, output, error) = run(&["explain", &file]);
+    assert_eq!(code, Some(0), "{error}");
+    names_the_dsym(&output);
+    assert!(output.contains("libobjc.A.dylib") && output.contains("unslide upload --system"), "{output}");
+    let (code, json, _) = run(&["explain", "--json", &file]);
+    assert_eq!(code, Some(0));
+    // The API answers with the same explanation.
+    let api = Api::start(move |line| {
+        assert_eq!(line, "GET /v1/reports/5f9e6c1c/explain");
+        (200, json.clone())
+    });
+    let arguments = ["explain", "--url", &api.url, "--api-key", "x", "--frame", "0", "5f9e6c1c"];
+    let (code, output, error) = run(&arguments);
+    assert_eq!(code, Some(0), "{error}");
+    names_the_dsym(&output);
+    assert!(output.contains("rule") && !output.contains("libobjc"), "{output}");
+    for (wrong, code) in [(&["--frame", "9"][..], 3), (&["--thread", "7"], 3), (&["--frame", "x"], 2)] {
+        assert_eq!(run(&[&["explain"], wrong, &[&file]].concat()).0, Some(code), "{wrong:?}");
+    }
+    assert_eq!(run(&["explain", "no/such/file.json"]).0, Some(3));
+}
+
+#[test]
+fn an_explanation_with_symbols_shows_what_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(&folder, "report.json", report().to_string().as_bytes());
+    let symbols = fixtures::dsym("app");
+    let arguments = ["explain", "--symbols", symbols.to_str().unwrap(), "--frame", "0", &file];
+    let (code, output, error) = run(&arguments);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(output.contains("found") && !output.contains("no symbols are known"), "{output}");
+}
