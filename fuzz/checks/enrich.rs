@@ -1,53 +1,37 @@
 //! Any report, answered: what is added comes off again, and answering twice changes nothing.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
-use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
+use std::sync::{Arc, OnceLock};
+use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::object::build;
-use unslide_symbolicate::symcache::{Lookup, SymCache};
-use unslide_symbolicate::{Context, ImageSymbols, Need, Plan, Symbols, explain, most_bytes};
+use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{Context, ImageSymbols, Need, Plan, explain, most_bytes};
 
-/// The symbols of a fixture, under any debug id.
-struct Disguised {
-    debug_id: DebugId,
-    cpu: CpuType,
-}
-
-fn symcache() -> &'static SymCache<Vec<u8>> {
-    static SYMCACHE: OnceLock<SymCache<Vec<u8>>> = OnceLock::new();
+/// The symcache of a fixture.
+fn fixture() -> &'static [u8] {
+    static SYMCACHE: OnceLock<Vec<u8>> = OnceLock::new();
     SYMCACHE.get_or_init(|| {
         let dsym = include_bytes!("../../crates/symbolicate/tests/data/app.dsym");
-        let built = build(dsym).expect("a sound dSYM");
-        SymCache::parse(built.symcache).expect("a symcache")
+        build(dsym).expect("a sound dSYM").symcache
     })
 }
 
-impl Symbols for Disguised {
-    fn debug_id(&self) -> DebugId {
-        self.debug_id
+/// The symbols of the fixture under the debug id and the CPU that are needed.
+fn disguised(need: &Need) -> ImageSymbols {
+    let mut bytes = fixture().to_vec();
+    bytes[16..32].copy_from_slice(&need.debug_id.0);
+    if let Some(cpu) = need.cpu {
+        bytes[32..36].copy_from_slice(&cpu.cpu_type.to_le_bytes());
     }
-    fn cpu(&self) -> CpuType {
-        self.cpu
-    }
-    fn text_address(&self) -> FileAddress {
-        symcache().text_address()
-    }
-    fn quality(&self) -> Quality {
-        symcache().quality()
-    }
-    fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
-        symcache().lookup(address)
-    }
+    ImageSymbols::found(Arc::new(SymCache::parse(bytes).expect("a symcache")))
 }
 
 fn symbols(need: &Need) -> ImageSymbols {
-    let cpu = need.cpu.unwrap_or(symcache().cpu());
     match need.debug_id.0[0] % 8 {
         0 => ImageSymbols::Missing,
         1 => ImageSymbols::Malformed,
         2 => ImageSymbols::FetchingFailed,
-        _ => ImageSymbols::found(Arc::new(Disguised { debug_id: need.debug_id, cpu })),
+        _ => disguised(need),
     }
 }
 

@@ -9,7 +9,7 @@ pub fn check(data: &[u8]) {
         let slice = &data[entry.range.clone()];
         let Ok(built) = build(slice) else { continue };
         assert!(entry.object.as_ref().is_ok_and(|facts| facts.debug_id == Some(built.debug_id)));
-        let cache = SymCache::parse(&built.symcache[..]).expect("what was built can be read");
+        let cache = SymCache::parse(built.symcache.clone()).expect("what was built can be read");
         cache.verify_checksum().expect("and is whole");
         let mut last = None;
         for (start, answer) in cache.ranges() {

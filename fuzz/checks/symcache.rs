@@ -1,12 +1,13 @@
 //! Any bytes as a symcache: lookups end, without a panic, whatever the tables say.
 
 use unslide_model::RelativeAddress;
-use unslide_symbolicate::symcache::{JsonStr, Lookup, MAX_CALLS, SymCache, SymCacheError};
+use unslide_report::Text;
+use unslide_symbolicate::symcache::{Lookup, MAX_CALLS, SymCache, SymCacheError};
 
 pub fn check(data: &[u8]) {
     let mut bytes = data.to_vec();
     // Most damaged headers only give another length: fit the bytes to it.
-    if let Err(SymCacheError::Length { expected, .. }) = SymCache::parse(data) {
+    if let Err(SymCacheError::Length { expected, .. }) = SymCache::parse(data.to_vec()) {
         match usize::try_from(expected).ok().filter(|len| *len <= 1 << 20) {
             Some(len) => bytes.resize(len, 0),
             None => return,
@@ -18,7 +19,7 @@ pub fn check(data: &[u8]) {
         if let Lookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
             assert!(answer.calls().count() <= MAX_CALLS);
             for call in answer.calls() {
-                let _ = (call.function.decode(), call.file.map(JsonStr::decode));
+                let _ = (call.function.decode(), call.file.map(Text::decode));
             }
         }
     }

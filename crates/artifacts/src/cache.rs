@@ -2,13 +2,13 @@
 
 mod disk;
 mod download_space;
+mod eviction;
 mod fetch;
 mod figures;
 #[cfg(test)]
 mod full_disk;
 mod limits;
 mod missing;
-mod segments;
 mod state;
 
 use crate::ObjectStore;
@@ -16,17 +16,15 @@ use disk::Disk;
 use download_space::DownloadSpace;
 pub use figures::{CacheStats, Evictions};
 pub use limits::{CacheLimits, CacheSettings};
-use memmap2::Mmap;
 use missing::Negative;
 use parking_lot::Mutex;
-use state::State;
+use state::CacheState;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
-use unslide_model::{Clock, ContentHash, DebugId, Scoped, TenantId};
+use tokio::sync::Semaphore;
+use unslide_model::{Clock, DebugId, Owned, Owner, Scoped, TenantId};
 use unslide_symbolicate::ImageSymbols;
-use unslide_symbolicate::symcache::SymCache;
 
 /// Why the cache has no answer. Nothing of it is remembered.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -60,70 +58,6 @@ impl CacheError {
     }
 }
 
-/// What is known of the symbols for a debug id.
-#[derive(Clone)]
-pub enum Cached {
-    /// They are here.
-    Found(Symcache),
-    /// There are none.
-    Missing,
-    /// What is stored is not a symcache.
-    Malformed,
-    /// What is stored is of a format that this build does not read.
-    Unsupported,
-}
-
-/// A symcache on this machine. The bytes stay readable as long as this lives, whatever the cache
-/// does with the file.
-#[derive(Clone)]
-pub struct Symcache {
-    /// The symbols.
-    pub symcache: Arc<SymCache<Mmap>>,
-    /// Which generation of the debug id's symbols this is.
-    pub generation: u64,
-    /// The object that they were built from.
-    pub object: ContentHash,
-    /// True for system symbols.
-    pub system: bool,
-}
-
-impl Cached {
-    /// As the engine wants it.
-    #[must_use]
-    pub fn symbols(&self) -> ImageSymbols {
-        match self {
-            Cached::Found(found) => ImageSymbols::Found {
-                symcache: found.symcache.clone(),
-                generation: Some(found.generation),
-                object: Some(found.object),
-            },
-            Cached::Missing => ImageSymbols::Missing,
-            Cached::Malformed => ImageSymbols::Malformed,
-            Cached::Unsupported => ImageSymbols::Unsupported,
-        }
-    }
-
-    /// The generation of what was found.
-    #[must_use]
-    pub fn generation(&self) -> Option<u64> {
-        match self {
-            Cached::Found(found) => Some(found.generation),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Debug for Cached {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Cached::Found(found) => write!(f, "Found(generation {})", found.generation),
-            Cached::Missing => f.write_str("Missing"),
-            Cached::Malformed => f.write_str("Malformed"),
-            Cached::Unsupported => f.write_str("Unsupported"),
-        }
-    }
-}
-
 /// What the caller knows of the newest symbols. An older answer, and a remembered "none", is not
 /// good enough for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,14 +68,7 @@ pub struct Hint {
     pub system: Option<u64>,
 }
 
-/// Whose symbols for which debug id; no tenant stands for the system.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Slot {
-    tenant: Option<TenantId>,
-    id: DebugId,
-}
-
-type Answer = Result<Cached, CacheError>;
+type Answer = Result<ImageSymbols, CacheError>;
 
 struct Inner {
     settings: CacheSettings,
@@ -153,7 +80,7 @@ struct Inner {
     /// What downloads may take on disk.
     space: DownloadSpace,
     runtime: Handle,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
 }
 
 /// The cache. Cheap to clone; clones are the same cache.
@@ -189,13 +116,13 @@ impl SymcacheCache {
         };
         let opened = Disk::open(&settings.folder, &settings.versions, Box::new(create));
         let (disk, files) = opened.map_err(folder_error)?;
-        let mut state = State::default();
-        for (slot, file) in files {
-            if let Some(older) = state.insert_found(&settings, slot, file) {
+        let mut state = CacheState::new(&settings);
+        for (id, file) in files {
+            if let Some(older) = state.insert_found(id, file) {
                 disk.remove(&older);
             }
         }
-        for gone in state.make_room(&settings, None, 0) {
+        for gone in state.make_room(None, 0) {
             disk.remove(&gone);
         }
         let downloads = Semaphore::new(settings.limits.downloads.max(1));
@@ -214,36 +141,33 @@ impl SymcacheCache {
     /// [`CacheError`] where it is not known whether there are symbols.
     pub async fn get(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Answer {
         if system_path {
-            let slot = Slot { tenant: None, id: id.id };
-            match self.slot(slot, hint.system).await? {
-                Cached::Missing => {}
+            match self.of_owner(&Owner::System.own(id.id), hint.system).await? {
+                ImageSymbols::Missing => {}
                 other => return Ok(other),
             }
         }
-        self.slot(Slot { tenant: Some(id.tenant.clone()), id: id.id }, hint.tenant).await
+        self.of_owner(&id.into(), hint.tenant).await
     }
 
     /// What [`SymcacheCache::get`] would say, where it can say so without waiting.
     #[must_use]
-    pub fn peek(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Option<Cached> {
+    pub fn peek(&self, id: &Scoped<DebugId>, system_path: bool, hint: Hint) -> Option<ImageSymbols> {
         let inner = &self.inner;
         if system_path {
-            match inner.known(&Slot { tenant: None, id: id.id }, hint.system)? {
-                Cached::Missing => {}
+            match inner.known(&Owner::System.own(id.id), hint.system)? {
+                ImageSymbols::Missing => {}
                 other => return Some(other),
             }
         }
-        inner.known(&Slot { tenant: Some(id.tenant.clone()), id: id.id }, hint.tenant)
+        inner.known(&id.into(), hint.tenant)
     }
 
-    /// An event said that the tenant's symbols for a debug id changed, to this generation.
-    pub fn forget(&self, id: &Scoped<DebugId>, generation: u64) {
-        self.inner.forget(&Slot { tenant: Some(id.tenant.clone()), id: id.id }, generation);
-    }
-
-    /// An event said that the system's symbols for a debug id changed, to this generation.
-    pub fn forget_system(&self, id: DebugId, generation: u64) {
-        self.inner.forget(&Slot { tenant: None, id }, generation);
+    /// An event said that an owner's symbols for a debug id changed, to this generation.
+    pub fn forget(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
+        let outdated = self.inner.state.lock().forget(&id.into(), generation);
+        if let Some(entry) = outdated {
+            self.inner.disk.remove(&entry);
+        }
     }
 
     /// Events may have been missed: no remembered "there is none" counts any more, and each symcache
@@ -254,7 +178,7 @@ impl SymcacheCache {
 
     /// Drops everything of a tenant, from memory and disk.
     pub fn forget_tenant(&self, tenant: &TenantId) {
-        let gone = self.inner.state.lock().remove_tenant(&self.inner.settings, tenant);
+        let gone = self.inner.state.lock().remove_tenant(tenant);
         for entry in gone {
             self.inner.disk.remove(&entry);
         }
@@ -273,25 +197,24 @@ impl SymcacheCache {
         }
     }
 
-    async fn slot(&self, slot: Slot, at_least: Option<u64>) -> Answer {
+    async fn of_owner(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Answer {
         let inner = &self.inner;
         // An answer that came just before this question was asked may be too old for it; the next
         // flight begins after the question and is not.
         loop {
-            if let Some(known) = inner.known(&slot, at_least) {
+            if let Some(known) = inner.known(id, at_least) {
                 return Ok(known);
             }
-            let (mut landed, ours) = inner.join(&slot);
+            let (mut landed, ours) = inner.state.lock().join(id);
             if ours {
-                inner.runtime.spawn(fetch::fly(inner.clone(), slot.clone()));
+                inner.runtime.spawn(fetch::fly(inner.clone(), id.clone()));
             }
             let answer = landed.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
             let Some(answer) = answer else {
                 return Err(CacheError::Transient("the download was given up".into()));
             };
             let good_enough = match &answer {
-                Ok(Cached::Found(found)) => at_least.is_none_or(|wanted| found.generation >= wanted),
-                Ok(_) => at_least.is_none(),
+                Ok(symbols) => at_least.is_none_or(|wanted| symbols.generation() >= Some(wanted)),
                 Err(_) => true,
             };
             if ours || good_enough {
@@ -303,25 +226,13 @@ impl SymcacheCache {
 
 impl Inner {
     /// The answer that needs no request.
-    fn known(&self, slot: &Slot, at_least: Option<u64>) -> Option<Cached> {
-        self.state.lock().known(&self.settings, slot, at_least, self.clock.monotonic_micros())
-    }
-
-    /// The flight for a slot, and whether it is the caller's to begin.
-    fn join(&self, slot: &Slot) -> (watch::Receiver<Option<Answer>>, bool) {
-        self.state.lock().join(slot)
-    }
-
-    fn forget(&self, slot: &Slot, generation: u64) {
-        let outdated = self.state.lock().forget(&self.settings, slot, generation);
-        if let Some(entry) = outdated {
-            self.disk.remove(&entry);
-        }
+    fn known(&self, id: &Owned<DebugId>, at_least: Option<u64>) -> Option<ImageSymbols> {
+        self.state.lock().known(id, at_least, self.clock.monotonic_micros())
     }
 
     /// Remembers that there is none; false where an event has overtaken it.
-    fn remember(&self, slot: &Slot, answer: Cached) -> bool {
+    fn remember(&self, id: &Owned<DebugId>, answer: ImageSymbols) -> bool {
         let until = self.clock.monotonic_micros().saturating_add(self.settings.limits.remember_missing());
-        self.state.lock().remember(&self.settings, slot, Negative { answer, until })
+        self.state.lock().remember(id, Negative { answer, until })
     }
 }

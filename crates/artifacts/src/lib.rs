@@ -1,6 +1,6 @@
 //! Files at rest: object storage, uploaded archives taken apart, and the local cache of symcaches.
 //!
-//! * [`ObjectStore`]: S3, or memory with failure switches for tests; one suite holds both.
+//! * [`ObjectStore`]: S3, or, for tests, memory with failure switches; one suite holds both.
 //! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
 //! * [`SymcacheCache`]: symcaches on this machine's disk, mapped, bounded, fetched once.
 //! * [`segment`]: bodies of stored reports, many an object, each read by itself.
@@ -16,17 +16,18 @@ mod object_store;
 mod readings;
 pub mod segment;
 mod settings;
+#[cfg(feature = "testkit")]
+mod testkit;
 
 pub use alias::AliasMeta;
-pub use cache::{
-    CacheError, CacheLimits, CacheSettings, CacheStats, Cached, Evictions, Hint, Symcache, SymcacheCache,
-};
+pub use cache::{CacheError, CacheLimits, CacheSettings, CacheStats, Evictions, Hint, SymcacheCache};
 pub use error::StoreError;
 pub use mapped::map as map_file;
-pub use object_store::memory::{Fault, Hold, Memory, Operation};
 pub use object_store::{
-    Condition, Download, ETag, Entry, Fetched, Head, MOST_PARTS, MULTIPART_FROM, Object, ObjectStore,
-    PART_BYTES, Page, Put, StoreStats, Stored, hashed_part,
+    Condition, Download, ETag, FetchedFile, FetchedObject, Head, ListingEntry, ListingPage, MOST_PARTS,
+    MULTIPART_FROM, ObjectStore, PART_BYTES, Put, StoreStats, StoredObject, hashed_part,
 };
 pub use readings::{READINGS, Wrong, read_again};
 pub use settings::Settings;
+#[cfg(feature = "testkit")]
+pub use testkit::{Fault, Hold, Memory, Operation};

@@ -1,5 +1,6 @@
 //! Files mapped into memory, the one place of this crate with `unsafe`.
 
+use bytes::Bytes;
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
@@ -10,15 +11,18 @@ use std::path::Path;
 ///
 /// # Errors
 /// Where the file cannot be opened or mapped.
-pub fn map(path: &Path) -> io::Result<Mmap> {
+pub fn map(path: &Path) -> io::Result<Bytes> {
     let file = File::open(path)?;
+    // A file of no bytes cannot be mapped.
+    if file.metadata()?.len() == 0 {
+        return Ok(Bytes::new());
+    }
     #[expect(
         unsafe_code,
         reason = "the mapped file is never written to or cut once it is whole, only unlinked, and its \
                   folder is this program's alone; whoever reads the map checks every index into it"
     )]
     // SAFETY: see the reason above.
-    unsafe {
-        Mmap::map(&file)
-    }
+    let map = unsafe { Mmap::map(&file)? };
+    Ok(Bytes::from_owner(map))
 }

@@ -1,8 +1,7 @@
-//! Object storage: S3, or memory with failure switches. Both pass the same suite.
+//! Object storage: S3, or, for tests, memory with failure switches. Both pass the same suite.
 
 mod download;
 mod gate;
-pub(crate) mod memory;
 #[cfg(feature = "s3")]
 mod s3;
 mod upload;
@@ -11,10 +10,9 @@ use crate::keys::{Key, Prefix};
 use crate::{Settings, StoreError};
 use bytes::Bytes;
 pub use download::Download;
-use download::Opened;
-use gate::Gate;
+pub(crate) use download::{Body, Opened};
+use gate::RequestGate;
 pub use gate::StoreStats;
-use memory::Memory;
 #[cfg(feature = "s3")]
 use s3::S3;
 use sha2::{Digest, Sha256};
@@ -36,7 +34,7 @@ pub const MULTIPART_FROM: u64 = 64 << 20;
 
 /// The store's name for one state of one object's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ETag(String);
+pub struct ETag(pub(crate) String);
 
 impl ETag {
     /// As the store wrote it, with its quotes.
@@ -82,7 +80,7 @@ pub struct Head {
 
 /// An object with its bytes.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct FetchedObject {
     /// Size, state and metadata.
     pub head: Head,
     /// The content.
@@ -91,7 +89,7 @@ pub struct Object {
 
 /// An object that was written to a file.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct FetchedFile {
     /// Size, state and metadata.
     pub head: Head,
     /// The SHA-256 of the bytes that were written.
@@ -100,7 +98,7 @@ pub struct Fetched {
 
 /// What a streaming put stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredObject {
     /// Bytes.
     pub size: u64,
     /// The SHA-256 of the bytes, computed on the way.
@@ -111,7 +109,7 @@ pub struct Stored {
 
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListingEntry {
     /// The object's key.
     pub key: Key,
     /// Bytes.
@@ -122,36 +120,38 @@ pub struct Entry {
 
 /// A page of a listing, in the order of the keys.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct ListingPage {
     /// The objects.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListingEntry>,
     /// Where the next page goes on; none at the end.
     pub next: Option<Key>,
 }
 
-enum Backend {
+pub(crate) enum Backend {
     #[cfg(feature = "s3")]
     S3(S3),
-    Memory(Memory),
+    #[cfg(feature = "testkit")]
+    Memory(crate::testkit::Memory),
 }
 
 /// One bucket. Cheap to clone; clones share the bound on requests at the same time.
 #[derive(Clone)]
 pub struct ObjectStore {
     backend: Arc<Backend>,
-    gate: Arc<Gate>,
+    gate: Arc<RequestGate>,
 }
 
 /// One request, when it is its turn.
 macro_rules! on_backend {
     ($self:expr, $name:ident ( $($argument:expr),* )) => {{
-        let turn = $self.gate.turn().await;
+        let permit = $self.gate.permit().await;
         let answer = match &*$self.backend {
             #[cfg(feature = "s3")]
             Backend::S3(s3) => s3.$name($($argument),*).await,
+            #[cfg(feature = "testkit")]
             Backend::Memory(memory) => memory.$name($($argument),*).await,
         };
-        drop(turn);
+        drop(permit);
         $self.gate.answered(&answer);
         answer
     }};
@@ -163,22 +163,11 @@ impl ObjectStore {
     /// talk to it.
     #[cfg(feature = "s3")]
     pub async fn s3(settings: &Settings) -> ObjectStore {
-        let backend = Arc::new(Backend::S3(S3::new(settings).await));
-        ObjectStore { backend, gate: Arc::new(Gate::new(settings.requests)) }
+        ObjectStore::on(Backend::S3(S3::new(settings).await), settings)
     }
 
-    /// A bucket in memory, for tests; the second value switches its failures.
-    #[must_use]
-    pub fn memory() -> (ObjectStore, Memory) {
-        ObjectStore::memory_with(&Settings::default())
-    }
-
-    /// The same with the settings' bound on requests at the same time.
-    #[must_use]
-    pub fn memory_with(settings: &Settings) -> (ObjectStore, Memory) {
-        let memory = Memory::default();
-        let backend = Arc::new(Backend::Memory(memory.clone()));
-        (ObjectStore { backend, gate: Arc::new(Gate::new(settings.requests)) }, memory)
+    pub(crate) fn on(backend: Backend, settings: &Settings) -> ObjectStore {
+        ObjectStore { backend: Arc::new(backend), gate: Arc::new(RequestGate::new(settings.requests)) }
     }
 
     /// Figures for metrics.
@@ -215,7 +204,7 @@ impl ObjectStore {
         source: impl AsyncRead + Send + Unpin,
         limit: u64,
         put: &Put,
-    ) -> Result<Stored, StoreError> {
+    ) -> Result<StoredObject, StoreError> {
         upload::stream(self, key, source, limit, put).await
     }
 
@@ -297,7 +286,7 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`StoreError::TooLarge`] past the limit; refused or transient.
-    pub async fn get(&self, key: &Key, limit: u64) -> Result<Option<Object>, StoreError> {
+    pub async fn get(&self, key: &Key, limit: u64) -> Result<Option<FetchedObject>, StoreError> {
         let Some(download) = self.open(key).await? else { return Ok(None) };
         download.into_object(limit).await.map(Some)
     }
@@ -333,7 +322,7 @@ impl ObjectStore {
         key: &Key,
         path: &Path,
         limit: u64,
-    ) -> Result<Option<Fetched>, StoreError> {
+    ) -> Result<Option<FetchedFile>, StoreError> {
         let Some(download) = self.open(key).await? else { return Ok(None) };
         let file = tokio::fs::File::create_new(path).await.map_err(StoreError::File)?;
         let written = download.write_to(file, limit).await;
@@ -356,7 +345,12 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn list(&self, prefix: &Prefix, after: Option<&Key>, max: u16) -> Result<Page, StoreError> {
+    pub async fn list(
+        &self,
+        prefix: &Prefix,
+        after: Option<&Key>,
+        max: u16,
+    ) -> Result<ListingPage, StoreError> {
         on_backend!(self, list(prefix, after, max.clamp(1, 1000)))
     }
 
@@ -369,14 +363,15 @@ impl ObjectStore {
     }
 
     async fn open_range(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<Download>, StoreError> {
-        let turn = self.gate.turn().await;
+        let permit = self.gate.permit().await;
         let answer: Result<Option<Opened>, StoreError> = match &*self.backend {
             #[cfg(feature = "s3")]
             Backend::S3(s3) => s3.open(key, range).await,
+            #[cfg(feature = "testkit")]
             Backend::Memory(memory) => memory.open(key, range).await,
         };
         self.gate.answered(&answer);
-        Ok(answer?.map(|(head, body)| Download::new(key.clone(), head, body, turn)))
+        Ok(answer?.map(|(head, body)| Download::new(key.clone(), head, body, permit)))
     }
 }
 

@@ -10,6 +10,18 @@ use std::borrow::Cow;
 pub struct Text<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Text<'a> {
+    /// What stands between the quotes of a JSON string elsewhere than in a report.
+    #[must_use]
+    pub fn escaped(raw: &'a [u8]) -> Text<'a> {
+        Text(raw)
+    }
+
+    /// True for the empty text.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The bytes between the quotes, escapes and all. They can be put between quotes elsewhere.
     #[must_use]
     pub fn raw(self) -> &'a [u8] {

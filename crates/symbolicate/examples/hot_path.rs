@@ -32,7 +32,7 @@ fn main() {
 }
 
 /// A report whose threads of sixteen begin with device frames and end with the app's.
-fn report(symcache: &SymCache<Vec<u8>>, frames: usize, app_frames: usize) -> Vec<u8> {
+fn report(symcache: &SymCache, frames: usize, app_frames: usize) -> Vec<u8> {
     let places: Vec<u64> =
         symcache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| LOAD + start.0).collect();
     let image = Image::new(
@@ -50,7 +50,7 @@ fn report(symcache: &SymCache<Vec<u8>>, frames: usize, app_frames: usize) -> Vec
     report.bytes()
 }
 
-fn measure(input: &[u8], symbols: &ImageSymbols, symcache: &SymCache<Vec<u8>>) {
+fn measure(input: &[u8], symbols: &ImageSymbols, symcache: &SymCache) {
     let limits = ReadLimits::default();
     let read = Report::read(input, &limits).unwrap();
     let plan = Plan::new(&read);

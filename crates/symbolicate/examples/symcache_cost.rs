@@ -34,16 +34,16 @@ fn sample(starts: &[u64], of: usize) -> Vec<u64> {
     (0..1_000_000).map(|_| some[next() % some.len()]).collect()
 }
 
-fn look_up(cache: &SymCache<&[u8]>, addresses: &[u64], what: &str) {
+fn look_up(cache: &SymCache, addresses: &[u64], what: &str) {
     let mut out = Vec::with_capacity(1 << 20);
     let (mut calls, mut bytes, start) = (0_u64, 0, now());
     for address in addresses {
         if let Some(answer) = cache.lookup(RelativeAddress(*address)).found() {
             out.clear();
             for call in answer.calls() {
-                out.extend_from_slice(call.function.as_bytes());
-                out.extend_from_slice(call.raw.map_or(&[], |raw| raw.as_bytes()));
-                out.extend_from_slice(call.file.map_or(&[], |file| file.as_bytes()));
+                out.extend_from_slice(call.function.raw());
+                out.extend_from_slice(call.raw.map_or(&[], |raw| raw.raw()));
+                out.extend_from_slice(call.file.map_or(&[], |file| file.raw()));
                 calls += 1;
             }
             bytes += black_box(&out).len();
@@ -86,7 +86,7 @@ fn main() {
             let built = build(slice).unwrap();
             println!("{path} {}: {} bytes", built.cpu.name(), slice.len());
             println!("  built in {:.2?}, {} bytes", now() - start, built.symcache.len());
-            let cache = SymCache::parse(&built.symcache[..]).unwrap();
+            let cache = SymCache::parse(built.symcache).unwrap();
             println!("  {}", cache.contents());
             let starts: Vec<u64> =
                 cache.ranges().filter(|(_, answer)| answer.is_some()).map(|(start, _)| start.0).collect();

@@ -5,8 +5,8 @@ use crate::json::dashed;
 use crate::plan::{Place, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
 use crate::status::{FrameStatus, ImageStatus};
-use crate::symbols::{ImageSymbols, Symbols};
-use crate::symcache::{Answer, Lookup};
+use crate::symbols::ImageSymbols;
+use crate::symcache::{CodeAnswer, Lookup, SymCache};
 use unslide_model::{DebugId, Quality, RelativeAddress};
 use unslide_report::{Frame, Text, device_name};
 
@@ -15,7 +15,7 @@ use unslide_report::{Frame, Text, device_name};
 pub(crate) struct Judged<'s> {
     pub(crate) status: ImageStatus,
     /// `None` unless the status is `found`.
-    pub(crate) symbols: Option<&'s dyn Symbols>,
+    pub(crate) symbols: Option<&'s SymCache>,
     pub(crate) generation: Option<u64>,
     /// The text of the image's debug id.
     pub(crate) debug_id: Option<[u8; 36]>,
@@ -39,7 +39,7 @@ pub(crate) fn judge<'s>(
             if another_cpu || symcache.debug_id() != debug_id {
                 return without(ImageStatus::Malformed);
             }
-            Judged { symbols: Some(&**symcache), generation: *generation, ..without(ImageStatus::Found) }
+            Judged { symbols: Some(symcache), generation: *generation, ..without(ImageStatus::Found) }
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct FrameAnswer<'s, 'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name<'s, 'a> {
     Nobody,
-    Symbols(Answer<'s>),
+    Symbols(CodeAnswer<'s>),
     Device(DeviceName<'a>),
 }
 
@@ -181,7 +181,7 @@ impl FrameAnswer<'_, '_> {
     /// the address that the signal interrupted.
     pub(crate) fn is_sigtramp(&self, frame: &Frame<'_>) -> bool {
         match self.name {
-            Name::Symbols(answer) => answer.symbol.is_some_and(|symbol| is_sigtramp(symbol.as_bytes())),
+            Name::Symbols(answer) => answer.symbol.is_some_and(|symbol| is_sigtramp(symbol.raw())),
             Name::Device(device) => is_sigtramp(device.name.raw()),
             // Without an image the device's word is all there is.
             Name::Nobody => {

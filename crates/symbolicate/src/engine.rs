@@ -5,7 +5,8 @@ use crate::device_names::DeviceNames;
 use crate::output::{self, Extent, ReportFacts};
 use crate::plan::{Need, Plan, PlannedImage};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
-use crate::symbols::{ImageSymbols, Symbols};
+use crate::symbols::ImageSymbols;
+use crate::symcache::SymCache;
 use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
@@ -271,14 +272,14 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
 }
 
 fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageOutcome {
-    let text = judged.symbols.map(Symbols::text_address);
+    let text = judged.symbols.map(SymCache::text_address);
     let preferred = image.vmaddr.map(FileAddress);
     ImageOutcome {
         debug_id: image.debug_id,
         name: image.name(),
         arch: image
             .cpu
-            .or_else(|| judged.symbols.map(Symbols::cpu))
+            .or_else(|| judged.symbols.map(SymCache::cpu))
             .map(CpuType::name)
             .filter(|name| *name != "unknown"),
         status: judged.status,

@@ -8,8 +8,8 @@ use crate::output::ENGINE;
 use crate::plan::{Plan, PlannedFrame};
 use crate::rules::{Choice, Circumstances, Rule, choose};
 use crate::status::{FrameStatus, ImageStatus};
-use crate::symbols::{ImageSymbols, Symbols};
-use crate::symcache::Source;
+use crate::symbols::ImageSymbols;
+use crate::symcache::{NameSource, SymCache};
 use advice::Advisor;
 use serde::Serialize;
 use unslide_model::{
@@ -299,7 +299,7 @@ fn explain_frame<'a>(
     let decrement = u64::from(choice.adjusted);
     let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
     let judged = answered.place.and_then(|place| judged.get(place.image as usize));
-    let text = judged.and_then(|judged| judged.symbols).map(Symbols::text_address);
+    let text = judged.and_then(|judged| judged.symbols).map(SymCache::text_address);
     let relative = image.map(|_| RelativeAddress(answered.relative.saturating_sub(decrement)));
     let (source, mut calls) = name(answered, names, room);
     let advice = image.filter(|_| judged.is_some_and(|judged| judged.status == ImageStatus::Missing));
@@ -348,13 +348,13 @@ fn name<'a>(
         }
         Name::Symbols(found) => {
             let source = match found.source {
-                Source::Dwarf => "dwarf",
-                Source::Symtab => "symtab",
-                Source::Exports => "exports",
+                NameSource::Dwarf => "dwarf",
+                NameSource::Symtab => "symtab",
+                NameSource::Exports => "exports",
             };
             let (mut calls, mut bytes) = (Vec::new(), 0);
             for call in found.calls() {
-                let mut text = call.function.decode();
+                let mut text = call.function.decode().into_owned();
                 if let Some(file) = call.file {
                     text = format!("{text} in {}", file.decode());
                 }

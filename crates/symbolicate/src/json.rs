@@ -1,7 +1,6 @@
 //! Writing JSON by hand: the texts come escaped from the symcache or from the report itself, so that
 //! writing is copying bytes.
 
-use crate::symcache::escape;
 use std::borrow::Cow;
 use unslide_model::DebugId;
 use unslide_report::Text;
@@ -86,6 +85,25 @@ impl<'o> Object<'o> {
     pub(crate) fn flag(&mut self, key: Key, value: bool) {
         if value {
             self.key(key).extend_from_slice(b"true");
+        }
+    }
+}
+
+/// Escapes `text` for the inside of a JSON string.
+pub(crate) fn escape(text: &str, out: &mut Vec<u8>) {
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            0..=0x1F => {
+                out.extend_from_slice(b"\\u00");
+                out.push(b'0' + (byte >> 4));
+                out.push(b"0123456789abcdef"[usize::from(byte & 15)]);
+            }
+            _ => out.push(byte),
         }
     }
 }

@@ -27,7 +27,7 @@ pub use index::{Extent, ImageIndex, Stretch};
 pub use output::{ENGINE, VERSION};
 pub use plan::{Need, Plan};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
-pub use symbols::{ImageSymbols, Symbols};
+pub use symbols::ImageSymbols;
 pub use system::is_system_path;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::device_names::DeviceNames;
 use crate::engine::{Context, Detail, ImageOutcome};
 use crate::json::{Key, Object, dashed, key, report_text, string};
 use crate::status::{FrameStatus, ReportStatus};
-use crate::symcache::{Answer, Source};
+use crate::symcache::{CodeAnswer, NameSource};
 use time::OffsetDateTime;
 use unslide_model::DebugId;
 use unslide_report::FrameCounts;
@@ -106,8 +106,8 @@ fn origin(
         Name::Nobody => {}
         Name::Symbols(found) => {
             let source: &[u8] = match found.source {
-                Source::Dwarf => b"dwarf",
-                Source::Symtab | Source::Exports => b"symtab",
+                NameSource::Dwarf => b"dwarf",
+                NameSource::Symtab | NameSource::Exports => b"symtab",
             };
             object.escaped(key!("source"), source);
         }
@@ -132,7 +132,7 @@ fn origin(
         Name::Nobody => {}
         Name::Symbols(found) => {
             if let Some(symbol) = found.symbol {
-                object.escaped(key!("symbol"), symbol.as_bytes());
+                object.escaped(key!("symbol"), symbol.raw());
             }
             if let Some(offset) = found.symbol_address.and_then(|start| answer.relative.checked_sub(start.0))
             {
@@ -150,7 +150,7 @@ fn origin(
 }
 
 /// The names of functions that have the same code.
-fn folded_with(object: &mut Object<'_>, answer: &Answer<'_>) {
+fn folded_with(object: &mut Object<'_>, answer: &CodeAnswer<'_>) {
     let mut names = answer.folded_with().peekable();
     if names.peek().is_none() {
         return;
@@ -158,14 +158,14 @@ fn folded_with(object: &mut Object<'_>, answer: &Answer<'_>) {
     let out = object.key(key!("folded_with"));
     for (i, name) in names.enumerate() {
         out.extend_from_slice(if i == 0 { b"[\"" } else { b",\"" });
-        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(name.raw());
         out.push(b'"');
     }
     out.push(b']');
 }
 
 /// The chain of calls, which stops where it is past `end` for sure.
-fn calls(out: &mut Vec<u8>, answer: &Answer<'_>, extent: Extent, end: usize) {
+fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: Extent, end: usize) {
     out.push(b'[');
     for (i, call) in answer.calls().enumerate() {
         if out.len() > end {
@@ -176,14 +176,14 @@ fn calls(out: &mut Vec<u8>, answer: &Answer<'_>, extent: Extent, end: usize) {
         }
         let mut object = Object::open(out);
         if !call.function.is_empty() {
-            object.escaped(key!("function"), call.function.as_bytes());
+            object.escaped(key!("function"), call.function.raw());
         }
         if extent == Extent::Full {
             if let Some(raw) = call.raw {
-                object.escaped(key!("raw"), raw.as_bytes());
+                object.escaped(key!("raw"), raw.raw());
             }
             if let Some(file) = call.file {
-                object.escaped(key!("file"), file.as_bytes());
+                object.escaped(key!("file"), file.raw());
             }
             if let Some(line) = call.line {
                 object.number(key!("line"), line);

@@ -1,42 +1,9 @@
 //! What the engine is given: the symbols of the images that a report refers to.
 
-use crate::symcache::{Lookup, SymCache};
+use crate::symcache::SymCache;
 use std::fmt;
 use std::sync::Arc;
-use unslide_model::{ContentHash, CpuType, DebugId, FileAddress, Quality, RelativeAddress};
-
-/// Something that knows the functions of one object. Implemented by every [`SymCache`], whatever
-/// holds its bytes.
-pub trait Symbols: Send + Sync {
-    /// The object's debug id.
-    fn debug_id(&self) -> DebugId;
-    /// The object's CPU type.
-    fn cpu(&self) -> CpuType;
-    /// The vm address of the object's `__TEXT`.
-    fn text_address(&self) -> FileAddress;
-    /// What the object has to offer.
-    fn quality(&self) -> Quality;
-    /// The function at an address.
-    fn lookup(&self, address: RelativeAddress) -> Lookup<'_>;
-}
-
-impl<B: AsRef<[u8]> + Send + Sync> Symbols for SymCache<B> {
-    fn debug_id(&self) -> DebugId {
-        SymCache::debug_id(self)
-    }
-    fn cpu(&self) -> CpuType {
-        SymCache::cpu(self)
-    }
-    fn text_address(&self) -> FileAddress {
-        SymCache::text_address(self)
-    }
-    fn quality(&self) -> Quality {
-        SymCache::quality(self)
-    }
-    fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
-        SymCache::lookup(self, address)
-    }
-}
+use unslide_model::ContentHash;
 
 /// What is known of the symbols for a debug id.
 #[derive(Clone)]
@@ -44,7 +11,7 @@ pub enum ImageSymbols {
     /// They are here.
     Found {
         /// The symbols.
-        symcache: Arc<dyn Symbols>,
+        symcache: Arc<SymCache>,
         /// Which generation of the debug id's symbols this is, from 1; `None` where they have none.
         generation: Option<u64>,
         /// The object that they were built from, where that is known.
@@ -63,8 +30,17 @@ pub enum ImageSymbols {
 impl ImageSymbols {
     /// Symbols without a generation or a known object.
     #[must_use]
-    pub fn found(symcache: Arc<dyn Symbols>) -> ImageSymbols {
+    pub fn found(symcache: Arc<SymCache>) -> ImageSymbols {
         ImageSymbols::Found { symcache, generation: None, object: None }
+    }
+
+    /// The generation of what was found.
+    #[must_use]
+    pub fn generation(&self) -> Option<u64> {
+        match self {
+            ImageSymbols::Found { generation, .. } => *generation,
+            _ => None,
+        }
     }
 }
 

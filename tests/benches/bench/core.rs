@@ -43,7 +43,7 @@ pub fn print(input: &Input, full: bool) {
     let limits = ReadLimits::default();
     let tenant = TenantId::new("acme").expect("a slug");
     let context = Context { tenant: Some(&tenant), revision: Some(1), ..Context::default() };
-    let symbols = ImageSymbols::found(Arc::clone(&input.symcache) as _);
+    let symbols = ImageSymbols::found(Arc::clone(&input.symcache));
     let answer = |bytes: &[u8]| {
         let report = Report::read(bytes, &limits).expect("a report");
         enrich(&report, &|id| (*id == input.debug_id).then_some(&symbols), &context).bytes

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_symbolicate::object;
-use unslide_symbolicate::symcache::{Source, SymCache};
+use unslide_symbolicate::symcache::{NameSource, SymCache};
 use unslide_testkit::fixtures;
 use unslide_testkit::reports::{ARM64, Error, Frame, Image, Thread, sized};
 
@@ -17,7 +17,7 @@ pub struct Input {
     /// The dSYM's Mach-O slice.
     pub dsym: Vec<u8>,
     /// Its symcache.
-    pub symcache: Arc<SymCache<Vec<u8>>>,
+    pub symcache: Arc<SymCache>,
     /// Its debug id.
     pub debug_id: DebugId,
     /// Frames of each report.
@@ -66,7 +66,7 @@ impl Input {
 }
 
 /// A report of these frames in threads of sixteen, and of images that nothing refers to.
-fn template(symcache: &SymCache<Vec<u8>>, addresses: &[u64], images: usize) -> Vec<u8> {
+fn template(symcache: &SymCache, addresses: &[u64], images: usize) -> Vec<u8> {
     let others = sized(7, images, 0);
     let path = "/private/var/containers/Bundle/Application/Shop.app/Shop";
     let mut report = others.id(&format!("{ID}00000000")).error(Error::Mach).image(
@@ -89,7 +89,7 @@ fn template(symcache: &SymCache<Vec<u8>>, addresses: &[u64], images: usize) -> V
 
 /// Seven of ten addresses from code with inlined calls, three from code that only the symbol table
 /// knows (where that is little, from code without inlined calls), spread evenly; and all their calls.
-fn choose(symcache: &SymCache<Vec<u8>>, frames: usize) -> (Vec<u64>, usize) {
+fn choose(symcache: &SymCache, frames: usize) -> (Vec<u64>, usize) {
     let mut inlined = Vec::new();
     let mut named = Vec::new();
     let mut flat = Vec::new();
@@ -98,8 +98,8 @@ fn choose(symcache: &SymCache<Vec<u8>>, frames: usize) -> (Vec<u64>, usize) {
         let depth = answer.calls().count();
         let place = (RelativeAddress(start.0 + 1), depth.max(1));
         match (answer.source, depth) {
-            (Source::Dwarf, 2..) => inlined.push(place),
-            (Source::Dwarf, _) => flat.push(place),
+            (NameSource::Dwarf, 2..) => inlined.push(place),
+            (NameSource::Dwarf, _) => flat.push(place),
             _ => named.push(place),
         }
     }

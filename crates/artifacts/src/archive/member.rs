@@ -23,7 +23,7 @@ impl Member {
     ///
     /// # Errors
     /// [`ArchiveError::Disk`].
-    pub fn map(&self) -> Result<memmap2::Mmap, ArchiveError> {
+    pub fn map(&self) -> Result<bytes::Bytes, ArchiveError> {
         crate::mapped::map(&self.file).map_err(ArchiveError::Disk)
     }
 }

@@ -3,14 +3,16 @@
 //!
 //! `v<format>/<tenant or _system>/<debug id>.<generation>.<sha256>.<object's sha256>`
 
-use super::Slot;
-use super::segments::Entry;
+use super::eviction::CacheEntry;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
-use unslide_model::{ContentHash, TenantId};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, TenantId};
+use unslide_symbolicate::ImageSymbols;
+use unslide_symbolicate::symcache::SymCache;
 
 /// Stands for the system; no tenant's slug has an underscore.
 const SYSTEM: &str = "_system";
@@ -44,6 +46,13 @@ pub(super) struct OnDisk {
     pub(super) size: u64,
 }
 
+impl OnDisk {
+    /// What the file, mapped, knows of its debug id.
+    pub(super) fn symbols(&self, symcache: Arc<SymCache>) -> ImageSymbols {
+        ImageSymbols::Found { symcache, generation: Some(self.generation), object: Some(self.object) }
+    }
+}
+
 impl Disk {
     /// Makes the folders and lists what is there, the longest unused first. What is left of
     /// downloads that were cut off and of other formats is removed.
@@ -51,7 +60,7 @@ impl Disk {
         root: &Path,
         versions: &[u32],
         create: Create,
-    ) -> io::Result<(Disk, Vec<(Slot, OnDisk)>)> {
+    ) -> io::Result<(Disk, Vec<(Owned<DebugId>, OnDisk)>)> {
         fs::create_dir_all(root)?;
         for entry in fs::read_dir(root)? {
             let entry = entry?;
@@ -71,28 +80,29 @@ impl Disk {
             disk.list(*version, &mut found)?;
         }
         found.sort_by_key(|(used, _, _)| *used);
-        Ok((disk, found.into_iter().map(|(_, slot, file)| (slot, file)).collect()))
+        Ok((disk, found.into_iter().map(|(_, id, file)| (id, file)).collect()))
     }
 
-    fn list(&self, version: u32, found: &mut Vec<(SystemTime, Slot, OnDisk)>) -> io::Result<()> {
+    fn list(&self, version: u32, found: &mut Vec<(SystemTime, Owned<DebugId>, OnDisk)>) -> io::Result<()> {
         fs::create_dir_all(self.files(version))?;
         for owner in fs::read_dir(self.files(version))? {
             let owner = owner?;
-            let tenant = match owner.file_name().to_str() {
-                Some(SYSTEM) => None,
+            let path = owner.path();
+            let owner = match owner.file_name().to_str() {
+                Some(SYSTEM) => Owner::System,
                 Some(name) => match TenantId::new(name) {
-                    Ok(tenant) => Some(tenant),
+                    Ok(tenant) => Owner::Tenant(tenant),
                     Err(_) => continue,
                 },
                 None => continue,
             };
-            for file in fs::read_dir(owner.path())? {
+            for file in fs::read_dir(path)? {
                 let file = file?;
                 let meta = file.metadata()?;
                 match read_name(&file.path(), version, meta.len()) {
                     Some((id, on_disk)) => {
                         let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                        found.push((used, Slot { tenant: tenant.clone(), id }, on_disk));
+                        found.push((used, owner.own(id), on_disk));
                     }
                     None => fs::remove_file(file.path())?,
                 }
@@ -119,21 +129,21 @@ impl Disk {
     pub(super) fn keep(
         &self,
         temporary: &Path,
-        slot: &Slot,
+        id: &Owned<DebugId>,
         version: u32,
         meta: &crate::AliasMeta,
         size: u64,
     ) -> io::Result<OnDisk> {
-        let owner = self.files(version).join(slot.tenant.as_ref().map_or(SYSTEM, TenantId::as_str));
+        let owner = self.files(version).join(id.owner.tenant().map_or(SYSTEM, TenantId::as_str));
         fs::create_dir_all(&owner)?;
         let (generation, sha256, object) = (meta.generation, meta.sha256, meta.object);
-        let path = owner.join(format!("{}.{generation}.{sha256}.{object}", slot.id.compact()));
+        let path = owner.join(format!("{}.{generation}.{sha256}.{object}", id.id.compact()));
         fs::rename(temporary, &path)?;
         Ok(OnDisk { path, version, generation, sha256, object, size })
     }
 
     /// Unlinks an entry's file; whoever has it mapped goes on reading.
-    pub(super) fn remove(&self, entry: &Entry) {
+    pub(super) fn remove(&self, entry: &CacheEntry) {
         match fs::remove_file(&entry.file.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(path = %entry.file.path.display(), error = %error, "a cached symcache could not be removed");
@@ -143,7 +153,7 @@ impl Disk {
     }
 }
 
-fn read_name(path: &Path, version: u32, size: u64) -> Option<(unslide_model::DebugId, OnDisk)> {
+fn read_name(path: &Path, version: u32, size: u64) -> Option<(DebugId, OnDisk)> {
     let mut parts = path.file_name()?.to_str()?.split('.');
     let id = parts.next()?.parse().ok()?;
     let generation = parts.next()?.parse().ok()?;

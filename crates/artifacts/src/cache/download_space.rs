@@ -4,14 +4,11 @@
 use super::CacheError;
 use std::time::Duration;
 use tokio::time::timeout;
-use unslide_model::TenantId;
+use unslide_model::Owner;
 use unslide_runtime::fairness::{FairPermit, FairSemaphore};
 
 /// One tenant has one of this many parts.
 const PARTS: u32 = 4;
-
-/// Whose downloads; the system's without a tenant.
-type Owner = Option<TenantId>;
 
 /// Counts KiB.
 pub(super) struct DownloadSpace(FairSemaphore<Owner>);
@@ -70,7 +67,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn owner(slug: &str) -> Owner {
-        Some(TenantId::new(slug).unwrap())
+        Owner::Tenant(unslide_model::TenantId::new(slug).unwrap())
     }
 
     /// Proves: fairness
@@ -92,7 +89,7 @@ mod tests {
             .into();
         tokio::task::yield_now().await;
         let second = space.reserve_now(&owner("quiet"), 2 * MIB).unwrap();
-        let third = space.reserve_now(&None, 2 * MIB).unwrap();
+        let third = space.reserve_now(&Owner::System, 2 * MIB).unwrap();
         assert_eq!(space.held(), 8 * MIB);
         for waited in queued {
             assert!(matches!(waited.await.unwrap(), Err(CacheError::NoRoom(_))), "not for ever");

@@ -2,18 +2,18 @@
 
 use super::disk::OnDisk;
 use super::download_space::Reserved;
-use super::segments::Entry;
-use super::state::Unready;
-use super::{Answer, CacheError, Cached, Inner, Slot, Symcache};
-use crate::keys::{self, Key, SymbolKeys};
+use super::eviction::CacheEntry;
+use super::{Answer, CacheError, Inner};
+use crate::keys::{self, Key};
 use crate::mapped::map;
-use crate::{AliasMeta, Fetched, StoreError};
+use crate::{AliasMeta, FetchedFile, StoreError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
-use unslide_model::Scoped;
+use unslide_model::{DebugId, Owned};
+use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::{SymCache, SymCacheError};
 
 /// Requests of one flight: one, and again after an event came in between or an alias was read while
@@ -24,22 +24,22 @@ const TRIES: usize = 4;
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a flight to its end; whatever happens, those who wait are told.
-pub(super) async fn fly(inner: Arc<Inner>, slot: Slot) {
-    let mut landing = Landing { inner, slot, landed: false };
-    let answer = answer(&landing.inner, &landing.slot).await;
+pub(super) async fn fly(inner: Arc<Inner>, id: Owned<DebugId>) {
+    let mut landing = Landing { inner, id, landed: false };
+    let answer = answer(&landing.inner, &landing.id).await;
     landing.land(answer);
 }
 
 struct Landing {
     inner: Arc<Inner>,
-    slot: Slot,
+    id: Owned<DebugId>,
     landed: bool,
 }
 
 impl Landing {
     fn land(&mut self, answer: Answer) {
         self.landed = true;
-        self.inner.state.lock().land(&self.slot, answer);
+        self.inner.state.lock().land(&self.id, answer);
     }
 }
 
@@ -56,37 +56,36 @@ fn given_up() -> CacheError {
     CacheError::Transient("the download was given up".into())
 }
 
-async fn answer(inner: &Arc<Inner>, slot: &Slot) -> Answer {
-    if let Some(found) = from_disk(inner, slot).await? {
-        return Ok(Cached::Found(found));
+async fn answer(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Answer {
+    if let Some(found) = from_disk(inner, id).await? {
+        return Ok(found);
     }
-    let Ok(_turn) = inner.downloads.acquire().await else { return Err(given_up()) };
+    let Ok(_permit) = inner.downloads.acquire().await else { return Err(given_up()) };
     let mut tries = 0;
     loop {
         tries += 1;
-        inner.state.lock().begin_request(slot);
+        inner.state.lock().begin_request(id);
         // What an event has overtaken is asked for again; when events keep coming it is given all
         // the same, and not kept.
-        match fetch(inner, slot).await? {
+        match fetch(inner, id).await? {
             Outcome::Torn if tries < TRIES => tokio::time::sleep(TORN_PAUSE).await,
             Outcome::Torn => {
                 let text = "a symcache's bytes are not those that its metadata names";
                 return Err(CacheError::Transient(text.into()));
             }
             Outcome::Negative(negative) => {
-                if inner.remember(slot, negative.clone()) || tries >= TRIES {
+                if inner.remember(id, negative.clone()) || tries >= TRIES {
                     return Ok(negative);
                 }
             }
             Outcome::Found(whole) => {
-                let found = Symcache {
+                let symbols = ImageSymbols::Found {
                     symcache: whole.symcache.clone(),
-                    generation: whole.meta.generation,
-                    object: whole.meta.object,
-                    system: slot.tenant.is_none(),
+                    generation: Some(whole.meta.generation),
+                    object: Some(whole.meta.object),
                 };
-                if keep(inner, slot, whole, found.clone()).await? || tries >= TRIES {
-                    return Ok(Cached::Found(found));
+                if keep(inner, id, whole).await? || tries >= TRIES {
+                    return Ok(symbols);
                 }
             }
         }
@@ -95,16 +94,16 @@ async fn answer(inner: &Arc<Inner>, slot: &Slot) -> Answer {
 
 /// Gives a download its place, and room; false where an event has overtaken it. One that is larger
 /// than the whole cache is used and not kept.
-async fn keep(inner: &Arc<Inner>, slot: &Slot, whole: Whole, found: Symcache) -> Result<bool, CacheError> {
+async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<bool, CacheError> {
     if whole.size > inner.settings.max_bytes {
         return Ok(true);
     }
-    let (inner, slot) = (inner.clone(), slot.clone());
+    let (inner, id) = (inner.clone(), id.clone());
     blocking(move || {
         let (meta, size) = (&whole.meta, whole.size);
-        let file = inner.disk.keep(&whole.temporary.path, &slot, whole.version, meta, size)?;
-        let entry = Entry::fetched(file, found);
-        let (kept, gone) = inner.state.lock().insert_fetched(&inner.settings, slot, entry);
+        let file = inner.disk.keep(&whole.temporary.path, &id, whole.version, meta, size)?;
+        let entry = CacheEntry::fetched(file, whole.symcache.clone());
+        let (kept, gone) = inner.state.lock().insert_fetched(id, entry);
         for gone in gone {
             inner.disk.remove(&gone);
         }
@@ -114,37 +113,33 @@ async fn keep(inner: &Arc<Inner>, slot: &Slot, whole: Whole, found: Symcache) ->
 }
 
 /// A file from the last run, or one that may have been overtaken while events were missed.
-async fn from_disk(inner: &Arc<Inner>, slot: &Slot) -> Result<Option<Symcache>, CacheError> {
-    let Some(unready) = inner.state.lock().unready(slot) else { return Ok(None) };
+async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<ImageSymbols>, CacheError> {
+    let Some(unready) = inner.state.lock().unready(id) else { return Ok(None) };
     if unready.mapped.is_some() && unready.checked {
         // It is known, and still was asked for: a newer one is wanted.
         return Ok(None);
     }
-    if !unready.checked && !is_current(inner, slot, &unready.file).await? {
+    if !unready.checked && !is_current(inner, id, &unready.file).await? {
         return Ok(None);
     }
-    let (inner, slot) = (inner.clone(), slot.clone());
+    let (inner, id) = (inner.clone(), id.clone());
     blocking(move || {
-        let Some(found) = unready.mapped.clone().or_else(|| reopen(&slot, &unready.file)) else {
-            let corrupt = inner.state.lock().remove_corrupt(&inner.settings, &slot);
+        let Some(found) = unready.mapped.clone().or_else(|| reopen(id.id, &unready.file)) else {
+            let corrupt = inner.state.lock().remove_corrupt(&id);
             if let Some(corrupt) = corrupt {
                 inner.disk.remove(&corrupt);
             }
             return Ok(None);
         };
-        let usable = is_usable(&inner, &slot, &unready, &found);
-        Ok(usable.then_some(found))
+        let usable = inner.state.lock().verified(&id, &unready, found.clone());
+        Ok(usable.then(|| unready.file.symbols(found)))
     })
     .await
 }
 
-fn is_usable(inner: &Inner, slot: &Slot, unready: &Unready, found: &Symcache) -> bool {
-    inner.state.lock().verified(&inner.settings, slot, unready, found.clone())
-}
-
 /// Whether a file still is what object storage has.
-async fn is_current(inner: &Inner, slot: &Slot, file: &OnDisk) -> Result<bool, CacheError> {
-    let key = symbol_keys(slot).alias(file.version);
+async fn is_current(inner: &Inner, id: &Owned<DebugId>, file: &OnDisk) -> Result<bool, CacheError> {
+    let key = keys::symbols(id).alias(file.version);
     let asked = timeout(inner.settings.limits.download(), inner.store.head(&key));
     let head = asked.await.map_err(|_| too_slow())?.map_err(store_error)?;
     let current = head.and_then(|head| AliasMeta::from_metadata(&head.metadata));
@@ -152,20 +147,15 @@ async fn is_current(inner: &Inner, slot: &Slot, file: &OnDisk) -> Result<bool, C
 }
 
 /// A file from the last run, if it is whole.
-fn reopen(slot: &Slot, file: &OnDisk) -> Option<Symcache> {
+fn reopen(id: DebugId, file: &OnDisk) -> Option<Arc<SymCache>> {
     let symcache = SymCache::parse(map(&file.path).ok()?).ok()?;
-    let whole = symcache.debug_id() == slot.id && symcache.verify_checksum().is_ok();
-    whole.then(|| Symcache {
-        symcache: Arc::new(symcache),
-        generation: file.generation,
-        object: file.object,
-        system: slot.tenant.is_none(),
-    })
+    let whole = symcache.debug_id() == id && symcache.verify_checksum().is_ok();
+    whole.then(|| Arc::new(symcache))
 }
 
 enum Outcome {
     Found(Whole),
-    Negative(Cached),
+    Negative(ImageSymbols),
     /// Bytes and metadata are of two writes, or the bytes came damaged.
     Torn,
 }
@@ -173,7 +163,7 @@ enum Outcome {
 /// A download that is what it should be.
 struct Whole {
     temporary: Temporary,
-    symcache: Arc<SymCache<memmap2::Mmap>>,
+    symcache: Arc<SymCache>,
     version: u32,
     meta: AliasMeta,
     size: u64,
@@ -192,21 +182,14 @@ impl Drop for Temporary {
     }
 }
 
-fn symbol_keys(slot: &Slot) -> SymbolKeys {
-    match &slot.tenant {
-        Some(tenant) => keys::symbols(&Scoped { tenant: tenant.clone(), id: slot.id }),
-        None => keys::system_symbols(slot.id),
-    }
-}
-
 /// Asks for each version of the format that this cache reads, the newest first: while builders
 /// write two, an object that was not built anew yet has the older one only.
-async fn fetch(inner: &Arc<Inner>, slot: &Slot) -> Result<Outcome, CacheError> {
-    let mut negative = Cached::Missing;
+async fn fetch(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Outcome, CacheError> {
+    let mut negative = ImageSymbols::Missing;
     for version in &inner.settings.versions {
-        match fetch_version(inner, slot, *version).await? {
+        match fetch_version(inner, id, *version).await? {
             Outcome::Negative(answer) => {
-                if matches!(negative, Cached::Missing) {
+                if matches!(negative, ImageSymbols::Missing) {
                     negative = answer;
                 }
             }
@@ -216,23 +199,23 @@ async fn fetch(inner: &Arc<Inner>, slot: &Slot) -> Result<Outcome, CacheError> {
     Ok(Outcome::Negative(negative))
 }
 
-async fn fetch_version(inner: &Arc<Inner>, slot: &Slot, version: u32) -> Result<Outcome, CacheError> {
-    let keys = symbol_keys(slot);
-    let Some((temporary, fetched)) = download(inner, slot, &keys.alias(version)).await? else {
-        return Ok(Outcome::Negative(Cached::Missing));
+async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) -> Result<Outcome, CacheError> {
+    let keys = keys::symbols(id);
+    let Some((temporary, fetched)) = download(inner, id, &keys.alias(version)).await? else {
+        return Ok(Outcome::Negative(ImageSymbols::Missing));
     };
     let Some(meta) = AliasMeta::from_metadata(&fetched.head.metadata) else {
-        return Ok(Outcome::Negative(Cached::Malformed));
+        return Ok(Outcome::Negative(ImageSymbols::Malformed));
     };
     if fetched.sha256 == meta.sha256 {
-        return open(slot, temporary, version, meta, fetched.head.size).await;
+        return open(id, temporary, version, meta, fetched.head.size).await;
     }
     drop(temporary);
     // A store that does not write bytes and metadata in one step. The object that the metadata
     // names is never overwritten.
-    match download(inner, slot, &keys.symcache(version, &meta.sha256)).await? {
+    match download(inner, id, &keys.symcache(version, &meta.sha256)).await? {
         Some((temporary, fetched)) if fetched.sha256 == meta.sha256 => {
-            open(slot, temporary, version, meta, fetched.head.size).await
+            open(id, temporary, version, meta, fetched.head.size).await
         }
         _ => Ok(Outcome::Torn),
     }
@@ -254,17 +237,17 @@ impl From<CacheError> for Failed {
 /// Downloads an object. Where the disk is full, others make way and it is tried once more.
 async fn download(
     inner: &Arc<Inner>,
-    slot: &Slot,
+    id: &Owned<DebugId>,
     key: &Key,
-) -> Result<Option<(Temporary, Fetched)>, CacheError> {
-    let bytes = match try_download(inner, slot, key).await {
+) -> Result<Option<(Temporary, FetchedFile)>, CacheError> {
+    let bytes = match try_download(inner, id, key).await {
         Err(Failed::Full(bytes)) => bytes,
         Err(Failed::Other(error)) => return Err(error),
         Ok(done) => return Ok(done),
     };
-    let (way, owner) = (inner.clone(), slot.tenant.clone());
+    let (way, owner) = (inner.clone(), id.owner.clone());
     blocking(move || {
-        let gone = way.state.lock().make_way(&way.settings, &owner, bytes);
+        let gone = way.state.lock().make_way(&owner, bytes);
         tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
         for gone in gone {
             way.disk.remove(&gone);
@@ -272,14 +255,18 @@ async fn download(
         Ok(())
     })
     .await?;
-    match try_download(inner, slot, key).await {
+    match try_download(inner, id, key).await {
         Err(Failed::Full(_)) => Err(disk_full()),
         Err(Failed::Other(error)) => Err(error),
         Ok(done) => Ok(done),
     }
 }
 
-async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(Temporary, Fetched)>, Failed> {
+async fn try_download(
+    inner: &Inner,
+    id: &Owned<DebugId>,
+    key: &Key,
+) -> Result<Option<(Temporary, FetchedFile)>, Failed> {
     let limits = &inner.settings.limits;
     let mut had: Option<Reserved> = None;
     loop {
@@ -294,10 +281,10 @@ async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(T
             .into());
         }
         let reserved = had.take().filter(|reserved| reserved.fits(size));
-        let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&slot.tenant, size)) else {
+        let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&id.owner, size)) else {
             // Nobody holds an answer of object storage while waiting: it is asked for again.
             drop(download);
-            had = Some(inner.space.reserve(&slot.tenant, size, limits.download()).await?);
+            had = Some(inner.space.reserve(&id.owner, size, limits.download()).await?);
             continue;
         };
         let full =
@@ -314,32 +301,23 @@ async fn try_download(inner: &Inner, slot: &Slot, key: &Key) -> Result<Option<(T
 }
 
 async fn open(
-    slot: &Slot,
+    id: &Owned<DebugId>,
     temporary: Temporary,
     version: u32,
     meta: AliasMeta,
     size: u64,
 ) -> Result<Outcome, CacheError> {
-    let id = slot.id;
+    let id = id.id;
     blocking(move || {
-        let parsed = parse(&temporary.path)?;
-        Ok(match parsed {
+        Ok(match SymCache::parse(map(&temporary.path)?) {
             Ok(symcache) if symcache.debug_id() == id => {
                 Outcome::Found(Whole { temporary, symcache: Arc::new(symcache), version, meta, size })
             }
-            Err(SymCacheError::Version(_)) => Outcome::Negative(Cached::Unsupported),
-            _ => Outcome::Negative(Cached::Malformed),
+            Err(SymCacheError::Version(_)) => Outcome::Negative(ImageSymbols::Unsupported),
+            _ => Outcome::Negative(ImageSymbols::Malformed),
         })
     })
     .await
-}
-
-fn parse(path: &Path) -> io::Result<Result<SymCache<memmap2::Mmap>, SymCacheError>> {
-    // A file of no bytes cannot be mapped.
-    if std::fs::metadata(path)?.len() == 0 {
-        return Ok(Err(SymCacheError::NotASymCache));
-    }
-    Ok(SymCache::parse(map(path)?))
 }
 
 fn store_error(error: StoreError) -> CacheError {

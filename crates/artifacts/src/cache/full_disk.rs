@@ -1,7 +1,7 @@
 //! What a full disk does. The kernel's own full device stands for it, so that the failure comes from
 //! a real write.
 
-use super::{CacheSettings, Cached, Hint, SymcacheCache};
+use super::{CacheSettings, Hint, SymcacheCache};
 use crate::{AliasMeta, ObjectStore, Put, keys};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unslide_model::{ContentHash, DebugId, FixedClock, Quality, Scoped, TenantId};
+use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::VERSION;
 
@@ -55,9 +56,9 @@ async fn a_full_disk_costs_another_symcache_and_then_is_said() {
     let cache = on_disk_for(folder.path(), room.clone(), store);
     let get = async |n: usize| cache.get(&ids[n], false, Hint::default()).await;
     let temporary = || std::fs::read_dir(folder.path().join("tmp")).unwrap().count();
-    assert!(matches!(get(0).await, Ok(Cached::Found(_))));
+    assert!(matches!(get(0).await, Ok(ImageSymbols::Found { .. })));
     // There is room for one: the first makes way for the second.
-    assert!(matches!(get(1).await, Ok(Cached::Found(_))));
+    assert!(matches!(get(1).await, Ok(ImageSymbols::Found { .. })));
     let stats = cache.stats();
     assert_eq!((stats.evictions.disk_full, stats.disk_full), (1, 1));
     assert_eq!((stats.entries(), stats.bytes, temporary()), (1, size, 0));
@@ -69,6 +70,6 @@ async fn a_full_disk_costs_another_symcache_and_then_is_said() {
     assert_eq!((cache.stats().entries(), cache.stats().disk_full, temporary()), (0, 2, 0));
     // Nothing of it is remembered.
     room.store(2, Ordering::Relaxed);
-    assert!(matches!(get(0).await, Ok(Cached::Found(_))));
+    assert!(matches!(get(0).await, Ok(ImageSymbols::Found { .. })));
     assert_eq!((cache.stats().downloads, cache.stats().download_bytes), (0, 0));
 }

@@ -1,12 +1,15 @@
 //! What the cache knows, behind one lock: entries, what is missing, and downloads under way.
 
 use super::disk::OnDisk;
+use super::eviction::{CacheEntry, Entries, EvictionReason};
 use super::missing::{Missing, Negative};
-use super::segments::{Entries, Entry, Owner, Reason};
-use super::{Answer, CacheSettings, CacheStats, Cached, Slot, Symcache};
+use super::{Answer, CacheSettings, CacheStats};
 use std::collections::HashMap;
+use std::sync::Arc;
 use tokio::sync::watch;
-use unslide_model::TenantId;
+use unslide_model::{DebugId, Owned, Owner, TenantId};
+use unslide_symbolicate::ImageSymbols;
+use unslide_symbolicate::symcache::SymCache;
 
 struct Flight {
     landed: watch::Sender<Option<Answer>>,
@@ -15,11 +18,10 @@ struct Flight {
     newest: Option<u64>,
 }
 
-#[derive(Default)]
-pub(super) struct State {
+pub(super) struct CacheState {
     entries: Entries,
     missing: Missing,
-    flights: HashMap<Slot, Flight>,
+    flights: HashMap<Owned<DebugId>, Flight>,
     /// How often events may have been missed.
     gaps: u64,
     stats: CacheStats,
@@ -28,53 +30,63 @@ pub(super) struct State {
 /// A file that has to be mapped, or compared with object storage, before it is used.
 pub(super) struct Unready {
     pub(super) file: OnDisk,
-    pub(super) mapped: Option<Symcache>,
+    pub(super) mapped: Option<Arc<SymCache>>,
     pub(super) checked: bool,
     gaps: u64,
 }
 
-impl State {
+impl CacheState {
+    pub(super) fn new(settings: &CacheSettings) -> CacheState {
+        CacheState {
+            entries: Entries::new(settings.clone()),
+            missing: Missing::new(settings.limits.missing),
+            flights: HashMap::new(),
+            gaps: 0,
+            stats: CacheStats::default(),
+        }
+    }
+
     pub(super) fn known(
         &mut self,
-        settings: &CacheSettings,
-        slot: &Slot,
+        id: &Owned<DebugId>,
         at_least: Option<u64>,
         now: i64,
-    ) -> Option<Cached> {
-        if let Some(entry) = self.entries.get(slot) {
+    ) -> Option<ImageSymbols> {
+        if let Some(entry) = self.entries.get(id) {
             let new_enough = at_least.is_none_or(|wanted| entry.file.generation >= wanted);
             let mapped = entry.mapped.clone().filter(|_| entry.checked && new_enough)?;
-            self.entries.used(slot, settings);
+            let symbols = entry.file.symbols(mapped);
+            self.entries.used(id);
             self.stats.hits += 1;
-            return Some(Cached::Found(mapped));
+            return Some(symbols);
         }
         // Who knows that there is one does not take "none" for an answer.
-        let answer = self.missing.get(slot, now).filter(|_| at_least.is_none())?;
+        let answer = self.missing.get(id, now).filter(|_| at_least.is_none())?;
         self.stats.hits += 1;
         Some(answer)
     }
 
-    pub(super) fn join(&mut self, slot: &Slot) -> (watch::Receiver<Option<Answer>>, bool) {
-        if let Some(flight) = self.flights.get(slot) {
+    pub(super) fn join(&mut self, id: &Owned<DebugId>) -> (watch::Receiver<Option<Answer>>, bool) {
+        if let Some(flight) = self.flights.get(id) {
             return (flight.landed.subscribe(), false);
         }
         let (landed, receiver) = watch::channel(None);
-        self.flights.insert(slot.clone(), Flight { landed, newest: None });
+        self.flights.insert(id.clone(), Flight { landed, newest: None });
         (receiver, true)
     }
 
     /// A request begins: from here on events count against its answer.
-    pub(super) fn begin_request(&mut self, slot: &Slot) {
+    pub(super) fn begin_request(&mut self, id: &Owned<DebugId>) {
         self.stats.fetches += 1;
-        if let Some(flight) = self.flights.get_mut(slot) {
+        if let Some(flight) = self.flights.get_mut(id) {
             flight.newest = None;
         }
     }
 
     /// True where an event since the request began says that an answer of this generation (none
     /// for "there is none") may be outdated.
-    fn overtaken(&self, slot: &Slot, generation: Option<u64>) -> bool {
-        let newest = self.flights.get(slot).and_then(|flight| flight.newest);
+    fn overtaken(&self, id: &Owned<DebugId>, generation: Option<u64>) -> bool {
+        let newest = self.flights.get(id).and_then(|flight| flight.newest);
         newest.is_some_and(|newest| generation.is_none_or(|generation| generation < newest))
     }
 
@@ -82,61 +94,55 @@ impl State {
     /// gives the entries whose files have to be removed.
     pub(super) fn insert_fetched(
         &mut self,
-        settings: &CacheSettings,
-        slot: Slot,
-        entry: Entry,
-    ) -> (bool, Vec<Entry>) {
-        if self.overtaken(&slot, Some(entry.file.generation)) {
+        id: Owned<DebugId>,
+        entry: CacheEntry,
+    ) -> (bool, Vec<CacheEntry>) {
+        if self.overtaken(&id, Some(entry.file.generation)) {
             return (false, vec![entry]);
         }
-        let mut gone: Vec<Entry> = self.replace(settings, &slot, &entry).into_iter().collect();
-        gone.extend(self.make_room(settings, Some(&slot.tenant), entry.file.size));
-        self.insert(settings, slot, entry);
+        let mut gone: Vec<CacheEntry> = self.replace(&id, &entry).into_iter().collect();
+        gone.extend(self.make_room(Some(&id.owner), entry.file.size));
+        self.insert(id, entry);
         (true, gone)
     }
 
-    /// Takes out the entry of a slot; it is returned unless its file is the new one's.
-    fn replace(&mut self, settings: &CacheSettings, slot: &Slot, entry: &Entry) -> Option<Entry> {
-        let replaced = self.entries.remove(slot, settings);
+    /// Takes out the entry of an id; it is returned unless its file is the new one's.
+    fn replace(&mut self, id: &Owned<DebugId>, entry: &CacheEntry) -> Option<CacheEntry> {
+        let replaced = self.entries.remove(id);
         replaced.filter(|replaced| replaced.file.path != entry.file.path)
     }
 
-    fn insert(&mut self, settings: &CacheSettings, slot: Slot, entry: Entry) {
-        self.missing.remove(&slot);
-        self.entries.insert(slot, settings, entry);
-        self.stats.unmapped += self.entries.unmap(settings.limits.mapped);
+    fn insert(&mut self, id: Owned<DebugId>, entry: CacheEntry) {
+        self.missing.remove(&id);
+        self.entries.insert(id, entry);
+        self.stats.unmapped += self.entries.unmap();
     }
 
     /// Adds a file of the last run; the one that it replaces is returned.
-    pub(super) fn insert_found(
-        &mut self,
-        settings: &CacheSettings,
-        slot: Slot,
-        file: OnDisk,
-    ) -> Option<Entry> {
-        let entry = Entry::on_disk(file);
-        let replaced = self.replace(settings, &slot, &entry);
-        self.insert(settings, slot, entry);
+    pub(super) fn insert_found(&mut self, id: Owned<DebugId>, file: OnDisk) -> Option<CacheEntry> {
+        let entry = CacheEntry::on_disk(file);
+        let replaced = self.replace(&id, &entry);
+        self.insert(id, entry);
         replaced
     }
 
     /// Ends a flight: everyone who waits gets the answer.
-    pub(super) fn land(&mut self, slot: &Slot, answer: Answer) {
+    pub(super) fn land(&mut self, id: &Owned<DebugId>, answer: Answer) {
         self.stats.failures += u64::from(answer.is_err());
-        if let Some(flight) = self.flights.remove(slot) {
+        if let Some(flight) = self.flights.remove(id) {
             flight.landed.send_replace(Some(answer));
         }
     }
 
     /// Removes an entry whose file was not what its name says.
-    pub(super) fn remove_corrupt(&mut self, settings: &CacheSettings, slot: &Slot) -> Option<Entry> {
+    pub(super) fn remove_corrupt(&mut self, id: &Owned<DebugId>) -> Option<CacheEntry> {
         self.stats.corrupt += 1;
-        self.entries.remove(slot, settings)
+        self.entries.remove(id)
     }
 
     /// An entry that cannot be used as it is.
-    pub(super) fn unready(&self, slot: &Slot) -> Option<Unready> {
-        let entry = self.entries.get(slot)?;
+    pub(super) fn unready(&self, id: &Owned<DebugId>) -> Option<Unready> {
+        let entry = self.entries.get(id)?;
         Some(Unready {
             file: entry.file.clone(),
             mapped: entry.mapped.clone(),
@@ -147,39 +153,33 @@ impl State {
 
     /// An entry was mapped, verified and compared. False where it is another by now, or where events
     /// may have been missed in between.
-    pub(super) fn verified(
-        &mut self,
-        settings: &CacheSettings,
-        slot: &Slot,
-        unready: &Unready,
-        mapped: Symcache,
-    ) -> bool {
-        let same = self.entries.get(slot).is_some_and(|entry| entry.file.path == unready.file.path);
+    pub(super) fn verified(&mut self, id: &Owned<DebugId>, unready: &Unready, mapped: Arc<SymCache>) -> bool {
+        let same = self.entries.get(id).is_some_and(|entry| entry.file.path == unready.file.path);
         if !same || self.gaps != unready.gaps {
             return false;
         }
-        self.entries.map(slot, settings, mapped);
-        self.stats.unmapped += self.entries.unmap(settings.limits.mapped);
+        self.entries.map(id, mapped);
+        self.stats.unmapped += self.entries.unmap();
         true
     }
 
     /// Remembers that there is none, unless an event came while it was asked for; says which.
-    pub(super) fn remember(&mut self, settings: &CacheSettings, slot: &Slot, negative: Negative) -> bool {
-        if self.overtaken(slot, None) {
+    pub(super) fn remember(&mut self, id: &Owned<DebugId>, negative: Negative) -> bool {
+        if self.overtaken(id, None) {
             return false;
         }
-        self.stats.missing_dropped += self.missing.insert(slot.clone(), negative, settings.limits.missing);
+        self.stats.missing_dropped += self.missing.insert(id.clone(), negative);
         true
     }
 
     /// An event: an older entry goes, and is returned.
-    pub(super) fn forget(&mut self, settings: &CacheSettings, slot: &Slot, generation: u64) -> Option<Entry> {
-        self.missing.remove(slot);
-        if let Some(flight) = self.flights.get_mut(slot) {
+    pub(super) fn forget(&mut self, id: &Owned<DebugId>, generation: u64) -> Option<CacheEntry> {
+        self.missing.remove(id);
+        if let Some(flight) = self.flights.get_mut(id) {
             flight.newest = flight.newest.max(Some(generation));
         }
-        let older = self.entries.get(slot).is_some_and(|entry| entry.file.generation < generation);
-        if older { self.entries.remove(slot, settings) } else { None }
+        let older = self.entries.get(id).is_some_and(|entry| entry.file.generation < generation);
+        if older { self.entries.remove(id) } else { None }
     }
 
     pub(super) fn gap(&mut self) {
@@ -191,45 +191,40 @@ impl State {
         self.entries.uncheck_all();
     }
 
-    pub(super) fn remove_tenant(&mut self, settings: &CacheSettings, tenant: &TenantId) -> Vec<Entry> {
-        let owner = Some(tenant.clone());
+    pub(super) fn remove_tenant(&mut self, tenant: &TenantId) -> Vec<CacheEntry> {
+        let owner = Owner::from(tenant);
         self.missing.remove_owner(&owner);
-        for (_, flight) in self.flights.iter_mut().filter(|(slot, _)| slot.tenant == owner) {
+        for (_, flight) in self.flights.iter_mut().filter(|(id, _)| id.owner == owner) {
             flight.newest = Some(u64::MAX);
         }
-        let slots: Vec<_> = self.entries.slots().filter(|slot| slot.tenant == owner).cloned().collect();
-        slots.iter().filter_map(|slot| self.entries.remove(slot, settings)).collect()
+        let ids: Vec<_> = self.entries.ids().filter(|id| id.owner == owner).cloned().collect();
+        ids.iter().filter_map(|id| self.entries.remove(id)).collect()
     }
 
     /// Takes out what has to go before so many bytes of an owner fit.
-    pub(super) fn make_room(
-        &mut self,
-        settings: &CacheSettings,
-        owner: Option<&Owner>,
-        incoming: u64,
-    ) -> Vec<Entry> {
+    pub(super) fn make_room(&mut self, owner: Option<&Owner>, incoming: u64) -> Vec<CacheEntry> {
         let mut gone = Vec::new();
-        while self.entries.is_full(settings, incoming)
-            && let Some((slot, reason)) = self.entries.victim(settings, owner, incoming)
+        while self.entries.is_full(incoming)
+            && let Some((id, reason)) = self.entries.victim(owner, incoming)
         {
             match reason {
-                Reason::OverShare => self.stats.evictions.over_share += 1,
-                Reason::Probation => self.stats.evictions.probation += 1,
-                Reason::LeastUsed => self.stats.evictions.least_used += 1,
+                EvictionReason::OverShare => self.stats.evictions.over_share += 1,
+                EvictionReason::Probation => self.stats.evictions.probation += 1,
+                EvictionReason::LeastUsed => self.stats.evictions.least_used += 1,
             }
-            gone.extend(self.entries.remove(&slot, settings));
+            gone.extend(self.entries.remove(&id));
         }
         gone
     }
 
     /// Takes out as many bytes as did not fit on the disk, whatever the settings allow.
-    pub(super) fn make_way(&mut self, settings: &CacheSettings, owner: &Owner, bytes: u64) -> Vec<Entry> {
+    pub(super) fn make_way(&mut self, owner: &Owner, bytes: u64) -> Vec<CacheEntry> {
         self.stats.disk_full += 1;
         let mut gone = Vec::new();
         let mut freed = 0;
         while freed < bytes
-            && let Some((slot, _)) = self.entries.victim(settings, Some(owner), bytes)
-            && let Some(entry) = self.entries.remove(&slot, settings)
+            && let Some((id, _)) = self.entries.victim(Some(owner), bytes)
+            && let Some(entry) = self.entries.remove(&id)
         {
             freed += entry.file.size;
             self.stats.evictions.disk_full += 1;
@@ -239,14 +234,6 @@ impl State {
     }
 
     pub(super) fn stats(&self) -> CacheStats {
-        let held = self.entries.held();
-        CacheStats {
-            probation: held.probation,
-            proven: held.proven,
-            mapped: held.mapped,
-            bytes: held.bytes,
-            missing: self.missing.len() as u64,
-            ..self.stats
-        }
+        self.entries.stats(CacheStats { missing: self.missing.len() as u64, ..self.stats })
     }
 }

@@ -1,27 +1,23 @@
 //! Bytes of an object as they come, held against what the store announced.
 
-use super::gate::Turn;
-use super::{Fetched, Head, Object, STEP};
+use super::gate::RequestPermit;
+use super::{FetchedFile, FetchedObject, Head, STEP};
 use crate::StoreError;
 use crate::keys::Key;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::watch;
 use unslide_model::ContentHash;
 
 /// What a backend answers to a GET.
-pub(super) type Opened = (Head, Body);
+pub(crate) type Opened = (Head, Body);
 
-pub(super) enum Body {
+pub(crate) enum Body {
     #[cfg(feature = "s3")]
     S3(aws_sdk_s3::primitives::ByteStream),
-    Memory {
-        bytes: Option<Bytes>,
-        /// The bytes come when this says so.
-        open: Option<watch::Receiver<bool>>,
-    },
+    #[cfg(feature = "testkit")]
+    Memory(crate::testkit::HeldBytes),
 }
 
 /// An object that is being read. Until it is dropped it takes one of the requests that may run at
@@ -31,12 +27,12 @@ pub struct Download {
     pub head: Head,
     key: Key,
     body: Body,
-    _turn: Turn,
+    _permit: RequestPermit,
 }
 
 impl Download {
-    pub(super) fn new(key: Key, head: Head, body: Body, turn: Turn) -> Download {
-        Download { head, key, body, _turn: turn }
+    pub(super) fn new(key: Key, head: Head, body: Body, permit: RequestPermit) -> Download {
+        Download { head, key, body, _permit: permit }
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
@@ -47,12 +43,8 @@ impl Download {
                 key: self.key.to_string(),
                 detail: error.to_string(),
             }),
-            Body::Memory { bytes, open } => {
-                if let Some(open) = open {
-                    open.wait_for(|open| *open).await.ok();
-                }
-                Ok(bytes.take())
-            }
+            #[cfg(feature = "testkit")]
+            Body::Memory(held) => Ok(held.next().await),
         }
     }
 
@@ -78,7 +70,7 @@ impl Download {
         StoreError::Transient { operation: "get", key: self.key.to_string(), detail }
     }
 
-    pub(super) async fn into_object(mut self, limit: u64) -> Result<Object, StoreError> {
+    pub(super) async fn into_object(mut self, limit: u64) -> Result<FetchedObject, StoreError> {
         let mut size = 0;
         let mut bytes = Vec::new();
         while let Some(chunk) = self.next_of(&mut size, limit).await? {
@@ -87,7 +79,7 @@ impl Download {
             }
             bytes.extend_from_slice(&chunk);
         }
-        Ok(Object { head: self.head, bytes: bytes.into() })
+        Ok(FetchedObject { head: self.head, bytes: bytes.into() })
     }
 
     /// Writes what comes into an empty file, at most `limit` bytes, and says what it was. The file
@@ -96,7 +88,7 @@ impl Download {
     /// # Errors
     /// [`StoreError::TooLarge`] past the limit, [`StoreError::File`]; transient where the bytes end
     /// early.
-    pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<Fetched, StoreError> {
+    pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<FetchedFile, StoreError> {
         let mut hash = Sha256::new();
         let mut size = 0;
         while let Some(chunk) = self.next_of(&mut size, limit).await? {
@@ -106,6 +98,6 @@ impl Download {
             }
         }
         file.flush().await.map_err(StoreError::File)?;
-        Ok(Fetched { head: self.head, sha256: ContentHash(hash.finalize().into()) })
+        Ok(FetchedFile { head: self.head, sha256: ContentHash(hash.finalize().into()) })
     }
 }

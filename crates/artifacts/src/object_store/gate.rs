@@ -48,7 +48,7 @@ impl ObjectStore {
     ];
 }
 
-pub(super) struct Gate {
+pub(super) struct RequestGate {
     places: u64,
     free: Arc<Semaphore>,
     waiting: AtomicU64,
@@ -58,7 +58,7 @@ pub(super) struct Gate {
 }
 
 /// The right to one request.
-pub(super) struct Turn {
+pub(super) struct RequestPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -71,10 +71,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Gate {
-    pub(super) fn new(places: usize) -> Gate {
+impl RequestGate {
+    pub(super) fn new(places: usize) -> RequestGate {
         let places = places.clamp(1, Semaphore::MAX_PERMITS);
-        Gate {
+        RequestGate {
             places: places as u64,
             free: Arc::new(Semaphore::new(places)),
             waiting: AtomicU64::new(0),
@@ -84,11 +84,11 @@ impl Gate {
         }
     }
 
-    pub(super) async fn turn(&self) -> Turn {
+    pub(super) async fn permit(&self) -> RequestPermit {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waiting = Waiting(&self.waiting);
         // It is never closed.
-        Turn { _permit: self.free.clone().acquire_owned().await.ok() }
+        RequestPermit { _permit: self.free.clone().acquire_owned().await.ok() }
     }
 
     pub(super) fn answered<T>(&self, answer: &Result<T, StoreError>) {

@@ -1,7 +1,7 @@
 //! S3 by the AWS SDK, with rustls and ring.
 
 use super::download::{Body, Opened};
-use super::{Condition, ETag, Entry, Head, Page, Put};
+use super::{Condition, ETag, Head, ListingEntry, ListingPage, Put};
 use crate::keys::{Key, Prefix};
 use crate::{Settings, StoreError};
 use aws_sdk_s3::Client;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use time::OffsetDateTime;
 
-pub(super) struct S3 {
+pub(crate) struct S3 {
     client: Client,
     bucket: String,
     /// True once the bucket answered. Until then a 404 is looked into, because some stores say
@@ -354,7 +354,7 @@ impl S3 {
         prefix: &Prefix,
         after: Option<&Key>,
         max: u16,
-    ) -> Result<Page, StoreError> {
+    ) -> Result<ListingPage, StoreError> {
         let sent = self
             .client
             .list_objects_v2()
@@ -373,11 +373,15 @@ impl S3 {
             .into_iter()
             .filter_map(|object| {
                 let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
-                Some(Entry { key: Key::listed(object.key?), size, modified: time_of(object.last_modified) })
+                Some(ListingEntry {
+                    key: Key::listed(object.key?),
+                    size,
+                    modified: time_of(object.last_modified),
+                })
             })
             .collect();
         let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
-        Ok(Page { entries, next })
+        Ok(ListingPage { entries, next })
     }
 
     pub(super) async fn delete(&self, key: &Key) -> Result<(), StoreError> {

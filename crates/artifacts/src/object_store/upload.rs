@@ -1,6 +1,6 @@
 //! Storing a stream in parts, and taking the parts back when it fails.
 
-use super::{Backend, ETag, ObjectStore, PART_BYTES, Put, Stored, on_backend, read_part};
+use super::{Backend, ETag, ObjectStore, PART_BYTES, Put, StoredObject, on_backend, read_part};
 use crate::StoreError;
 use crate::keys::Key;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ pub(super) async fn stream(
     mut source: impl AsyncRead + Send + Unpin,
     limit: u64,
     put: &Put,
-) -> Result<Stored, StoreError> {
+) -> Result<StoredObject, StoreError> {
     let part_bytes =
         usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).clamp(PART_BYTES, LARGEST_PART_BYTES);
     let mut hash = Sha256::new();
@@ -28,7 +28,7 @@ pub(super) async fn stream(
     let mut size = within(key, first.len() as u64, limit)?;
     if first.len() < part_bytes {
         let etag = store.put(key, first, put).await?;
-        return Ok(Stored { size, sha256: ContentHash(hash.finalize().into()), etag });
+        return Ok(StoredObject { size, sha256: ContentHash(hash.finalize().into()), etag });
     }
     let mut parts = Parts::begin(store, key, put).await?;
     let sent = async {
@@ -46,7 +46,7 @@ pub(super) async fn stream(
     match sent {
         Ok(()) => {
             let etag = parts.complete(put).await?;
-            Ok(Stored { size, sha256: ContentHash(hash.finalize().into()), etag })
+            Ok(StoredObject { size, sha256: ContentHash(hash.finalize().into()), etag })
         }
         Err(error) => {
             parts.abort().await;

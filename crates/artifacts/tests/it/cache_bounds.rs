@@ -3,10 +3,9 @@
 use crate::cache_world::{World, generation, id, size, symcache_of, tenant};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::{
-    CacheLimits, CacheSettings, Cached, Evictions, Hint, Operation, SymcacheCache, keys,
-};
+use unslide_artifacts::{CacheLimits, CacheSettings, Evictions, Hint, Operation, SymcacheCache, keys};
 use unslide_model::{DebugId, Scoped};
+use unslide_symbolicate::ImageSymbols;
 
 fn is_here(cache: &SymcacheCache, id: &Scoped<DebugId>) -> bool {
     cache.peek(id, false, Hint::default()).is_some()
@@ -107,7 +106,7 @@ async fn the_systems_symcaches_have_a_share_of_their_own() {
         world.publish(&keys::system_symbols(id(n)), 1, symcache_of(id(n))).await;
         for _ in 0..2 {
             let found = cache.get(&asker.scope(id(n)), true, Hint::default()).await.unwrap();
-            assert!(matches!(found, Cached::Found(found) if found.system));
+            assert!(matches!(found, ImageSymbols::Found { .. }));
         }
     };
     let ours = world.used(&cache, "acme", 1, 2).await;

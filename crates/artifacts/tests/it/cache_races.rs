@@ -3,8 +3,9 @@
 use crate::cache_world::{World, generation, id, tenant};
 use crate::store_suite::clear;
 use tokio::task::JoinHandle;
-use unslide_artifacts::{CacheLimits, Cached, Fault, Hint, Operation, SymcacheCache};
+use unslide_artifacts::{CacheLimits, Fault, Hint, Operation, SymcacheCache};
 use unslide_model::{DebugId, Scoped};
+use unslide_symbolicate::ImageSymbols;
 
 fn fetching(cache: &SymcacheCache, id: &Scoped<DebugId>) -> JoinHandle<Option<u64>> {
     let (cache, id) = (cache.clone(), id.clone());
@@ -127,7 +128,9 @@ async fn an_evicted_symcache_stays_readable_and_a_new_one_does_not_overwrite_it(
     let world = World::new();
     let cache = world.open_for(1, CacheLimits::default());
     let ours = world.used(&cache, "acme", 1, 1).await;
-    let Some(Cached::Found(old)) = cache.peek(&ours, false, Hint::default()) else { panic!("not kept") };
+    let Some(ImageSymbols::Found { symcache: old, .. }) = cache.peek(&ours, false, Hint::default()) else {
+        panic!("not kept")
+    };
     let [path] = &world.files()[..] else { panic!("one file") };
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with(&format!("{}.1.", ours.id.compact())), "{name} says the generation");
@@ -140,5 +143,5 @@ async fn an_evicted_symcache_stays_readable_and_a_new_one_does_not_overwrite_it(
     assert!(path.exists());
     assert_eq!(held.metadata().unwrap().len(), length, "neither cut nor written to");
     assert_eq!(std::os::unix::fs::MetadataExt::nlink(&held.metadata().unwrap()), 0, "but unlinked");
-    assert!(old.symcache.verify_checksum().is_ok());
+    assert!(old.verify_checksum().is_ok());
 }

@@ -4,8 +4,9 @@ use crate::cache_world::{World, fixture, generation, id, sha256, symcache_of, te
 use crate::store_suite::clear;
 use bytes::Bytes;
 use std::time::Duration;
-use unslide_artifacts::{Cached, Fault, Hint, Operation, Put, keys};
-use unslide_model::ContentHash;
+use unslide_artifacts::{Fault, Hint, Operation, Put, keys};
+use unslide_model::{ContentHash, Owner};
+use unslide_symbolicate::ImageSymbols::{self, Found};
 use unslide_symbolicate::symcache::VERSION;
 
 #[tokio::test]
@@ -18,12 +19,11 @@ async fn a_symcache_is_fetched_once_and_answers() {
     let all = futures::future::join_all((0..50).map(|_| cache.get(&ours, false, Hint::default()))).await;
     assert!(all.iter().all(|answer| answer.as_ref().unwrap().generation() == Some(3)));
     assert_eq!(world.memory.calls(Operation::Get), 1);
-    let Some(Cached::Found(found)) = cache.peek(&ours, false, Hint::default()) else { panic!("not kept") };
-    assert_eq!(
-        (found.symcache.debug_id(), found.object, found.system),
-        (ours.id, ContentHash([9; 32]), false)
-    );
-    assert!(found.symcache.ranges().count() > 3);
+    let Some(Found { symcache, object, .. }) = cache.peek(&ours, false, Hint::default()) else {
+        panic!("not kept")
+    };
+    assert_eq!((symcache.debug_id(), object), (ours.id, Some(ContentHash([9; 32]))));
+    assert!(symcache.ranges().count() > 3);
     assert_eq!(world.files().len(), 1);
     // Another tenant's symbols are not ours.
     let theirs = tenant("other").scope(ours.id);
@@ -37,7 +37,7 @@ async fn missing_is_remembered_for_a_minute_and_forgotten_on_an_event() {
     let cache = world.open(1 << 30);
     let ours = tenant("acme").scope(id(1));
     for _ in 0..3 {
-        assert!(matches!(cache.get(&ours, false, Hint::default()).await, Ok(Cached::Missing)));
+        assert!(matches!(cache.get(&ours, false, Hint::default()).await, Ok(ImageSymbols::Missing)));
     }
     assert_eq!(world.memory.calls(Operation::Get), 1);
     // Steps of the wall clock are no time.
@@ -120,14 +120,16 @@ async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     let cache = world.open(1 << 30);
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 2).await;
-    let Cached::Found(old) = cache.get(&ours, false, Hint::default()).await.unwrap() else { panic!() };
+    let Found { symcache: old, .. } = cache.get(&ours, false, Hint::default()).await.unwrap() else {
+        panic!()
+    };
     cache.forget(&ours, 2);
     assert!(cache.peek(&ours, false, Hint::default()).is_some(), "an event about what is here");
     world.tenants(&ours, 3).await;
     cache.forget(&ours, 3);
     assert!(cache.peek(&ours, false, Hint::default()).is_none());
     assert!(world.files().is_empty(), "unlinked");
-    assert!(old.symcache.ranges().count() > 3, "still readable for whoever holds it");
+    assert!(old.ranges().count() > 3, "still readable for whoever holds it");
     assert_eq!(generation(&cache, &ours).await, Some(3));
     // Deleted.
     clear(&world.store, &keys::symbols(&ours).prefix()).await;
@@ -152,14 +154,11 @@ async fn system_symbols_come_first_for_system_paths() {
     let cache = world.open(1 << 30);
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
-    let Cached::Found(found) = cache.get(&ours, true, Hint::default()).await.unwrap() else { panic!() };
-    assert!(!found.system);
+    assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(1));
     world.publish(&keys::system_symbols(ours.id), 9, symcache_of(ours.id)).await;
-    cache.forget_system(ours.id, 9);
-    let Cached::Found(found) = cache.get(&ours, true, Hint::default()).await.unwrap() else { panic!() };
-    assert_eq!((found.system, found.generation), (true, 9));
-    let Cached::Found(found) = cache.get(&ours, false, Hint::default()).await.unwrap() else { panic!() };
-    assert!(!found.system);
+    cache.forget(Owner::System.own(ours.id), 9);
+    assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(9));
+    assert_eq!(generation(&cache, &ours).await, Some(1));
 }
 
 #[tokio::test]
@@ -187,13 +186,13 @@ async fn what_is_stored_may_be_wrong() {
         world.publish(&keys::symbols(&ours), 1, bytes).await;
         cache.get(&ours, false, Hint::default()).await.unwrap()
     };
-    assert!(matches!(get(1, b"nonsense".to_vec()).await, Cached::Malformed));
-    assert!(matches!(get(2, Vec::new()).await, Cached::Malformed));
-    assert!(matches!(get(3, symcache_of(id(4))).await, Cached::Malformed), "another object's");
+    assert!(matches!(get(1, b"nonsense".to_vec()).await, ImageSymbols::Malformed));
+    assert!(matches!(get(2, Vec::new()).await, ImageSymbols::Malformed));
+    assert!(matches!(get(3, symcache_of(id(4))).await, ImageSymbols::Malformed), "another object's");
     let mut newer = symcache_of(id(5));
     let version = newer.windows(4).position(|w| w == VERSION.to_le_bytes()).unwrap();
     newer[version..version + 4].copy_from_slice(&99_u32.to_le_bytes());
-    assert!(matches!(get(5, newer).await, Cached::Unsupported));
+    assert!(matches!(get(5, newer).await, ImageSymbols::Unsupported));
     assert!(world.files().is_empty());
     // Bytes and metadata of two writes, as a store may show them that does not write both at once.
     let ours = tenant("acme").scope(id(6));

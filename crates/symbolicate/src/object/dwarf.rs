@@ -8,7 +8,7 @@ use super::paint::Canvas;
 use super::symbols::Extent;
 use super::units::{Dwarf, Failure, Units, owners, unreadable, warn};
 use super::{MAX_NAME_BYTES, ObjectError};
-use crate::symcache::{Owner, Place, Scope, Source, Writer};
+use crate::symcache::{NameSource, Owner, Place, Scope, Writer};
 use std::collections::HashMap;
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
@@ -225,7 +225,7 @@ impl Chains<'_, '_> {
         let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
         let begin = root.map_or(0, |root| self.functions.begin(root, at));
         // The symbol table's name wins where the symbol lies in this function.
-        let symbol = symbol.filter(|s| s.source == Source::Symtab).and_then(|symbol| {
+        let symbol = symbol.filter(|s| s.source == NameSource::Symtab).and_then(|symbol| {
             let start = self.code.offset(symbol.start)?;
             let covers =
                 start >= begin && (root.is_some() || self.code.clip(symbol.start, symbol.end)?.1 > at);
@@ -258,7 +258,7 @@ impl Chains<'_, '_> {
                         }
                         (None, None) => (writer.function("", path)?, None),
                     };
-                    let owned = Owner { function, start, source: Source::Dwarf, approximate: false };
+                    let owned = Owner { function, start, source: NameSource::Dwarf, approximate: false };
                     let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
                     let scope = writer.owner(owned, folded)?;
                     self.scopes.insert((next, path, owner), scope);

@@ -6,7 +6,7 @@
 use super::code::CodeMap;
 use super::macho::MachO;
 use super::{MAX_NAME_BYTES, ObjectError};
-use crate::symcache::Source;
+use crate::symcache::NameSource;
 use std::borrow::Cow;
 
 /// A named stretch of machine code.
@@ -18,7 +18,7 @@ pub(super) struct Extent<'a> {
     pub(super) name: Cow<'a, str>,
     /// The other names of its start, sorted: aliases, and functions whose code the linker has found identical.
     folded: Vec<Cow<'a, str>>,
-    pub(super) source: Source,
+    pub(super) source: NameSource,
     /// True where another function, without a name of its own, may lie before `end`.
     pub(super) approximate: bool,
 }
@@ -50,7 +50,7 @@ pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent
         }
         has_locals |= !symbol.is_external;
         let name = String::from_utf8_lossy(symbol.name);
-        names.push(Name::new(symbol.address, name, Source::Symtab));
+        names.push(Name::new(symbol.address, name, NameSource::Symtab));
     }
     // The last of the symbols at one address names it, as LLVM has it.
     names.reverse();
@@ -60,7 +60,7 @@ pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent
         let known = names.binary_search_by_key(&address, |name| name.address).is_ok();
         if !known && !is_meaningless(&name) && is_code(address) {
             let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
-            exported.push(Name::new(address, name, Source::Exports));
+            exported.push(Name::new(address, name, NameSource::Exports));
         }
     }
     names.extend(join(exported));
@@ -80,7 +80,8 @@ pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent
         // With function starts every end is known; without them only a table that still has its local
         // symbols is known to name each function.
         let is_function = next_start > 0 && starts[next_start - 1] == name.address;
-        let known = if starts.is_empty() { has_locals && name.source == Source::Symtab } else { is_function };
+        let known =
+            if starts.is_empty() { has_locals && name.source == NameSource::Symtab } else { is_function };
         extents.push(Extent {
             start: name.address,
             end: end.min(next_name).min(next_function),
@@ -97,11 +98,11 @@ struct Name<'a> {
     address: u64,
     name: Cow<'a, str>,
     folded: Vec<Cow<'a, str>>,
-    source: Source,
+    source: NameSource,
 }
 
 impl<'a> Name<'a> {
-    fn new(address: u64, name: Cow<'a, str>, source: Source) -> Name<'a> {
+    fn new(address: u64, name: Cow<'a, str>, source: NameSource) -> Name<'a> {
         Name { address, name, folded: Vec::new(), source }
     }
 }

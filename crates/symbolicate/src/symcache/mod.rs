@@ -44,7 +44,7 @@
 //!
 //! The first number of a scope has the function's index in bits 0–27. With bit 31 set the scope
 //! owns its machine code: bit 28 says that the answer is approximate, bits 29 and 30 hold the
-//! [`Source`], and the second number is the offset of the symbol's start from `__TEXT`. With bit 31
+//! [`NameSource`], and the second number is the offset of the symbol's start from `__TEXT`. With bit 31
 //! clear the scope was inlined, and the second number is the index of the call. The call that a
 //! call's own scope was inlined at always has a lower index, so every chain ends.
 //!
@@ -54,13 +54,10 @@
 //!   refers to, and a symcache from before has none, so that both read both.
 
 mod read;
-mod text;
 mod view;
 mod write;
 
-pub use read::{Answer, Call, Calls, Lookup, Source, SymCache, SymCacheError};
-pub use text::JsonStr;
-pub(crate) use text::escape;
+pub use read::{Call, Calls, CodeAnswer, Lookup, NameSource, SymCache, SymCacheError};
 pub(crate) use write::{Facts, NoSymcache, Owner, Place, Scope, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.

@@ -3,10 +3,11 @@
 
 use super::view::{Place, View};
 use super::{
-    FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, JsonStr, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE,
-    VERSION,
+    FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
 };
+use bytes::Bytes;
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
+use unslide_report::Text;
 
 /// Why bytes are not a symcache that this build reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,7 @@ pub enum SymCacheError {
 
 /// Where a name comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum NameSource {
     /// DWARF, perhaps with the linkage name from the symbol table.
     Dwarf,
     /// The symbol table.
@@ -49,12 +50,12 @@ pub enum Source {
     Exports,
 }
 
-impl Source {
+impl NameSource {
     pub(crate) fn code(self) -> u32 {
         match self {
-            Source::Dwarf => 0,
-            Source::Symtab => 1,
-            Source::Exports => 2,
+            NameSource::Dwarf => 0,
+            NameSource::Symtab => 1,
+            NameSource::Exports => 2,
         }
     }
 }
@@ -84,10 +85,10 @@ pub(super) struct Layout {
     pub(super) folds: Section,
 }
 
-/// A symcache over its bytes: a buffer or a memory map. Reading copies nothing.
+/// A symcache over its bytes: a buffer, or a memory map as [`Bytes::from_owner`] has it. Reading copies nothing.
 #[derive(Clone, Debug)]
-pub struct SymCache<B> {
-    bytes: B,
+pub struct SymCache {
+    bytes: Bytes,
     layout: Layout,
 }
 
@@ -95,7 +96,7 @@ pub struct SymCache<B> {
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup<'a> {
     /// A function.
-    Found(Answer<'a>),
+    Found(CodeAnswer<'a>),
     /// Inside the image, but in no function that has a name.
     Gap,
     /// Past the end of the image.
@@ -105,7 +106,7 @@ pub enum Lookup<'a> {
 impl<'a> Lookup<'a> {
     /// The answer, where there is one.
     #[must_use]
-    pub fn found(self) -> Option<Answer<'a>> {
+    pub fn found(self) -> Option<CodeAnswer<'a>> {
         match self {
             Lookup::Found(answer) => Some(answer),
             Lookup::Gap | Lookup::Outside => None,
@@ -115,13 +116,13 @@ impl<'a> Lookup<'a> {
 
 /// The function at an address, and the calls inlined there.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer<'a> {
+pub struct CodeAnswer<'a> {
     /// Where the name of the function that owns the code comes from.
-    pub source: Source,
+    pub source: NameSource,
     /// True where the function's extent is not known, so that the name is only the nearest one.
     pub approximate: bool,
     /// Linkage name of the function that owns the machine code; `None` where it is nameless.
-    pub symbol: Option<JsonStr<'a>>,
+    pub symbol: Option<Text<'a>>,
     /// Where that function or symbol starts; `None` where it is not known.
     pub symbol_address: Option<RelativeAddress>,
     pub(super) view: View<'a>,
@@ -134,11 +135,11 @@ pub struct Answer<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     /// The function's name, demangled. Empty where the debug information gives none.
-    pub function: JsonStr<'a>,
+    pub function: Text<'a>,
     /// Its linkage name, only where it differs from `function`.
-    pub raw: Option<JsonStr<'a>>,
+    pub raw: Option<Text<'a>>,
     /// The path of the source file, joined with its directories.
-    pub file: Option<JsonStr<'a>>,
+    pub file: Option<Text<'a>>,
     /// Line, from 1; `None` where the compiler gave none.
     pub line: Option<u32>,
     /// Column, from 1; `None` where the compiler gave none.
@@ -215,14 +216,15 @@ impl Layout {
     }
 }
 
-impl<B: AsRef<[u8]>> SymCache<B> {
+impl SymCache {
     /// Checks the header and the length; takes the same time for a small and for a large symcache.
     ///
     /// # Errors
     /// Where the bytes are not a whole symcache of [`VERSION`]. The contents are not checked:
     /// [`SymCache::verify_checksum`] does that.
-    pub fn parse(bytes: B) -> Result<SymCache<B>, SymCacheError> {
-        let layout = Layout::read(bytes.as_ref())?;
+    pub fn parse(bytes: impl Into<Bytes>) -> Result<SymCache, SymCacheError> {
+        let bytes = bytes.into();
+        let layout = Layout::read(&bytes)?;
         Ok(SymCache { bytes, layout })
     }
 
@@ -231,9 +233,8 @@ impl<B: AsRef<[u8]>> SymCache<B> {
     /// # Errors
     /// [`SymCacheError::Checksum`] where the bytes are not those that were written.
     pub fn verify_checksum(&self) -> Result<(), SymCacheError> {
-        let bytes = self.bytes.as_ref();
-        let expected = u32_at(bytes, 12).ok_or(SymCacheError::NotASymCache)?;
-        let found = checksum(bytes);
+        let expected = u32_at(&self.bytes, 12).ok_or(SymCacheError::NotASymCache)?;
+        let found = checksum(&self.bytes);
         if found == expected { Ok(()) } else { Err(SymCacheError::Checksum { expected, found }) }
     }
 
@@ -280,13 +281,13 @@ impl<B: AsRef<[u8]>> SymCache<B> {
     /// The bytes that this symcache reads.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.as_ref()
+        &self.bytes
     }
 
     /// The function at an address, and the calls inlined there.
     #[must_use]
     pub fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
-        let view = View { bytes: self.bytes.as_ref(), layout: &self.layout };
+        let view = View { bytes: &self.bytes, layout: &self.layout };
         match u32::try_from(address.0) {
             Ok(offset) if offset < self.layout.extent => {
                 view.lookup(offset).map_or(Lookup::Gap, Lookup::Found)
@@ -296,8 +297,8 @@ impl<B: AsRef<[u8]>> SymCache<B> {
     }
 
     /// The start and the answer of every range, in order of address; a range ends where the next starts.
-    pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<Answer<'_>>)> {
-        let view = View { bytes: self.bytes.as_ref(), layout: &self.layout };
+    pub fn ranges(&self) -> impl Iterator<Item = (RelativeAddress, Option<CodeAnswer<'_>>)> {
+        let view = View { bytes: &self.bytes, layout: &self.layout };
         (0..self.layout.starts.len).map_while(move |i| {
             let start = view.number(self.layout.starts, i)?;
             Some((RelativeAddress(u64::from(start)), view.answer_of(i)))
@@ -313,10 +314,10 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-impl<'a> Answer<'a> {
+impl<'a> CodeAnswer<'a> {
     /// The names of other functions that the linker has found to have the same code, at most
     /// [`MOST_FOLDED`]: any of them may be the one that ran.
-    pub fn folded_with(&self) -> impl Iterator<Item = JsonStr<'a>> {
+    pub fn folded_with(&self) -> impl Iterator<Item = Text<'a>> {
         let (view, owner) = (self.view, self.owner);
         let folds = (view.first_fold(owner)..).map_while(move |index| view.fold(index));
         let own = folds.take_while(move |(scope, _)| *scope == owner).take(MOST_FOLDED);

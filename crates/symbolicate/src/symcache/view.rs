@@ -1,11 +1,12 @@
 //! The records of a symcache, each index and length checked where it is used.
 
-use super::read::{Answer, Call, Layout, Section, Source};
+use super::read::{Call, CodeAnswer, Layout, NameSource, Section};
 use super::{
-    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, JsonStr, MAX_CALLS, NONE, OWNER, PLACE_SIZE,
-    SCOPE_SIZE, SOURCE_SHIFT,
+    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
+    SOURCE_SHIFT,
 };
 use unslide_model::RelativeAddress;
+use unslide_report::Text;
 
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -53,7 +54,7 @@ impl<'a> View<'a> {
         Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
-    pub(super) fn lookup(&self, offset: u32) -> Option<Answer<'a>> {
+    pub(super) fn lookup(&self, offset: u32) -> Option<CodeAnswer<'a>> {
         let bucket = (offset >> self.layout.shift) as usize;
         let ranges = self.layout.starts.len;
         let last = self.layout.buckets.len - 1;
@@ -71,7 +72,7 @@ impl<'a> View<'a> {
         self.answer_of(low.checked_sub(1)?)
     }
 
-    pub(super) fn answer_of(&self, range: usize) -> Option<Answer<'a>> {
+    pub(super) fn answer_of(&self, range: usize) -> Option<CodeAnswer<'a>> {
         let place = self.place(self.layout.places, range, NONE).filter(|place| place.scope != NONE)?;
         let mut at = place;
         for _ in 0..MAX_CALLS {
@@ -80,14 +81,14 @@ impl<'a> View<'a> {
                 Some(caller) => at = self.caller(caller, at)?,
                 None => {
                     let source = match scope.flags >> SOURCE_SHIFT & 3 {
-                        0 => Source::Dwarf,
-                        1 => Source::Symtab,
-                        2 => Source::Exports,
+                        0 => NameSource::Dwarf,
+                        1 => NameSource::Symtab,
+                        2 => NameSource::Exports,
                         _ => return None,
                     };
                     let [linkage, ..] = self.function(scope.function)?;
                     let symbol = self.text(linkage)?;
-                    return Some(Answer {
+                    return Some(CodeAnswer {
                         source,
                         approximate: scope.flags & APPROXIMATE != 0,
                         symbol: Some(symbol).filter(|s| !s.is_empty()),
@@ -161,18 +162,18 @@ impl<'a> View<'a> {
     }
 
     /// The name of a function for people.
-    pub(super) fn readable(&self, function: u32) -> Option<JsonStr<'a>> {
+    pub(super) fn readable(&self, function: u32) -> Option<Text<'a>> {
         let [raw, demangled, _] = self.function(function)?;
         self.text(if demangled == NONE { raw } else { demangled })
     }
 
-    fn text(&self, offset: u32) -> Option<JsonStr<'a>> {
+    fn text(&self, offset: u32) -> Option<Text<'a>> {
         let texts = self.bytes.get(self.layout.texts.at..)?.get(offset as usize..)?;
         let mut length = 0_usize;
         for (i, byte) in texts.iter().take(5).enumerate() {
             length |= usize::from(byte & 0x7F) << (7 * i);
             if byte & 0x80 == 0 {
-                return Some(JsonStr::new(texts.get(i + 1..)?.get(..length)?));
+                return Some(Text::escaped(texts.get(i + 1..)?.get(..length)?));
             }
         }
         None

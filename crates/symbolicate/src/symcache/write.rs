@@ -2,12 +2,12 @@
 //! always gives the same bytes.
 
 use super::read::checksum;
-use super::text::escape;
 use super::{
-    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE, OWNER,
-    PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, Source, VERSION,
+    APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MOST_FOLDED, NONE, NameSource,
+    OWNER, PLACE_SIZE, SCOPE_SIZE, SOURCE_SHIFT, VERSION,
 };
 use crate::demangle::{SwiftNames, Unavailable, demangle, is_swift};
+use crate::json::escape;
 use std::collections::HashMap;
 use unslide_model::{CpuType, DebugId, Quality};
 
@@ -16,7 +16,7 @@ use unslide_model::{CpuType, DebugId, Quality};
 pub(crate) struct Owner {
     pub(crate) function: u32,
     pub(crate) start: Option<u32>,
-    pub(crate) source: Source,
+    pub(crate) source: NameSource,
     pub(crate) approximate: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
 use crate::ImageSymbols;
-use crate::symcache::{Facts, Owner, Place, Source, SymCache, Writer};
+use crate::symcache::{Facts, NameSource, Owner, Place, SymCache, Writer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use unslide_model::Quality;
@@ -402,7 +402,7 @@ fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
     let mut w = Writer::new(1 << 20);
     let mut function = |name: &str, others: &[&str], start: u32| {
         let function = w.function(name, None).unwrap();
-        let owner = Owner { function, start: Some(start), source: Source::Symtab, approximate: false };
+        let owner = Owner { function, start: Some(start), source: NameSource::Symtab, approximate: false };
         let scope = w.owner(owner, others.iter().copied()).unwrap();
         Some(Place { scope, line: 0, column: 0 })
     };

@@ -15,7 +15,7 @@ const SYSTEM: u64 = 0x1_8000_0000;
 
 /// A crash in the deepest inlined code of the program, called from each of its functions; a second
 /// thread in the system; frames that end in every other way.
-fn report(symcache: &SymCache<Vec<u8>>) -> Report {
+fn report(symcache: &SymCache) -> Report {
     let deepest = symcache.ranges().max_by_key(|(_, answer)| answer.map_or(0, |a| a.calls().count()));
     let deepest = LOAD + deepest.map_or(0, |(start, _)| start.0);
     // A call returns to the instruction after it: four bytes into a range is inside the function.

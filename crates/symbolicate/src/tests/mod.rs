@@ -9,7 +9,7 @@ mod properties;
 mod samples;
 mod sizes;
 
-use crate::symcache::{Facts, Owner, Place, Scope, Source, SymCache, Writer};
+use crate::symcache::{Facts, NameSource, Owner, Place, Scope, SymCache, Writer};
 use crate::{Context, Enriched, ImageSymbols, enrich};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -55,6 +55,11 @@ pub(super) fn id(text: &str) -> DebugId {
 
 /// A symcache with the layout of [`at`].
 pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSymbols {
+    repeated(debug_id, cpu, quality, 1)
+}
+
+/// The same with its functions again and again, up to this offset.
+pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u64) -> ImageSymbols {
     let mut w = Writer::new(1 << 20);
     let mut ranges = vec![(0, None)];
     let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
@@ -64,18 +69,18 @@ pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSy
     if quality != Quality::None {
         let place = |scope, line, column| Place { scope, line, column };
         let cart = Some(w.path("/src/cart.cpp").unwrap());
-        let add = owner(&mut w, "_ZN4Shop3addEi", cart, at::FUNCTION, Source::Dwarf, false);
+        let add = owner(&mut w, "_ZN4Shop3addEi", cart, at::FUNCTION, NameSource::Dwarf, false);
         let line_40 = place(add, 40, 9);
         let price = w.function("_ZN4Shop5priceEi", cart).unwrap();
         let caller = w.call(line_40).unwrap();
         let inlined = w.scope(Scope::Inlined { function: price, caller }).unwrap();
         let line_12 = place(inlined, 12, 0);
         let line_44 = place(add, 44, 1);
-        let plain = place(owner(&mut w, "plain", None, at::SYMBOL, Source::Symtab, false), 0, 0);
-        let near = place(owner(&mut w, "near", None, at::NEAREST, Source::Exports, true), 0, 0);
-        let sigtramp = place(owner(&mut w, "_sigtramp", None, at::SIGTRAMP, Source::Symtab, false), 0, 0);
-        let quiet = place(owner(&mut w, "quiet", cart, at::LINE_0, Source::Dwarf, false), 0, 3);
-        for (start, location) in [
+        let plain = place(owner(&mut w, "plain", None, at::SYMBOL, NameSource::Symtab, false), 0, 0);
+        let near = place(owner(&mut w, "near", None, at::NEAREST, NameSource::Exports, true), 0, 0);
+        let sigtramp = place(owner(&mut w, "_sigtramp", None, at::SIGTRAMP, NameSource::Symtab, false), 0, 0);
+        let quiet = place(owner(&mut w, "quiet", cart, at::LINE_0, NameSource::Dwarf, false), 0, 3);
+        let layout = [
             (at::FUNCTION, Some(line_40)),
             (at::INLINED, Some(line_12)),
             (at::AFTER, Some(line_44)),
@@ -85,8 +90,9 @@ pub(super) fn symbols(debug_id: &str, cpu: CpuType, quality: Quality) -> ImageSy
             (at::SIGTRAMP, Some(sigtramp)),
             (at::LINE_0, Some(quiet)),
             (at::END, None),
-        ] {
-            ranges.push((start as u32, location));
+        ];
+        for moved in (0..until).step_by((at::END + 0x40 - at::FUNCTION) as usize) {
+            ranges.extend(layout.map(|(start, location)| ((start + moved) as u32, location)));
         }
     }
     let facts = Facts {

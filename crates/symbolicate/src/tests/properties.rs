@@ -1,45 +1,19 @@
 //! What holds for any input.
 
-use super::{APP, BASE, Have, TEXT, app, at, lines, symbols};
-use crate::symcache::Lookup;
-use crate::{Context, Detail, ImageSymbols, Plan, Symbols, enrich, explain, needs};
+use super::{APP, BASE, Have, TEXT, app, lines, repeated};
+use crate::{Context, Detail, ImageSymbols, Plan, enrich, explain, needs};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::sync::Arc;
-use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
+use unslide_model::{DebugId, Quality};
 use unslide_report::{ReadLimits, Report as Read, splice};
 use unslide_testkit::reports::{ARM64, Image, Report, random, shapes};
-
-/// Symbols whose few functions repeat all over the image.
-struct Everywhere(Arc<dyn Symbols>);
-
-impl Symbols for Everywhere {
-    fn debug_id(&self) -> DebugId {
-        self.0.debug_id()
-    }
-    fn cpu(&self) -> CpuType {
-        self.0.cpu()
-    }
-    fn text_address(&self) -> FileAddress {
-        self.0.text_address()
-    }
-    fn quality(&self) -> Quality {
-        self.0.quality()
-    }
-    fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
-        self.0.lookup(RelativeAddress(at::FUNCTION - 0x40 + address.0 % (at::END - at::FUNCTION + 0x80)))
-    }
-}
 
 /// Symbols for about half of the debug ids that a report refers to, the rest in every other state.
 fn some_symbols(report: &Read<'_>) -> HashMap<DebugId, ImageSymbols> {
     let states = |need: &crate::Need| match need.debug_id.0[15] % 8 {
         0..=3 => {
             let cpu = need.cpu.unwrap_or(ARM64);
-            match symbols(&need.debug_id.to_string(), cpu, Quality::DwarfSymtab) {
-                ImageSymbols::Found { symcache, .. } => ImageSymbols::found(Arc::new(Everywhere(symcache))),
-                other => other,
-            }
+            repeated(&need.debug_id.to_string(), cpu, Quality::DwarfSymtab, 0xF_0000)
         }
         4 => ImageSymbols::Malformed,
         5 => ImageSymbols::Unsupported,

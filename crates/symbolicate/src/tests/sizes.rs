@@ -2,7 +2,7 @@
 //! Proves: bounded-input
 
 use super::{APP, BASE, Have, app, id};
-use crate::symcache::{Facts, MAX_CALLS, Owner, Place, Scope, Source, SymCache, Writer};
+use crate::symcache::{Facts, MAX_CALLS, NameSource, Owner, Place, Scope, SymCache, Writer};
 use crate::{Context, Detail, FrameStatus, ImageSymbols, Plan, enrich, explain, most_bytes};
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,8 +23,12 @@ fn longest() -> ImageSymbols {
         let path = w.path(&format!("/{n}{}", "p".repeat(TEXT))).unwrap();
         w.function(&format!("f{n}{}", "n".repeat(TEXT)), Some(path)).unwrap()
     };
-    let outer =
-        Owner { function: function(&mut w, 0), start: Some(0), source: Source::Dwarf, approximate: false };
+    let outer = Owner {
+        function: function(&mut w, 0),
+        start: Some(0),
+        source: NameSource::Dwarf,
+        approximate: false,
+    };
     let mut place = Place { scope: w.scope(Scope::Owner(outer)).unwrap(), line: 1, column: 1 };
     for n in 1..MAX_CALLS {
         let caller = w.call(place).unwrap();

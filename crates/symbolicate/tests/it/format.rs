@@ -31,11 +31,11 @@ fn one_object_gives_the_same_bytes_each_time() {
 #[test]
 fn only_a_whole_symcache_of_this_version_is_read() {
     let bytes = built();
-    let cache = SymCache::parse(&bytes[..]).unwrap();
+    let cache = SymCache::parse(bytes.clone()).unwrap();
     cache.verify_checksum().unwrap();
     assert_eq!(cache.debug_id(), object::build(APP).unwrap().debug_id);
-    assert_eq!(SymCache::parse(&bytes[..50]).err(), Some(SymCacheError::NotASymCache));
-    let short = SymCache::parse(&bytes[..bytes.len() - 1]).err();
+    assert_eq!(SymCache::parse(bytes[..50].to_vec()).err(), Some(SymCacheError::NotASymCache));
+    let short = SymCache::parse(bytes[..bytes.len() - 1].to_vec()).err();
     assert!(matches!(short, Some(SymCacheError::Length { .. })), "{short:?}");
     let mut newer = bytes.clone();
     newer[8] += 1;

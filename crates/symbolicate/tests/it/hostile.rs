@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use unslide_model::RelativeAddress;
+use unslide_report::Text;
 use unslide_symbolicate::object::{self, Built, ObjectError};
-use unslide_symbolicate::symcache::{JsonStr, Lookup, MAX_CALLS, SymCache};
+use unslide_symbolicate::symcache::{Lookup, MAX_CALLS, SymCache};
 use unslide_testkit::macho::{CODE, File, TEXT, longest_chain, unit};
 
 const APP: &[u8] = include_bytes!("../data/app.dsym");
@@ -15,9 +16,9 @@ pub(super) fn build(file: &File) -> Result<Built, ObjectError> {
 
 /// The names at an offset from the start of the code, innermost first.
 pub(super) fn names(built: &Built, offset: u64) -> Vec<String> {
-    let cache = SymCache::parse(&built.symcache[..]).unwrap();
+    let cache = SymCache::parse(built.symcache.clone()).unwrap();
     match cache.lookup(RelativeAddress(CODE - TEXT + offset)) {
-        Lookup::Found(answer) => answer.calls().map(|call| call.function.decode()).collect(),
+        Lookup::Found(answer) => answer.calls().map(|call| call.function.decode().into_owned()).collect(),
         Lookup::Gap | Lookup::Outside => Vec::new(),
     }
 }
@@ -194,10 +195,11 @@ fn tables_outside_the_file_are_malformed() {
 
 /// The function that owns the code at its start, and those that it is folded with.
 fn owner(built: &Built) -> (String, Vec<String>) {
-    let cache = SymCache::parse(&built.symcache[..]).unwrap();
+    let cache = SymCache::parse(built.symcache.clone()).unwrap();
     cache.verify_checksum().unwrap();
     let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
-    (answer.symbol.unwrap().decode(), answer.folded_with().map(JsonStr::decode).collect())
+    let own = |name: Text<'_>| name.decode().into_owned();
+    (own(answer.symbol.unwrap()), answer.folded_with().map(own).collect())
 }
 
 #[test]
@@ -271,11 +273,11 @@ fn a_call_that_does_not_name_its_file_is_in_no_file() {
         let calls: Vec<_> = answer.calls().collect();
         let outer = calls.last().unwrap();
         assert_eq!(
-            (calls.len(), outer.line, outer.file.map(JsonStr::decode)),
-            (2, Some(9), expected),
+            (calls.len(), outer.line, outer.file.map(Text::decode).as_deref()),
+            (2, Some(9), expected.as_deref()),
             "{code}"
         );
-        assert_eq!(calls[0].file.map(JsonStr::decode).as_deref(), Some("/src/zero.c"));
+        assert_eq!(calls[0].file.map(Text::decode).as_deref(), Some("/src/zero.c"));
     }
 }
 
@@ -315,7 +317,7 @@ proptest! {
             bytes[at] = value;
         }
         if let Ok(built) = object::build(&bytes) {
-            let cache = SymCache::parse(&built.symcache[..]).unwrap();
+            let cache = SymCache::parse(built.symcache.clone()).unwrap();
             cache.verify_checksum().unwrap();
             for (_, answer) in cache.ranges() {
                 prop_assert!(answer.is_none_or(|answer| (1..=MAX_CALLS).contains(&answer.calls().count())));
@@ -333,7 +335,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = value;
         }
-        if let Ok(cache) = SymCache::parse(&bytes[..]) {
+        if let Ok(cache) = SymCache::parse(bytes.clone()) {
             for address in addresses {
                 if let Lookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
                     prop_assert!(answer.calls().count() <= MAX_CALLS);

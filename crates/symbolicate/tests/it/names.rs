@@ -10,7 +10,8 @@ fn names(file: &std::path::Path, arch: &str) -> BTreeSet<(String, String)> {
     let cache = symcache(file, arch);
     let answers = cache.ranges().filter_map(|(_, answer)| answer);
     let calls = answers.flat_map(|answer| answer.calls());
-    calls.map(|call| (call.raw.unwrap_or(call.function).decode(), call.function.decode())).collect()
+    let own = |name: unslide_report::Text<'_>| name.decode().into_owned();
+    calls.map(|call| (own(call.raw.unwrap_or(call.function)), own(call.function))).collect()
 }
 
 /// LLVM's way of writing what ours writes in another: closures are numbered, not primed.

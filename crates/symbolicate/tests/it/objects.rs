@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
 use unslide_model::{Quality, RelativeAddress};
 use unslide_symbolicate::object::{self, ObjectKind};
-use unslide_symbolicate::symcache::{Lookup, Source, SymCache};
+use unslide_symbolicate::symcache::{Lookup, NameSource, SymCache};
 use unslide_testkit::fixtures::{self, run};
 
 fn facts(path: &Path) -> Vec<object::ObjectFacts> {
@@ -57,7 +57,7 @@ fn symbols(path: &Path, letters: &str) -> BTreeMap<u64, String> {
     found
 }
 
-fn name(cache: &SymCache<Vec<u8>>, address: u64) -> Option<String> {
+fn name(cache: &SymCache, address: u64) -> Option<String> {
     match cache.lookup(RelativeAddress(address - cache.text_address().0)) {
         Lookup::Found(answer) => Some(answer.symbol.unwrap().decode().trim_start_matches('_').to_owned()),
         Lookup::Gap | Lookup::Outside => None,
@@ -83,7 +83,7 @@ fn a_library_with_exports_alone_names_those_and_nothing_else() {
         assert_eq!(name(&cache, *address).as_ref(), exported.get(address), "{address:#x}");
     }
     for (_, answer) in cache.ranges() {
-        assert!(answer.is_none_or(|answer| answer.source == Source::Exports && !answer.approximate));
+        assert!(answer.is_none_or(|answer| answer.source == NameSource::Exports && !answer.approximate));
     }
 }
 
@@ -137,7 +137,7 @@ fn a_function_without_debug_information_has_a_name_and_no_line() {
     let Lookup::Found(answer) = cache.lookup(RelativeAddress(address - cache.text_address().0)) else {
         panic!("no answer");
     };
-    assert_eq!((answer.source, answer.approximate), (Source::Symtab, false));
+    assert_eq!((answer.source, answer.approximate), (NameSource::Symtab, false));
     let call = answer.calls().next().unwrap();
     assert_eq!((call.file, call.line, call.column, call.inlined), (None, None, None, false));
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use unslide_model::RelativeAddress;
 use unslide_symbolicate::demangle::demangle;
 use unslide_symbolicate::object;
-use unslide_symbolicate::symcache::{JsonStr, Lookup, SymCache};
+use unslide_symbolicate::symcache::{Lookup, SymCache};
 use unslide_testkit::fixtures;
 
 /// The symcache of one architecture of a file.
-pub fn symcache(file: &Path, arch: &str) -> SymCache<Vec<u8>> {
+pub fn symcache(file: &Path, arch: &str) -> SymCache {
     let bytes = std::fs::read(file).unwrap();
     let entries = object::objects(&bytes).unwrap();
     let is_wanted = |entry: &&object::ObjectEntry| entry.object.as_ref().is_ok_and(|o| o.cpu.name() == arch);
@@ -25,15 +25,15 @@ pub fn symcache(file: &Path, arch: &str) -> SymCache<Vec<u8>> {
 }
 
 /// Our answer in the form of LLVM's.
-fn ours(cache: &SymCache<Vec<u8>>, address: u64) -> Vec<Frame> {
+fn ours(cache: &SymCache, address: u64) -> Vec<Frame> {
     let Some(offset) = address.checked_sub(cache.text_address().0) else { return Vec::new() };
     match cache.lookup(RelativeAddress(offset)) {
         Lookup::Gap | Lookup::Outside => Vec::new(),
         Lookup::Found(answer) => answer
             .calls()
             .map(|call| Frame {
-                function: call.raw.unwrap_or(call.function).decode(),
-                file: call.file.map_or(String::new(), JsonStr::decode),
+                function: call.raw.unwrap_or(call.function).decode().into_owned(),
+                file: call.file.map_or(String::new(), |file| file.decode().into_owned()),
                 line: u64::from(call.line.unwrap_or(0)),
                 column: u64::from(call.column.unwrap_or(0)),
             })
@@ -42,10 +42,12 @@ fn ours(cache: &SymCache<Vec<u8>>, address: u64) -> Vec<Frame> {
 }
 
 /// The functions that are said to have the same code.
-fn folded(cache: &SymCache<Vec<u8>>, address: u64) -> Vec<String> {
+fn folded(cache: &SymCache, address: u64) -> Vec<String> {
     let offset = address.checked_sub(cache.text_address().0);
     let answer = offset.and_then(|offset| cache.lookup(RelativeAddress(offset)).found());
-    answer.map(|answer| answer.folded_with().map(JsonStr::decode).collect()).unwrap_or_default()
+    answer
+        .map(|answer| answer.folded_with().map(|name| name.decode().into_owned()).collect())
+        .unwrap_or_default()
 }
 
 /// LLVM's answer in the form of ours: no frame where it knows no function and no line, and no column

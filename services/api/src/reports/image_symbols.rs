@@ -57,7 +57,7 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fet
         // Among the cache's downloads the tenant's are few, whatever its reports want at once.
         let _permit = api.permits.downloads.acquire(tenant, 1).await;
         let symbols = match api.symcaches.get(&id, need.system, hint).await {
-            Ok(cached) => cached.symbols(),
+            Ok(symbols) => symbols,
             Err(error) => {
                 tracing::warn!(error = %error, "symbols could not be fetched for a request");
                 ImageSymbols::FetchingFailed

@@ -33,7 +33,7 @@ async fn publish(world: &World, of: &str) -> Published {
     let symcache = SymCache::parse(built.symcache).unwrap();
     let named = symcache.ranges().find_map(|(start, answer)| {
         let call = answer?.calls().next()?;
-        call.line.map(|_| (start.0, call.function.decode()))
+        call.line.map(|_| (start.0, call.function.decode().into_owned()))
     });
     let (address, function) = named.unwrap();
     Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }

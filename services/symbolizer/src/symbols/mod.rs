@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use unslide_artifacts::{CacheError, Cached, Hint, ObjectStore, SymcacheCache};
+use unslide_artifacts::{CacheError, Hint, ObjectStore, SymcacheCache};
 use unslide_model::{Clock, DebugId, Scoped, TenantId};
 use unslide_stream::lane::Pause;
 use unslide_symbolicate::{ImageSymbols, Need};
@@ -70,7 +70,7 @@ impl Wanted {
 #[derive(Clone, Debug)]
 pub enum Got {
     /// What is known now.
-    Here(Cached),
+    Here(ImageSymbols),
     /// It has not arrived in time; the download goes on.
     Cold,
     /// It can't be had for now, and why.
@@ -190,7 +190,7 @@ impl Symbols {
             let got =
                 got.or_else(|| self.cache.peek(&one.id, one.system, one.at_least.hint()).map(Got::Here));
             let symbols = match (got, fetched) {
-                (Some(Got::Here(cached)), _) => cached.symbols(),
+                (Some(Got::Here(symbols)), _) => symbols,
                 (None, None) => return Lookup::Wants(wanted),
                 (Some(Got::Cold | Got::Failed(_)) | None, _) if last => ImageSymbols::FetchingFailed,
                 (Some(Got::Failed(why)), _) => {
@@ -337,7 +337,7 @@ impl Symbols {
             answer
         });
         match task.await {
-            Ok(Ok(cached)) => Ok(Got::Here(cached)),
+            Ok(Ok(symbols)) => Ok(Got::Here(symbols)),
             Ok(Err(error)) if error.is_transient() => Ok(Got::Failed(error.to_string().into())),
             Ok(Err(error)) => Err(error),
             Err(_) => Ok(Got::Failed("the download was given up".into())),

@@ -3,7 +3,7 @@
 use prost::Message;
 use std::sync::Arc;
 use unslide_artifacts::SymcacheCache;
-use unslide_model::Clock;
+use unslide_model::{Clock, Owner};
 use unslide_proto::symbol::SymbolEvent;
 use unslide_stream::{Settings, StreamError, TailEvent, TailReader};
 
@@ -34,10 +34,8 @@ fn take(cache: &SymcacheCache, event: TailEvent) {
 fn apply(cache: &SymcacheCache, value: bytes::Bytes) -> Result<(), String> {
     let event = SymbolEvent::decode(value).map_err(|e| e.to_string())?;
     let id = event.id().map_err(|e| e.to_string())?;
-    match event.owner().map_err(|e| e.to_string())? {
-        Some(tenant) => cache.forget(&tenant.scope(id), event.generation),
-        None => cache.forget_system(id, event.generation),
-    }
+    let owner = event.owner().map_err(|e| e.to_string())?.map_or(Owner::System, Owner::Tenant);
+    cache.forget(owner.own(id), event.generation);
     Ok(())
 }
 

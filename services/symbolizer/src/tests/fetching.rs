@@ -6,10 +6,11 @@ use crate::symbols::{Fetched, Generations, Got, Symbols, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{
-    CacheLimits, CacheSettings, Cached, Fault, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
+    CacheLimits, CacheSettings, Fault, Memory, ObjectStore, Operation, Put, SymcacheCache, keys,
 };
 use unslide_model::{DebugId, TenantId};
 use unslide_stream::lane::Pause;
+use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::VERSION;
 
 struct Bench {
@@ -75,7 +76,7 @@ async fn one_broken_object_can_not_keep_the_breaker_open() {
     assert!(matches!(fetched[&all[0]], Got::Failed(_)));
     assert!(!bench.symbols.breaker().is_open());
     let fetched = bench.fetch(&all, 5_000).await.unwrap();
-    assert!(matches!(fetched[&all[1]], Got::Here(Cached::Missing)));
+    assert!(matches!(fetched[&all[1]], Got::Here(ImageSymbols::Missing)));
 }
 
 /// Proves: fairness
@@ -117,7 +118,7 @@ async fn symcaches_of_one_tenant_that_can_not_be_fetched_stop_nobody_else() {
     assert!(fetched.values().all(|got| matches!(got, Got::Failed(_))));
     let quiet = wanted("quiet", 1);
     let fetched = bench.fetch(std::slice::from_ref(&quiet), 10_000).await.unwrap();
-    assert!(matches!(fetched[&quiet], Got::Here(Cached::Missing)));
+    assert!(matches!(fetched[&quiet], Got::Here(ImageSymbols::Missing)));
     assert_eq!(bench.symbols.breaker().opened(), 0);
 
     // Where the store fails as well when it is asked, it is at fault, and no report loses a try.
@@ -155,7 +156,7 @@ async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
     assert!((1..=16).contains(&under_way), "{under_way} fetches are under way");
     let quiet = wanted("quiet", 1);
     let fetched = bench.fetch(std::slice::from_ref(&quiet), 10_000).await.unwrap();
-    assert!(matches!(fetched[&quiet], Got::Here(Cached::Missing)));
+    assert!(matches!(fetched[&quiet], Got::Here(ImageSymbols::Missing)));
 
     // Nobody waits for them any more, and they go on.
     drop(hold);
@@ -166,7 +167,7 @@ async fn downloads_of_one_tenant_that_hang_leave_room_for_another() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    assert!(matches!(known, Cached::Missing));
+    assert!(matches!(known, ImageSymbols::Missing));
     assert_eq!(bench.memory.calls(Operation::Get), under_way + 1, "each once");
 }
 
@@ -197,5 +198,5 @@ async fn a_download_that_hangs_is_waited_for_once_and_not_by_every_batch() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let fetched = bench.fetch(&hangs, 5_000).await.unwrap();
-    assert!(matches!(fetched[&hangs[0]], Got::Here(Cached::Missing)));
+    assert!(matches!(fetched[&hangs[0]], Got::Here(ImageSymbols::Missing)));
 }

@@ -2,7 +2,7 @@
 
 use crate::operations::prelude::*;
 use http::StatusCode;
-use unslide_model::{DebugId, Owner};
+use unslide_model::DebugId;
 use unslide_store::{audit, symbols};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -40,9 +40,6 @@ pub async fn delete_symbols(
     let detail = serde_json::json!({"objects": deleted.objects});
     audit::append(&mut tx, &actor, "symbols.delete", &debug_id.to_string(), &detail).await?;
     tx.commit().await?;
-    match &owner {
-        Owner::Tenant(tenant) => api.symcaches.forget(&tenant.scope(debug_id), deleted.generation),
-        Owner::System => api.symcaches.forget_system(debug_id, deleted.generation),
-    }
+    api.symcaches.forget(owner.own(debug_id), deleted.generation);
     Ok(StatusCode::NO_CONTENT)
 }

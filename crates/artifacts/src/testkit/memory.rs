@@ -1,9 +1,8 @@
 //! Object storage in memory, whose failures a test switches on and off.
 
-use super::download::{Body, Opened};
-use super::{Condition, ETag, Entry, Head, Page, Put};
-use crate::StoreError;
 use crate::keys::{Key, Prefix};
+use crate::object_store::{Backend, Body, Condition, ETag, Head, ListingEntry, ListingPage, Opened, Put};
+use crate::{ObjectStore, Settings, StoreError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -100,6 +99,36 @@ impl Drop for Hold {
     }
 }
 
+/// The bytes of a get, which come when their hold is dropped.
+pub(crate) struct HeldBytes {
+    bytes: Option<Bytes>,
+    open: Option<watch::Receiver<bool>>,
+}
+
+impl HeldBytes {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        if let Some(open) = &mut self.open {
+            open.wait_for(|open| *open).await.ok();
+        }
+        self.bytes.take()
+    }
+}
+
+impl ObjectStore {
+    /// A bucket in memory, for tests; the second value switches its failures.
+    #[must_use]
+    pub fn memory() -> (ObjectStore, Memory) {
+        ObjectStore::memory_with(&Settings::default())
+    }
+
+    /// The same with the settings' bound on requests at the same time.
+    #[must_use]
+    pub fn memory_with(settings: &Settings) -> (ObjectStore, Memory) {
+        let memory = Memory::default();
+        (ObjectStore::on(Backend::Memory(memory.clone()), settings), memory)
+    }
+}
+
 impl Memory {
     /// Makes operations on keys that contain `key` (all, for the empty text) fail: the next `times`,
     /// or all where that is none.
@@ -184,23 +213,23 @@ impl Memory {
         outcome
     }
 
-    pub(super) async fn check(&self) -> Result<(), StoreError> {
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
         self.perform(Operation::List, "list", "", |_| Ok(())).await
     }
 
-    pub(super) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+    pub(crate) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             state.put(key, bytes, put.metadata.clone(), put)
         })
         .await
     }
 
-    pub(super) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
+    pub(crate) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
         let bytes = tokio::fs::read(path).await.map_err(StoreError::File)?;
         self.put(key, bytes.into(), put).await
     }
 
-    pub(super) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
+    pub(crate) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             state.writes += 1;
             let id = format!("upload-{}", state.writes);
@@ -211,7 +240,7 @@ impl Memory {
         .await
     }
 
-    pub(super) async fn put_part(
+    pub(crate) async fn put_part(
         &self,
         key: &Key,
         id: &str,
@@ -228,7 +257,7 @@ impl Memory {
         .await
     }
 
-    pub(super) async fn complete_parts(
+    pub(crate) async fn complete_parts(
         &self,
         key: &Key,
         id: &str,
@@ -253,7 +282,7 @@ impl Memory {
         .await
     }
 
-    pub(super) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
         self.perform(Operation::Delete, "abort", key.as_str(), |state| {
             state.pending.remove(id);
             Ok(())
@@ -261,14 +290,14 @@ impl Memory {
         .await
     }
 
-    pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+    pub(crate) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
         self.perform(Operation::Head, "head", key.as_str(), |state| {
             Ok(state.objects.get(key.as_str()).map(StoredObject::head))
         })
         .await
     }
 
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         key: &Key,
         range: Option<Range<u64>>,
@@ -299,26 +328,26 @@ impl Memory {
                 }
                 _ => bytes,
             };
-            let (head, bytes) = (object.head(), Some(bytes));
+            let head = object.head();
             let open = state.gated(Operation::Get, key.as_str(), true);
-            Ok(Some((head, Body::Memory { bytes, open })))
+            Ok(Some((head, Body::Memory(HeldBytes { bytes: Some(bytes), open }))))
         })
         .await
     }
 
-    pub(super) async fn list(
+    pub(crate) async fn list(
         &self,
         prefix: &Prefix,
         after: Option<&Key>,
         max: u16,
-    ) -> Result<Page, StoreError> {
+    ) -> Result<ListingPage, StoreError> {
         self.perform(Operation::List, "list", prefix.as_str(), |state| {
             let mut found = state
                 .objects
                 .range(prefix.as_str().to_owned()..)
                 .take_while(|(key, _)| key.starts_with(prefix.as_str()))
                 .filter(|(key, _)| after.is_none_or(|after| key.as_str() > after.as_str()))
-                .map(|(key, object)| Entry {
+                .map(|(key, object)| ListingEntry {
                     key: Key::listed(key.clone()),
                     size: object.bytes.len() as u64,
                     modified: object.modified,
@@ -326,12 +355,12 @@ impl Memory {
             let entries: Vec<_> = found.by_ref().take(usize::from(max)).collect();
             let more = found.next().is_some();
             let next = entries.last().filter(|_| more).map(|entry| entry.key.clone());
-            Ok(Page { entries, next })
+            Ok(ListingPage { entries, next })
         })
         .await
     }
 
-    pub(super) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    pub(crate) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
         self.perform(Operation::Delete, "delete", key.as_str(), |state| {
             state.objects.remove(key.as_str());
             Ok(())
