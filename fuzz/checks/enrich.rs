@@ -5,7 +5,7 @@ use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::SymCache;
-use unslide_symbolicate::{Context, ImageSymbols, Need, Plan, explain, most_bytes};
+use unslide_symbolicate::{Context, ImageSymbols, Plan, SymbolNeed, explain, most_bytes};
 
 /// The symcache of a fixture.
 fn fixture() -> &'static [u8] {
@@ -17,7 +17,7 @@ fn fixture() -> &'static [u8] {
 }
 
 /// The symbols of the fixture under the debug id and the CPU that are needed.
-fn disguised(need: &Need) -> ImageSymbols {
+fn disguised(need: &SymbolNeed) -> ImageSymbols {
     let mut bytes = fixture().to_vec();
     bytes[16..32].copy_from_slice(&need.debug_id.0);
     if let Some(cpu) = need.cpu {
@@ -26,7 +26,7 @@ fn disguised(need: &Need) -> ImageSymbols {
     ImageSymbols::found(Arc::new(SymCache::parse(bytes).expect("a symcache")))
 }
 
-fn symbols(need: &Need) -> ImageSymbols {
+fn symbols(need: &SymbolNeed) -> ImageSymbols {
     match need.debug_id.0[0] % 8 {
         0 => ImageSymbols::Missing,
         1 => ImageSymbols::Malformed,

@@ -1,7 +1,8 @@
 //! Members put into the frames of any report and taken out again leave the report as it was.
 
-use unslide_report::splice::{key, splice, strip};
+use unslide_report::splice::{key, strip};
 use unslide_report::{Backtrace, ENGINE_PREFIX, FrameSlot, ReadLimits, Report};
+use unslide_testkit::splice;
 
 pub fn check(data: &[u8]) {
     let limits = ReadLimits::default();

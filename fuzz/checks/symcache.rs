@@ -2,7 +2,7 @@
 
 use unslide_model::RelativeAddress;
 use unslide_report::Text;
-use unslide_symbolicate::symcache::{Lookup, MAX_CALLS, SymCache, SymCacheError};
+use unslide_symbolicate::symcache::{CodeLookup, MAX_CALLS, SymCache, SymCacheError};
 
 pub fn check(data: &[u8]) {
     let mut bytes = data.to_vec();
@@ -16,7 +16,7 @@ pub fn check(data: &[u8]) {
     let Ok(cache) = SymCache::parse(bytes) else { return };
     let _ = cache.verify_checksum();
     for address in (0..0x1_0000).step_by(61).chain([u64::from(u32::MAX), u64::MAX]) {
-        if let Lookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
+        if let CodeLookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
             assert!(answer.calls().count() <= MAX_CALLS);
             for call in answer.calls() {
                 let _ = (call.function.decode(), call.file.map(Text::decode));

@@ -99,16 +99,16 @@ pub enum FrameSlot<'b, 'a> {
 impl<'a> Backtrace<'a> {
     /// All frame objects, in their order.
     pub fn slots(&self) -> impl Iterator<Item = FrameSlot<'_, 'a>> {
-        Slots { frames: self.frames.iter().peekable(), blanks: self.blank_frames.iter().peekable() }
+        FrameSlots { frames: self.frames.iter().peekable(), blanks: self.blank_frames.iter().peekable() }
     }
 }
 
-struct Slots<'b, 'a> {
+struct FrameSlots<'b, 'a> {
     frames: Peekable<Iter<'b, Frame<'a>>>,
     blanks: Peekable<Iter<'b, BlankFrame>>,
 }
 
-impl<'b, 'a> Iterator for Slots<'b, 'a> {
+impl<'b, 'a> Iterator for FrameSlots<'b, 'a> {
     type Item = FrameSlot<'b, 'a>;
 
     fn next(&mut self) -> Option<FrameSlot<'b, 'a>> {

@@ -3,7 +3,7 @@
 //! Sources: Apple, "Interpreting the JSON format of a crash report" (`.ips`: a header object on the first line, with
 //! `bug_type`, and the body behind it) and "Examining the fields in a crash report" (the older text).
 
-use crate::scan::{Scanner, Stop};
+use crate::json::{JsonScanner, Stop};
 use std::fmt;
 
 /// How much of the beginning is looked at. The header of an `.ips` log has about half a KiB.
@@ -45,7 +45,7 @@ pub fn foreign_format(bytes: &[u8]) -> Option<ForeignFormat> {
 /// or of its body, and none is KSCrash's.
 fn is_ips(start: &[u8]) -> bool {
     let (mut header, mut body, mut kscrash) = (false, false, false);
-    let mut scanner = Scanner::at(start, 0, usize::MAX);
+    let mut scanner = JsonScanner::at(start, 0, usize::MAX);
     // What was looked at may end within the object.
     let _: Result<_, Stop> = scanner.members(|s, member| {
         match &*member.key {

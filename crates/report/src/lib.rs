@@ -5,36 +5,27 @@
 //! copied, and what is written later is spliced into the input as it came.
 
 mod blank;
-mod cursor;
 pub mod device_name;
 mod error;
-mod facts;
 mod foreign;
-mod frames;
-mod number;
-mod our_frame;
+mod json;
 mod ours;
 mod read;
 mod report;
-mod report_part;
-mod scan;
 pub mod splice;
 mod split;
-mod string;
 mod summary;
 pub mod text;
-mod timestamp;
-mod value;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
-pub use number::Number;
-pub use our_frame::{OurCall, OurFrame};
+pub use json::{Number, Text};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
-pub use report::{Backtrace, ErrorKind, Frame, Image, Invalid, Origin, Part, Report, ThreadFacts};
+pub use report::{
+    Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
+};
 pub use split::{Element, MOST_ELEMENTS, split};
-pub use string::Text;
-pub use summary::{Summary, TopFrame};
+pub use summary::{ReportSummary, TopFrame};
 pub use warning::{Warning, WarningKind};

@@ -14,7 +14,7 @@ pub struct Report<'a> {
     /// input without what we added to it.
     pub id: ReportId,
     /// The outer report, then each `recrash_report`, at most four of them. Never empty.
-    pub parts: Vec<Part<'a>>,
+    pub parts: Vec<ReportPart<'a>>,
     /// Every list of frames that is symbolicated, in the order of the document, so that
     /// [`Frame::insert_at`] ascends over all of them.
     pub backtraces: Vec<Backtrace<'a>>,
@@ -46,7 +46,7 @@ pub struct Invalid {
 
 /// The outer report or a `recrash_report`: what holds for all its frames.
 #[derive(Clone, Debug, Default)]
-pub struct Part<'a> {
+pub struct ReportPart<'a> {
     /// The objects of its own `binary_images` that have an address, a debug id or a name, in their order.
     pub images: Vec<Image<'a>>,
     /// The part whose images its frames refer to: itself, or where it has none the nearest part
@@ -120,7 +120,7 @@ pub enum ErrorKind {
     Other,
 }
 
-impl Part<'_> {
+impl ReportPart<'_> {
     /// The kind of `crash.error.type`.
     #[must_use]
     pub fn error_kind(&self) -> ErrorKind {
@@ -176,7 +176,7 @@ pub struct Image<'a> {
 
 /// Where a list of frames lies in its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub enum BacktraceOrigin {
     /// `crash.threads[].backtrace`.
     Thread,
     /// `crash.crashed_thread.backtrace`.
@@ -195,8 +195,8 @@ pub struct Backtrace<'a> {
     /// The index of its part in [`Report::parts`].
     pub part: usize,
     /// Where it lies.
-    pub origin: Origin,
-    /// The thread that it belongs to, for [`Origin::Thread`] and [`Origin::CrashedThread`].
+    pub origin: BacktraceOrigin,
+    /// The thread that it belongs to, for [`BacktraceOrigin::Thread`] and [`BacktraceOrigin::CrashedThread`].
     pub thread: Option<ThreadFacts>,
     /// `skipped`: frames that the writer left out at the hot end; 0 where absent.
     pub skipped: u64,

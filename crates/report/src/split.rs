@@ -1,6 +1,6 @@
 //! Records: one report, or an array of them as the HTTP sink sends it.
 
-use crate::scan::{Scanner, Stop, type_name};
+use crate::json::{JsonScanner, Stop, type_name};
 use crate::{ReadError, ReadLimits, Text};
 
 /// One thing of a record.
@@ -33,7 +33,7 @@ pub const MOST_ELEMENTS: usize = 1_000;
 pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
     // The array is one level more than the reports in it.
     let limits = ReadLimits { max_depth: limits.max_depth.saturating_add(1), ..*limits };
-    let mut s = Scanner::new(record, &limits)?;
+    let mut s = JsonScanner::new(record, &limits)?;
     s.begin()?;
     let mut elements = Vec::new();
     match s.byte() {
@@ -51,7 +51,7 @@ pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a
     Ok(elements)
 }
 
-fn element<'a>(s: &mut Scanner<'a>, record: &'a [u8]) -> Result<Element<'a>, Stop> {
+fn element<'a>(s: &mut JsonScanner<'a>, record: &'a [u8]) -> Result<Element<'a>, Stop> {
     let (start, first) = (s.pos(), s.byte());
     if first == Some(b'"') {
         return Ok(Element::Text(Text(s.string()?.0)));

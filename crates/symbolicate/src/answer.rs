@@ -2,11 +2,11 @@
 
 use crate::attribute::Join;
 use crate::json::dashed;
-use crate::plan::{Place, Plan, PlannedFrame, PlannedImage};
+use crate::plan::{ImagePlace, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
-use crate::symcache::{CodeAnswer, Lookup, SymCache};
+use crate::symcache::{CodeAnswer, CodeLookup, SymCache};
 use unslide_model::{DebugId, Quality, RelativeAddress};
 use unslide_report::{Frame, Text, device_name};
 
@@ -49,7 +49,7 @@ pub(crate) fn judge<'s>(
 pub(crate) struct FrameAnswer<'s, 'a> {
     pub(crate) status: FrameStatus,
     pub(crate) choice: Choice,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ImagePlace>,
     /// The image that the frame names for an address outside of all images, whose symbols are not there to
     /// confirm it.
     pub(crate) waits_for: Option<u32>,
@@ -78,7 +78,7 @@ pub(crate) struct DeviceName<'a> {
 }
 
 /// The choice and place of a frame once the frame before it is named.
-pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> (Choice, Option<Place>) {
+pub(crate) fn settle(planned: &PlannedFrame, after_sigtramp: bool) -> (Choice, Option<ImagePlace>) {
     if !after_sigtramp || planned.choice.rule != crate::rules::Rule::Caller {
         return (planned.choice, planned.place);
     }
@@ -128,7 +128,7 @@ pub(crate) fn answer<'s, 'a>(
         return answer;
     }
     match judged.symbols.map(|s| (s, s.lookup(lookup))) {
-        Some((_, Lookup::Found(found))) => {
+        Some((_, CodeLookup::Found(found))) => {
             answer.status = FrameStatus::Symbolicated;
             answer.approximate |= found.approximate || found.folded_with().next().is_some();
             answer.name = Name::Symbols(found);

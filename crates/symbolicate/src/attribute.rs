@@ -3,11 +3,11 @@
 //! The address decides. What the frame itself says of its image is believed only where the address
 //! does not contradict it, since writers name the wrong image now and then.
 
-use crate::index::Stretch;
+use crate::index::AddressStretch;
 use crate::space::Space;
 use crate::system::{file_name, names_image};
 use unslide_model::DebugId;
-use unslide_report::{Frame, Part, Text};
+use unslide_report::{Frame, ReportPart, Text};
 
 /// How an image was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,8 +66,8 @@ pub(crate) fn attribute<'a>(
     frame: &Frame<'a>,
     address: u64,
     space: &Space<'_, 'a>,
-    part: &Part<'a>,
-    near: &mut Stretch,
+    part: &ReportPart<'a>,
+    near: &mut AddressStretch,
 ) -> Option<Attribution<'a>> {
     // 0 is what writers put where they found no image.
     let object_addr = frame
@@ -116,7 +116,7 @@ fn without_list<'a>(
     frame: &Frame<'a>,
     address: u64,
     object_addr: Option<u64>,
-    part: &Part<'a>,
+    part: &ReportPart<'a>,
 ) -> Option<Attribution<'a>> {
     let start = object_addr.filter(|start| *start <= address)?;
     let name = frame.object_name;

@@ -2,8 +2,8 @@
 
 use crate::answer::{FrameAnswer, Judged, answer, judge};
 use crate::device_names::DeviceNames;
-use crate::output::{self, Extent, ReportFacts};
-use crate::plan::{Need, Plan, PlannedImage};
+use crate::output::{self, FrameDetail, ReportFacts};
+use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
 use crate::symbols::ImageSymbols;
 use crate::symcache::SymCache;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
 use unslide_model::{CpuType, DebugId, FileAddress, LoadAddress, Slide, TenantId};
-use unslide_report::{Backtrace, BlankFrame, FrameCounts, FrameSlot, Origin, Report, splice};
+use unslide_report::{Backtrace, BacktraceOrigin, BlankFrame, FrameCounts, FrameSlot, Report, splice};
 
 /// What a caller knows and a report does not: all of it is written down as it is given.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +100,7 @@ pub struct ImageOutcome {
 
 /// The symbols that a report can use: what is to be fetched before [`enrich`] is called.
 #[must_use]
-pub fn needs(report: &Report<'_>) -> Vec<Need> {
+pub fn needs(report: &Report<'_>) -> Vec<SymbolNeed> {
     Plan::new(report).needs()
 }
 
@@ -190,7 +190,7 @@ impl Plan<'_, '_> {
         let mut memo = Memo::new(self.frames.len());
         let mut planned = self.frames.iter();
         for backtrace in &self.report.backtraces {
-            let wanted = Extent::of(context.detail, is_of_the_crash(backtrace));
+            let wanted = FrameDetail::of(context.detail, is_of_the_crash(backtrace));
             let mut sigtramp_at = None;
             for slot in backtrace.slots() {
                 let frame = match slot {
@@ -208,7 +208,7 @@ impl Plan<'_, '_> {
                 let key = memo.key(planned, after_sigtramp, extent);
                 if let Some((range, image)) = memo
                     .get(&key)
-                    .filter(|(range, _)| extent == Extent::StatusOnly || splicer.pay(range.len()))
+                    .filter(|(range, _)| extent == FrameDetail::StatusOnly || splicer.pay(range.len()))
                 {
                     splicer.out.extend_from_within(range);
                     referred[image as usize] += 1;
@@ -265,9 +265,11 @@ impl Plan<'_, '_> {
 /// exceptions.
 fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
     match backtrace.origin {
-        Origin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
-        Origin::CrashedThread | Origin::LastException | Origin::DeallocatedException => true,
-        Origin::Profile => false,
+        BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
+        BacktraceOrigin::CrashedThread
+        | BacktraceOrigin::LastException
+        | BacktraceOrigin::DeallocatedException => true,
+        BacktraceOrigin::Profile => false,
     }
 }
 
@@ -331,12 +333,12 @@ impl<'i> Splicer<'i> {
     }
 
     /// How much there is room to say of a frame.
-    fn affordable(&mut self, wanted: Extent) -> Extent {
-        if self.room > 0 || wanted == Extent::StatusOnly {
+    fn affordable(&mut self, wanted: FrameDetail) -> FrameDetail {
+        if self.room > 0 || wanted == FrameDetail::StatusOnly {
             return wanted;
         }
         self.cut = true;
-        Extent::StatusOnly
+        FrameDetail::StatusOnly
     }
 
     /// Takes room for an answer, where there is enough.
@@ -351,18 +353,18 @@ impl<'i> Splicer<'i> {
         &mut self,
         answer: &FrameAnswer<'_, 'a>,
         judged: &[Judged<'_>],
-        extent: Extent,
+        extent: FrameDetail,
         names: &mut DeviceNames<'a>,
     ) -> bool {
         let start = self.out.len();
         output::frame(&mut self.out, answer, judged, (extent, start.saturating_add(self.room)), names);
-        if extent == Extent::StatusOnly || self.pay(self.out.len() - start) {
+        if extent == FrameDetail::StatusOnly || self.pay(self.out.len() - start) {
             return true;
         }
         // What follows is left out too: to try each frame would take as long as to write it.
         (self.room, self.cut) = (0, true);
         self.out.truncate(start);
-        output::frame(&mut self.out, answer, judged, (Extent::StatusOnly, start), names);
+        output::frame(&mut self.out, answer, judged, (FrameDetail::StatusOnly, start), names);
         false
     }
 
@@ -435,7 +437,7 @@ struct MemoKey {
     address: u64,
     image: u32,
     flags: u8,
-    extent: Extent,
+    extent: FrameDetail,
 }
 
 impl Memo {
@@ -449,7 +451,7 @@ impl Memo {
         &self,
         planned: &crate::plan::PlannedFrame,
         after_sigtramp: bool,
-        extent: Extent,
+        extent: FrameDetail,
     ) -> Option<MemoKey> {
         let (choice, place) = crate::answer::settle(planned, after_sigtramp);
         let place = place.filter(|_| planned.valid && !self.slots.is_empty())?;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
 };
-use unslide_report::{Backtrace, BlankFrame, Frame, FrameSlot, Number, Origin, Report};
+use unslide_report::{Backtrace, BacktraceOrigin, BlankFrame, Frame, FrameSlot, Number, Report};
 
 /// The whole reasoning over one report.
 #[derive(Clone, Debug, Serialize)]
@@ -420,12 +420,12 @@ fn spelled(number: Number) -> String {
     }
 }
 
-fn origin(origin: Origin) -> &'static str {
+fn origin(origin: BacktraceOrigin) -> &'static str {
     match origin {
-        Origin::Thread => "thread",
-        Origin::CrashedThread => "crashed_thread",
-        Origin::LastException => "last_exception_backtrace",
-        Origin::DeallocatedException => "last_dealloced_nsexception",
-        Origin::Profile => "profile",
+        BacktraceOrigin::Thread => "thread",
+        BacktraceOrigin::CrashedThread => "crashed_thread",
+        BacktraceOrigin::LastException => "last_exception_backtrace",
+        BacktraceOrigin::DeallocatedException => "last_dealloced_nsexception",
+        BacktraceOrigin::Profile => "profile",
     }
 }

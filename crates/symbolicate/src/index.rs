@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 /// An image that takes up memory: its position in the list, first address and size in bytes. One
 /// that reaches beyond the last address is cut off there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct ImageExtent {
     /// The image's position in the list.
     pub image: u32,
     /// Its first address.
@@ -20,7 +20,7 @@ pub struct Extent {
     pub size: u64,
 }
 
-impl Extent {
+impl ImageExtent {
     /// The last address of the image; `None` where it takes up nothing.
     fn last(self) -> Option<u64> {
         self.size.checked_sub(1).map(|beyond| self.start.saturating_add(beyond))
@@ -29,7 +29,7 @@ impl Extent {
 
 /// Addresses that follow each other and have the same answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct AddressStretch {
     /// The image that the addresses lie in.
     pub image: Option<u32>,
     /// The first of the addresses.
@@ -38,9 +38,9 @@ pub struct Stretch {
     pub last: u64,
 }
 
-impl Stretch {
+impl AddressStretch {
     /// No addresses at all.
-    pub const EMPTY: Stretch = Stretch { image: None, first: 1, last: 0 };
+    pub const EMPTY: AddressStretch = AddressStretch { image: None, first: 1, last: 0 };
 
     /// True for the addresses of the stretch.
     #[must_use]
@@ -57,14 +57,14 @@ pub struct ImageIndex {
     /// The answer from the boundary of the same position on.
     answers: Vec<Option<u32>>,
     /// Every image by start, size and position, those without size too.
-    by_start: Vec<Extent>,
+    by_start: Vec<ImageExtent>,
 }
 
 impl ImageIndex {
     /// Sorts and flattens a list of images.
     #[must_use]
-    pub fn build(images: impl IntoIterator<Item = Extent>) -> ImageIndex {
-        let mut by_start: Vec<Extent> = images.into_iter().collect();
+    pub fn build(images: impl IntoIterator<Item = ImageExtent>) -> ImageIndex {
+        let mut by_start: Vec<ImageExtent> = images.into_iter().collect();
         by_start.sort_unstable_by_key(|e| (e.start, e.size, e.image));
         let mut index = ImageIndex {
             boundaries: Vec::with_capacity(by_start.len() * 2),
@@ -125,12 +125,12 @@ impl ImageIndex {
 
     /// The addresses around `address` that have the same answer.
     #[must_use]
-    pub fn stretch(&self, address: u64) -> Stretch {
+    pub fn stretch(&self, address: u64) -> AddressStretch {
         let after = self.boundaries.partition_point(|b| *b <= address);
         let last = self.boundaries.get(after).map_or(u64::MAX, |next| next - 1);
         match after.checked_sub(1) {
-            Some(at) => Stretch { image: self.answers[at], first: self.boundaries[at], last },
-            None => Stretch { image: None, first: 0, last },
+            Some(at) => AddressStretch { image: self.answers[at], first: self.boundaries[at], last },
+            None => AddressStretch { image: None, first: 0, last },
         }
     }
 
@@ -159,8 +159,11 @@ mod tests {
         ImageIndex::build(extents(images))
     }
 
-    fn extents(images: &[(u64, u64)]) -> Vec<Extent> {
-        (0..).zip(images).map(|(image, (start, size))| Extent { image, start: *start, size: *size }).collect()
+    fn extents(images: &[(u64, u64)]) -> Vec<ImageExtent> {
+        (0..)
+            .zip(images)
+            .map(|(image, (start, size))| ImageExtent { image, start: *start, size: *size })
+            .collect()
     }
 
     /// The rule word by word, in O(n).

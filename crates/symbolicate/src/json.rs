@@ -9,26 +9,26 @@ use unslide_report::Text;
 /// always inlined, so that the compiler knows its length and copies it without a call.
 macro_rules! key {
     ($name:literal) => {
-        $crate::json::Key(concat!(",\"", $name, "\":\""))
+        $crate::json::JsonKey(concat!(",\"", $name, "\":\""))
     };
 }
 pub(crate) use key;
 
 /// See [`key!`].
 #[derive(Clone, Copy)]
-pub(crate) struct Key(pub(crate) &'static str);
+pub(crate) struct JsonKey(pub(crate) &'static str);
 
 /// Appends members to a JSON object, commas and all.
-pub(crate) struct Object<'o> {
+pub(crate) struct ObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     first: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> ObjectWriter<'o> {
     /// Opens an object.
     #[inline(always)]
-    pub(crate) fn open(out: &'o mut Vec<u8>) -> Object<'o> {
-        Object { out, first: true }
+    pub(crate) fn open(out: &'o mut Vec<u8>) -> ObjectWriter<'o> {
+        ObjectWriter { out, first: true }
     }
 
     /// Closes the object.
@@ -54,7 +54,7 @@ impl<'o> Object<'o> {
 
     /// Writes a key; the caller writes the value to what is returned.
     #[inline(always)]
-    pub(crate) fn key(&mut self, key: Key) -> &mut Vec<u8> {
+    pub(crate) fn key(&mut self, key: JsonKey) -> &mut Vec<u8> {
         let key = key.0.as_bytes();
         self.begin(&key[..key.len() - 1]);
         self.out
@@ -62,7 +62,7 @@ impl<'o> Object<'o> {
 
     /// A string that is escaped already, or needs no escapes.
     #[inline(always)]
-    pub(crate) fn escaped(&mut self, key: Key, value: &[u8]) {
+    pub(crate) fn escaped(&mut self, key: JsonKey, value: &[u8]) {
         self.begin(key.0.as_bytes());
         self.out.reserve(value.len() + 1);
         self.out.extend_from_slice(value);
@@ -70,19 +70,19 @@ impl<'o> Object<'o> {
     }
 
     /// Any string.
-    pub(crate) fn text(&mut self, key: Key, value: &str) {
+    pub(crate) fn text(&mut self, key: JsonKey, value: &str) {
         string(self.key(key), value);
     }
 
     /// An integer.
     #[inline(always)]
-    pub(crate) fn number(&mut self, key: Key, value: impl itoa::Integer) {
+    pub(crate) fn number(&mut self, key: JsonKey, value: impl itoa::Integer) {
         integer(self.key(key), value);
     }
 
     /// A member that is only written where it is true.
     #[inline(always)]
-    pub(crate) fn flag(&mut self, key: Key, value: bool) {
+    pub(crate) fn flag(&mut self, key: JsonKey, value: bool) {
         if value {
             self.key(key).extend_from_slice(b"true");
         }

@@ -23,9 +23,8 @@ pub use engine::{Context, Detail, Enriched, ImageOutcome, enrich, most_bytes, ne
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedImage, ExplainedSymcache, Explanation, explain,
 };
-pub use index::{Extent, ImageIndex, Stretch};
 pub use output::{ENGINE, VERSION};
-pub use plan::{Need, Plan};
+pub use plan::{Plan, SymbolNeed};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::ImageSymbols;
 pub use system::is_system_path;

@@ -4,7 +4,7 @@ use crate::answer::{FrameAnswer, Judged, Name};
 use crate::attribute::Join;
 use crate::device_names::DeviceNames;
 use crate::engine::{Context, Detail, ImageOutcome};
-use crate::json::{Key, Object, dashed, key, report_text, string};
+use crate::json::{JsonKey, ObjectWriter, dashed, key, report_text, string};
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{CodeAnswer, NameSource};
 use time::OffsetDateTime;
@@ -19,7 +19,7 @@ pub const ENGINE: &str = concat!("unslide/", env!("CARGO_PKG_VERSION"));
 
 /// How much is said of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum FrameDetail {
     /// Everything.
     Full,
     /// Everything but the calls.
@@ -30,19 +30,19 @@ pub(crate) enum Extent {
     StatusOnly,
 }
 
-impl Extent {
+impl FrameDetail {
     /// How much is said of a thread's frames in an output of this size.
-    pub(crate) fn of(detail: Detail, crashed: bool) -> Extent {
+    pub(crate) fn of(detail: Detail, crashed: bool) -> FrameDetail {
         match (detail, crashed) {
-            (Detail::Full, _) | (Detail::CrashedThreadOnly, true) => Extent::Full,
-            (Detail::CrashedThreadOnly, false) => Extent::WithoutCalls,
-            (Detail::FunctionsOnly, true) => Extent::Functions,
-            (Detail::FunctionsOnly, false) => Extent::StatusOnly,
+            (Detail::Full, _) | (Detail::CrashedThreadOnly, true) => FrameDetail::Full,
+            (Detail::CrashedThreadOnly, false) => FrameDetail::WithoutCalls,
+            (Detail::FunctionsOnly, true) => FrameDetail::Functions,
+            (Detail::FunctionsOnly, false) => FrameDetail::StatusOnly,
         }
     }
 
     fn calls(self) -> bool {
-        matches!(self, Extent::Full | Extent::Functions)
+        matches!(self, FrameDetail::Full | FrameDetail::Functions)
     }
 }
 
@@ -51,16 +51,16 @@ pub(crate) fn frame<'a>(
     out: &mut Vec<u8>,
     answer: &FrameAnswer<'_, 'a>,
     judged: &[Judged<'_>],
-    (extent, end): (Extent, usize),
+    (extent, end): (FrameDetail, usize),
     names: &mut DeviceNames<'a>,
 ) {
     let device = match &answer.name {
         Name::Device(device) => Some(report_text(device.name)),
         Name::Nobody | Name::Symbols(_) => None,
     };
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.escaped(key!("status"), answer.status.as_str().as_bytes());
-    if matches!(extent, Extent::Full | Extent::WithoutCalls) {
+    if matches!(extent, FrameDetail::Full | FrameDetail::WithoutCalls) {
         origin(&mut object, answer, judged, device.as_deref());
     }
     if extent.calls() {
@@ -71,10 +71,10 @@ pub(crate) fn frame<'a>(
                 let own = device.as_deref().unwrap_or_default();
                 let out = object.key(key!("calls"));
                 out.push(b'[');
-                let mut call = Object::open(out);
+                let mut call = ObjectWriter::open(out);
                 if let Some(demangled) = names.demangled(named) {
                     call.text(key!("function"), demangled);
-                    if extent == Extent::Full {
+                    if extent == FrameDetail::Full {
                         call.escaped(key!("raw"), own);
                     }
                 } else {
@@ -90,14 +90,14 @@ pub(crate) fn frame<'a>(
 
 /// Writes the value of a frame's member that has no address.
 pub(crate) fn invalid_frame(out: &mut Vec<u8>) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.escaped(key!("status"), FrameStatus::InvalidAddress.as_str().as_bytes());
     object.close();
 }
 
 /// Everything of a frame between its status and its calls.
 fn origin(
-    object: &mut Object<'_>,
+    object: &mut ObjectWriter<'_>,
     answer: &FrameAnswer<'_, '_>,
     judged: &[Judged<'_>],
     device_name: Option<&[u8]>,
@@ -150,7 +150,7 @@ fn origin(
 }
 
 /// The names of functions that have the same code.
-fn folded_with(object: &mut Object<'_>, answer: &CodeAnswer<'_>) {
+fn folded_with(object: &mut ObjectWriter<'_>, answer: &CodeAnswer<'_>) {
     let mut names = answer.folded_with().peekable();
     if names.peek().is_none() {
         return;
@@ -165,7 +165,7 @@ fn folded_with(object: &mut Object<'_>, answer: &CodeAnswer<'_>) {
 }
 
 /// The chain of calls, which stops where it is past `end` for sure.
-fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: Extent, end: usize) {
+fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: FrameDetail, end: usize) {
     out.push(b'[');
     for (i, call) in answer.calls().enumerate() {
         if out.len() > end {
@@ -174,11 +174,11 @@ fn calls(out: &mut Vec<u8>, answer: &CodeAnswer<'_>, extent: Extent, end: usize)
         if i > 0 {
             out.push(b',');
         }
-        let mut object = Object::open(out);
+        let mut object = ObjectWriter::open(out);
         if !call.function.is_empty() {
             object.escaped(key!("function"), call.function.raw());
         }
-        if extent == Extent::Full {
+        if extent == FrameDetail::Full {
             if let Some(raw) = call.raw {
                 object.escaped(key!("raw"), raw.raw());
             }
@@ -211,7 +211,7 @@ pub(crate) struct ReportFacts<'f> {
 
 /// Writes the value of the report's member.
 pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Context<'_>) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.number(key!("version"), VERSION);
     object.escaped(key!("engine"), ENGINE.as_bytes());
     if let Some(revision) = context.revision {
@@ -243,7 +243,7 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
 }
 
 /// A list, left out where it is empty.
-fn list<T>(object: &mut Object<'_>, key: Key, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
+fn list<T>(object: &mut ObjectWriter<'_>, key: JsonKey, items: &[T], write: impl Fn(&mut Vec<u8>, &T)) {
     if items.is_empty() {
         return;
     }
@@ -259,7 +259,7 @@ fn list<T>(object: &mut Object<'_>, key: Key, items: &[T], write: impl Fn(&mut V
 }
 
 fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.number(key!("total"), counts.total);
     for (key, count) in [
         (key!("symbolicated"), counts.symbolicated),
@@ -282,7 +282,7 @@ fn counts(out: &mut Vec<u8>, counts: &FrameCounts) {
 }
 
 fn image(out: &mut Vec<u8>, image: &ImageOutcome) {
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     if let Some(id) = &image.debug_id {
         object.escaped(key!("debug_id"), &dashed(id));
     }

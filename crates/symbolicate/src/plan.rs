@@ -2,7 +2,7 @@
 //! symbols are needed yet.
 
 use crate::attribute::{Attributed, Attribution, Join, attribute};
-use crate::index::Stretch;
+use crate::index::AddressStretch;
 use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
 use crate::space::{Cleaned, Space};
 use crate::system::{file_name, is_system_path, names_image};
@@ -12,7 +12,7 @@ use unslide_report::{Backtrace, Frame, Number, Report, Text};
 
 /// Symbols that a report can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct SymbolNeed {
     /// The debug id of the image.
     pub debug_id: DebugId,
     /// Its CPU type in the report's words; `None` where the report does not say.
@@ -52,15 +52,15 @@ pub(crate) struct PlannedFrame {
     pub(crate) valid: bool,
     /// `symbol_addr`, cleaned; `None` where it is absent or a float.
     pub(crate) symbol_start: Option<u64>,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ImagePlace>,
     /// The place without the decrement, where that is another one and the frame before may turn out
     /// to be `_sigtramp`.
-    pub(crate) exact_place: Option<Option<Place>>,
+    pub(crate) exact_place: Option<Option<ImagePlace>>,
 }
 
 /// A frame's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ImagePlace {
     /// Its position in [`Plan::images`].
     pub(crate) image: u32,
     pub(crate) join: Join,
@@ -101,15 +101,15 @@ impl<'r, 'a> Plan<'r, 'a> {
     /// The symbols that frames can use, each once: those of the app's own images first, then those
     /// of the operating system, each in the order in which frames refer to them.
     #[must_use]
-    pub fn needs(&self) -> Vec<Need> {
+    pub fn needs(&self) -> Vec<SymbolNeed> {
         let mut seen = std::collections::HashSet::new();
-        let mut needs: Vec<Need> = self
+        let mut needs: Vec<SymbolNeed> = self
             .images
             .iter()
             .filter_map(|image| {
                 let debug_id = image.debug_id.filter(|id| seen.insert(*id))?;
                 let name = image.name();
-                Some(Need { debug_id, cpu: image.cpu, system: image.system, name })
+                Some(SymbolNeed { debug_id, cpu: image.cpu, system: image.system, name })
             })
             .collect();
         needs.sort_by_key(|need| need.system);
@@ -145,7 +145,7 @@ struct InPart<'s, 'r, 'a> {
     /// The part of the frame.
     part: usize,
     /// Where the last look-up ended.
-    near: &'s mut Stretch,
+    near: &'s mut AddressStretch,
 }
 
 impl<'a> Planner<'_, 'a> {
@@ -158,9 +158,9 @@ impl<'a> Planner<'_, 'a> {
         // Taken out while the planner's other fields are written.
         let space = self.spaces[backtrace.part].take().unwrap_or_else(|| Space::new(images, part));
         let mut circumstances = Circumstances::of(part, backtrace);
-        let mut near = Stretch::EMPTY;
+        let mut near = AddressStretch::EMPTY;
         let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc, &mut near));
-        let mut before: Option<(&Frame<'a>, Option<Place>)> = None;
+        let mut before: Option<(&Frame<'a>, Option<ImagePlace>)> = None;
         for frame in &backtrace.frames {
             let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
             circumstances.index = frame.index;
@@ -186,7 +186,7 @@ impl<'a> Planner<'_, 'a> {
         frame: &Frame<'a>,
         cleaned: Cleaned,
         circumstances: &Circumstances,
-        called: Option<(&Frame<'a>, Option<Place>)>,
+        called: Option<(&Frame<'a>, Option<ImagePlace>)>,
         mut in_part: InPart<'_, '_, 'a>,
     ) -> PlannedFrame {
         let choice = choose(circumstances);
@@ -217,7 +217,7 @@ impl<'a> Planner<'_, 'a> {
         }
     }
 
-    fn place(&mut self, frame: &Frame<'a>, address: u64, at: &mut InPart<'_, '_, 'a>) -> Option<Place> {
+    fn place(&mut self, frame: &Frame<'a>, address: u64, at: &mut InPart<'_, '_, 'a>) -> Option<ImagePlace> {
         let facts = self.report.parts.get(at.part)?;
         let Attribution { image, join, mut reattributed } =
             attribute(frame, address, at.space, facts, at.near)?;
@@ -247,7 +247,7 @@ impl<'a> Planner<'_, 'a> {
                 })
             }
         };
-        Some(Place { image, join, reattributed })
+        Some(ImagePlace { image, join, reattributed })
     }
 
     fn listed(&mut self, listed: u32, space: &Space<'_, 'a>, source: usize) -> Option<u32> {

@@ -4,7 +4,7 @@
 //! instruction itself. Which of the two a frame holds, the report does not say; it follows from
 //! where the frame lies, as the table in [`choose`] has it.
 
-use unslide_report::{Backtrace, ErrorKind, Origin, Part};
+use unslide_report::{Backtrace, BacktraceOrigin, ErrorKind, ReportPart};
 
 /// What the table asks about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Circumstances {
     /// The error's type.
     pub error: ErrorKind,
     /// Where the backtrace lies.
-    pub origin: Origin,
+    pub origin: BacktraceOrigin,
     /// The thread has `crashed`, or is a minimal report's `crashed_thread`.
     pub crashed: bool,
     /// The thread ran the crash handler.
@@ -110,7 +110,8 @@ pub fn choose(c: &Circumstances) -> Choice {
     const BEFORE: (bool, bool) = (true, false);
     const GUESS: (bool, bool) = (true, true);
 
-    let exception = matches!(c.origin, Origin::LastException | Origin::DeallocatedException);
+    let exception =
+        matches!(c.origin, BacktraceOrigin::LastException | BacktraceOrigin::DeallocatedException);
     let pc_known = matches!(c.registers, Registers::AtFrame0 | Registers::Elsewhere);
     let no_registers = c.registers == Registers::Absent;
     let thrown_or_user =
@@ -136,14 +137,14 @@ impl Circumstances {
     /// The circumstances that all frames of a backtrace share; [`Circumstances::index`],
     /// [`Circumstances::after_sigtramp`] and the registers' program counter remain to be set.
     #[must_use]
-    pub fn of(part: &Part<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
+    pub fn of(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
         let thread = backtrace.thread.unwrap_or_default();
         Circumstances {
-            profile: part.is_profile() || backtrace.origin == Origin::Profile,
+            profile: part.is_profile() || backtrace.origin == BacktraceOrigin::Profile,
             metric_kit: part.is_metric_kit(),
             error: part.error_kind(),
             origin: backtrace.origin,
-            crashed: thread.crashed || backtrace.origin == Origin::CrashedThread,
+            crashed: thread.crashed || backtrace.origin == BacktraceOrigin::CrashedThread,
             current_thread: thread.current_thread,
             skipped: backtrace.skipped,
             index: 0,
@@ -175,7 +176,7 @@ mod tests {
         profile: false,
         metric_kit: false,
         error: ErrorKind::Mach,
-        origin: Origin::Thread,
+        origin: BacktraceOrigin::Thread,
         crashed: true,
         current_thread: false,
         skipped: 0,
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn row_1_takes_profile_frames_as_they_are_before_any_other_row() {
-        for origin in [Origin::Profile, Origin::LastException, Origin::Thread] {
+        for origin in [BacktraceOrigin::Profile, BacktraceOrigin::LastException, BacktraceOrigin::Thread] {
             for index in [0, 5] {
                 check(
                     Circumstances { profile: true, origin, index, skipped: 3, ..STOPPED },
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn row_2_decrements_every_frame_of_an_exception() {
-        for origin in [Origin::LastException, Origin::DeallocatedException] {
+        for origin in [BacktraceOrigin::LastException, BacktraceOrigin::DeallocatedException] {
             for index in [0, 1] {
                 for after_sigtramp in [false, true] {
                     check(

@@ -1,10 +1,10 @@
 //! The address space of a crashed process, as one image list describes it, and how an address that
 //! a report names is cleaned in it.
 
-use crate::index::{Extent, ImageIndex, Stretch};
+use crate::index::{AddressStretch, ImageExtent, ImageIndex};
 use std::sync::OnceLock;
 use unslide_model::{CpuFamily, CpuType, DebugId};
-use unslide_report::{Image, Number, Part};
+use unslide_report::{Image, Number, ReportPart};
 
 /// The lowest address that can be code: the page at 0 is never mapped.
 const FIRST_VALID: u64 = 0x1000;
@@ -49,7 +49,7 @@ pub(crate) struct Space<'r, 'a> {
     pub(crate) images: &'r [Image<'a>],
     pub(crate) placed: Vec<Placed>,
     pub(crate) index: ImageIndex,
-    by_uuid: OnceLock<Vec<(DebugId, Extent)>>,
+    by_uuid: OnceLock<Vec<(DebugId, ImageExtent)>>,
     /// The family of every image, where they agree.
     uniform: Option<CpuFamily>,
     /// The family of addresses that lie in no image.
@@ -60,7 +60,7 @@ pub(crate) struct Space<'r, 'a> {
 impl<'r, 'a> Space<'r, 'a> {
     /// Indexes an image list. `part` is the part whose frames refer to it: its facts stand in for
     /// CPU types that the list lacks.
-    pub(crate) fn new(images: &'r [Image<'a>], part: &Part<'_>) -> Space<'r, 'a> {
+    pub(crate) fn new(images: &'r [Image<'a>], part: &ReportPart<'_>) -> Space<'r, 'a> {
         let stated = if part.proc_translated == Some(true) {
             Some(CpuFamily::X86_64)
         } else {
@@ -72,7 +72,7 @@ impl<'r, 'a> Space<'r, 'a> {
         let mixed = families.any(|f| Some(f) != first);
         let process = stated.or(first).unwrap_or(CpuFamily::Other);
         let extents = (0..).zip(images).zip(&placed).filter_map(|((image, listed), placed)| {
-            Some(Extent { image, start: placed.start?, size: listed.size })
+            Some(ImageExtent { image, start: placed.start?, size: listed.size })
         });
         Space {
             index: ImageIndex::build(extents),
@@ -88,7 +88,7 @@ impl<'r, 'a> Space<'r, 'a> {
     /// Cleans an address: sign, float, instruction-set bits, signature, in this order. `None` for a
     /// number that is no address. `near` is where the last look-up ended: most addresses lie near
     /// each other.
-    pub(crate) fn clean(&self, number: Number, near: &mut Stretch) -> Option<Cleaned> {
+    pub(crate) fn clean(&self, number: Number, near: &mut AddressStretch) -> Option<Cleaned> {
         let unsigned = self.unsigned(number)?;
         let mut address = unsigned & !instruction_set_bits(self.family_at(unsigned));
         let mut pac_stripped = false;
@@ -132,7 +132,7 @@ impl<'r, 'a> Space<'r, 'a> {
     }
 
     /// The image that an address lies in.
-    pub(crate) fn locate(&self, address: u64, near: &mut Stretch) -> Option<u32> {
+    pub(crate) fn locate(&self, address: u64, near: &mut AddressStretch) -> Option<u32> {
         if !near.contains(address) {
             *near = self.index.stretch(address);
         }
@@ -164,7 +164,7 @@ impl<'r, 'a> Space<'r, 'a> {
         let by_uuid = self.by_uuid.get_or_init(|| self.sort_by_uuid());
         let at = by_uuid.partition_point(|(uuid, e)| (*uuid, e.start, e.size) <= (id, start, offset));
         let unsized_at = by_uuid.partition_point(|(uuid, e)| (*uuid, e.start) < (id, start));
-        let fits = |(uuid, e): &&(DebugId, Extent)| (*uuid, e.start) == (id, start);
+        let fits = |(uuid, e): &&(DebugId, ImageExtent)| (*uuid, e.start) == (id, start);
         by_uuid
             .get(at)
             .filter(fits)
@@ -183,12 +183,12 @@ impl<'r, 'a> Space<'r, 'a> {
         by_uuid.get(at).filter(|(uuid, e)| (*uuid, e.start) == (id, start)).map(|(_, e)| e.image)
     }
 
-    fn sort_by_uuid(&self) -> Vec<(DebugId, Extent)> {
-        let mut sorted: Vec<(DebugId, Extent)> = (0..)
+    fn sort_by_uuid(&self) -> Vec<(DebugId, ImageExtent)> {
+        let mut sorted: Vec<(DebugId, ImageExtent)> = (0..)
             .zip(self.images)
             .zip(&self.placed)
             .filter_map(|((image, listed), placed)| {
-                Some((listed.uuid?, Extent { image, start: placed.start?, size: listed.size }))
+                Some((listed.uuid?, ImageExtent { image, start: placed.start?, size: listed.size }))
             })
             .collect();
         sorted.sort_unstable_by_key(|(uuid, e)| (*uuid, e.start, e.size, e.image));
@@ -239,8 +239,8 @@ mod tests {
         Image { addr, vmaddr: None, size, uuid: None, name: None, cpu: Some(cpu) }
     }
 
-    fn part(facts: impl FnOnce(&mut Part<'static>)) -> Part<'static> {
-        let mut part = Part::default();
+    fn part(facts: impl FnOnce(&mut ReportPart<'static>)) -> ReportPart<'static> {
+        let mut part = ReportPart::default();
         facts(&mut part);
         part
     }
@@ -251,10 +251,10 @@ mod tests {
 
     #[track_caller]
     fn check(images: &[Image<'_>], number: Number, address: u64, pac_stripped: bool) {
-        let space = Space::new(images, &Part::default());
+        let space = Space::new(images, &ReportPart::default());
         let imprecise = number.is_imprecise();
         assert_eq!(
-            space.clean(number, &mut Stretch::EMPTY.clone()),
+            space.clean(number, &mut AddressStretch::EMPTY.clone()),
             Some(Cleaned { address, imprecise, pac_stripped }),
             "{number:?}"
         );
@@ -292,15 +292,15 @@ mod tests {
         let mut own = image(0, 0x10_0000, ARMV7);
         own.addr = Some(negative(0x8000_0000));
         check(&[own], negative(0x7FFF_F000), 0x8000_1000, false);
-        assert_eq!(Space::new(&[own], &Part::default()).index.at(0x8000_1000), Some(0));
+        assert_eq!(Space::new(&[own], &ReportPart::default()).index.at(0x8000_1000), Some(0));
     }
 
     #[test]
     fn floats_are_rounded_and_marked() {
         check(&[image(0x5000, 0x100, X86_64)], Number::Float(20_480.6), 0x5001, false);
         check(&[], Number::Float(1.84467e19), 18_446_700_000_000_000_000, false);
-        let space = Space::new(&[], &Part::default());
-        assert_eq!(space.clean(Number::Float(f64::INFINITY), &mut Stretch::EMPTY.clone()), None);
+        let space = Space::new(&[], &ReportPart::default());
+        assert_eq!(space.clean(Number::Float(f64::INFINITY), &mut AddressStretch::EMPTY.clone()), None);
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
         for cpu in [X86_64, ARM64_32, ARMV7, CpuType { cpu_type: 0, cpu_subtype: 0 }] {
             let images = [image(0x1_0000_0000, 0x1_0000, cpu), image(0x2_0000_0000, 8, ARM64)];
             let space = Space::new(&images, &part(|p| p.cpu = Some(ARM64)));
-            let cleaned = space.clean(Number::unsigned(signed), &mut Stretch::EMPTY.clone()).unwrap();
+            let cleaned = space.clean(Number::unsigned(signed), &mut AddressStretch::EMPTY.clone()).unwrap();
             assert_eq!((cleaned.address, cleaned.pac_stripped), (signed, false), "{cpu:?}");
         }
     }
@@ -347,7 +347,7 @@ mod tests {
         let translated = part(|p| (p.proc_translated, p.cpu) = (Some(true), Some(ARM64)));
         assert_eq!(
             Space::new(&[], &translated)
-                .clean(Number::unsigned(0x5007), &mut Stretch::EMPTY.clone())
+                .clean(Number::unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
                 .unwrap()
                 .address,
             0x5007
@@ -355,7 +355,7 @@ mod tests {
         let native = part(|p| (p.binary_cpu, p.cpu) = (Some(ARM64), Some(X86_64)));
         assert_eq!(
             Space::new(&[], &native)
-                .clean(Number::unsigned(0x5007), &mut Stretch::EMPTY.clone())
+                .clean(Number::unsigned(0x5007), &mut AddressStretch::EMPTY.clone())
                 .unwrap()
                 .address,
             0x5004
@@ -364,10 +364,13 @@ mod tests {
 
     #[test]
     fn the_first_page_holds_no_code() {
-        let space = Space::new(&[], &Part::default());
+        let space = Space::new(&[], &ReportPart::default());
         for (address, valid) in [(0, false), (0xFFF, false), (0x1000, true), (u64::MAX, true)] {
             assert_eq!(
-                space.clean(Number::unsigned(address), &mut Stretch::EMPTY.clone()).unwrap().is_valid(),
+                space
+                    .clean(Number::unsigned(address), &mut AddressStretch::EMPTY.clone())
+                    .unwrap()
+                    .is_valid(),
                 valid,
                 "{address:#x}"
             );

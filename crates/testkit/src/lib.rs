@@ -6,3 +6,6 @@ pub mod macho;
 pub mod memory;
 pub mod reports;
 pub mod servers;
+mod splice;
+
+pub use splice::splice;

@@ -101,9 +101,9 @@ fn lookups(input: &Input, full: bool) -> f64 {
             let Some(answer) = input.symcache.lookup(RelativeAddress(address)).found() else { continue };
             out.clear();
             for call in answer.calls() {
-                out.extend_from_slice(call.function.as_bytes());
-                out.extend_from_slice(call.raw.map_or(&[], |raw| raw.as_bytes()));
-                out.extend_from_slice(call.file.map_or(&[], |file| file.as_bytes()));
+                out.extend_from_slice(call.function.raw());
+                out.extend_from_slice(call.raw.map_or(&[], |raw| raw.raw()));
+                out.extend_from_slice(call.file.map_or(&[], |file| file.raw()));
             }
             black_box(&out);
         }

@@ -1,12 +1,12 @@
 //! Threads and their frames.
 
-use super::answer::{Answer, Call};
 use super::crash::{Crash, Thread};
 use super::log::Log;
 use super::{escaped, escaped_file_name, escaped_text, string};
 use crate::blank::FrameSlot;
-use crate::facts::Facts;
-use crate::report::{Backtrace, Frame, Origin};
+use crate::ours::OurCall;
+use crate::report::{Backtrace, BacktraceOrigin, Frame};
+use crate::summary::PartFacts;
 use crate::{Number, device_name};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use unslide_model::DebugId;
 
 /// What the frames of one part need to be shown.
 struct Frames<'f, 'r, 'a> {
-    facts: &'f Facts<'r, 'a>,
+    facts: &'f PartFacts<'r, 'a>,
     images: Vec<ShownImage<'a>>,
     /// Positions in `images`.
     by_id: HashMap<DebugId, usize>,
@@ -30,12 +30,12 @@ struct ShownImage<'a> {
 }
 
 /// Every thread of the part, then the exception's own backtrace.
-pub(super) fn threads(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn threads(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let frames = Frames::of(facts);
     let own: Vec<&Backtrace<'_>> = facts.report.backtraces.iter().filter(|b| b.part == facts.index).collect();
     let by_position: HashMap<usize, &Backtrace<'_>> = own
         .iter()
-        .filter(|b| b.origin == Origin::Thread)
+        .filter(|b| b.origin == BacktraceOrigin::Thread)
         .filter_map(|b| Some((b.thread?.position, *b)))
         .collect();
     let single = |origin| own.iter().copied().find(|b| b.origin == origin);
@@ -49,24 +49,24 @@ pub(super) fn threads(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     }
     if let Some(thread) = &crash.crashed_thread {
         let crashed = thread.crashed != Some(false);
-        frames.thread(thread, crashed, single(Origin::CrashedThread), out);
+        frames.thread(thread, crashed, single(BacktraceOrigin::CrashedThread), out);
     }
-    if let Some(backtrace) = single(Origin::LastException) {
+    if let Some(backtrace) = single(BacktraceOrigin::LastException) {
         out.push_str("\nLast Exception Backtrace:\n");
         frames.lines(backtrace, out);
     }
 }
 
 /// The frames of the exception that was deallocated last.
-pub(super) fn deallocated(facts: &Facts<'_, '_>, out: &mut Log) {
+pub(super) fn deallocated(facts: &PartFacts<'_, '_>, out: &mut Log) {
     let mut backtraces = facts.report.backtraces.iter().filter(|b| b.part == facts.index);
-    if let Some(backtrace) = backtraces.find(|b| b.origin == Origin::DeallocatedException) {
+    if let Some(backtrace) = backtraces.find(|b| b.origin == BacktraceOrigin::DeallocatedException) {
         Frames::of(facts).lines(backtrace, out);
     }
 }
 
 impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
-    fn of(facts: &'f Facts<'r, 'a>) -> Frames<'f, 'r, 'a> {
+    fn of(facts: &'f PartFacts<'r, 'a>) -> Frames<'f, 'r, 'a> {
         let part = facts.part();
         let source = part.and_then(|part| facts.report.parts.get(part.image_source?));
         let list = source.map(|source| source.images.as_slice()).unwrap_or_default();
@@ -137,14 +137,15 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
 
     /// A frame of an enriched report: what its `symbolication` says, and nothing else.
     fn answered(&self, frame: &Frame<'a>, out: &mut Log) {
-        let ours = Answer::of(self.facts.report, frame);
+        let ours = self.facts.report.our_frame(frame).unwrap_or_default();
         let pc = self.bits(frame.instruction_addr).unwrap_or(0);
         let image = || ours.debug_id.and_then(|id| self.with_id(id)).or_else(|| self.around(pc));
-        let image = if ours.in_image { image() } else { None };
+        let image = if ours.is_in_image() { image() } else { None };
         // An image in no list is the frame's own.
-        let unlisted = || frame.object_name.filter(|_| ours.in_image).map(escaped_file_name);
+        let unlisted = || frame.object_name.filter(|_| ours.is_in_image()).map(escaped_file_name);
         let name = image.and_then(|image| image.name.clone()).or_else(unlisted);
-        let start = image.and_then(|image| image.start).or_else(|| Some(pc.wrapping_sub(ours.relative?)));
+        let start =
+            image.and_then(|image| image.start).or_else(|| Some(pc.wrapping_sub(ours.relative_address?)));
         let start = self.bits(start.map(Number::unsigned)).unwrap_or(0);
         let head = head(frame.index, name.as_deref(), pc);
         if let Some(calls) = ours.calls {
@@ -152,7 +153,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
             calls.each_item(|call| {
                 any = true;
                 if !out.is_full() {
-                    write_call(&head, &Call::read(call), ours.symbol_offset, out);
+                    write_call(&head, &OurCall::read(call), ours.symbol_offset, out);
                 }
             });
             if any {
@@ -161,7 +162,7 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
         }
         match ours.symbol {
             Some(symbol) => write_symbol(&head, symbol, ours.symbol_offset, out),
-            None => write_address(&head, start, ours.relative.unwrap_or(pc.wrapping_sub(start)), out),
+            None => write_address(&head, start, ours.relative_address.unwrap_or(pc.wrapping_sub(start)), out),
         }
     }
 
@@ -202,7 +203,7 @@ fn write_address(head: &str, start: u64, offset: u64, out: &mut Log) {
 }
 
 /// A function of ours: the one that owns the machine code has the offset from its start.
-fn write_call(head: &str, call: &Call<'_>, symbol_offset: Option<u64>, out: &mut Log) {
+fn write_call(head: &str, call: &OurCall<'_>, symbol_offset: Option<u64>, out: &mut Log) {
     out.push_str(head);
     out.push_str(&call.function.map(escaped_text).unwrap_or_default());
     if let Some(offset) = symbol_offset.filter(|_| !call.inlined) {

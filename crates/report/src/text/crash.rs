@@ -1,7 +1,7 @@
 //! What the text shows of `crash` and of its threads, found in one pass over each.
 
-use crate::cursor::Value;
-use crate::facts::Facts;
+use crate::json::Value;
+use crate::summary::PartFacts;
 
 /// The part's own `crash`.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct Thread<'a> {
 }
 
 impl<'a> Crash<'a> {
-    pub(super) fn of(facts: &Facts<'_, 'a>) -> Crash<'a> {
+    pub(super) fn of(facts: &PartFacts<'_, 'a>) -> Crash<'a> {
         let Some(crash) = facts.crash() else { return Crash::default() };
         let [threads, crashed_thread, diagnosis] = crash.members(["threads", "crashed_thread", "diagnosis"]);
         Crash {

@@ -3,14 +3,14 @@
 use super::crash::Crash;
 use super::log::Log;
 use super::{address, raw, shown, string};
-use crate::cursor::Value;
-use crate::facts::Facts;
-use crate::timestamp::device_time;
+use crate::json::Value;
+use crate::summary::PartFacts;
+use crate::summary::device_time;
 use std::borrow::Cow;
 use std::fmt::Write;
 use time::macros::format_description;
 
-pub(super) fn header(facts: &Facts<'_, '_>, out: &mut Log) {
+pub(super) fn header(facts: &PartFacts<'_, '_>, out: &mut Log) {
     let [hash, machine, process, id, path, app, version, build, arch, parent, system, release, os_build] =
         facts.system_members([
             "device_app_hash",
@@ -70,7 +70,7 @@ pub(super) fn code_type(arch: &str, in_header: bool) -> &'static str {
     }
 }
 
-pub(super) fn exception(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn exception(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let [mach, signal, at, kind, reason, nsexception, user_reported, cpp_exception] = facts.error_members([
         "mach",
         "signal",
@@ -179,7 +179,7 @@ fn custom_backtrace(user: Option<Value<'_>>, out: &mut Log) {
 
 /// The exception that was deallocated, where the crash was an access to it: a bad access with the
 /// exception's address in a register.
-fn zombie<'a>(facts: &Facts<'_, 'a>, crash: &Crash<'_>, mach: &Mach<'_>) -> Option<Value<'a>> {
+fn zombie<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'_>, mach: &Mach<'_>) -> Option<Value<'a>> {
     if mach.exception_name.as_deref() != Some("EXC_BAD_ACCESS")
         || mach.code_name.as_deref() != Some("KERN_INVALID_ADDRESS")
     {

@@ -4,15 +4,14 @@
 //! like a line of ours. All passes are over the report or over one section of it, never over one thing
 //! for each of another.
 
-mod answer;
 mod backtrace;
 mod crash;
 mod header;
 mod log;
 mod rest;
 
-use crate::cursor::Value;
-use crate::facts::{Facts, nearest_first};
+use crate::json::Value;
+use crate::summary::{PartFacts, nearest_first};
 use crate::{Report, Text};
 use crash::Crash;
 use log::Log;
@@ -35,7 +34,7 @@ pub fn apple_log(report: &Report<'_>) -> String {
     let main = report.main_part();
     let mut out = Log::of(report.input.len());
     for index in nearest_first(report.parts.len(), main) {
-        let facts = Facts::of(report, index);
+        let facts = PartFacts::of(report, index);
         let crash = Crash::of(&facts);
         if index == main {
             header::header(&facts, &mut out);

@@ -4,9 +4,9 @@ use super::crash::Crash;
 use super::header::code_type;
 use super::log::Log;
 use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
-use crate::cursor::Value;
-use crate::facts::Facts;
-use crate::scan::{Scanner, Stop};
+use crate::json::Value;
+use crate::json::{JsonScanner, Stop};
+use crate::summary::PartFacts;
 use std::fmt::Write;
 use unslide_model::{CpuFamily, CpuType};
 
@@ -20,7 +20,7 @@ const SORTED_LEVELS: usize = 8;
 const MOST_SORTED: usize = 4096;
 
 /// The registers of the thread that crashed, four a line, in a fixed order.
-pub(super) fn registers(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let Some(thread) = &crash.subject else { return };
     let Some(basic) = thread.registers else { return };
     let mut registers = Vec::new();
@@ -67,7 +67,7 @@ fn rank(name: &str) -> (usize, usize, String) {
 }
 
 /// The images that the part's frames refer to, by address.
-pub(super) fn images(facts: &Facts<'_, '_>, out: &mut Log) {
+pub(super) fn images(facts: &PartFacts<'_, '_>, out: &mut Log) {
     out.push_str("\nBinary Images:\n");
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
     let mut images: Vec<_> = source
@@ -92,7 +92,7 @@ pub(super) fn images(facts: &Facts<'_, '_>, out: &mut Log) {
 }
 
 /// What only KSCrash's form has.
-pub(super) fn extra(facts: &Facts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
+pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     out.push_str("\nExtra Information:\n");
     let device_app = facts.report.ours.as_ref().map_or(0, |ours| ours.frames.device_app);
     if device_app > 0 {
@@ -169,7 +169,7 @@ fn pretty(value: Value<'_>, level: usize, out: &mut Log) {
 }
 
 /// As [`pretty`], in the order of the report: passes the value at the scanner's position.
-fn stream(s: &mut Scanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
+fn stream(s: &mut JsonScanner<'_>, level: usize, out: &mut Log) -> Result<(), Stop> {
     let value = s.value();
     if out.is_full() || level >= MOST_LEVELS || !value.is_container() {
         s.skip()?;

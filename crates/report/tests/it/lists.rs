@@ -1,11 +1,11 @@
 //! Which lists of frames there are, and what is known of each.
 
 use crate::read;
-use unslide_report::{Number, Origin};
+use unslide_report::{BacktraceOrigin, Number};
 use unslide_testkit::reports::{self, Error, Frame, Json, Report, Thread};
 
 /// The part, origin and first addresses of every backtrace.
-fn lists(bytes: &[u8]) -> Vec<(usize, Origin, Vec<u64>)> {
+fn lists(bytes: &[u8]) -> Vec<(usize, BacktraceOrigin, Vec<u64>)> {
     let report = read(bytes);
     let lists = report.backtraces.iter().map(|b| {
         let addresses = b.frames.iter().filter_map(|f| f.instruction_addr?.to_bits()).collect();
@@ -28,12 +28,12 @@ fn frames_are_in_five_places() {
         lists(&report.bytes()),
         [
             // In the order of the document: `process` stands before `crash`.
-            (0, Origin::DeallocatedException, vec![6]),
-            (0, Origin::Profile, vec![5]),
-            (0, Origin::Thread, vec![1, 2]),
-            (0, Origin::Thread, vec![]),
-            (0, Origin::LastException, vec![4]),
-            (0, Origin::CrashedThread, vec![3]),
+            (0, BacktraceOrigin::DeallocatedException, vec![6]),
+            (0, BacktraceOrigin::Profile, vec![5]),
+            (0, BacktraceOrigin::Thread, vec![1, 2]),
+            (0, BacktraceOrigin::Thread, vec![]),
+            (0, BacktraceOrigin::LastException, vec![4]),
+            (0, BacktraceOrigin::CrashedThread, vec![3]),
         ]
     );
 }

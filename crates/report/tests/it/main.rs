@@ -51,7 +51,7 @@ fn enrich_with(bytes: &[u8], frame: &str, own: &str) -> Vec<u8> {
     // A `recrash_report` or a section behind the last frame does not matter: only the order does.
     insertions.sort_by_key(|(offset, _)| *offset);
     let mut out = Vec::new();
-    splice::splice(bytes, insertions, &mut out);
+    unslide_testkit::splice(bytes, insertions, &mut out);
     out
 }
 

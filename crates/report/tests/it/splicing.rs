@@ -2,22 +2,10 @@
 
 use crate::{enrich, enrich_with, read, strip};
 use proptest::prelude::*;
-use unslide_report::{Element, ReadLimits, splice, split};
+use unslide_report::{Element, ReadLimits, split};
 use unslide_testkit::reports;
 
 const OURS: &str = r#"{"version":1,"engine":"unslide/0.1.0"}"#;
-
-#[test]
-fn texts_go_in_at_their_offsets() {
-    let splice = |insertions: Vec<(usize, &str)>| {
-        let mut out = b">".to_vec();
-        splice::splice(b"abc", insertions, &mut out);
-        String::from_utf8(out).unwrap()
-    };
-    assert_eq!(splice(vec![]), ">abc");
-    assert_eq!(splice(vec![(0, "1"), (1, "2"), (1, "3"), (3, "4")]), ">1a23bc4");
-    assert_eq!(splice(vec![(2, "1"), (1, "2"), (9, "3")]), ">ab12c3");
-}
 
 #[test]
 fn our_members_go_in_before_the_closing_braces() {
@@ -140,37 +128,6 @@ fn our_own_key_is_read_back() {
     assert_eq!((ours.images[1].debug_id, ours.images[1].status.as_str()), (None, "missing"));
     assert_eq!(ours.missing.len(), 1);
     assert_eq!(ours.warnings, ["one"]);
-}
-
-#[test]
-fn our_frames_are_read_back() {
-    let frame = r#"{"status": "symbolicated", "source": "dwarf", "debug_id": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", "relative_address": 37204,
-      "adjusted": 1, "approximate": true, "symbol": "$s", "symbol_offset": 84, "calls": [
-      {"function": "price", "raw": "$p", "file": "/src/Cart.swift", "line": 12, "column": 9, "inlined": true}, {"function": "add"}]}"#;
-    let bytes = br#"{"crash":{"threads":[{"backtrace":{"contents":[{"instruction_addr":1},{}]}}]}}"#;
-    let enriched = enrich_with(bytes, frame, OURS);
-    let report = read(&enriched);
-    for frame in &report.backtraces[0].frames {
-        let ours = report.our_frame(frame).unwrap();
-        assert_eq!((ours.status.as_str(), ours.source.as_deref()), ("symbolicated", Some("dwarf")));
-        assert_eq!((ours.relative_address, ours.symbol_offset), (Some(37204), Some(84)));
-        assert!(ours.adjusted && ours.approximate && ours.debug_id.is_some());
-        assert_eq!(ours.calls[0].file.as_deref(), Some("/src/Cart.swift"));
-        assert_eq!(
-            (ours.calls[0].line, ours.calls[0].column, ours.calls[0].inlined),
-            (Some(12), Some(9), true)
-        );
-        assert_eq!(
-            (ours.calls[1].function.as_str(), ours.calls[1].line, ours.calls[1].inlined),
-            ("add", None, false)
-        );
-    }
-    let enriched = enrich(bytes);
-    let report = read(&enriched);
-    let ours = report.our_frame(&report.backtraces[0].frames[0]).unwrap();
-    assert_eq!(ours, unslide_report::OurFrame { status: "device".into(), ..Default::default() });
-    let plain = read(bytes);
-    assert_eq!(plain.our_frame(&plain.backtraces[0].frames[0]), None);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Summaries.
 
 use crate::{enrich_with, read};
-use unslide_report::{Summary, TopFrame};
+use unslide_report::{ReportSummary, TopFrame};
 use unslide_testkit::reports::{Error, Frame, Image, Json, Report, Thread};
 
 const ID: &str = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
 
-fn summary(report: &Report) -> Summary {
+fn summary(report: &Report) -> ReportSummary {
     read(&report.bytes()).summary()
 }
 
@@ -22,7 +22,7 @@ fn a_summary_tells_app_device_and_crash() {
         .set("report.monitor_id", "MachException")
         .set("report.run_id", "c0ffee")
         .set("crash.error.is_fatal", true);
-    let expected = Summary {
+    let expected = ReportSummary {
         report_id: "EC55B54F-1963-41AB-A65F-E0F98EF29DFB".parse().ok(),
         app: text("com.example.shop"),
         app_name: text("Shop"),
@@ -50,7 +50,7 @@ fn a_summary_tells_app_device_and_crash() {
         top_frames: vec![TopFrame::default()],
     };
     assert_eq!(summary(&report), expected);
-    let bare = Summary { report_id: Some(read(b"{}").id), ..Summary::default() };
+    let bare = ReportSummary { report_id: Some(read(b"{}").id), ..ReportSummary::default() };
     assert_eq!(read(b"{}").summary(), bare);
 }
 

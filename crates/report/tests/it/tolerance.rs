@@ -2,7 +2,7 @@
 
 use crate::{read, reason, warnings};
 use proptest::prelude::*;
-use unslide_report::{Frame, Number, Origin, ReadLimits, Report as Read};
+use unslide_report::{BacktraceOrigin, Frame, Number, ReadLimits, Report as Read};
 use unslide_testkit::reports::{self, ARM64E, Error, Image, Json, Report, Thread};
 
 const ID: &str = "ec55b54f-1963-41ab-a65f-e0f98ef29dfb";
@@ -168,7 +168,7 @@ fn every_member_is_read() {
     // Written with its capability bit.
     assert_eq!((text(image.name).as_deref(), image.cpu), (Some("/a"), Some(ARM64E)));
     assert_eq!(report.backtraces.len(), 5);
-    let backtrace = report.backtraces.iter().find(|b| b.origin == Origin::Thread).unwrap();
+    let backtrace = report.backtraces.iter().find(|b| b.origin == BacktraceOrigin::Thread).unwrap();
     let thread = backtrace.thread.unwrap();
     assert_eq!(
         (thread.index, thread.position, thread.crashed, thread.current_thread),

@@ -1,13 +1,13 @@
 //! What to do about symbols that are missing.
 
 use crate::plan::PlannedImage;
-use unslide_report::{Report, Summary};
+use unslide_report::{Report, ReportSummary};
 
 /// The longest name, version or build in an advice, in characters.
 const LONGEST: usize = 64;
 
 /// What a report says of its own build and system.
-pub(super) struct Advisor(Summary);
+pub(super) struct Advisor(ReportSummary);
 
 impl Advisor {
     pub(super) fn new(report: &Report<'_>) -> Advisor {

@@ -1,12 +1,12 @@
 //! From a slice to its symcache.
 
 use super::code::CodeMap;
-use super::dwarf::{self, Stretch};
+use super::dwarf::{self, CodeStretch};
 use super::macho::{MachO, malformed};
-use super::symbols::{Extent, extents};
-use super::{Built, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
+use super::symbols::{SymbolExtent, extents};
+use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
 use crate::demangle::Unavailable;
-use crate::symcache::{Facts, NoSymcache, Owner, Place, Writer};
+use crate::symcache::{CodeOwner, CodePlace, NoSymcache, ObjectHeader, Writer};
 use unslide_model::Quality;
 
 impl From<NoSymcache> for ObjectError {
@@ -18,7 +18,7 @@ impl From<NoSymcache> for ObjectError {
     }
 }
 
-pub(super) fn build(slice: &[u8]) -> Result<Built, ObjectError> {
+pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     let file = MachO::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
         return Err(ObjectError::Unsupported("not linked: its addresses are not final".into()));
@@ -37,7 +37,7 @@ pub(super) fn build(slice: &[u8]) -> Result<Built, ObjectError> {
     };
     let ranges = fill(&stretches, &symbols, &code, &mut writer)?;
     let quality = Quality::of(!stretches.is_empty(), has_symbols(&file, &code), !symbols.is_empty());
-    let facts = Facts {
+    let facts = ObjectHeader {
         debug_id,
         cpu: file.cpu,
         text_address: text.start,
@@ -46,16 +46,16 @@ pub(super) fn build(slice: &[u8]) -> Result<Built, ObjectError> {
         quality,
     };
     let symcache = writer.finish(&facts, &ranges)?;
-    Ok(Built { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
+    Ok(BuiltSymCache { debug_id, cpu: file.cpu, kind: file.kind, quality, symcache, warnings })
 }
 
 /// Joins what DWARF says with the symbols in between, as ascending starts with a place or none.
 fn fill(
-    stretches: &[Stretch],
-    symbols: &[Extent<'_>],
+    stretches: &[CodeStretch],
+    symbols: &[SymbolExtent<'_>],
     code: &CodeMap,
     writer: &mut Writer,
-) -> Result<Vec<(u32, Option<Place>)>, ObjectError> {
+) -> Result<Vec<(u32, Option<CodePlace>)>, ObjectError> {
     let mut ranges = Ranges { starts: Vec::new(), end: 0 };
     let mut next = stretches.iter().peekable();
     for symbol in symbols {
@@ -86,22 +86,22 @@ fn fill(
     Ok(ranges.done())
 }
 
-fn symbol_place(symbol: &Extent<'_>, start: u32, writer: &mut Writer) -> Result<Place, NoSymcache> {
+fn symbol_place(symbol: &SymbolExtent<'_>, start: u32, writer: &mut Writer) -> Result<CodePlace, NoSymcache> {
     let function = writer.function(&symbol.name, None)?;
     let owner =
-        Owner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
+        CodeOwner { function, start: Some(start), source: symbol.source, approximate: symbol.approximate };
     let scope = writer.owner(owner, symbol.folded_with(&symbol.name))?;
-    Ok(Place { scope, line: 0, column: 0 })
+    Ok(CodePlace { scope, line: 0, column: 0 })
 }
 
 /// Ascending stretches on their way to starts; neighbours with one answer are joined.
 struct Ranges {
-    starts: Vec<(u32, Option<Place>)>,
+    starts: Vec<(u32, Option<CodePlace>)>,
     end: u32,
 }
 
 impl Ranges {
-    fn push(&mut self, low: u32, high: u32, place: Place) {
+    fn push(&mut self, low: u32, high: u32, place: CodePlace) {
         let low = low.max(self.end);
         if low >= high {
             return;
@@ -115,7 +115,7 @@ impl Ranges {
         self.end = high;
     }
 
-    fn done(mut self) -> Vec<(u32, Option<Place>)> {
+    fn done(mut self) -> Vec<(u32, Option<CodePlace>)> {
         if self.starts.last().is_some_and(|last| last.1.is_some()) {
             self.starts.push((self.end, None));
         }

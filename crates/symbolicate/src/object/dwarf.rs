@@ -5,23 +5,23 @@ use super::functions::{Functions, NO_NODE, Node};
 use super::lines::{self, Lines};
 use super::macho::MachO;
 use super::paint::Canvas;
-use super::symbols::Extent;
-use super::units::{Dwarf, Failure, Units, owners, unreadable, warn};
+use super::symbols::SymbolExtent;
+use super::units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
 use super::{MAX_NAME_BYTES, ObjectError};
-use crate::symcache::{NameSource, Owner, Place, Scope, Writer};
+use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, Writer};
 use std::collections::HashMap;
 
 /// A stretch of code that has one answer: start and end as offsets from `__TEXT`, and the place.
-pub(super) type Stretch = (u32, u32, Place);
+pub(super) type CodeStretch = (u32, u32, CodePlace);
 
 /// The stretches that the debug information explains, ascending and without overlap.
 pub(super) fn stretches(
     file: &MachO<'_>,
     code: &CodeMap,
-    symbols: &[Extent<'_>],
+    symbols: &[SymbolExtent<'_>],
     writer: &mut Writer,
     warnings: &mut Vec<String>,
-) -> Result<Vec<Stretch>, ObjectError> {
+) -> Result<Vec<CodeStretch>, ObjectError> {
     let mut units = Units::read(file, warnings)?;
     let mut claims = Vec::new();
     for index in 0..units.len() {
@@ -45,11 +45,11 @@ pub(super) fn stretches(
 
 struct Pass<'p> {
     code: &'p CodeMap,
-    symbols: &'p [Extent<'p>],
+    symbols: &'p [SymbolExtent<'p>],
     owners: &'p [(u32, u32, usize)],
     /// What the units before have answered without a claim.
     covered: Canvas,
-    found: Vec<Stretch>,
+    found: Vec<CodeStretch>,
 }
 
 impl Pass<'_> {
@@ -62,16 +62,16 @@ impl Pass<'_> {
     ) -> Result<(), ObjectError> {
         let Some(mut unit) = units.whole(index) else { return Ok(()) };
         let start = units.start_of(index);
-        let mut check = |result: Result<(), Failure>| match result {
-            Err(Failure::Unit(error)) => {
+        let mut check = |result: Result<(), UnitFailure>| match result {
+            Err(UnitFailure::Unit(error)) => {
                 warn(warnings, start, &error);
                 Ok(())
             }
-            Err(Failure::Object(error)) => Err(error),
+            Err(UnitFailure::Object(error)) => Err(error),
             Ok(()) => Ok(()),
         };
         let (mut lines, result) = lines::read(&mut unit, self.code);
-        check(result.map_err(Failure::Unit))?;
+        check(result.map_err(UnitFailure::Unit))?;
         let mut functions = Functions::new(self.code);
         check(functions.read(units, &unit, start))?;
         let mut mine: Vec<(u32, u32, u32)> = Vec::new();
@@ -166,7 +166,7 @@ struct Chains<'c, 'a> {
     functions: &'c Functions<'c, 'a>,
     dwarf: &'c Dwarf<'a>,
     scopes: HashMap<ScopeKey, u32>,
-    symbols: &'c [Extent<'c>],
+    symbols: &'c [SymbolExtent<'c>],
     code: &'c CodeMap,
 }
 
@@ -179,9 +179,9 @@ impl Chains<'_, '_> {
         node: u32,
         lines: &mut Lines<'_>,
         writer: &mut Writer,
-        found: &mut Vec<Stretch>,
-    ) -> Result<(), Failure> {
-        let start_of = |symbol: &Extent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
+        found: &mut Vec<CodeStretch>,
+    ) -> Result<(), UnitFailure> {
+        let start_of = |symbol: &SymbolExtent<'_>| self.code.offset(symbol.start).unwrap_or(u32::MAX);
         let mut symbol = self.symbols.partition_point(|symbol| start_of(symbol) <= low);
         let mut at = low;
         while at < high {
@@ -198,7 +198,7 @@ impl Chains<'_, '_> {
                     None => (None, 0, 0),
                 };
                 let scope = self.scope(node, path, (at, named), lines, writer)?;
-                let place = Place { scope, line, column };
+                let place = CodePlace { scope, line, column };
                 match found.last_mut() {
                     Some(last) if last.1 == from && last.2 == place => last.1 = to,
                     _ => found.push((from, to, place)),
@@ -217,10 +217,10 @@ impl Chains<'_, '_> {
         &mut self,
         node: u32,
         path: Option<u32>,
-        (at, symbol): (u32, Option<&Extent<'_>>),
+        (at, symbol): (u32, Option<&SymbolExtent<'_>>),
         lines: &mut Lines<'_>,
         writer: &mut Writer,
-    ) -> Result<u32, Failure> {
+    ) -> Result<u32, UnitFailure> {
         let nodes = &self.functions.nodes;
         let root = nodes.get(node as usize).and_then(|node| nodes.get(node.root as usize));
         let begin = root.map_or(0, |root| self.functions.begin(root, at));
@@ -258,7 +258,7 @@ impl Chains<'_, '_> {
                         }
                         (None, None) => (writer.function("", path)?, None),
                     };
-                    let owned = Owner { function, start, source: NameSource::Dwarf, approximate: false };
+                    let owned = CodeOwner { function, start, source: NameSource::Dwarf, approximate: false };
                     let folded = symbol.into_iter().flat_map(|(symbol, _)| symbol.folded_with(name));
                     let scope = writer.owner(owned, folded)?;
                     self.scopes.insert((next, path, owner), scope);
@@ -268,17 +268,17 @@ impl Chains<'_, '_> {
         };
         while let Some((node, path)) = inner.pop() {
             let Some(inlined) = nodes.get(node as usize) else { break };
-            let place = Place { scope, line: inlined.call_line, column: inlined.call_column };
+            let place = CodePlace { scope, line: inlined.call_line, column: inlined.call_column };
             let caller = writer.call(place)?;
             let function = node_function(inlined, path, writer)?;
-            scope = writer.scope(Scope::Inlined { function, caller })?;
+            scope = writer.scope(CodeScope::Inlined { function, caller })?;
             self.scopes.insert((node, path, owner), scope);
         }
         Ok(scope)
     }
 }
 
-fn node_function(node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, Failure> {
+fn node_function(node: &Node<'_>, path: Option<u32>, writer: &mut Writer) -> Result<u32, UnitFailure> {
     let name = node.name.unwrap_or_default();
     let name = name.get(..MAX_NAME_BYTES).unwrap_or(name);
     Ok(writer.function(&String::from_utf8_lossy(name), path)?)

@@ -4,7 +4,7 @@ use super::ObjectError;
 use super::aranges::Set;
 use super::code::CodeMap;
 use super::paint::Canvas;
-use super::units::{Failure, Named, Slice, Units};
+use super::units::{DwarfSlice, Named, UnitFailure, Units};
 use crate::symcache::MAX_CALLS;
 use gimli::{Attribute, AttributeValue, Unit};
 
@@ -45,11 +45,16 @@ struct Addresses<'a> {
     low: Option<u64>,
     high: Option<u64>,
     size: Option<u64>,
-    list: Option<AttributeValue<Slice<'a>>>,
+    list: Option<AttributeValue<DwarfSlice<'a>>>,
 }
 
 impl<'a> Addresses<'a> {
-    fn note(&mut self, units: &Units<'a>, unit: &Unit<Slice<'a>>, attribute: &Attribute<Slice<'a>>) {
+    fn note(
+        &mut self,
+        units: &Units<'a>,
+        unit: &Unit<DwarfSlice<'a>>,
+        attribute: &Attribute<DwarfSlice<'a>>,
+    ) {
         let address = || units.dwarf.attr_address(unit, attribute.value()).ok().flatten();
         match attribute.name() {
             gimli::DW_AT_low_pc => self.low = address(),
@@ -66,7 +71,7 @@ impl<'a> Addresses<'a> {
     fn ranges(
         &self,
         units: &Units<'a>,
-        unit: &Unit<Slice<'a>>,
+        unit: &Unit<DwarfSlice<'a>>,
         code: &CodeMap,
         mut each: impl FnMut(u32, u32),
     ) -> gimli::Result<()> {
@@ -146,9 +151,9 @@ impl<'c, 'a> Functions<'c, 'a> {
     pub(super) fn read(
         &mut self,
         units: &mut Units<'a>,
-        unit: &Unit<Slice<'a>>,
+        unit: &Unit<DwarfSlice<'a>>,
         start: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UnitFailure> {
         let mut raw = unit.entries_raw(None)?;
         // The functions around the entry at hand: depth and node.
         let mut around: Vec<(isize, u32)> = Vec::new();

@@ -3,14 +3,14 @@
 
 use super::MAX_NAME_BYTES;
 use super::code::CodeMap;
-use super::units::{Dwarf, Failure, Slice};
+use super::units::{Dwarf, DwarfSlice, UnitFailure};
 use crate::symcache::Writer;
 use gimli::{ColumnType, Unit};
 use std::borrow::Cow;
 
 /// A place in the source from an address on; line 0 is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct LineRow {
     pub(super) start: u32,
     pub(super) file: u32,
     pub(super) line: u32,
@@ -21,19 +21,19 @@ pub(super) struct Row {
 
 /// The rows of a unit in order of address, without two at one address.
 pub(super) struct Lines<'a> {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<LineRow>,
     files: Files<'a>,
 }
 
 struct Files<'a> {
     /// Path by index of the line table, as far as it has files; the inner `None` for an empty path.
     known: Vec<Option<Option<u32>>>,
-    program: Option<gimli::IncompleteLineProgram<Slice<'a>>>,
+    program: Option<gimli::IncompleteLineProgram<DwarfSlice<'a>>>,
     directory: &'a [u8],
 }
 
 /// Reads the line table of a unit, which is taken out of it.
-pub(super) fn read<'a>(unit: &mut Unit<Slice<'a>>, code: &CodeMap) -> (Lines<'a>, gimli::Result<()>) {
+pub(super) fn read<'a>(unit: &mut Unit<DwarfSlice<'a>>, code: &CodeMap) -> (Lines<'a>, gimli::Result<()>) {
     let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
     let program = unit.line_program.take();
     let mut rows = Vec::new();
@@ -43,16 +43,16 @@ pub(super) fn read<'a>(unit: &mut Unit<Slice<'a>>, code: &CodeMap) -> (Lines<'a>
 
 struct Sequence {
     high: u32,
-    rows: Vec<Row>,
+    rows: Vec<LineRow>,
 }
 
 fn sequences<'a>(
-    program: gimli::IncompleteLineProgram<Slice<'a>>,
+    program: gimli::IncompleteLineProgram<DwarfSlice<'a>>,
     code: &CodeMap,
-    out: &mut Vec<Row>,
+    out: &mut Vec<LineRow>,
 ) -> gimli::Result<()> {
     let mut found: Vec<Sequence> = Vec::new();
-    let mut current: Vec<Row> = Vec::new();
+    let mut current: Vec<LineRow> = Vec::new();
     let mut rows = program.rows();
     let result = loop {
         let row = match rows.next_row() {
@@ -74,7 +74,7 @@ fn sequences<'a>(
             ColumnType::LeftEdge => 0,
             ColumnType::Column(column) => u32::try_from(column.get()).unwrap_or(0),
         };
-        let row = Row {
+        let row = LineRow {
             start,
             file: u32::try_from(row.file_index()).unwrap_or(u32::MAX),
             line: row.line().and_then(|line| u32::try_from(line.get()).ok()).unwrap_or(0),
@@ -105,12 +105,12 @@ fn sequences<'a>(
             let start = if i == 0 { begin } else { row.start };
             if start < sequence.high {
                 match out.last_mut() {
-                    Some(last) if last.start == start => *last = Row { start, ..*row },
-                    _ => out.push(Row { start, ..*row }),
+                    Some(last) if last.start == start => *last = LineRow { start, ..*row },
+                    _ => out.push(LineRow { start, ..*row }),
                 }
             }
         }
-        out.push(Row { start: sequence.high, file: 0, line: 0, column: 0, known: false });
+        out.push(LineRow { start: sequence.high, file: 0, line: 0, column: 0, known: false });
         covered = sequence.high;
     }
     result
@@ -123,7 +123,7 @@ impl Lines<'_> {
         index: u64,
         dwarf: &Dwarf<'_>,
         writer: &mut Writer,
-    ) -> Result<Option<u32>, Failure> {
+    ) -> Result<Option<u32>, UnitFailure> {
         let Some(at) = self.files.place(index) else { return Ok(None) };
         if let Some(Some(known)) = self.files.known.get(at) {
             return Ok(*known);

@@ -53,7 +53,7 @@ impl<'a> Data<'a> {
 
 /// A section of a segment.
 #[derive(Clone, Debug)]
-pub(super) struct Section<'a> {
+pub(super) struct MachSection<'a> {
     pub(super) segment: &'a [u8],
     pub(super) name: &'a [u8],
     pub(super) addresses: Range<u64>,
@@ -78,7 +78,7 @@ pub(super) struct MachO<'a> {
     pub(super) kind: ObjectKind,
     pub(super) debug_id: Option<DebugId>,
     pub(super) text: Option<Range<u64>>,
-    pub(super) sections: Vec<Section<'a>>,
+    pub(super) sections: Vec<MachSection<'a>>,
     /// The table and the names.
     symbols: Option<(&'a [u8], &'a [u8])>,
     function_starts: &'a [u8],
@@ -203,7 +203,7 @@ impl<'a> MachO<'a> {
             let address = section.word(32, is_64)?;
             let size = section.word(if is_64 { 40 } else { 36 }, is_64)?;
             let (offset, flags) = if is_64 { (48, 64) } else { (40, 56) };
-            self.sections.push(Section {
+            self.sections.push(MachSection {
                 segment: until_nul(section.get(16, 16)?),
                 name: until_nul(section.get(0, 16)?),
                 addresses: address..address.saturating_add(size),

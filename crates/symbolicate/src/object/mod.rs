@@ -146,7 +146,7 @@ impl ObjectFacts {
 
 /// A symcache and what was learned while it was built.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuiltSymCache {
     /// `LC_UUID` of the slice.
     pub debug_id: DebugId,
     /// The CPU type of the slice.
@@ -202,6 +202,6 @@ fn has_symbols(file: &macho::MachO<'_>, code: &code::CodeMap) -> bool {
 ///
 /// # Errors
 /// Where the slice is damaged, of no use for symbolication, or too large.
-pub fn build(slice: &[u8]) -> Result<Built, ObjectError> {
+pub fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     build::build(slice)
 }

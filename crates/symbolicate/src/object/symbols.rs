@@ -1,7 +1,7 @@
 //! Names and extents of functions from the symbol table, the export trie and the function starts.
 //!
 //! A Mach-O symbol has no size. It ends where the next symbol, the next function start or its section
-//! ends, whichever comes first; what that proves is told by [`Extent::approximate`].
+//! ends, whichever comes first; what that proves is told by [`SymbolExtent::approximate`].
 
 use super::code::CodeMap;
 use super::macho::MachO;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 /// A named stretch of machine code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Extent<'a> {
+pub(super) struct SymbolExtent<'a> {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Linkage name, without the leading underscore of C names.
@@ -23,7 +23,7 @@ pub(super) struct Extent<'a> {
     pub(super) approximate: bool,
 }
 
-impl Extent<'_> {
+impl SymbolExtent<'_> {
     /// The name that belongs to what the debug information says of this code: its own, where a symbol has
     /// that name too, so that name and line are of one function; else the symbol table's.
     pub(super) fn name_beside(&self, linkage_name: Option<&[u8]>) -> &str {
@@ -40,7 +40,7 @@ impl Extent<'_> {
 
 /// The named stretches in order of address; they do not overlap, and what no name covers is left out.
 /// Every section of code ends the stretches in it.
-pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent<'a>>, ObjectError> {
+pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<SymbolExtent<'a>>, ObjectError> {
     let mut names: Vec<Name<'a>> = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
@@ -82,7 +82,7 @@ pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Extent
         let is_function = next_start > 0 && starts[next_start - 1] == name.address;
         let known =
             if starts.is_empty() { has_locals && name.source == NameSource::Symtab } else { is_function };
-        extents.push(Extent {
+        extents.push(SymbolExtent {
             start: name.address,
             end: end.min(next_name).min(next_function),
             name: name.name,

@@ -10,36 +10,36 @@ use gimli::{
 };
 use std::collections::HashMap;
 
-pub(super) type Slice<'a> = EndianSlice<'a, LittleEndian>;
-pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+pub(super) type DwarfSlice<'a> = EndianSlice<'a, LittleEndian>;
+pub(super) type Dwarf<'a> = gimli::Dwarf<DwarfSlice<'a>>;
 
 /// Steps from an entry to the one that names it; references may go in a circle.
 const MAX_ORIGIN_STEPS: usize = 16;
 
 /// What a unit or an entry is given up for.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum UnitFailure {
     /// The unit is damaged: it is left out, from here on, with a warning.
     Unit(gimli::Error),
     /// The whole object is given up.
     Object(ObjectError),
 }
 
-impl From<gimli::Error> for Failure {
-    fn from(error: gimli::Error) -> Failure {
-        Failure::Unit(error)
+impl From<gimli::Error> for UnitFailure {
+    fn from(error: gimli::Error) -> UnitFailure {
+        UnitFailure::Unit(error)
     }
 }
 
-impl From<ObjectError> for Failure {
-    fn from(error: ObjectError) -> Failure {
-        Failure::Object(error)
+impl From<ObjectError> for UnitFailure {
+    fn from(error: ObjectError) -> UnitFailure {
+        UnitFailure::Object(error)
     }
 }
 
-impl From<crate::symcache::NoSymcache> for Failure {
-    fn from(error: crate::symcache::NoSymcache) -> Failure {
-        Failure::Object(error.into())
+impl From<crate::symcache::NoSymcache> for UnitFailure {
+    fn from(error: crate::symcache::NoSymcache) -> UnitFailure {
+        UnitFailure::Object(error.into())
     }
 }
 
@@ -52,11 +52,11 @@ pub(super) fn load<'a>(file: &MachO<'a>) -> Result<Dwarf<'a>, ObjectError> {
 }
 
 struct Entry<'a> {
-    header: UnitHeader<Slice<'a>>,
+    header: UnitHeader<DwarfSlice<'a>>,
     start: usize,
     end: usize,
     /// Without its line program, whose tables of files are the largest part of a parsed unit.
-    unit: Option<Unit<Slice<'a>>>,
+    unit: Option<Unit<DwarfSlice<'a>>>,
 }
 
 /// All units of an object, in the order of the file.
@@ -128,13 +128,13 @@ impl<'a> Units<'a> {
     }
 
     /// A unit without its line program; `None` for one that is damaged.
-    pub(super) fn bare(&self, index: usize) -> Option<&Unit<Slice<'a>>> {
+    pub(super) fn bare(&self, index: usize) -> Option<&Unit<DwarfSlice<'a>>> {
         self.entries.get(index)?.unit.as_ref()
     }
 
     /// A unit with its line program; `None` for one that is damaged or only describes types.
-    pub(super) fn whole(&self, index: usize) -> Option<Unit<Slice<'a>>> {
-        let is_code = |header: &UnitHeader<Slice<'a>>| {
+    pub(super) fn whole(&self, index: usize) -> Option<Unit<DwarfSlice<'a>>> {
+        let is_code = |header: &UnitHeader<DwarfSlice<'a>>| {
             matches!(header.type_(), gimli::UnitType::Compilation | gimli::UnitType::Skeleton(_))
         };
         let entry = self.entries.get(index).filter(|e| e.unit.is_some() && is_code(&e.header))?;
@@ -153,7 +153,7 @@ impl<'a> Units<'a> {
         self.sets.get(from..to).unwrap_or_default()
     }
 
-    fn at(&self, offset: usize) -> Option<(usize, &Unit<Slice<'a>>)> {
+    fn at(&self, offset: usize) -> Option<(usize, &Unit<DwarfSlice<'a>>)> {
         let index = self.entries.partition_point(|e| e.start <= offset).checked_sub(1)?;
         let entry = &self.entries[index];
         if offset < entry.end { Some((entry.start, entry.unit.as_ref()?)) } else { None }
@@ -198,8 +198,8 @@ impl<'a> Units<'a> {
 /// What the attributes of an entry say of its names, before any text is looked up.
 #[derive(Default)]
 pub(super) struct Named<'a> {
-    linkage: Option<AttributeValue<Slice<'a>>>,
-    plain: Option<AttributeValue<Slice<'a>>>,
+    linkage: Option<AttributeValue<DwarfSlice<'a>>>,
+    plain: Option<AttributeValue<DwarfSlice<'a>>>,
 }
 
 impl<'a> Named<'a> {
@@ -207,7 +207,7 @@ impl<'a> Named<'a> {
     pub(super) fn note(
         &mut self,
         start: usize,
-        attribute: &Attribute<Slice<'a>>,
+        attribute: &Attribute<DwarfSlice<'a>>,
         references: &mut Vec<usize>,
     ) {
         match attribute.name() {
@@ -225,7 +225,7 @@ impl<'a> Named<'a> {
     }
 
     /// Looks the names up.
-    pub(super) fn read(self, dwarf: &Dwarf<'a>, unit: &Unit<Slice<'a>>) -> Names<'a> {
+    pub(super) fn read(self, dwarf: &Dwarf<'a>, unit: &Unit<DwarfSlice<'a>>) -> Names<'a> {
         let look_up = |value| Some(dwarf.attr_string(unit, value).ok()?.slice());
         let linkage = self.linkage.and_then(look_up).filter(|name| !name.is_empty());
         Names { linkage, plain: self.plain.and_then(look_up) }

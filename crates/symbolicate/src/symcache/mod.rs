@@ -57,8 +57,8 @@ mod read;
 mod view;
 mod write;
 
-pub use read::{Call, Calls, CodeAnswer, Lookup, NameSource, SymCache, SymCacheError};
-pub(crate) use write::{Facts, NoSymcache, Owner, Place, Scope, Writer};
+pub use read::{CodeAnswer, CodeCall, CodeCalls, CodeLookup, NameSource, SymCache, SymCacheError};
+pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.
 pub const VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! Reading: the header is checked once, every index and length again where it is used, so that no
 //! bytes whatever make a lookup panic or run on.
 
-use super::view::{Place, View};
+use super::view::{PlaceRecord, View};
 use super::{
     FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
 };
@@ -61,7 +61,7 @@ impl NameSource {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Section {
+pub(super) struct SectionRange {
     pub(super) at: usize,
     pub(super) len: usize,
 }
@@ -75,14 +75,14 @@ pub(super) struct Layout {
     pub(super) extent: u32,
     pub(super) quality: Quality,
     pub(super) shift: u32,
-    pub(super) buckets: Section,
-    pub(super) starts: Section,
-    pub(super) places: Section,
-    pub(super) calls: Section,
-    pub(super) scopes: Section,
-    pub(super) functions: Section,
-    pub(super) texts: Section,
-    pub(super) folds: Section,
+    pub(super) buckets: SectionRange,
+    pub(super) starts: SectionRange,
+    pub(super) places: SectionRange,
+    pub(super) calls: SectionRange,
+    pub(super) scopes: SectionRange,
+    pub(super) functions: SectionRange,
+    pub(super) texts: SectionRange,
+    pub(super) folds: SectionRange,
 }
 
 /// A symcache over its bytes: a buffer, or a memory map as [`Bytes::from_owner`] has it. Reading copies nothing.
@@ -94,7 +94,7 @@ pub struct SymCache {
 
 /// What a symcache knows of an address.
 #[derive(Clone, Copy, Debug)]
-pub enum Lookup<'a> {
+pub enum CodeLookup<'a> {
     /// A function.
     Found(CodeAnswer<'a>),
     /// Inside the image, but in no function that has a name.
@@ -103,13 +103,13 @@ pub enum Lookup<'a> {
     Outside,
 }
 
-impl<'a> Lookup<'a> {
+impl<'a> CodeLookup<'a> {
     /// The answer, where there is one.
     #[must_use]
     pub fn found(self) -> Option<CodeAnswer<'a>> {
         match self {
-            Lookup::Found(answer) => Some(answer),
-            Lookup::Gap | Lookup::Outside => None,
+            CodeLookup::Found(answer) => Some(answer),
+            CodeLookup::Gap | CodeLookup::Outside => None,
         }
     }
 }
@@ -126,14 +126,14 @@ pub struct CodeAnswer<'a> {
     /// Where that function or symbol starts; `None` where it is not known.
     pub symbol_address: Option<RelativeAddress>,
     pub(super) view: View<'a>,
-    pub(super) place: Place,
+    pub(super) place: PlaceRecord,
     /// The scope that owns the code.
     pub(super) owner: u32,
 }
 
 /// One call of the chain at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call<'a> {
+pub struct CodeCall<'a> {
     /// The function's name, demangled. Empty where the debug information gives none.
     pub function: Text<'a>,
     /// Its linkage name, only where it differs from `function`.
@@ -150,9 +150,9 @@ pub struct Call<'a> {
 
 /// The calls at an address, from the innermost inlined function to the owner of the machine code.
 #[derive(Clone, Debug)]
-pub struct Calls<'a> {
+pub struct CodeCalls<'a> {
     view: View<'a>,
-    next: Option<Place>,
+    next: Option<PlaceRecord>,
     left: usize,
 }
 
@@ -182,7 +182,7 @@ impl Layout {
         let mut section = |count: u64, size: u64| {
             let at = end;
             end += count * size;
-            Section {
+            SectionRange {
                 at: usize::try_from(at).unwrap_or(usize::MAX),
                 len: usize::try_from(count).unwrap_or(usize::MAX),
             }
@@ -286,13 +286,13 @@ impl SymCache {
 
     /// The function at an address, and the calls inlined there.
     #[must_use]
-    pub fn lookup(&self, address: RelativeAddress) -> Lookup<'_> {
+    pub fn lookup(&self, address: RelativeAddress) -> CodeLookup<'_> {
         let view = View { bytes: &self.bytes, layout: &self.layout };
         match u32::try_from(address.0) {
             Ok(offset) if offset < self.layout.extent => {
-                view.lookup(offset).map_or(Lookup::Gap, Lookup::Found)
+                view.lookup(offset).map_or(CodeLookup::Gap, CodeLookup::Found)
             }
-            _ => Lookup::Outside,
+            _ => CodeLookup::Outside,
         }
     }
 
@@ -326,15 +326,15 @@ impl<'a> CodeAnswer<'a> {
 
     /// The calls from the innermost inlined function to the owner of the machine code; at least one.
     #[must_use]
-    pub fn calls(&self) -> Calls<'a> {
-        Calls { view: self.view, next: Some(self.place), left: MAX_CALLS }
+    pub fn calls(&self) -> CodeCalls<'a> {
+        CodeCalls { view: self.view, next: Some(self.place), left: MAX_CALLS }
     }
 }
 
-impl<'a> Iterator for Calls<'a> {
-    type Item = Call<'a>;
+impl<'a> Iterator for CodeCalls<'a> {
+    type Item = CodeCall<'a>;
 
-    fn next(&mut self) -> Option<Call<'a>> {
+    fn next(&mut self) -> Option<CodeCall<'a>> {
         self.left = self.left.checked_sub(1)?;
         let (call, next) = self.view.call(self.next.take()?)?;
         self.next = next;

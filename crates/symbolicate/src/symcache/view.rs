@@ -1,6 +1,6 @@
 //! The records of a symcache, each index and length checked where it is used.
 
-use super::read::{Call, CodeAnswer, Layout, NameSource, Section};
+use super::read::{CodeAnswer, CodeCall, Layout, NameSource, SectionRange};
 use super::{
     APPROXIMATE, FOLD_SIZE, FUNCTION_MASK, FUNCTION_SIZE, MAX_CALLS, NONE, OWNER, PLACE_SIZE, SCOPE_SIZE,
     SOURCE_SHIFT,
@@ -22,7 +22,7 @@ impl std::fmt::Debug for View<'_> {
 
 /// A record of the places or the calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct PlaceRecord {
     scope: u32,
     line: u32,
     column: u32,
@@ -41,7 +41,7 @@ struct ScopeRecord {
 impl<'a> View<'a> {
     /// Record `index` of a section of records of this size; `None` past the section's end.
     #[inline]
-    fn record<const SIZE: usize>(&self, section: Section, index: usize) -> Option<&'a [u8; SIZE]> {
+    fn record<const SIZE: usize>(&self, section: SectionRange, index: usize) -> Option<&'a [u8; SIZE]> {
         if index >= section.len {
             return None;
         }
@@ -50,7 +50,7 @@ impl<'a> View<'a> {
 
     /// Record `index` of a section of numbers.
     #[inline]
-    pub(super) fn number(&self, section: Section, index: usize) -> Option<u32> {
+    pub(super) fn number(&self, section: SectionRange, index: usize) -> Option<u32> {
         Some(u32::from_le_bytes(*self.record(section, index)?))
     }
 
@@ -105,9 +105,9 @@ impl<'a> View<'a> {
         None
     }
 
-    fn place(&self, section: Section, index: usize, before: u32) -> Option<Place> {
+    fn place(&self, section: SectionRange, index: usize, before: u32) -> Option<PlaceRecord> {
         let [s0, s1, s2, s3, l0, l1, l2, c0, c1] = *self.record::<PLACE_SIZE>(section, index)?;
-        Some(Place {
+        Some(PlaceRecord {
             scope: u32::from_le_bytes([s0, s1, s2, s3]),
             line: u32::from_le_bytes([l0, l1, l2, 0]),
             column: u32::from(u16::from_le_bytes([c0, c1])),
@@ -116,7 +116,7 @@ impl<'a> View<'a> {
     }
 
     /// The place that the function at `inner` was inlined at.
-    fn caller(&self, index: u32, inner: Place) -> Option<Place> {
+    fn caller(&self, index: u32, inner: PlaceRecord) -> Option<PlaceRecord> {
         if index < inner.before { self.place(self.layout.calls, index as usize, index) } else { None }
     }
 
@@ -179,7 +179,7 @@ impl<'a> View<'a> {
         None
     }
 
-    pub(super) fn call(&self, place: Place) -> Option<(Call<'a>, Option<Place>)> {
+    pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
         let scope = self.scope(place.scope)?;
         let [linkage, demangled, path] = self.function(scope.function)?;
         let raw = self.text(linkage)?;
@@ -188,7 +188,7 @@ impl<'a> View<'a> {
             Some(text) => Some(self.text(text)?),
             None => None,
         };
-        let call = Call {
+        let call = CodeCall {
             function: demangled.unwrap_or(raw),
             raw: demangled.map(|_| raw),
             file: optional(path).and_then(|text| self.text(text)),

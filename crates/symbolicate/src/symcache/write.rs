@@ -13,7 +13,7 @@ use unslide_model::{CpuType, DebugId, Quality};
 
 /// A function that owns machine code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
+pub(crate) struct CodeOwner {
     pub(crate) function: u32,
     pub(crate) start: Option<u32>,
     pub(crate) source: NameSource,
@@ -22,8 +22,8 @@ pub(crate) struct Owner {
 
 /// Whose code a place is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
-    Owner(Owner),
+pub(crate) enum CodeScope {
+    Owner(CodeOwner),
     /// A copy of `function`, inlined at the call `caller`.
     Inlined {
         function: u32,
@@ -33,13 +33,13 @@ pub(crate) enum Scope {
 
 /// A scope, and where in its source. A line or column too large for its field is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct CodePlace {
     pub(crate) scope: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-impl Place {
+impl CodePlace {
     fn record(self) -> [u8; PLACE_SIZE] {
         let line = if self.line > 0x00FF_FFFF { 0 } else { self.line };
         let column = if line == 0 { 0 } else { u16::try_from(self.column).unwrap_or(0) };
@@ -50,7 +50,7 @@ impl Place {
 }
 
 /// What the header says of the object.
-pub(crate) struct Facts {
+pub(crate) struct ObjectHeader {
     pub(crate) debug_id: DebugId,
     pub(crate) cpu: CpuType,
     pub(crate) text_address: u64,
@@ -91,8 +91,8 @@ pub(crate) struct Writer {
     demangled: HashMap<u32, u32>,
     scopes: Vec<(u32, u32)>,
     scope_index: HashMap<(u32, u32), u32>,
-    calls: Vec<Place>,
-    call_index: HashMap<Place, u32>,
+    calls: Vec<CodePlace>,
+    call_index: HashMap<CodePlace, u32>,
     /// A scope that owns its code, and another function with the same code; by scope.
     folds: Vec<(u32, u32)>,
     swift: SwiftNames<'static>,
@@ -195,14 +195,14 @@ impl Writer {
     }
 
     /// The index of a scope.
-    pub(crate) fn scope(&mut self, scope: Scope) -> Result<u32, NoSymcache> {
+    pub(crate) fn scope(&mut self, scope: CodeScope) -> Result<u32, NoSymcache> {
         let record = match scope {
-            Scope::Owner(owner) => {
+            CodeScope::Owner(owner) => {
                 let approximate = if owner.approximate { APPROXIMATE } else { 0 };
                 let flags = OWNER | owner.source.code() << SOURCE_SHIFT | approximate;
                 (owner.function | flags, owner.start.unwrap_or(NONE))
             }
-            Scope::Inlined { function, caller } => (function, caller),
+            CodeScope::Inlined { function, caller } => (function, caller),
         };
         if let Some(index) = self.scope_index.get(&record) {
             return Ok(*index);
@@ -216,11 +216,11 @@ impl Writer {
     /// The index of a scope that owns its code, which it shares with the functions of these linkage names.
     pub(crate) fn owner<'n>(
         &mut self,
-        owner: Owner,
+        owner: CodeOwner,
         folded_with: impl Iterator<Item = &'n str>,
     ) -> Result<u32, NoSymcache> {
         let known = self.scopes.len();
-        let scope = self.scope(Scope::Owner(owner))?;
+        let scope = self.scope(CodeScope::Owner(owner))?;
         if self.scopes.len() > known {
             for name in folded_with.take(MOST_FOLDED) {
                 let function = self.function(name, None)?;
@@ -231,7 +231,7 @@ impl Writer {
     }
 
     /// The index of a call, for the scopes of the functions inlined there.
-    pub(crate) fn call(&mut self, place: Place) -> Result<u32, NoSymcache> {
+    pub(crate) fn call(&mut self, place: CodePlace) -> Result<u32, NoSymcache> {
         if let Some(index) = self.call_index.get(&place) {
             return Ok(*index);
         }
@@ -244,8 +244,8 @@ impl Writer {
     /// The bytes, where `ranges` are ascending starts with the place that they lead to.
     pub(crate) fn finish(
         mut self,
-        facts: &Facts,
-        ranges: &[(u32, Option<Place>)],
+        facts: &ObjectHeader,
+        ranges: &[(u32, Option<CodePlace>)],
     ) -> Result<Vec<u8>, NoSymcache> {
         self.ask()?;
         for [raw, demangled, _] in &mut self.functions {
@@ -292,7 +292,7 @@ impl Writer {
         for (start, _) in ranges {
             word(&mut out, *start);
         }
-        let nothing = Place { scope: NONE, line: 0, column: 0 };
+        let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
         for (_, place) in ranges {
             out.extend_from_slice(&place.unwrap_or(nothing).record());
         }

@@ -2,7 +2,7 @@
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, TEXT, app, at, id, lines, symbols};
 use crate::ImageSymbols;
-use crate::symcache::{Facts, NameSource, Owner, Place, SymCache, Writer};
+use crate::symcache::{CodeOwner, CodePlace, NameSource, ObjectHeader, SymCache, Writer};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use unslide_model::Quality;
@@ -402,14 +402,15 @@ fn a_frame_in_the_code_of_several_functions_lists_the_others_and_is_a_guess() {
     let mut w = Writer::new(1 << 20);
     let mut function = |name: &str, others: &[&str], start: u32| {
         let function = w.function(name, None).unwrap();
-        let owner = Owner { function, start: Some(start), source: NameSource::Symtab, approximate: false };
+        let owner =
+            CodeOwner { function, start: Some(start), source: NameSource::Symtab, approximate: false };
         let scope = w.owner(owner, others.iter().copied()).unwrap();
-        Some(Place { scope, line: 0, column: 0 })
+        Some(CodePlace { scope, line: 0, column: 0 })
     };
     let alone = function("alone", &[], 0x1000);
     let folded = function("plain", &["_ZN4Shop3addEi", "quo\"te"], 0x1100);
     let last = function("last", &[], 0x1200);
-    let facts = Facts {
+    let facts = ObjectHeader {
         debug_id: id(APP),
         cpu: ARM64,
         text_address: TEXT,

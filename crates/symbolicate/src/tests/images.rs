@@ -1,7 +1,7 @@
 //! From an address to an image, and what becomes of images.
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, id, lines, symbols};
-use crate::{Enriched, ImageSymbols, Need, needs};
+use crate::{Enriched, ImageSymbols, SymbolNeed, needs};
 use serde_json::{Value, json};
 use unslide_model::Quality;
 use unslide_report::{ReadLimits, Report as Read};
@@ -195,8 +195,12 @@ fn needs_are_what_frames_refer_to_the_apps_own_first() {
         .crashed_at([0x1_9000_1000, 0x1_9000_1000, BASE + 0x1000, BASE + 0x1004, 0x7000_0000]);
     let bytes = report.bytes();
     let read = Read::read(&bytes, &ReadLimits::default()).unwrap();
-    let need =
-        |uuid: &str, cpu, system, name: &str| Need { debug_id: id(uuid), cpu, system, name: name.into() };
+    let need = |uuid: &str, cpu, system, name: &str| SymbolNeed {
+        debug_id: id(uuid),
+        cpu,
+        system,
+        name: name.into(),
+    };
     assert_eq!(
         needs(&read),
         [need(APP, Some(ARM64), false, "Shop"), need(LIBRARY, Some(ARM64E), true, "libobjc.A.dylib")]

@@ -9,7 +9,7 @@ mod properties;
 mod samples;
 mod sizes;
 
-use crate::symcache::{Facts, NameSource, Owner, Place, Scope, SymCache, Writer};
+use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, ObjectHeader, SymCache, Writer};
 use crate::{Context, Enriched, ImageSymbols, enrich};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -64,16 +64,17 @@ pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u6
     let mut ranges = vec![(0, None)];
     let owner = |w: &mut Writer, name: &str, path, start: u64, source, approximate| {
         let function = w.function(name, path).unwrap();
-        w.scope(Scope::Owner(Owner { function, start: Some(start as u32), source, approximate })).unwrap()
+        w.scope(CodeScope::Owner(CodeOwner { function, start: Some(start as u32), source, approximate }))
+            .unwrap()
     };
     if quality != Quality::None {
-        let place = |scope, line, column| Place { scope, line, column };
+        let place = |scope, line, column| CodePlace { scope, line, column };
         let cart = Some(w.path("/src/cart.cpp").unwrap());
         let add = owner(&mut w, "_ZN4Shop3addEi", cart, at::FUNCTION, NameSource::Dwarf, false);
         let line_40 = place(add, 40, 9);
         let price = w.function("_ZN4Shop5priceEi", cart).unwrap();
         let caller = w.call(line_40).unwrap();
-        let inlined = w.scope(Scope::Inlined { function: price, caller }).unwrap();
+        let inlined = w.scope(CodeScope::Inlined { function: price, caller }).unwrap();
         let line_12 = place(inlined, 12, 0);
         let line_44 = place(add, 44, 1);
         let plain = place(owner(&mut w, "plain", None, at::SYMBOL, NameSource::Symtab, false), 0, 0);
@@ -95,7 +96,7 @@ pub(super) fn repeated(debug_id: &str, cpu: CpuType, quality: Quality, until: u6
             ranges.extend(layout.map(|(start, location)| ((start + moved) as u32, location)));
         }
     }
-    let facts = Facts {
+    let facts = ObjectHeader {
         debug_id: id(debug_id),
         cpu,
         text_address: TEXT,

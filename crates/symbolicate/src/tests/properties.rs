@@ -10,7 +10,7 @@ use unslide_testkit::reports::{ARM64, Image, Report, random, shapes};
 
 /// Symbols for about half of the debug ids that a report refers to, the rest in every other state.
 fn some_symbols(report: &Read<'_>) -> HashMap<DebugId, ImageSymbols> {
-    let states = |need: &crate::Need| match need.debug_id.0[15] % 8 {
+    let states = |need: &crate::SymbolNeed| match need.debug_id.0[15] % 8 {
         0..=3 => {
             let cpu = need.cpu.unwrap_or(ARM64);
             repeated(&need.debug_id.to_string(), cpu, Quality::DwarfSymtab, 0xF_0000)

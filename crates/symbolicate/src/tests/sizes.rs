@@ -2,7 +2,9 @@
 //! Proves: bounded-input
 
 use super::{APP, BASE, Have, app, id};
-use crate::symcache::{Facts, MAX_CALLS, NameSource, Owner, Place, Scope, SymCache, Writer};
+use crate::symcache::{
+    CodeOwner, CodePlace, CodeScope, MAX_CALLS, NameSource, ObjectHeader, SymCache, Writer,
+};
 use crate::{Context, Detail, FrameStatus, ImageSymbols, Plan, enrich, explain, most_bytes};
 use serde_json::Value;
 use std::sync::Arc;
@@ -23,21 +25,21 @@ fn longest() -> ImageSymbols {
         let path = w.path(&format!("/{n}{}", "p".repeat(TEXT))).unwrap();
         w.function(&format!("f{n}{}", "n".repeat(TEXT)), Some(path)).unwrap()
     };
-    let outer = Owner {
+    let outer = CodeOwner {
         function: function(&mut w, 0),
         start: Some(0),
         source: NameSource::Dwarf,
         approximate: false,
     };
-    let mut place = Place { scope: w.scope(Scope::Owner(outer)).unwrap(), line: 1, column: 1 };
+    let mut place = CodePlace { scope: w.scope(CodeScope::Owner(outer)).unwrap(), line: 1, column: 1 };
     for n in 1..MAX_CALLS {
         let caller = w.call(place).unwrap();
         let function = function(&mut w, n);
-        place.scope = w.scope(Scope::Inlined { function, caller }).unwrap();
+        place.scope = w.scope(CodeScope::Inlined { function, caller }).unwrap();
     }
     let ranges: Vec<_> =
-        (0..ADDRESSES).map(|n| (16 * n as u32, Some(Place { line: 2 + n as u32, ..place }))).collect();
-    let facts = Facts {
+        (0..ADDRESSES).map(|n| (16 * n as u32, Some(CodePlace { line: 2 + n as u32, ..place }))).collect();
+    let facts = ObjectHeader {
         debug_id: id(APP),
         cpu: ARM64,
         text_address: super::TEXT,

@@ -4,22 +4,22 @@
 use proptest::prelude::*;
 use unslide_model::RelativeAddress;
 use unslide_report::Text;
-use unslide_symbolicate::object::{self, Built, ObjectError};
-use unslide_symbolicate::symcache::{Lookup, MAX_CALLS, SymCache};
+use unslide_symbolicate::object::{self, BuiltSymCache, ObjectError};
+use unslide_symbolicate::symcache::{CodeLookup, MAX_CALLS, SymCache};
 use unslide_testkit::macho::{CODE, File, TEXT, longest_chain, unit};
 
 const APP: &[u8] = include_bytes!("../data/app.dsym");
 
-pub(super) fn build(file: &File) -> Result<Built, ObjectError> {
+pub(super) fn build(file: &File) -> Result<BuiltSymCache, ObjectError> {
     object::build(&file.bytes())
 }
 
 /// The names at an offset from the start of the code, innermost first.
-pub(super) fn names(built: &Built, offset: u64) -> Vec<String> {
+pub(super) fn names(built: &BuiltSymCache, offset: u64) -> Vec<String> {
     let cache = SymCache::parse(built.symcache.clone()).unwrap();
     match cache.lookup(RelativeAddress(CODE - TEXT + offset)) {
-        Lookup::Found(answer) => answer.calls().map(|call| call.function.decode().into_owned()).collect(),
-        Lookup::Gap | Lookup::Outside => Vec::new(),
+        CodeLookup::Found(answer) => answer.calls().map(|call| call.function.decode().into_owned()).collect(),
+        CodeLookup::Gap | CodeLookup::Outside => Vec::new(),
     }
 }
 
@@ -194,7 +194,7 @@ fn tables_outside_the_file_are_malformed() {
 }
 
 /// The function that owns the code at its start, and those that it is folded with.
-fn owner(built: &Built) -> (String, Vec<String>) {
+fn owner(built: &BuiltSymCache) -> (String, Vec<String>) {
     let cache = SymCache::parse(built.symcache.clone()).unwrap();
     cache.verify_checksum().unwrap();
     let answer = cache.lookup(RelativeAddress(CODE - TEXT)).found().unwrap();
@@ -337,7 +337,7 @@ proptest! {
         }
         if let Ok(cache) = SymCache::parse(bytes.clone()) {
             for address in addresses {
-                if let Lookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
+                if let CodeLookup::Found(answer) = cache.lookup(RelativeAddress(address)) {
                     prop_assert!(answer.calls().count() <= MAX_CALLS);
                 }
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use symbolic_debuginfo::{Archive, ObjectKind as TheirKind};
 use unslide_model::{Quality, RelativeAddress};
 use unslide_symbolicate::object::{self, ObjectKind};
-use unslide_symbolicate::symcache::{Lookup, NameSource, SymCache};
+use unslide_symbolicate::symcache::{CodeLookup, NameSource, SymCache};
 use unslide_testkit::fixtures::{self, run};
 
 fn facts(path: &Path) -> Vec<object::ObjectFacts> {
@@ -59,8 +59,8 @@ fn symbols(path: &Path, letters: &str) -> BTreeMap<u64, String> {
 
 fn name(cache: &SymCache, address: u64) -> Option<String> {
     match cache.lookup(RelativeAddress(address - cache.text_address().0)) {
-        Lookup::Found(answer) => Some(answer.symbol.unwrap().decode().trim_start_matches('_').to_owned()),
-        Lookup::Gap | Lookup::Outside => None,
+        CodeLookup::Found(answer) => Some(answer.symbol.unwrap().decode().trim_start_matches('_').to_owned()),
+        CodeLookup::Gap | CodeLookup::Outside => None,
     }
 }
 
@@ -120,11 +120,11 @@ fn after_the_last_function_and_the_image_there_is_nothing() {
         let cache = symcache(&path, "arm64");
         let (last, answer) = cache.ranges().last().unwrap();
         assert!(answer.is_none(), "{name}");
-        assert!(matches!(cache.lookup(last), Lookup::Gap), "{name}");
-        assert!(matches!(cache.lookup(RelativeAddress(last.0 - 1)), Lookup::Found(_)), "{name}");
-        assert!(matches!(cache.lookup(RelativeAddress(0)), Lookup::Gap), "{name}");
-        assert!(matches!(cache.lookup(RelativeAddress(cache.text_size())), Lookup::Outside), "{name}");
-        assert!(matches!(cache.lookup(RelativeAddress(u64::MAX)), Lookup::Outside), "{name}");
+        assert!(matches!(cache.lookup(last), CodeLookup::Gap), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(last.0 - 1)), CodeLookup::Found(_)), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(0)), CodeLookup::Gap), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(cache.text_size())), CodeLookup::Outside), "{name}");
+        assert!(matches!(cache.lookup(RelativeAddress(u64::MAX)), CodeLookup::Outside), "{name}");
     }
 }
 
@@ -134,7 +134,7 @@ fn a_function_without_debug_information_has_a_name_and_no_line() {
     let path = fixtures::dsym("app");
     let cache = symcache(&path, "arm64");
     let address = symbols(&path, "tT").into_iter().find(|(_, name)| name == "without_debug_info").unwrap().0;
-    let Lookup::Found(answer) = cache.lookup(RelativeAddress(address - cache.text_address().0)) else {
+    let CodeLookup::Found(answer) = cache.lookup(RelativeAddress(address - cache.text_address().0)) else {
         panic!("no answer");
     };
     assert_eq!((answer.source, answer.approximate), (NameSource::Symtab, false));

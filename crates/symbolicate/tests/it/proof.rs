@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use unslide_model::RelativeAddress;
 use unslide_symbolicate::demangle::demangle;
 use unslide_symbolicate::object;
-use unslide_symbolicate::symcache::{Lookup, SymCache};
+use unslide_symbolicate::symcache::{CodeLookup, SymCache};
 use unslide_testkit::fixtures;
 
 /// The symcache of one architecture of a file.
@@ -28,8 +28,8 @@ pub fn symcache(file: &Path, arch: &str) -> SymCache {
 fn ours(cache: &SymCache, address: u64) -> Vec<Frame> {
     let Some(offset) = address.checked_sub(cache.text_address().0) else { return Vec::new() };
     match cache.lookup(RelativeAddress(offset)) {
-        Lookup::Gap | Lookup::Outside => Vec::new(),
-        Lookup::Found(answer) => answer
+        CodeLookup::Gap | CodeLookup::Outside => Vec::new(),
+        CodeLookup::Found(answer) => answer
             .calls()
             .map(|call| Frame {
                 function: call.raw.unwrap_or(call.function).decode().into_owned(),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use unslide_artifacts::Hint;
 use unslide_model::{DebugId, Quality, TenantId};
 use unslide_store::slots;
-use unslide_symbolicate::{ImageSymbols, Need};
+use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// Images of one report that symbols are fetched for; further ones count as not fetched. Real
 /// reports have frames in a few dozen images.
@@ -33,9 +33,9 @@ impl Fetched {
 ///
 /// # Errors
 /// Where the database does not answer.
-pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<Need>) -> Result<Fetched, Problem> {
+pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<Fetched, Problem> {
     let mut fetched = HashMap::new();
-    let mut wanted: Vec<(Need, Hint)> = Vec::new();
+    let mut wanted: Vec<(SymbolNeed, Hint)> = Vec::new();
     let mut tx = api.tenant(tenant).await?;
     let of_system: Vec<DebugId> =
         needs.iter().take(MOST_IMAGES).filter(|need| need.system).map(|need| need.debug_id).collect();

@@ -12,7 +12,7 @@ use unslide_model::{ContentHash, DebugId, Quality, Scope};
 use unslide_report::ReadLimits;
 use unslide_store::slots;
 use unslide_symbolicate::most_bytes;
-use unslide_symbolicate::object::{Built, build, objects};
+use unslide_symbolicate::object::{BuiltSymCache, build, objects};
 use unslide_symbolicate::symcache::{SymCache, VERSION};
 use unslide_testkit::{fixtures, macho};
 
@@ -39,7 +39,7 @@ async fn publish(world: &World, of: &str) -> Published {
     Published { debug_id: built.debug_id, text: symcache.text_address().0, address, function }
 }
 
-async fn publish_built(world: &World, of: &str, built: &Built) {
+async fn publish_built(world: &World, of: &str, built: &BuiltSymCache) {
     let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
     let object = ContentHash([3; 32]);
     let meta = AliasMeta { generation: 1, quality: built.quality, sha256, object };

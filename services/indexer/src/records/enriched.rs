@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::{body, headers};
-use unslide_report::{Ours, ReadLimits, Report, Summary, splice};
+use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
 use unslide_store::reports::{Arrival, Facts, Frames, ImageUse, Origin};
 use unslide_stream::Record;
 
@@ -79,7 +79,7 @@ fn origin(record: &Record) -> Option<Origin> {
     })
 }
 
-fn facts(summary: Summary, ours: &Ours) -> Facts {
+fn facts(summary: ReportSummary, ours: &Ours) -> Facts {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let top: Vec<_> = summary
         .top_frames

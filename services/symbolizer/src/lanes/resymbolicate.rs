@@ -20,7 +20,7 @@ use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, ImageSymbols, Need, Plan};
+use unslide_symbolicate::{Context, Enriched, ImageSymbols, Plan, SymbolNeed};
 
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
@@ -162,7 +162,7 @@ impl ResymbolicateRecord {
         fetched: Option<&Fetched>,
     ) -> Result<Answers, Ended> {
         let newest = generations(&request.content).map_err(Ended::not_a_request)?;
-        let at_least = |need: &Need| newest.get(&need.debug_id).copied().unwrap_or_default();
+        let at_least = |need: &SymbolNeed| newest.get(&need.debug_id).copied().unwrap_or_default();
         let wanted = Wanted::of(&request.id.tenant, &plan.needs(), at_least);
         // A request that no retry tier takes has its last try at once: where what can't be fetched then
         // would have made it better, the store is notified and asks again some time later.

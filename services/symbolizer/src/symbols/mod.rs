@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use unslide_artifacts::{CacheError, Hint, ObjectStore, SymcacheCache};
 use unslide_model::{Clock, DebugId, Scoped, TenantId};
 use unslide_stream::lane::Pause;
-use unslide_symbolicate::{ImageSymbols, Need};
+use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// Fetches under way at the same time, those that nobody waits for any more among them. The cache has
 /// a smaller bound of downloads.
@@ -54,7 +54,11 @@ impl Generations {
 
 impl Wanted {
     /// What a report needs, of one tenant.
-    pub fn of(tenant: &TenantId, needs: &[Need], at_least: impl Fn(&Need) -> Generations) -> Vec<Wanted> {
+    pub fn of(
+        tenant: &TenantId,
+        needs: &[SymbolNeed],
+        at_least: impl Fn(&SymbolNeed) -> Generations,
+    ) -> Vec<Wanted> {
         needs
             .iter()
             .map(|need| Wanted {

@@ -1,8 +1,8 @@
 //! Values of a report that was read, looked up by key. For what is not needed for symbolication:
 //! each look-up scans the object again.
 
-use crate::scan::{Scanner, Stop};
-use crate::value::uuid;
+use super::members::uuid;
+use super::{JsonScanner, Stop};
 use crate::{Number, ReadError, Text};
 
 /// The most elements of an array that are looked at: each takes many times the two bytes that it may
@@ -23,8 +23,8 @@ impl<'a> Value<'a> {
     }
 
     /// A scanner at the value.
-    pub(crate) fn scanner(self) -> Scanner<'a> {
-        Scanner::at(self.input, self.at, usize::MAX)
+    pub(crate) fn scanner(self) -> JsonScanner<'a> {
+        JsonScanner::at(self.input, self.at, usize::MAX)
     }
 
     fn first(self) -> Option<u8> {

@@ -1,24 +1,24 @@
 //! Facts of the sections that symbolication does not need, looked up on demand.
 
-use crate::cursor::Value;
-use crate::report::{Backtrace, ErrorKind, Origin, Part, Report};
+use crate::json::Value;
+use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report, ReportPart};
 
 /// One part's sections, with those of the other parts behind them: an embedded first report may
 /// have been cut off before its `system` was written, a minimal one never has any.
-pub(crate) struct Facts<'r, 'a> {
+pub(crate) struct PartFacts<'r, 'a> {
     pub(crate) report: &'r Report<'a>,
     /// The index of the part itself.
     pub(crate) index: usize,
     order: Vec<usize>,
 }
 
-impl<'r, 'a> Facts<'r, 'a> {
-    pub(crate) fn of(report: &'r Report<'a>, index: usize) -> Facts<'r, 'a> {
-        Facts { report, index, order: nearest_first(report.parts.len(), index) }
+impl<'r, 'a> PartFacts<'r, 'a> {
+    pub(crate) fn of(report: &'r Report<'a>, index: usize) -> PartFacts<'r, 'a> {
+        PartFacts { report, index, order: nearest_first(report.parts.len(), index) }
     }
 
     /// The part itself.
-    pub(crate) fn part(&self) -> Option<&'r Part<'a>> {
+    pub(crate) fn part(&self) -> Option<&'r ReportPart<'a>> {
         self.report.parts.get(self.index)
     }
 
@@ -29,7 +29,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// The first value that is not null of the sections, part by part.
     fn first<const N: usize>(
         &self,
-        sections: impl Fn(&Part<'a>) -> [Option<usize>; N],
+        sections: impl Fn(&ReportPart<'a>) -> [Option<usize>; N],
         key: &str,
     ) -> Option<Value<'a>> {
         let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
@@ -78,7 +78,7 @@ impl<'r, 'a> Facts<'r, 'a> {
         Some(self.subject()?.0)
     }
 
-    /// [`Facts::crashed_thread`] with its position in `crash.threads`, 0 for `crashed_thread`.
+    /// [`PartFacts::crashed_thread`] with its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
         let (at, position) = self.part()?.sections.subject?;
         Some((self.value(Some(at))?, position))
@@ -125,9 +125,11 @@ impl<'a> Report<'a> {
         let find = |wanted: &dyn Fn(&Backtrace<'a>) -> bool| {
             self.backtraces.iter().find(|b| b.part == index && !b.frames.is_empty() && wanted(b))
         };
-        find(&|b| raised && b.origin == Origin::LastException)
-            .or_else(|| find(&|b| b.origin == Origin::Thread && b.thread.is_some_and(|t| t.crashed)))
-            .or_else(|| find(&|b| b.origin == Origin::CrashedThread))
-            .or_else(|| find(&|b| b.origin == Origin::Thread && b.thread.is_some_and(|t| t.current_thread)))
+        find(&|b| raised && b.origin == BacktraceOrigin::LastException)
+            .or_else(|| find(&|b| b.origin == BacktraceOrigin::Thread && b.thread.is_some_and(|t| t.crashed)))
+            .or_else(|| find(&|b| b.origin == BacktraceOrigin::CrashedThread))
+            .or_else(|| {
+                find(&|b| b.origin == BacktraceOrigin::Thread && b.thread.is_some_and(|t| t.current_thread))
+            })
     }
 }

@@ -1,6 +1,6 @@
 //! The device's claim of when it crashed, in all its spellings.
 
-use crate::cursor::Value;
+use crate::json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

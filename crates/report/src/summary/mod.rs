@@ -1,10 +1,15 @@
 //! What a list of reports shows of each.
 
-use crate::cursor::Value;
-use crate::facts::Facts;
+mod facts;
+mod timestamp;
+
+use crate::Text;
+use crate::json::Value;
+use crate::ours::OurCall;
 use crate::report::{Backtrace, Report};
-use crate::timestamp::device_time;
+pub(crate) use facts::{PartFacts, nearest_first};
 use time::OffsetDateTime;
+pub(crate) use timestamp::device_time;
 use unslide_model::{DebugId, ReportId};
 
 /// The most frames that a summary holds, inlined functions counted.
@@ -14,7 +19,7 @@ const TOP_FRAMES: usize = 10;
 /// interest ([`Report::main_part`]); what that part does not know of the app and the device is
 /// taken from the other parts. Every text is the device's claim.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct ReportSummary {
     /// The report's id.
     pub report_id: Option<ReportId>,
     /// `CFBundleIdentifier`.
@@ -85,8 +90,8 @@ pub struct TopFrame {
 impl Report<'_> {
     /// The summary of this report.
     #[must_use]
-    pub fn summary(&self) -> Summary {
-        let facts = Facts::of(self, self.main_part());
+    pub fn summary(&self) -> ReportSummary {
+        let facts = PartFacts::of(self, self.main_part());
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
             facts
                 .system_members([
@@ -107,7 +112,7 @@ impl Report<'_> {
         let error = |path: &[&str]| facts.error(path).and_then(Value::string);
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
-        Summary {
+        ReportSummary {
             report_id: Some(self.id),
             app,
             app_name,
@@ -148,24 +153,32 @@ impl Report<'_> {
         for frame in backtrace.frames.iter().take(TOP_FRAMES) {
             let ours = self.our_frame(frame).unwrap_or_default();
             let debug_id = ours.debug_id.or(frame.object_uuid);
-            let image = self
-                .image_name(backtrace.part, ours.debug_id)
-                .or_else(|| frame.object_name.map(|name| name.decode().into_owned()));
-            if ours.calls.is_empty() {
-                let function = frame.symbol_name.map(|name| name.decode().into_owned());
-                top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
-                continue;
+            let image =
+                self.image_name(backtrace.part, ours.debug_id).or_else(|| frame.object_name.map(owned));
+            let known = top.len();
+            if let Some(calls) = ours.calls {
+                calls.each_item(|call| {
+                    if top.len() == TOP_FRAMES {
+                        return;
+                    }
+                    let call = OurCall::read(call);
+                    top.push(TopFrame {
+                        image: image.clone(),
+                        debug_id,
+                        function: Some(call.function.map(owned).unwrap_or_default()),
+                        file: call.file.map(owned),
+                        line: call.line.and_then(|line| u32::try_from(line).ok()),
+                    });
+                });
             }
-            let left = TOP_FRAMES.saturating_sub(top.len());
-            top.extend(ours.calls.into_iter().take(left).map(|call| TopFrame {
-                image: image.clone(),
-                debug_id,
-                function: Some(call.function),
-                file: call.file,
-                line: call.line,
-            }));
+            if top.len() == TOP_FRAMES {
+                break;
+            }
+            if top.len() == known {
+                let function = frame.symbol_name.map(owned);
+                top.push(TopFrame { image, debug_id, function, ..TopFrame::default() });
+            }
         }
-        top.truncate(TOP_FRAMES);
         top
     }
 
@@ -176,4 +189,8 @@ impl Report<'_> {
         let name = images.iter().find(|image| image.uuid == Some(debug_id))?.name?.decode();
         Some(name.rsplit('/').next().unwrap_or_default().to_owned())
     }
+}
+
+fn owned(text: Text<'_>) -> String {
+    text.decode().into_owned()
 }

@@ -1,8 +1,7 @@
 //! Threads, backtraces and frames.
 
-use crate::report::{Backtrace, Frame, Origin, ThreadFacts};
-use crate::scan::{Scanner, Stop};
-use crate::value::{Slot, Slots, debug_id};
+use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop, debug_id};
+use crate::report::{Backtrace, BacktraceOrigin, Frame, ThreadFacts};
 use crate::{BlankFrame, Number};
 
 /// A list of frames before it is known whose it is.
@@ -16,33 +15,27 @@ struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    fn of(self, part: usize, origin: Origin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
+    fn of(self, part: usize, origin: BacktraceOrigin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
         let Contents { start, frames, blank_frames, invalid, skipped } = self;
         Backtrace { part, origin, thread, skipped, frames, blank_frames, invalid, start }
     }
 }
 
-/// What the `process` section has for us.
-#[derive(Default)]
-pub(crate) struct Deallocated<'a> {
-    pub(crate) backtrace: Option<Backtrace<'a>>,
-}
-
 /// Reads the thread object at the scanner's position: one of `crash.threads` where it has a
 /// position, else `crash.crashed_thread`. Gives what it says of itself, and its frames if it has any.
 pub(crate) fn thread<'a>(
-    s: &mut Scanner<'a>,
+    s: &mut JsonScanner<'a>,
     part: usize,
     position: Option<usize>,
 ) -> Result<(ThreadFacts, Option<Backtrace<'a>>), Stop> {
     let (place, inside, origin) = match position {
-        Some(_) => ("crash.threads[]", "crash.threads[].backtrace", Origin::Thread),
-        None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", Origin::CrashedThread),
+        Some(_) => ("crash.threads[]", "crash.threads[].backtrace", BacktraceOrigin::Thread),
+        None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", BacktraceOrigin::CrashedThread),
     };
     s.item()?;
     let mut facts = ThreadFacts { position: position.unwrap_or(0), ..ThreadFacts::default() };
     let mut contents = None;
-    let mut own = Slots::new(place);
+    let mut own = MemberSlots::new(place);
     s.members(|s, member| {
         match &*member.key {
             b"backtrace" => contents = backtrace(s, own.at(0, "backtrace"), inside)?,
@@ -63,15 +56,19 @@ pub(crate) fn thread<'a>(
 }
 
 /// The program counter of `registers`, and whether there are any registers.
-fn registers(s: &mut Scanner<'_>, slot: Slot, place: &'static str) -> Result<(Option<Number>, bool), Stop> {
-    let mut own = Slots::new(place);
+fn registers(
+    s: &mut JsonScanner<'_>,
+    slot: MemberSlot,
+    place: &'static str,
+) -> Result<(Option<Number>, bool), Stop> {
+    let mut own = MemberSlots::new(place);
     let mut facts = (None, false);
     s.object(slot, |s, member| {
         if &*member.key != b"basic" {
             return s.skip();
         }
         facts = (None, false);
-        let mut basic = Slots::new(if place == "crash.threads[]" {
+        let mut basic = MemberSlots::new(if place == "crash.threads[]" {
             "crash.threads[].registers.basic"
         } else {
             "crash.crashed_thread.registers.basic"
@@ -93,22 +90,22 @@ fn registers(s: &mut Scanner<'_>, slot: Slot, place: &'static str) -> Result<(Op
 
 /// Reads `crash.last_exception_backtrace`.
 pub(crate) fn last_exception<'a>(
-    s: &mut Scanner<'a>,
-    slot: Slot,
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
     part: usize,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
     let contents = backtrace(s, slot, "crash.last_exception_backtrace")?;
-    Ok(contents.map(|contents| contents.of(part, Origin::LastException, None)))
+    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::LastException, None)))
 }
 
 /// Reads `crash.error.profile`.
 pub(crate) fn profile<'a>(
-    s: &mut Scanner<'a>,
-    slot: Slot,
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
     part: usize,
 ) -> Result<Option<Backtrace<'a>>, Stop> {
     let mut contents = None;
-    let mut own = Slots::new("crash.error.profile");
+    let mut own = MemberSlots::new("crash.error.profile");
     s.object(slot, |s, member| {
         if &*member.key != b"frames" {
             return s.skip();
@@ -116,20 +113,24 @@ pub(crate) fn profile<'a>(
         contents = frame_list(s, own.at(0, "frames"), "crash.error.profile.frames[]")?;
         Ok(())
     })?;
-    Ok(contents.map(|contents| contents.of(part, Origin::Profile, None)))
+    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::Profile, None)))
 }
 
 /// Reads `process`, of which only `last_dealloced_nsexception.backtrace` matters.
-pub(crate) fn deallocated<'a>(s: &mut Scanner<'a>, slot: Slot, part: usize) -> Result<Deallocated<'a>, Stop> {
+pub(crate) fn deallocated<'a>(
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
+    part: usize,
+) -> Result<Option<Backtrace<'a>>, Stop> {
     const PLACE: &str = "process.last_dealloced_nsexception";
     let mut contents = None;
-    let mut own = Slots::new("process");
+    let mut own = MemberSlots::new("process");
     s.object_or_empty(slot, |s, member| {
         if &*member.key != b"last_dealloced_nsexception" {
             return s.skip();
         }
         contents = None;
-        let mut exception = Slots::new(PLACE);
+        let mut exception = MemberSlots::new(PLACE);
         s.object(own.at(0, "last_dealloced_nsexception"), |s, member| {
             if &*member.key != b"backtrace" {
                 return s.skip();
@@ -140,16 +141,18 @@ pub(crate) fn deallocated<'a>(s: &mut Scanner<'a>, slot: Slot, part: usize) -> R
         })?;
         Ok(())
     })?;
-    let backtrace =
-        contents.map(|contents: Contents<'a>| contents.of(part, Origin::DeallocatedException, None));
-    Ok(Deallocated { backtrace })
+    Ok(contents.map(|contents: Contents<'a>| contents.of(part, BacktraceOrigin::DeallocatedException, None)))
 }
 
 /// Reads a backtrace object; `None` without `contents`.
-fn backtrace<'a>(s: &mut Scanner<'a>, slot: Slot, place: &'static str) -> Result<Option<Contents<'a>>, Stop> {
+fn backtrace<'a>(
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
+    place: &'static str,
+) -> Result<Option<Contents<'a>>, Stop> {
     let mut contents = None;
     let mut skipped = 0;
-    let mut own = Slots::new(place);
+    let mut own = MemberSlots::new(place);
     s.object(slot, |s, member| {
         match &*member.key {
             b"contents" => contents = frame_list(s, own.at(0, "contents"), frame_place(place))?,
@@ -172,8 +175,8 @@ fn frame_place(backtrace: &'static str) -> &'static str {
 
 /// Reads an array of frames; `None` where the value is none.
 fn frame_list<'a>(
-    s: &mut Scanner<'a>,
-    slot: Slot,
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
     place: &'static str,
 ) -> Result<Option<Contents<'a>>, Stop> {
     let start = s.pos();
@@ -193,7 +196,7 @@ fn frame_list<'a>(
     Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
 }
 
-fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
+fn frame<'a>(s: &mut JsonScanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
     let mut frame = Frame {
         index,
         insert_at: 0,
@@ -206,7 +209,7 @@ fn frame<'a>(s: &mut Scanner<'a>, index: usize, place: &'static str) -> Result<F
         symbol_name: None,
         own_member: None,
     };
-    let mut own = Slots::new(place);
+    let mut own = MemberSlots::new(place);
     let object = s.members(|s, member| {
         frame.own_member = None;
         match &*member.key {

@@ -1,7 +1,7 @@
 //! Strings and numbers, eight bytes at a time.
 
-use super::{HIGH_BITS, LOW_BITS, Scanner, Stop};
-use crate::string::{hex4, low_surrogate};
+use super::{HIGH_BITS, JsonScanner, LOW_BITS, Stop};
+use crate::json::text::{hex4, low_surrogate};
 use crate::{Number, WarningKind};
 
 /// A number that was passed.
@@ -35,7 +35,7 @@ impl Digits<'_> {
     }
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> JsonScanner<'a> {
     /// Passes a string at its opening quote; gives the bytes between its quotes, and whether an
     /// escape is among them.
     #[inline(always)]

@@ -1,42 +1,42 @@
 //! Members of a type: a value of another type is passed, noted and counts as absent.
 
-use crate::scan::{Member, Object, Scanner, Stop};
+use super::scanner::{JsonMember, JsonScanner, PassedObject, Stop};
 use crate::{Number, Text, WarningKind};
 use unslide_model::{CpuType, DebugId};
 
 /// The members of one object that are read: which of them were met already.
-pub(crate) struct Slots {
+pub(crate) struct MemberSlots {
     place: &'static str,
     seen: u64,
 }
 
 /// The place of one value that is read.
 #[derive(Clone, Copy)]
-pub(crate) struct Slot {
+pub(crate) struct MemberSlot {
     pub(crate) place: &'static str,
     pub(crate) field: &'static str,
     duplicate: bool,
 }
 
-impl Slots {
-    pub(crate) fn new(place: &'static str) -> Slots {
-        Slots { place, seen: 0 }
+impl MemberSlots {
+    pub(crate) fn new(place: &'static str) -> MemberSlots {
+        MemberSlots { place, seen: 0 }
     }
 
     /// The place of the member `field`, which has the bit `bit` (under 64) among the object's.
     #[inline(always)]
-    pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> Slot {
+    pub(crate) fn at(&mut self, bit: u32, field: &'static str) -> MemberSlot {
         let duplicate = self.seen >> bit & 1 == 1;
         self.seen |= 1 << bit;
-        Slot { place: self.place, field, duplicate }
+        MemberSlot { place: self.place, field, duplicate }
     }
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> JsonScanner<'a> {
     /// Notes a duplicate; true where the value begins with `first`. Anything else is passed here,
     /// noted unless it is null.
     #[inline(always)]
-    fn begins(&mut self, slot: Slot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
+    fn begins(&mut self, slot: MemberSlot, first: impl Fn(u8) -> bool) -> Result<bool, Stop> {
         if slot.duplicate {
             self.warn(WarningKind::DuplicateKey, slot.place, slot.field, self.pos());
         }
@@ -49,12 +49,12 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    fn wrong(&mut self, slot: Slot, offset: usize) {
+    fn wrong(&mut self, slot: MemberSlot, offset: usize) {
         self.warn(WarningKind::WrongType, slot.place, slot.field, offset);
     }
 
     #[inline(always)]
-    pub(crate) fn text(&mut self, slot: Slot) -> Result<Option<Text<'a>>, Stop> {
+    pub(crate) fn text(&mut self, slot: MemberSlot) -> Result<Option<Text<'a>>, Stop> {
         if !self.begins(slot, |b| b == b'"')? {
             return Ok(None);
         }
@@ -64,7 +64,7 @@ impl<'a> Scanner<'a> {
     /// A number, put where it belongs: it has too many bytes to come back in registers, and they are
     /// many.
     #[inline(always)]
-    pub(crate) fn numeric(&mut self, slot: Slot, into: &mut Option<Number>) -> Result<(), Stop> {
+    pub(crate) fn numeric(&mut self, slot: MemberSlot, into: &mut Option<Number>) -> Result<(), Stop> {
         *into = None;
         if self.begins(slot, |b| b == b'-' || b.is_ascii_digit())? {
             *into = Some(self.number()?.value());
@@ -73,7 +73,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A number that `fit` turns into what is wanted.
-    fn fitting<T>(&mut self, slot: Slot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
+    fn fitting<T>(&mut self, slot: MemberSlot, fit: impl Fn(Number) -> Option<T>) -> Result<Option<T>, Stop> {
         let offset = self.pos();
         let mut number = None;
         self.numeric(slot, &mut number)?;
@@ -85,26 +85,26 @@ impl<'a> Scanner<'a> {
         Ok(fitting)
     }
 
-    pub(crate) fn unsigned(&mut self, slot: Slot) -> Result<Option<u64>, Stop> {
+    pub(crate) fn unsigned(&mut self, slot: MemberSlot) -> Result<Option<u64>, Stop> {
         self.fitting(slot, |n| match n {
             Number::Int { magnitude, negative: false } => Some(magnitude),
             _ => None,
         })
     }
 
-    pub(crate) fn signed(&mut self, slot: Slot) -> Result<Option<i64>, Stop> {
+    pub(crate) fn signed(&mut self, slot: MemberSlot) -> Result<Option<i64>, Stop> {
         self.fitting(slot, Number::to_i64)
     }
 
     /// A field of a Mach-O header: 32 bits, signed or not.
-    pub(crate) fn header_field(&mut self, slot: Slot) -> Result<Option<u32>, Stop> {
+    pub(crate) fn header_field(&mut self, slot: MemberSlot) -> Result<Option<u32>, Stop> {
         self.fitting(slot, |n| {
             let value = n.to_i64()?;
             u32::try_from(value).ok().or_else(|| i32::try_from(value).ok().map(i32::cast_unsigned))
         })
     }
 
-    pub(crate) fn boolean(&mut self, slot: Slot) -> Result<Option<bool>, Stop> {
+    pub(crate) fn boolean(&mut self, slot: MemberSlot) -> Result<Option<bool>, Stop> {
         if !self.begins(slot, |b| b == b't' || b == b'f')? {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl<'a> Scanner<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn uuid(&mut self, slot: Slot) -> Result<Option<[u8; 16]>, Stop> {
+    pub(crate) fn uuid(&mut self, slot: MemberSlot) -> Result<Option<[u8; 16]>, Stop> {
         let offset = self.pos();
         let Some(text) = self.text(slot)? else { return Ok(None) };
         let uuid = uuid(text);
@@ -124,24 +124,24 @@ impl<'a> Scanner<'a> {
         Ok(uuid)
     }
 
-    /// Passes an object as [`Scanner::members`] does; `None` where the value is none.
+    /// Passes an object as [`JsonScanner::members`] does; `None` where the value is none.
     #[inline]
     pub(crate) fn object(
         &mut self,
-        slot: Slot,
-        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
-    ) -> Result<Option<Object>, Stop> {
+        slot: MemberSlot,
+        each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
+    ) -> Result<Option<PassedObject>, Stop> {
         if !self.begins(slot, |b| b == b'{')? {
             return Ok(None);
         }
         self.members(each).map(Some)
     }
 
-    /// As [`Scanner::object`], of an object that re-encoded reports have as `[]` where it is empty.
+    /// As [`JsonScanner::object`], of an object that re-encoded reports have as `[]` where it is empty.
     pub(crate) fn object_or_empty(
         &mut self,
-        slot: Slot,
-        each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
+        slot: MemberSlot,
+        each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         if self.byte() != Some(b'[') {
             return self.object(slot, each).map(drop);
@@ -163,8 +163,8 @@ impl<'a> Scanner<'a> {
     /// Passes an object with `read`, which begins at its brace; `None` where the value is none.
     pub(crate) fn object_with<T>(
         &mut self,
-        slot: Slot,
-        read: impl FnOnce(&mut Scanner<'a>) -> Result<T, Stop>,
+        slot: MemberSlot,
+        read: impl FnOnce(&mut JsonScanner<'a>) -> Result<T, Stop>,
     ) -> Result<Option<T>, Stop> {
         if !self.begins(slot, |b| b == b'{')? {
             return Ok(None);
@@ -177,8 +177,8 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn objects(
         &mut self,
-        slot: Slot,
-        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), Stop>,
+        slot: MemberSlot,
+        mut each: impl FnMut(&mut JsonScanner<'a>, usize) -> Result<(), Stop>,
     ) -> Result<Option<u64>, Stop> {
         if !self.begins(slot, |b| b == b'[')? {
             return Ok(None);

@@ -5,7 +5,7 @@
 //! are not UTF-8, halves of surrogate pairs, numbers that no double can hold, a byte order mark,
 //! white space and NULs after the end.
 
-use crate::cursor::Value;
+use super::Value;
 use crate::{ReadError, ReadLimits, Text, Warning, WarningKind};
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const SPACES: u64 = LOW_BITS * b' ' as u64;
 
 /// One member of an object, at its value.
-pub(crate) struct Member<'a> {
+pub(crate) struct JsonMember<'a> {
     /// The decoded key; bytes, since it need not be UTF-8.
     pub(crate) key: Cow<'a, [u8]>,
     /// The offset of the comma before the member, of the key's quote where it is the first.
@@ -27,7 +27,7 @@ pub(crate) struct Member<'a> {
 }
 
 /// An object that was passed.
-pub(crate) struct Object {
+pub(crate) struct PassedObject {
     /// The offset of its closing brace.
     pub(crate) close: usize,
     /// The number of its members.
@@ -49,7 +49,7 @@ impl From<Stop> for ReadError {
     }
 }
 
-pub(crate) struct Scanner<'a> {
+pub(crate) struct JsonScanner<'a> {
     input: &'a [u8],
     pos: usize,
     depth: usize,
@@ -61,22 +61,22 @@ pub(crate) struct Scanner<'a> {
     pub(crate) warnings: Vec<Warning>,
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> JsonScanner<'a> {
     /// A scanner at the beginning of `input`.
     ///
     /// # Errors
     /// [`ReadError::TooLarge`].
-    pub(crate) fn new(input: &'a [u8], limits: &ReadLimits) -> Result<Scanner<'a>, ReadError> {
+    pub(crate) fn new(input: &'a [u8], limits: &ReadLimits) -> Result<JsonScanner<'a>, ReadError> {
         if input.len() > limits.max_bytes {
             return Err(ReadError::TooLarge { bytes: input.len(), limit: limits.max_bytes });
         }
-        Ok(Scanner { max_items: limits.max_items, ..Scanner::at(input, 0, limits.max_depth) })
+        Ok(JsonScanner { max_items: limits.max_items, ..JsonScanner::at(input, 0, limits.max_depth) })
     }
 
     /// A scanner in the middle of `input`.
-    pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> Scanner<'a> {
+    pub(crate) fn at(input: &'a [u8], pos: usize, max_depth: usize) -> JsonScanner<'a> {
         let max_depth = max_depth.min(MOST_LEVELS);
-        Scanner {
+        JsonScanner {
             input,
             pos,
             depth: 0,
@@ -221,15 +221,15 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn members(
         &mut self,
-        mut each: impl FnMut(&mut Scanner<'a>, Member<'a>) -> Result<(), Stop>,
-    ) -> Result<Object, Stop> {
+        mut each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
+    ) -> Result<PassedObject, Stop> {
         self.enter()?;
         let mut count = 0;
         if self.byte() != Some(b'}') {
             let mut separator = self.pos;
             loop {
                 let key = self.key()?;
-                each(self, Member { key, separator })?;
+                each(self, JsonMember { key, separator })?;
                 count += 1;
                 self.white();
                 match self.byte() {
@@ -245,7 +245,7 @@ impl<'a> Scanner<'a> {
         }
         let close = self.pos;
         self.leave();
-        Ok(Object { close, count })
+        Ok(PassedObject { close, count })
     }
 
     /// Passes the members of the array at the current position, calling `each` with each index at
@@ -253,7 +253,7 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn elements(
         &mut self,
-        mut each: impl FnMut(&mut Scanner<'a>, usize) -> Result<(), Stop>,
+        mut each: impl FnMut(&mut JsonScanner<'a>, usize) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.enter()?;
         if self.byte() != Some(b']') {

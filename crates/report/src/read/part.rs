@@ -3,23 +3,22 @@
 //! Every section is read into a value of its own and then put in its place, so that a key that
 //! occurs twice leaves nothing of its first value behind.
 
-use crate::frames::{self, Deallocated};
-use crate::report::{Backtrace, Image, Invalid, Part, Sections};
-use crate::scan::{Scanner, Stop};
-use crate::value::{Slots, cpu, debug_id};
+use super::frames;
+use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
+use crate::report::{Backtrace, Image, Invalid, ReportPart, Sections};
 use crate::{Text, WarningKind};
 use std::ops::Range;
-use unslide_model::{DebugId, ReportId};
+use unslide_model::{CpuType, DebugId, ReportId};
 
 /// How many `recrash_report` levels are read below the outer report.
 const RECRASH_LEVELS: usize = 4;
 
 /// One part and the parts in it.
-pub(crate) struct ReportPart<'a> {
-    pub(crate) part: Part<'a>,
+pub(crate) struct ReadPart<'a> {
+    pub(crate) part: ReportPart<'a>,
     pub(crate) backtraces: Vec<Backtrace<'a>>,
     pub(crate) invalid: Invalid,
-    pub(crate) inner: Option<Box<ReportPart<'a>>>,
+    pub(crate) inner: Option<Box<ReadPart<'a>>>,
     /// The closing brace of the part's object.
     pub(crate) close: usize,
     /// The number of its members.
@@ -56,6 +55,16 @@ struct System<'a> {
     binary_cpu: [Option<u32>; 2],
 }
 
+impl System<'_> {
+    fn cpu(&self) -> Option<CpuType> {
+        cpu(self.cpu[0], self.cpu[1])
+    }
+
+    fn binary_cpu(&self) -> Option<CpuType> {
+        cpu(self.binary_cpu[0], self.binary_cpu[1])
+    }
+}
+
 #[derive(Default)]
 struct Crash<'a> {
     error: ErrorSection<'a>,
@@ -82,69 +91,80 @@ struct ErrorSection<'a> {
     profile: Option<Backtrace<'a>>,
 }
 
+/// The sections of a part as they are met.
+#[derive(Default)]
+struct PartSections<'a> {
+    at: Sections,
+    report: ReportSection<'a>,
+    system: System<'a>,
+    system_atcrash: System<'a>,
+    crash: Crash<'a>,
+    deallocated: Option<Backtrace<'a>>,
+    images: (Vec<Image<'a>>, u64),
+    inner: Option<ReadPart<'a>>,
+    last: Option<LastMember>,
+}
+
 /// Reads the object at the scanner's position as the part `depth` levels below the outer report.
-pub(crate) fn read_part<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<ReportPart<'a>, Stop> {
+pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<ReadPart<'a>, Stop> {
     s.part = depth;
-    let mut slots = Slots::new("");
-    let mut at = Sections::default();
-    let mut report = ReportSection::default();
-    let mut systems = [System::default(), System::default()];
-    let mut crash = Crash::default();
-    let mut deallocated = Deallocated::default();
-    let mut images = (Vec::new(), 0);
-    let mut inner = None;
-    let mut last = None;
+    let mut slots = MemberSlots::new("");
+    let mut part = PartSections::default();
     let object = s.members(|s, member| {
-        last = None;
+        part.last = None;
         let value = s.pos();
         let begin = (s.byte() == Some(b'{')).then_some(value);
         match &*member.key {
             b"report" => {
-                at.report = begin;
-                report = report_section(s, &mut slots)?;
+                part.at.report = begin;
+                part.report = report_section(s, &mut slots)?;
             }
-            b"binary_images" => images = image_list(s, &mut slots)?,
+            b"binary_images" => part.images = image_list(s, &mut slots)?,
             b"process" => {
-                at.process = begin;
-                deallocated = frames::deallocated(s, slots.at(2, "process"), depth)?;
+                part.at.process = begin;
+                part.deallocated = frames::deallocated(s, slots.at(2, "process"), depth)?;
             }
             b"system" => {
-                at.system = begin;
-                systems[1] = system(s, &mut slots, 3, "system")?;
+                part.at.system = begin;
+                part.system = system(s, &mut slots, 3, "system")?;
             }
             b"system_atcrash" => {
-                at.system_atcrash = begin;
-                systems[0] = system(s, &mut slots, 4, "system_atcrash")?;
+                part.at.system_atcrash = begin;
+                part.system_atcrash = system(s, &mut slots, 4, "system_atcrash")?;
             }
             b"crash" => {
-                at.crash = begin;
-                crash = crash_section(s, &mut slots, depth)?;
+                part.at.crash = begin;
+                part.crash = crash_section(s, &mut slots, depth)?;
             }
             b"recrash_report" => {
                 let slot = slots.at(6, "recrash_report");
                 if begin.is_some() && depth == RECRASH_LEVELS {
                     s.warn(WarningKind::RecrashTooDeep, "", "recrash_report", value);
                     s.skip()?;
-                    inner = None;
+                    part.inner = None;
                 } else {
-                    inner = s.object_with(slot, |s| read_part(s, depth + 1))?;
+                    part.inner = s.object_with(slot, |s| read_part(s, depth + 1))?;
                     s.part = depth;
                 }
             }
             b"symbolication" => {
                 s.skip()?;
-                last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
+                part.last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
             }
             _ => s.skip()?,
         }
         Ok(())
     })?;
+    Ok(part.assemble(object))
+}
 
-    let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
-    let [atcrash, base] = systems;
-    let mut whole = ReportPart {
-        part: Part {
-            images: images.0,
+impl<'a> PartSections<'a> {
+    fn assemble(self, object: PassedObject) -> ReadPart<'a> {
+        let PartSections { at, report, system: base, system_atcrash: atcrash, crash, .. } = self;
+        let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
+        let sections = Sections { error: crash.error_at, has_threads: crash.has_threads, subject, ..at };
+        let part = ReportPart {
+            images: self.images.0,
             image_source: None,
             error_type: crash.error.error_type,
             monitor_id: report.monitor_id,
@@ -155,28 +175,30 @@ pub(crate) fn read_part<'a>(s: &mut Scanner<'a>, depth: usize) -> Result<ReportP
             executable_path: atcrash.executable_path.or(base.executable_path),
             process_name: report.process_name.or(atcrash.process_name).or(base.process_name),
             proc_translated: atcrash.proc_translated.or(base.proc_translated),
-            cpu: cpu(atcrash.cpu[0], atcrash.cpu[1]).or(cpu(base.cpu[0], base.cpu[1])),
-            binary_cpu: cpu(atcrash.binary_cpu[0], atcrash.binary_cpu[1])
-                .or(cpu(base.binary_cpu[0], base.binary_cpu[1])),
+            cpu: atcrash.cpu().or(base.cpu()),
+            binary_cpu: atcrash.binary_cpu().or(base.binary_cpu()),
             cpu_arch: atcrash.cpu_arch.or(base.cpu_arch),
-            sections: Sections { error: crash.error_at, has_threads: crash.has_threads, subject, ..at },
-        },
-        backtraces: crash.threads,
-        invalid: Invalid { threads: crash.invalid_threads, images: images.1, frames: 0 },
-        inner: inner.map(Box::new),
-        close: object.close,
-        members: object.count,
-        last,
-    };
-    let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, deallocated.backtrace];
-    whole.backtraces.extend(single.into_iter().flatten());
-    whole.invalid.frames = whole.backtraces.iter().map(|b| b.invalid).sum();
-    Ok(whole)
+            sections,
+        };
+        let mut backtraces = crash.threads;
+        let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, self.deallocated];
+        backtraces.extend(single.into_iter().flatten());
+        let frames = backtraces.iter().map(|b| b.invalid).sum();
+        ReadPart {
+            part,
+            backtraces,
+            invalid: Invalid { threads: crash.invalid_threads, images: self.images.1, frames },
+            inner: self.inner.map(Box::new),
+            close: object.close,
+            members: object.count,
+            last: self.last,
+        }
+    }
 }
 
-fn report_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<ReportSection<'a>, Stop> {
+fn report_section<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ReportSection<'a>, Stop> {
     let mut section = ReportSection::default();
-    let mut own = Slots::new("report");
+    let mut own = MemberSlots::new("report");
     s.object(slots.at(0, "report"), |s, member| {
         match &*member.key {
             b"id" => section.id = s.uuid(own.at(0, "id"))?.map(ReportId),
@@ -191,13 +213,13 @@ fn report_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<ReportSe
 }
 
 fn system<'a>(
-    s: &mut Scanner<'a>,
-    slots: &mut Slots,
+    s: &mut JsonScanner<'a>,
+    slots: &mut MemberSlots,
     bit: u32,
     name: &'static str,
 ) -> Result<System<'a>, Stop> {
     let mut system = System::default();
-    let mut own = Slots::new(name);
+    let mut own = MemberSlots::new(name);
     s.object(slots.at(bit, name), |s, member| {
         match &*member.key {
             b"app_uuid" => system.app_uuid = s.uuid(own.at(0, "app_uuid"))?.and_then(debug_id),
@@ -221,9 +243,13 @@ fn system<'a>(
     Ok(system)
 }
 
-fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<Crash<'a>, Stop> {
+fn crash_section<'a>(
+    s: &mut JsonScanner<'a>,
+    slots: &mut MemberSlots,
+    part: usize,
+) -> Result<Crash<'a>, Stop> {
     let mut crash = Crash::default();
-    let mut own = Slots::new("crash");
+    let mut own = MemberSlots::new("crash");
     s.object(slots.at(5, "crash"), |s, member| {
         match &*member.key {
             b"error" => {
@@ -263,9 +289,13 @@ fn crash_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Res
     Ok(crash)
 }
 
-fn error_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Result<ErrorSection<'a>, Stop> {
+fn error_section<'a>(
+    s: &mut JsonScanner<'a>,
+    slots: &mut MemberSlots,
+    part: usize,
+) -> Result<ErrorSection<'a>, Stop> {
     let mut section = ErrorSection::default();
-    let mut own = Slots::new("crash.error");
+    let mut own = MemberSlots::new("crash.error");
     s.object(slots.at(0, "error"), |s, member| {
         match &*member.key {
             b"type" => section.error_type = s.text(own.at(0, "type"))?,
@@ -278,7 +308,7 @@ fn error_section<'a>(s: &mut Scanner<'a>, slots: &mut Slots, part: usize) -> Res
 }
 
 /// The objects of an image list, and the number of other things in it.
-fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'a>>, u64), Stop> {
+fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<(Vec<Image<'a>>, u64), Stop> {
     let mut images = Vec::new();
     let invalid = s.objects(slots.at(1, "binary_images"), |s, _| {
         s.item()?;
@@ -292,10 +322,10 @@ fn image_list<'a>(s: &mut Scanner<'a>, slots: &mut Slots) -> Result<(Vec<Image<'
     Ok((images, invalid.unwrap_or(0)))
 }
 
-fn image<'a>(s: &mut Scanner<'a>) -> Result<Image<'a>, Stop> {
+fn image<'a>(s: &mut JsonScanner<'a>) -> Result<Image<'a>, Stop> {
     let mut image = Image { addr: None, vmaddr: None, size: 0, uuid: None, name: None, cpu: None };
     let mut header = [None; 2];
-    let mut own = Slots::new("binary_images[]");
+    let mut own = MemberSlots::new("binary_images[]");
     s.members(|s, member| {
         match &*member.key {
             b"image_addr" => s.numeric(own.at(0, "image_addr"), &mut image.addr)?,

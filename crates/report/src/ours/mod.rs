@@ -1,8 +1,10 @@
 //! The report-level `symbolication` object that we write, read back.
 
+mod frame;
+
 use crate::Number;
-use crate::cursor::Value;
-use crate::value::debug_id;
+use crate::json::{Value, debug_id};
+pub(crate) use frame::OurCall;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::DebugId;

@@ -1,11 +1,13 @@
 //! From bytes to a [`Report`].
 
+mod frames;
+mod part;
+
 use crate::blank::{BlankFrame, FrameSlot};
-use crate::cursor::Value;
-use crate::report::{Backtrace, Invalid, Part, Report};
-use crate::report_part::{ReportPart, read_part};
-use crate::scan::{Scanner, type_name};
+use crate::json::{JsonScanner, Value, type_name};
+use crate::report::{Backtrace, Invalid, Report, ReportPart};
 use crate::{Ours, ReadError, ReadLimits, splice};
+use part::{ReadPart, read_part};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -18,7 +20,7 @@ impl<'a> Report<'a> {
     /// # Errors
     /// [`ReadError`] where the bytes are too many, too deep, no JSON, cut off, or no object.
     pub fn read(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
-        let mut s = Scanner::new(input, limits)?;
+        let mut s = JsonScanner::new(input, limits)?;
         s.begin()?;
         if s.byte() != Some(b'{') {
             let (offset, found) = (s.pos(), type_name(s.byte()));
@@ -75,7 +77,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn assemble<'a>(input: &'a [u8], outer: ReportPart<'a>, s: Scanner<'a>) -> Report<'a> {
+fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Report<'a> {
     let (insert_at, members) = (outer.close, outer.members);
     let ours = outer.last.as_ref().and_then(|last| Ours::read(Value::at(input, last.value)));
     let own_member = outer.last.as_ref().map(|last| last.member.clone()).filter(|_| ours.is_some());
@@ -85,7 +87,7 @@ fn assemble<'a>(input: &'a [u8], outer: ReportPart<'a>, s: Scanner<'a>) -> Repor
     let mut invalid = Invalid::default();
     let mut next = Some(Box::new(outer));
     while let Some(one) = next {
-        let ReportPart { part, backtraces: own, invalid: own_invalid, inner, .. } = *one;
+        let ReadPart { part, backtraces: own, invalid: own_invalid, inner, .. } = *one;
         invalid.threads += own_invalid.threads;
         invalid.frames += own_invalid.frames;
         invalid.images += own_invalid.images;
@@ -134,7 +136,7 @@ fn id_of(bytes: &[u8]) -> ReportId {
 }
 
 /// Gives each part the nearest list with images in it, its own first, then the inner neighbour's.
-fn lend_images(parts: &mut [Part<'_>]) {
+fn lend_images(parts: &mut [ReportPart<'_>]) {
     let filled: Vec<bool> = parts.iter().map(|part| !part.images.is_empty()).collect();
     for (own, part) in parts.iter_mut().enumerate() {
         let candidates = filled.iter().enumerate().filter(|(_, filled)| **filled).map(|(index, _)| index);

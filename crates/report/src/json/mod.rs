@@ -1,0 +1,13 @@
+//! JSON as a report has it: scanned once within bounds, and read again where it lies.
+
+mod members;
+mod number;
+mod scanner;
+mod text;
+mod value;
+
+pub(crate) use members::{MemberSlot, MemberSlots, cpu, debug_id};
+pub use number::Number;
+pub(crate) use scanner::{JsonScanner, PassedObject, Stop, type_name};
+pub use text::Text;
+pub(crate) use value::Value;

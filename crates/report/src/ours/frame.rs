@@ -1,0 +1,111 @@
+//! The `symbolication` object of a frame, read back as far as lists and texts show it, without a copy.
+
+use crate::Text;
+use crate::json::Value;
+use crate::report::{Frame, Report};
+use unslide_model::DebugId;
+
+/// What we say of one frame. Members that are absent or of another type are `None`.
+#[derive(Default)]
+pub(crate) struct OurFrame<'a> {
+    /// `symbolicated`, `device`, `missing_symbol`, …
+    pub(crate) status: Option<Text<'a>>,
+    /// The image that the frame's address lies in.
+    pub(crate) debug_id: Option<DebugId>,
+    /// The cleaned address as bytes from the image's start.
+    pub(crate) relative_address: Option<u64>,
+    /// The name of the symbol that owns the machine code, as the linker knows it.
+    pub(crate) symbol: Option<Text<'a>>,
+    /// The cleaned address as bytes from the symbol's start.
+    pub(crate) symbol_offset: Option<u64>,
+    /// A list of what [`OurCall::read`] reads, from the innermost inlined function outwards; the last owns
+    /// the machine code.
+    pub(crate) calls: Option<Value<'a>>,
+}
+
+/// One function of a frame.
+#[derive(Default)]
+pub(crate) struct OurCall<'a> {
+    /// The function's name, demangled.
+    pub(crate) function: Option<Text<'a>>,
+    /// The path of the source file.
+    pub(crate) file: Option<Text<'a>>,
+    /// The line, from 1.
+    pub(crate) line: Option<u64>,
+    /// True for a function that was inlined into the next.
+    pub(crate) inlined: bool,
+}
+
+impl<'a> Report<'a> {
+    /// What we said of a frame of this report when it was enriched; `None` where it was not.
+    pub(crate) fn our_frame(&self, frame: &Frame<'a>) -> Option<OurFrame<'a>> {
+        let member = frame.own_member.clone()?;
+        // Between the member's comma and its value there is no brace.
+        let brace = memchr::memchr(b'{', self.input.get(member.clone())?)?;
+        let mut ours = OurFrame::default();
+        Value::at(self.input, member.start + brace).each(|key, value| match key {
+            b"status" => ours.status = value.text(),
+            b"debug_id" => ours.debug_id = value.uuid().map(DebugId),
+            b"relative_address" => ours.relative_address = value.unsigned(),
+            b"symbol" => ours.symbol = value.text(),
+            b"symbol_offset" => ours.symbol_offset = value.unsigned(),
+            b"calls" => ours.calls = Some(value),
+            _ => {}
+        });
+        Some(ours)
+    }
+}
+
+impl OurFrame<'_> {
+    /// False where the address lies in no image, or is none.
+    pub(crate) fn is_in_image(&self) -> bool {
+        self.status.is_some_and(|status| !matches!(status.raw(), b"unknown_image" | b"invalid_address"))
+    }
+}
+
+impl<'a> OurCall<'a> {
+    pub(crate) fn read(value: Value<'a>) -> OurCall<'a> {
+        let mut call = OurCall::default();
+        value.each(|key, value| match key {
+            b"function" => call.function = value.text(),
+            b"file" => call.file = value.text(),
+            b"line" => call.line = value.unsigned(),
+            b"inlined" => call.inlined = value.boolean() == Some(true),
+            _ => {}
+        });
+        call
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ReadLimits;
+
+    #[test]
+    fn our_frames_are_read_back() {
+        let read = |ours: &str| {
+            let frame = format!(r#"{{"instruction_addr":1,"symbolication":{ours}}}"#);
+            format!(
+                r#"{{"crash":{{"threads":[{{"backtrace":{{"contents":[{frame}]}}}}]}},
+                "symbolication":{{"version":1,"engine":"unslide/0.1.0"}}}}"#
+            )
+        };
+        let bytes = read(
+            r#"{"status":"symbolicated","debug_id":"0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0","relative_address":37204,
+            "symbol":"$s","symbol_offset":84,"calls":[{"function":"price","raw":"$p","file":"/src/Cart.swift",
+            "line":12,"column":9,"inlined":true},{"function":"add"}]}"#,
+        );
+        let report = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
+        let ours = report.our_frame(&report.backtraces[0].frames[0]).unwrap();
+        assert!(ours.is_in_image() && ours.debug_id.is_some());
+        assert_eq!((ours.relative_address, ours.symbol_offset), (Some(37204), Some(84)));
+        let calls: Vec<_> = ours.calls.unwrap().items().into_iter().map(OurCall::read).collect();
+        assert!(calls[0].file.is_some_and(|file| file.is("/src/Cart.swift")));
+        assert_eq!((calls[0].line, calls[0].inlined), (Some(12), true));
+        assert!(calls[1].function.is_some_and(|function| function.is("add")) && !calls[1].inlined);
+        let bytes = read(r#"{"status":"invalid_address"}"#);
+        let report = Report::read(bytes.as_bytes(), &ReadLimits::default()).unwrap();
+        assert!(!report.our_frame(&report.backtraces[0].frames[0]).unwrap().is_in_image());
+    }
+}
