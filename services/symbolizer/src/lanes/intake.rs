@@ -2,6 +2,7 @@
 //! outcome for each report in it, or one for the record as a whole where it can't be answered now.
 
 use crate::admission::Admission;
+use crate::admission::fair_share::FairShares;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Limits;
 use crate::lanes::batch::{RecordProcessor, Step};
@@ -30,6 +31,8 @@ pub struct Intake {
     /// What each tenant may use. Records of internal topics were counted before, the reports of an array in
     /// overflow beside the first were not.
     shares: Arc<TenantRates>,
+    /// What each has used of the lane, whatever it may.
+    fair_shares: FairShares,
     /// Arrays that are not done and whose reports were counted.
     paid: Mutex<HashSet<RecordRef>>,
 }
@@ -72,7 +75,7 @@ enum Part {
 impl Intake {
     /// What becomes of the reports of a lane.
     pub fn new(worker: Arc<Worker>, lane: &'static str, shares: Arc<TenantRates>) -> Intake {
-        Intake { worker, lane, shares, paid: Mutex::default() }
+        Intake { worker, lane, shares, fair_shares: FairShares::default(), paid: Mutex::default() }
     }
 
     /// The end of a record that the lane itself ends.
@@ -231,9 +234,17 @@ impl Intake {
 
     fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: Limits) -> bool {
         let now = self.worker.clock.monotonic_micros();
-        let at = &entry.record.at;
-        let Some(rate) = self.worker.rate(limits) else { return true };
-        self.paid.lock().contains(at) || self.shares.take(tenant, &at.topic, rate, now, units(entry.record))
+        let (at, units) = (&entry.record.at, units(entry.record));
+        if self.paid.lock().contains(at) {
+            return true;
+        }
+        let is_within = |rate| self.shares.take(tenant, &at.topic, rate, now, units);
+        self.worker.rate(limits).is_none_or(is_within) && self.fair_shares.take(tenant, now, units)
+    }
+
+    /// The lane has worked on a batch since `began`, in microseconds of the monotonic clock.
+    pub fn worked(&self, began: i64) {
+        self.fair_shares.worked(began, self.worker.clock.monotonic_micros());
     }
 
     /// The reports of an array beside the first are owed where the record itself was counted: on the

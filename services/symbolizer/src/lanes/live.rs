@@ -36,7 +36,10 @@ impl Processor for Live {
     fn prepare(self: Arc<Self>, batch: Vec<Record>) -> BoxFuture<'static, Result<Vec<Done>, Pause>> {
         Box::pin(async move {
             self.worker.refresh(&batch).await;
-            self.worker.process_records(&self.resources, &self.intake, batch).await
+            let began = self.worker.clock.monotonic_micros();
+            let done = self.worker.process_records(&self.resources, &self.intake, batch).await;
+            self.intake.worked(began);
+            done
         })
     }
 
