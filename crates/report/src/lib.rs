@@ -5,6 +5,7 @@
 //! copied, and what is written later is spliced into the input as it came.
 
 mod blank;
+mod crash_error;
 pub mod device_name;
 mod error;
 mod foreign;
@@ -19,10 +20,11 @@ pub mod text;
 mod warning;
 
 pub use blank::{BlankFrame, FrameSlot};
+pub use crash_error::CrashError;
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{Number, Text};
-pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
+pub use ours::{ENGINE_PREFIX, FrameCounts, OurGrouping, OurImage, Ours};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };

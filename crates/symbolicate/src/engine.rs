@@ -2,6 +2,7 @@
 
 use crate::answer::{FrameAnswer, Judged, answer, judge};
 use crate::device_names::DeviceNames;
+use crate::grouping::{self, Grouping};
 use crate::output::{self, FrameDetail, ReportFacts};
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
@@ -70,6 +71,8 @@ pub struct Enriched {
     pub missing: Vec<DebugId>,
     /// What was tolerated.
     pub warnings: Vec<String>,
+    /// Which bug it is about; `None` where it says neither what happened nor where.
+    pub grouping: Option<Grouping>,
     /// True where frames got less than the context's detail, for the size of the output.
     pub cut: bool,
 }
@@ -132,19 +135,22 @@ impl Plan<'_, '_> {
         let (tally, referred) = self.frames(&judged, context, &mut splicer);
         let (images, missing) = self.outcomes(&judged, &referred);
         let status = tally.status();
+        let grouping = grouping::group(self, &judged);
         let facts = ReportFacts {
             status,
             counts: &tally.counts,
             images: &images,
             missing: &missing,
             warnings: &warnings,
+            grouping: grouping.as_ref(),
             truncated: splicer.cut || context.detail != Detail::Full,
         };
         let report = self.report;
         splicer.insert(report.insert_at, report.own_member.clone(), report.has_members);
         output::report(&mut splicer.out, &facts, context);
         let cut = splicer.cut;
-        Enriched { bytes: splicer.finish(), status, frames: tally.counts, images, missing, warnings, cut }
+        let (bytes, frames) = (splicer.finish(), tally.counts);
+        Enriched { bytes, status, frames, images, missing, warnings, grouping, cut }
     }
 
     /// As [`Plan::enrich`], with the most detail that the bound on the output leaves room for; with none
@@ -420,6 +426,7 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     // A byte that is no UTF-8 becomes three.
     let names: usize = plan.images.iter().map(|image| 3 * image.file.len()).sum();
     MEMBER
+        + grouping::MOST_BYTES
         + (plan.frames.len() + blank_frames(plan.report).count()) * FRAME
         + plan.images.len() * IMAGE
         + names

@@ -6,6 +6,7 @@ pub mod demangle;
 mod device_names;
 mod engine;
 mod explain;
+pub mod grouping;
 mod index;
 mod json;
 pub mod object;

@@ -4,6 +4,7 @@ use crate::answer::{FrameAnswer, Judged, Name};
 use crate::attribute::Join;
 use crate::device_names::DeviceNames;
 use crate::engine::{Context, Detail, ImageOutcome};
+use crate::grouping::{self, Grouping};
 use crate::json::{JsonKey, ObjectWriter, dashed, key, report_text, string};
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{CodeAnswer, NameSource};
@@ -205,6 +206,7 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) images: &'f [ImageOutcome],
     pub(crate) missing: &'f [DebugId],
     pub(crate) warnings: &'f [String],
+    pub(crate) grouping: Option<&'f Grouping>,
     /// Less is said of frames than could be.
     pub(crate) truncated: bool,
 }
@@ -239,6 +241,9 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
         out.push(b'"');
     });
     list(&mut object, key!("warnings"), facts.warnings, |out, warning| string(out, warning));
+    if let Some(grouping) = facts.grouping {
+        grouping::write(object.key(key!("grouping")), grouping);
+    }
     object.close();
 }
 

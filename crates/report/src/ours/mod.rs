@@ -39,6 +39,23 @@ pub struct Ours {
     pub missing: Vec<DebugId>,
     /// What was noted.
     pub warnings: Vec<String>,
+    /// Which bug it is about; `None` where the report says neither what happened nor where.
+    pub grouping: Option<OurGrouping>,
+}
+
+/// `symbolication.grouping`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OurGrouping {
+    /// 16 bytes: equal for reports of the same bug.
+    pub fingerprint: [u8; 16],
+    /// What happened, such as `crash`.
+    pub kind: String,
+    /// True while the symbols of a frame that counts are missing.
+    pub provisional: bool,
+    /// One line for a list.
+    pub title: String,
+    /// The function that is to blame.
+    pub culprit: Option<String>,
 }
 
 /// The number of frames in each status; the names are those of the JSON.
@@ -103,6 +120,7 @@ impl Ours {
                     value.items().into_iter().filter_map(|id| id.uuid().and_then(debug_id)).collect();
             }
             b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
+            b"grouping" => ours.grouping = OurGrouping::read(value),
             _ => {}
         });
         ours.version = version?;
@@ -137,6 +155,22 @@ impl FrameCounts {
             *count = value.unsigned().unwrap_or(0);
         });
         counts
+    }
+}
+
+impl OurGrouping {
+    fn read(value: Value<'_>) -> Option<OurGrouping> {
+        let (mut grouping, mut fingerprint) = (OurGrouping::default(), None);
+        value.each(|key, value| match key {
+            b"fingerprint" => fingerprint = value.uuid(),
+            b"kind" => grouping.kind = value.string().unwrap_or_default(),
+            b"provisional" => grouping.provisional = value.boolean().unwrap_or(false),
+            b"title" => grouping.title = value.string().unwrap_or_default(),
+            b"culprit" => grouping.culprit = value.string(),
+            _ => {}
+        });
+        grouping.fingerprint = fingerprint?;
+        Some(grouping)
     }
 }
 

@@ -4,6 +4,7 @@ mod facts;
 mod timestamp;
 
 use crate::Text;
+use crate::crash_error::CrashError;
 use crate::json::Value;
 use crate::ours::OurCall;
 use crate::report::{Backtrace, Report};
@@ -109,7 +110,7 @@ impl Report<'_> {
                 ])
                 .map(|value| value.and_then(Value::string));
         let header = |key| facts.header(key).and_then(Value::string);
-        let error = |path: &[&str]| facts.error(path).and_then(Value::string);
+        let error = CrashError::of(&facts);
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
         ReportSummary {
@@ -129,16 +130,11 @@ impl Report<'_> {
             device_hash: hash,
             cpu_arch: arch,
             process_name: header("process_name").or(process),
-            error_type: error(&["type"]),
-            exception: ["nsexception", "cpp_exception", "user_reported"]
-                .iter()
-                .find_map(|kind| error(&[kind, "name"]))
-                .or_else(|| error(&["mach", "exception_name"])),
-            signal: error(&["signal", "name"]),
-            code: error(&["mach", "code_name"]),
-            reason: error(&["reason"])
-                .or_else(|| error(&["nsexception", "reason"]))
-                .or_else(|| error(&["termination_reason"])),
+            error_type: error.kind,
+            exception: error.exception,
+            signal: error.signal,
+            code: error.code,
+            reason: error.reason.or(error.termination),
             fatal: facts.error(&["is_fatal"]).and_then(Value::boolean),
             crashed_thread: of_thread("index").and_then(Value::unsigned),
             thread_name: of_thread("name")

@@ -3,6 +3,7 @@
 
 mod frames;
 mod golden;
+mod grouping;
 mod images;
 mod output;
 mod properties;

@@ -47,7 +47,10 @@ fn the_reports_member_has_its_exact_form() {
          \"frames\":{{\"total\":4,\"symbolicated\":2,\"device\":1,\"unknown_image\":1}},\
          \"images\":[{{\"debug_id\":\"{}\",\"name\":\"Shop\",\"arch\":\"arm64\",\"status\":\"found\",\
          \"slide\":67108864}},{{\"debug_id\":\"{}\",\"name\":\"libobjc.A.dylib\",\"arch\":\"arm64\",\
-         \"status\":\"missing\",\"slide\":6710886400,\"system\":true}}],\"missing\":[\"{}\"]}}}}",
+         \"status\":\"missing\",\"slide\":6710886400,\"system\":true}}],\"missing\":[\"{}\"],\
+         \"grouping\":{{\"version\":1,\"fingerprint\":\"2cd3de9219c9664ed47d419b524944fe\",\"kind\":\"crash\",\
+         \"title\":\"EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Shop::price\",\"culprit\":\"Shop::price (cart.cpp)\",\
+         \"frames\":[{{\"frame\":0,\"function\":\"Shop::price\"}}]}}}}}}",
         APP.to_lowercase(),
         LIBRARY.to_lowercase(),
         LIBRARY.to_lowercase()
@@ -59,7 +62,9 @@ fn the_reports_member_has_its_exact_form() {
 fn without_a_context_nothing_is_made_up() {
     let member = member(&Have::app().enrich(&app().style(Style::Compact)).bytes);
     let ours = format!(
-        "{{\"version\":1,\"engine\":\"unslide/{}\",\"status\":\"none\",\"reason\":\"no_frames\",\"frames\":{{\"total\":0}}}}}}",
+        "{{\"version\":1,\"engine\":\"unslide/{}\",\"status\":\"none\",\"reason\":\"no_frames\",\"frames\":{{\"total\":0}},\
+         \"grouping\":{{\"version\":1,\"fingerprint\":\"e4bda8f459c4b1b4b606cc39acfd99d9\",\"kind\":\"crash\",\
+         \"title\":\"EXC_BAD_ACCESS (KERN_INVALID_ADDRESS)\"}}}}}}",
         env!("CARGO_PKG_VERSION")
     );
     assert!(member.ends_with(&ours), "{member}");

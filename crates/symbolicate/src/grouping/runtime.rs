@@ -1,0 +1,156 @@
+//! Functions that stand in many backtraces and are never the bug: the runtime's, the standard library's, and
+//! those that only report what another one has found.
+
+/// Names as [`super::names::normalise`] leaves them.
+const EXACT: &[&str] = &[
+    "__abort",
+    "__assert_rtn",
+    "__exceptionPreprocess",
+    "__kill",
+    "__pthread_kill",
+    "__rethrow",
+    "__stack_chk_fail",
+    "__terminate",
+    "_exit",
+    "_sigtramp",
+    "abort",
+    "abort_message",
+    "abort_with_payload",
+    "exit",
+    "kill",
+    "memcpy",
+    "memmove",
+    "memset",
+    "pthread_kill",
+    "raise",
+    "start",
+    "strcmp",
+    "strlen",
+    "terminate",
+    "thread_start",
+    "_pthread_start",
+    "start_wqthread",
+    "demangling_terminate_handler",
+    "default_terminate_handler",
+];
+
+const PREFIXES: &[&str] = &[
+    "-[NSException ",
+    "+[NSException ",
+    "-[NSAssertionHandler ",
+    "-[NSObject(NSObject) doesNotRecognizeSelector",
+    "-[NSObject doesNotRecognizeSelector",
+    "Swift runtime failure",
+    "Swift.",
+    "___forwarding___",
+    "_CF_forwarding_prep",
+    "__asan_",
+    "__cxa_",
+    "__cxxabiv1::",
+    "__gnu_cxx::",
+    "__platform_",
+    "__swift_",
+    "__ubsan_",
+    "_NSDispatch",
+    "_Unwind_",
+    "_assertionFailure",
+    "_dispatch_",
+    "_fatalErrorMessage",
+    "_objc_",
+    "_os_unfair_lock_",
+    "_platform_",
+    "_pthread_",
+    "_swift_",
+    "alloc::",
+    "assertionFailure",
+    "core::",
+    "dispatch_",
+    "malloc_",
+    "objc_",
+    "os_unfair_lock_",
+    "outlined ",
+    "rust_begin_unwind",
+    "rust_panic",
+    "std::",
+    "swift_",
+    "swift::",
+    "thunk for ",
+    "reabstraction thunk ",
+];
+
+/// Beginnings of the last part of a name whose function reports a failure that its caller has found.
+const REPORTERS: &[&str] =
+    &["assert", "fatal", "fatalerror", "panic", "abort", "precondition", "die", "unreachable"];
+
+/// True for a function that says nothing about which bug it is. `function` is the name as it was, `name` the
+/// same normalised.
+pub(super) fn is_runtime(function: &str, name: &str) -> bool {
+    name.is_empty()
+        || EXACT.binary_search(&name).is_ok()
+        || EXACT.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix) || function.starts_with(prefix))
+        || is_reporter(name)
+}
+
+/// True for `app_assert`, `Log.fatalError`, `assertValid`; not for `Asserts.list`, and not for `diet`.
+fn is_reporter(name: &str) -> bool {
+    let name = name.trim_end_matches([']', ':']);
+    let last = name.rsplit([':', '.', ' ', '[']).find(|part| !part.is_empty()).unwrap_or(name);
+    let begins = |(at, c): &(usize, char)| *at == 0 || c.is_ascii_uppercase() || last[..*at].ends_with('_');
+    last.char_indices().filter(begins).any(|(at, _)| {
+        let word = &last[at..];
+        REPORTERS.iter().any(|reporter| {
+            let same = word.get(..reporter.len()).is_some_and(|start| start.eq_ignore_ascii_case(reporter));
+            // Another word follows, or none.
+            let ends =
+                word[reporter.len().min(word.len())..].chars().next().is_none_or(|c| !c.is_ascii_lowercase());
+            same && ends
+        })
+    })
+}
+
+/// True for the function in which every thread of the app begins: it says nothing about a bug unless the bug
+/// is in it.
+pub(super) fn is_entry(name: &str) -> bool {
+    matches!(name, "main" | "_main" | "__main" | "UIApplicationMain" | "NSApplicationMain")
+        || name.ends_with(".$main")
+        || name.ends_with(".main")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_and_reporters_are_known_and_the_app_is_not() {
+        for name in [
+            "abort",
+            "objc_msgSend",
+            "swift_unexpectedError",
+            "std::vector::at",
+            "__cxa_throw",
+            "app_assert",
+            "Log.fatalError",
+            "assertValid",
+            "-[Log assert:]",
+            "shop::panic",
+            "",
+        ] {
+            assert!(is_runtime(name, name), "{name}");
+        }
+        for name in [
+            "Cart.total",
+            "-[Cart total]",
+            "diet",
+            "shop::Asserts::list",
+            "crash",
+            "stdlib_of_ours",
+            "Cart.abortion",
+            "Dice.throw",
+            "main",
+        ] {
+            assert!(!is_runtime(name, name), "{name}");
+        }
+        assert!(is_entry("main") && is_entry("Shop.App.$main") && !is_entry("domain"));
+    }
+}

@@ -1,0 +1,141 @@
+//! What a list of groups shows of one.
+
+use super::GroupKind;
+use unslide_report::CrashError;
+
+/// Characters of a title at most.
+const MOST_CHARS: usize = 200;
+
+/// One line that says what happened, and where if the reason does not say it.
+pub(super) fn title(
+    kind: GroupKind,
+    error: &CrashError,
+    trap: Option<&str>,
+    culprit: Option<&str>,
+) -> String {
+    let exception = error.exception.as_deref().filter(|name| !name.is_empty());
+    let reason = error.reason.as_deref().map(masked).filter(|reason| !reason.is_empty());
+    let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
+    let title = match kind {
+        GroupKind::OutOfMemory => "Out of memory".to_owned(),
+        GroupKind::Termination => {
+            let why = error.termination.as_deref().unwrap_or("unexplained").replace('_', " ");
+            format!("Ended by the system: {why}")
+        }
+        GroupKind::Hang => format!("Hang{place}"),
+        GroupKind::StackOverflow => format!("Stack overflow{place}"),
+        GroupKind::Exception | GroupKind::User => match (exception, reason) {
+            (Some(name), Some(reason)) => format!("{name}: {reason}"),
+            (Some(name), None) => format!("{name}{place}"),
+            (None, Some(reason)) => reason,
+            (None, None) => format!("Exception{place}"),
+        },
+        GroupKind::Crash => match (trap, reason) {
+            (Some(trap), _) => format!("{}{place}", capitalised(trap)),
+            (None, Some(reason)) => reason,
+            (None, None) => format!("{}{place}", crash(error)),
+        },
+    };
+    title.chars().take(MOST_CHARS).collect()
+}
+
+fn crash(error: &CrashError) -> String {
+    let name = error.exception.as_deref().or(error.signal.as_deref()).unwrap_or("Crash");
+    match error.code.as_deref() {
+        Some(code) if !code.is_empty() => format!("{name} ({code})"),
+        _ => name.to_owned(),
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// The first line of a text, with `#` in the place of each number, address and UUID: they differ between
+/// reports of one bug.
+pub(super) fn masked(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut out = String::with_capacity(line.len().min(4 * MOST_CHARS));
+    let mut word = String::new();
+    for c in line.chars().take(4 * MOST_CHARS) {
+        if c.is_alphanumeric() || c == '-' || c == '_' {
+            word.push(c);
+            continue;
+        }
+        out.push_str(&mask(&word));
+        word.clear();
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out.push_str(&mask(&word));
+    out.chars().take(MOST_CHARS).collect()
+}
+
+/// A word, or `#` for one that is a number, an address or a UUID; numbers inside of other words go alone.
+fn mask(word: &str) -> String {
+    let hex = word.strip_prefix("0x").unwrap_or(word);
+    let is_hex = hex.len() >= 6
+        && hex.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+        && hex.bytes().any(|b| b.is_ascii_digit());
+    if is_hex || (word.starts_with("0x") && hex.bytes().all(|b| b.is_ascii_hexdigit())) {
+        return "#".to_owned();
+    }
+    let mut out = String::with_capacity(word.len());
+    for c in word.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_reports_of_one_bug_is_masked() {
+        for (text, expected) in [
+            (
+                "-[__NSArrayM objectAtIndex:]: index 5 beyond bounds [0 .. 2]",
+                "-[__NSArrayM objectAtIndex:]: index # beyond bounds [# .. #]",
+            ),
+            (
+                "-[Cart total]: unrecognized selector sent to instance 0x600003a1c2d0",
+                "-[Cart total]: unrecognized selector sent to instance #",
+            ),
+            ("no item 6F9619FF-8B86-D011-B42D-00C04FC964FF\nsecond line", "no item #"),
+            ("  \n deadbeef is a word, 00deadbeef is not", "deadbeef is a word, # is not"),
+            ("", ""),
+        ] {
+            assert_eq!(masked(text), expected);
+        }
+        assert_eq!(masked(&"é".repeat(5_000)).chars().count(), MOST_CHARS);
+    }
+
+    #[test]
+    fn a_title_says_what_happened_and_where() {
+        let error = CrashError {
+            exception: Some("EXC_BAD_ACCESS".into()),
+            code: Some("KERN_INVALID_ADDRESS".into()),
+            ..CrashError::default()
+        };
+        let of = |kind, error: &CrashError, trap| title(kind, error, trap, Some("Cart.total"));
+        assert_eq!(of(GroupKind::Crash, &error, None), "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total");
+        assert_eq!(
+            of(GroupKind::Crash, &error, Some("arithmetic overflow")),
+            "Arithmetic overflow in Cart.total"
+        );
+        assert_eq!(of(GroupKind::Hang, &error, None), "Hang in Cart.total");
+        let raised = CrashError {
+            exception: Some("NSRangeException".into()),
+            reason: Some("index 7".into()),
+            ..CrashError::default()
+        };
+        assert_eq!(of(GroupKind::Exception, &raised, None), "NSRangeException: index #");
+        let ended = CrashError { termination: Some("low_battery".into()), ..CrashError::default() };
+        assert_eq!(of(GroupKind::Termination, &ended, None), "Ended by the system: low battery");
+    }
+}
