@@ -103,6 +103,8 @@ CREATE TABLE reports (
     system_images       uuid[] NOT NULL,
     -- The images that wanted_images counts the report for.
     wanted              uuid[] NOT NULL,
+    -- The bug that it is counted for.
+    group_id            uuid,
     -- The first record of the report's history and its trace, for a later symbolication.
     origin_topic        text,
     origin_partition    integer,
@@ -113,6 +115,7 @@ CREATE TABLE reports (
 ) PARTITION BY RANGE (received_at);
 CREATE INDEX reports_app ON reports (tenant, app, received_at, report_id, variant);
 CREATE INDEX reports_version ON reports (tenant, app, version, received_at, report_id, variant);
+CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id, variant) WHERE group_id IS NOT NULL;
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Which generation of an app image's symbols a report has seen (0: none). Also the way from a debug id to its reports.
@@ -187,6 +190,42 @@ CREATE TABLE wanted_images (
     PRIMARY KEY (tenant, app, version, debug_id)
 );
 SELECT unslide_protect('wanted_images', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- Reports of one app with the same fingerprint: one bug. What is counted here outlives the reports.
+CREATE TABLE groups (
+    tenant        text NOT NULL,
+    -- Made of the app and the fingerprint.
+    id            uuid NOT NULL,
+    app           text NOT NULL,
+    fingerprint   uuid NOT NULL,
+    kind          text NOT NULL,
+    -- Reports may disagree: the smallest counts, so that it does not depend on which came first.
+    title         text NOT NULL,
+    culprit       text NOT NULL,
+    -- The symbols of a frame that counts are missing.
+    provisional   boolean NOT NULL,
+    reports       bigint NOT NULL,
+    first_seen    timestamptz NOT NULL,
+    first_version text NOT NULL,
+    last_seen     timestamptz NOT NULL,
+    last_version  text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX groups_tenant_seen ON groups (tenant, last_seen DESC, id DESC);
+CREATE INDEX groups_seen ON groups (tenant, app, last_seen DESC, id DESC);
+CREATE INDEX groups_first_seen ON groups (tenant, app, first_seen DESC, id DESC);
+CREATE INDEX groups_reports ON groups (tenant, app, reports DESC, id DESC);
+SELECT unslide_protect('groups', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE group_days (
+    tenant   text NOT NULL,
+    group_id uuid NOT NULL,
+    day      date NOT NULL,
+    version  text NOT NULL,
+    reports  bigint NOT NULL,
+    PRIMARY KEY (tenant, group_id, day, version)
+);
+SELECT unslide_protect('group_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Reports that a key's holder wants symbolicated again, whatever their symbols: how far that is, and how it ended.
 CREATE TABLE reprocesses (

@@ -5,7 +5,7 @@ use crate::http::problem::{Kind, Problem, pages};
 use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
-use crate::operations::{apps, dead_letters, keys, quarantine, reports, reprocess, symbols, tenants};
+use crate::operations::{apps, dead_letters, groups, keys, quarantine, reports, reprocess, symbols, tenants};
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
 use axum::Router;
@@ -61,6 +61,7 @@ pub fn document() -> OpenApi {
         reports::routes(),
         reprocess::routes(),
         apps::routes(),
+        groups::routes(),
         tenants::routes(),
         keys::routes(),
         dead_letters::routes(),
@@ -81,6 +82,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reports::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
+        .merge(groups::routes())
         .merge(keys::routes())
         .merge(dead_letters::routes())
         .merge(quarantine::routes())

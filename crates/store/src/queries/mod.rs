@@ -2,6 +2,7 @@
 
 pub mod apps;
 pub mod duplicates;
+pub mod groups;
 pub mod missing;
 pub mod report;
 pub mod reports;

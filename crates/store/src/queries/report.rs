@@ -88,7 +88,7 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
     let row = sqlx::query!(
         r#"SELECT r.revision, r.received_at, r.app, r.version, r.build, r.type AS kind, r.status, r.device_time,
                   r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total,
-                  r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing,
+                  r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.group_id,
                   coalesce(b.size, f.size) AS "size!", b.report_id IS NOT NULL AS "inline!", f.segment AS "segment?",
                   f.at_offset AS "at_offset?", f.length AS "length?", f.body_key AS "body_key?",
                   (SELECT count(*) FROM report_keys o
@@ -143,6 +143,7 @@ pub async fn find(tx: &mut TenantTx, report_id: ReportId, variant: u32) -> Resul
                 missing: from_row32(row.frames_missing),
             },
             symbols_missing: row.symbols_missing,
+            group: row.group_id,
         },
         variants: u32::try_from(row.variants).unwrap_or(u32::MAX),
         size: from_row(row.size),

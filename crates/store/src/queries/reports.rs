@@ -28,6 +28,8 @@ pub struct Filter {
     pub status: Option<String>,
     /// A frame refers to this image.
     pub debug_id: Option<DebugId>,
+    /// It is counted for this group.
+    pub group: Option<uuid::Uuid>,
 }
 
 /// A report of a list.
@@ -69,6 +71,8 @@ pub struct Listed {
     pub frames: Frames,
     /// Whether the symbols of an image of the app itself are missing.
     pub symbols_missing: bool,
+    /// The group that it is counted for.
+    pub group: Option<uuid::Uuid>,
 }
 
 /// A page of reports.
@@ -104,11 +108,12 @@ pub(super) struct Row {
     frames_device_app: i32,
     frames_missing: i32,
     symbols_missing: bool,
+    group_id: Option<uuid::Uuid>,
 }
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing";
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.group_id";
 
 impl Row {
     pub(super) fn read(self) -> Listed {
@@ -137,6 +142,7 @@ impl Row {
                 missing: from_row32(self.frames_missing),
             },
             symbols_missing: self.symbols_missing,
+            group: self.group_id,
         }
     }
 }
@@ -294,6 +300,9 @@ async fn matching(
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
+    }
+    if let Some(group) = filter.group {
+        query.push(" AND r.group_id = ").push_bind(group);
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

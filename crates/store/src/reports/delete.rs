@@ -1,6 +1,7 @@
 //! Deleting one report.
 
 use super::Frames;
+use super::groups;
 use super::keys::lock_known;
 use super::rollups::{self, Counted};
 use crate::number::{from_row32, to_row32};
@@ -24,7 +25,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         "DELETE FROM reports
          WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND ($5::text IS NULL OR app = $5)
          RETURNING app, version, device, status, frames_total, frames_symbolicated, frames_device, frames_device_app, frames_missing,
-                   wanted",
+                   wanted, group_id",
         tenant,
         key.received_at,
         report_id.uuid(),
@@ -83,6 +84,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         device_app: from_row32(row.frames_device_app),
         missing: from_row32(row.frames_missing),
     };
+    let group = row.group_id.map(|id| (id, row.app.clone(), row.version.clone()));
     let counted = Counted {
         app: row.app,
         version: row.version,
@@ -93,6 +95,9 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
         wanted: row.wanted,
     };
     rollups::take_back(tx, &counted).await?;
+    if let Some((id, app, version)) = group {
+        groups::take_back(tx, id, &app, &version, key.received_at).await?;
+    }
     if let Some(id) = key.reprocess {
         reprocess::count_ends(tx, &BTreeMap::from([(id, Ends { gone: 1, ..Ends::default() })])).await?;
     }

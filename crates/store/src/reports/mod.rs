@@ -3,6 +3,7 @@
 
 mod delete;
 mod duplicates;
+mod groups;
 mod keys;
 mod rollups;
 mod rows;
@@ -10,6 +11,7 @@ mod store;
 mod waits;
 
 pub use delete::delete;
+pub use groups::Grouping;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use store::store;
 #[cfg(test)]
@@ -80,6 +82,8 @@ pub struct Facts {
     pub summary: serde_json::Value,
     /// How the frames ended.
     pub frames: Frames,
+    /// Which bug it is about.
+    pub grouping: Option<Grouping>,
 }
 
 /// How a report's frames ended.

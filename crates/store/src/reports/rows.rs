@@ -1,5 +1,6 @@
 //! The rows of `reports` and `report_bodies`.
 
+use super::groups::{Grouping, group_id};
 use super::{Change, Facts, Frames};
 use crate::number::{from_row32, to_row, to_row32};
 use crate::segments::drop_frames;
@@ -22,6 +23,22 @@ pub(super) struct Previous {
     pub(super) version: String,
     pub(super) status: String,
     pub(super) frames: Frames,
+    pub(super) group: Option<Uuid>,
+}
+
+/// The group that a report is counted for.
+pub(super) struct GroupRow<'f> {
+    pub(super) id: Uuid,
+    pub(super) app: String,
+    /// `None` of a report that leaves the group.
+    pub(super) grouping: Option<&'f Grouping>,
+}
+
+impl<'f> GroupRow<'f> {
+    pub(super) fn of(facts: &'f Facts) -> Option<GroupRow<'f>> {
+        let (app, grouping) = (name(&facts.app), facts.grouping.as_ref()?);
+        Some(GroupRow { id: group_id(&app, grouping.fingerprint), app, grouping: Some(grouping) })
+    }
 }
 
 /// A text that Postgres takes and an index can hold.
@@ -29,8 +46,13 @@ pub(super) fn name(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(NAME_CHARS).collect()
 }
 
+/// A line for a list.
+pub(super) fn title(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(TEXT_CHARS).collect()
+}
+
 fn text(text: Option<&String>) -> Option<String> {
-    text.map(|text| text.chars().filter(|c| *c != '\0').take(TEXT_CHARS).collect())
+    text.map(|text| title(text))
 }
 
 /// JSON that Postgres takes: without NULs, and not over the bound.
@@ -60,7 +82,7 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_device_app, r.frames_missing
+                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
@@ -85,7 +107,8 @@ pub(super) async fn read_previous<'a>(
                 missing: from_row32(row.frames_missing),
             };
             let key = (row.report_id, row.variant);
-            (key, Previous { app: row.app, version: row.version, status: row.status, frames })
+            let group = row.group_id;
+            (key, Previous { app: row.app, version: row.version, status: row.status, frames, group })
         })
         .collect();
     let (mut kept, mut gone) = (Vec::with_capacity(changes.len()), Vec::new());
@@ -129,6 +152,7 @@ struct ReportRow {
     symbols_missing: bool,
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
+    group_id: Option<Uuid>,
     origin_topic: Option<String>,
     origin_partition: Option<i32>,
     origin_offset: Option<i64>,
@@ -180,6 +204,7 @@ fn row(change: &Change<'_>) -> Result<ReportRow> {
         symbols_missing: arrival.images.iter().any(|image| !image.system && !image.found && !image.failed),
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
+        group_id: GroupRow::of(facts).map(|group| group.id),
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
@@ -199,16 +224,17 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
-             origin_topic, origin_partition, origin_offset, traceparent, stored_at)
+             group_id, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
-             r.symbols_missing, r.system_images, r.wanted, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
+             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
-             frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[], origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
+             group_id uuid, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
@@ -217,7 +243,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
              reason = EXCLUDED.reason, summary = EXCLUDED.summary, frames_total = EXCLUDED.frames_total,
              frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
              frames_device_app = EXCLUDED.frames_device_app, frames_missing = EXCLUDED.frames_missing,
-             symbols_missing = EXCLUDED.symbols_missing, system_images = EXCLUDED.system_images,
+             symbols_missing = EXCLUDED.symbols_missing, system_images = EXCLUDED.system_images, group_id = EXCLUDED.group_id,
              origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
              origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
              origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),

@@ -1,7 +1,7 @@
 //! Storing a batch of arrivals, step by step.
 
 use super::keys::{self, KeyRow};
-use super::{Arrival, Change, Effects, Origin, Outcome, Stored, duplicates, rollups, rows, waits};
+use super::{Arrival, Change, Effects, Origin, Outcome, Stored, duplicates, groups, rollups, rows, waits};
 use crate::outbox::Need;
 use crate::reprocess::{self, Ends};
 use crate::requests::{self, Ask};
@@ -31,12 +31,12 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     }
     // Before any row, so that no transaction waits for it that others wait for.
     wakes::system::lock_out_publishers(tx).await?;
-    let groups = group(&arrivals);
+    let reports = by_report(&arrivals);
     let wanted: Vec<_> =
-        groups.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
+        reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
     let keys = keys::lock(tx, &wanted).await?;
     let mut batch = Batch::of(arrivals);
-    for (key, (_, places)) in keys.into_iter().zip(groups) {
+    for (key, (_, places)) in keys.into_iter().zip(reports) {
         batch.decide(key, &places, keep_from);
     }
     for change in rows::read_previous(tx, &mut batch.changes).await? {
@@ -48,6 +48,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     keys::advance(tx, &batch.advances(&needs, effects)).await?;
     duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
     rollups::record(tx, &batch.changes).await?;
+    groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
     }
@@ -56,14 +57,14 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
 }
 
 /// The places of the arrivals of each report, in the order in which the reports' keys are locked.
-fn group(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
-    let mut groups: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
+fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)> {
+    let mut reports: BTreeMap<(ReportId, ContentHash), Vec<usize>> = BTreeMap::new();
     for (place, arrival) in arrivals.iter().enumerate() {
-        groups.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
+        reports.entry((arrival.report_id, arrival.content_hash)).or_default().push(place);
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|((id, _), places)| (*id, places[0]));
-    groups
+    let mut reports: Vec<_> = reports.into_iter().collect();
+    reports.sort_by_key(|((id, _), places)| (*id, places[0]));
+    reports
 }
 
 /// A batch whose keys are locked.

@@ -1,7 +1,7 @@
 //! A migrated database for one test, and reports to fill it with.
 
 use crate::outbox::Relay;
-use crate::reports::{self, Arrival, Effects, Facts, Frames, ImageUse, Stored};
+use crate::reports::{self, Arrival, Effects, Facts, Frames, Grouping, ImageUse, Stored};
 use crate::tenants::{self, Limits};
 use crate::{Settings, Store, migrate, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
@@ -132,6 +132,8 @@ impl Database {
             "app_days",
             "app_devices",
             "wanted_images",
+            "groups",
+            "group_days",
             "symbol_slots",
             "outbox",
             "jobs",
@@ -196,11 +198,23 @@ pub fn arrival(n: u8) -> Arrival {
             reason: Some("it crashed".into()),
             summary: serde_json::json!({"signal": "SIGABRT"}),
             frames: Frames { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
+            grouping: Some(grouping(n % 3, true)),
             ..Facts::default()
         },
         images: vec![image(1, false, None), image(200, true, None)],
         origin: None,
         traceparent: None,
+    }
+}
+
+/// Bug number `n`, before or after its symbols came.
+pub fn grouping(n: u8, provisional: bool) -> Grouping {
+    Grouping {
+        fingerprint: [if provisional { n } else { 100 + n }; 16],
+        kind: "crash".into(),
+        provisional,
+        title: format!("bug {n}"),
+        culprit: "Cart.total (Cart.swift)".into(),
     }
 }
 
@@ -224,6 +238,8 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
     next.received_at += Duration::hours(30);
     next.images[0] = app_image;
     next.facts.status = "complete".into();
+    // Half of the bugs turn out to be one.
+    next.facts.grouping = Some(grouping(of.report_id.0[0] % 2, false));
     next.facts.frames = Frames { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
     let body = format!("{{\"revision\":{revision}}}");
     next.body = unslide_proto::body::compress(body.as_bytes());

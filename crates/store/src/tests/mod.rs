@@ -7,6 +7,7 @@ mod dead_letters;
 mod deleting;
 mod duplicates;
 mod erasure;
+mod groups;
 mod isolation;
 mod late_at_scale;
 mod late_symbols;

@@ -2,6 +2,7 @@
 
 pub mod apps;
 pub mod dead_letters;
+pub mod groups;
 pub mod keys;
 pub mod prelude;
 pub mod quarantine;

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::{body, headers};
 use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
-use unslide_store::reports::{Arrival, Facts, Frames, ImageUse, Origin};
+use unslide_store::reports::{Arrival, Facts, Frames, Grouping, ImageUse, Origin};
 use unslide_stream::Record;
 
 /// A report and its owner.
@@ -143,6 +143,13 @@ fn facts(summary: ReportSummary, ours: &Ours) -> Facts {
             device_app: count(ours.frames.device_app),
             missing: count(ours.frames.missing),
         },
+        grouping: ours.grouping.as_ref().map(|grouping| Grouping {
+            fingerprint: grouping.fingerprint,
+            kind: grouping.kind.clone(),
+            provisional: grouping.provisional,
+            title: grouping.title.clone(),
+            culprit: grouping.culprit.clone().unwrap_or_default(),
+        }),
     }
 }
 

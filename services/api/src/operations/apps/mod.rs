@@ -51,6 +51,6 @@ impl From<missing::MissingImage> for MissingImage {
 }
 
 mod dates {
-    time::serde::format_description!(pub(in super::super) day, Date, "[year]-[month]-[day]");
+    time::serde::format_description!(pub(in crate::operations) day, Date, "[year]-[month]-[day]");
 }
-use dates::day;
+pub(in crate::operations) use dates::day;

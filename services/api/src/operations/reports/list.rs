@@ -35,6 +35,8 @@ pub struct ReportQuery {
     pub status: Option<String>,
     /// A frame refers to the image with this debug id.
     pub debug_id: Option<String>,
+    /// It is of the group with this id.
+    pub group: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
@@ -84,6 +86,7 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Filter, Pr
         kind: query.kind,
         status: query.status,
         debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
+        group: query.group.as_deref().map(|text| parameter("group", text)).transpose()?,
     };
     if let Some(status) = &filter.status
         && !["complete", "partial", "none"].contains(&status.as_str())

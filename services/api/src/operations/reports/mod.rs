@@ -78,6 +78,9 @@ pub struct ListedReport {
     /// True where an image of the app itself has no symbols, so that its frames have the device's names
     /// or none: upload its dSYM.
     pub symbols_missing: bool,
+    /// The group of its bug.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<uuid::Uuid>,
 }
 
 /// How many frames ended how.
@@ -122,6 +125,7 @@ impl From<reports::Listed> for ListedReport {
                 missing: listed.frames.missing,
             },
             symbols_missing: listed.symbols_missing,
+            group: listed.group,
         }
     }
 }

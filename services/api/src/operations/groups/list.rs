@@ -1,0 +1,106 @@
+//! `GET /v1/groups`.
+
+use super::Group;
+use crate::operations::prelude::*;
+use crate::requests::input::time;
+use unslide_store::Uuid;
+use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
+
+/// Longer filters fit nothing that is stored.
+const LONGEST: usize = 1_024;
+
+/// Which groups to list. What is absent does not matter.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GroupQuery {
+    /// Bundle identifier.
+    #[param(example = "com.example.shop")]
+    pub app: Option<String>,
+    /// It has reports of this version.
+    pub version: Option<String>,
+    /// What happened, such as `crash`.
+    pub kind: Option<String>,
+    /// Title or culprit contain this text, in any case.
+    #[param(max_length = 1024)]
+    pub q: Option<String>,
+    /// Only groups whose symbols are missing, or only those whose symbols are there.
+    pub provisional: Option<bool>,
+    /// The last report arrived at this time or later (RFC 3339).
+    #[param(format = DateTime, example = "2026-11-20T09:00:00Z")]
+    pub seen_from: Option<String>,
+    /// The first report arrived at this time or later (RFC 3339): what is new.
+    #[param(format = DateTime)]
+    pub new_from: Option<String>,
+    /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent.
+    pub sort: Option<String>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List groups
+///
+/// The bugs that reports are about.
+#[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "list_groups",
+    params(GroupQuery),
+    responses((status = 200, description = "A page of groups.", body = Page<Group>), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn list_groups(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Query(query): Query<GroupQuery>,
+) -> Result<Json<Page<Group>>, Problem> {
+    let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
+    let order = order(query.sort.as_deref())?;
+    let filter = filter(&access, query)?;
+    let list = List::of(access.tenant(), "list_groups", &(&filter, order));
+    let after = page.after(list, position)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = groups::list(&mut tx, &filter, order, after, limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, |last| {
+        let (value, id) = order.position(last);
+        format!("{value}.{id}")
+    })))
+}
+
+fn position(text: &str) -> Option<(i64, Uuid)> {
+    let (value, id) = text.split_once('.')?;
+    Some((value.parse().ok()?, id.parse().ok()?))
+}
+
+fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
+    match sort {
+        None | Some("last_seen") => Ok(GroupOrder::LastSeen),
+        Some("first_seen") => Ok(GroupOrder::FirstSeen),
+        Some("reports") => Ok(GroupOrder::Reports),
+        Some(_) => Err(Problem::new(Kind::InvalidParameter, "sort: last_seen, first_seen or reports")),
+    }
+}
+
+fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter, Problem> {
+    let filter = GroupFilter {
+        app: access.app(query.app)?,
+        version: query.version,
+        kind: query.kind,
+        text: query.q,
+        provisional: query.provisional,
+        seen_from: query.seen_from.as_deref().map(|text| time("seen_from", text)).transpose()?,
+        new_from: query.new_from.as_deref().map(|text| time("new_from", text)).transpose()?,
+    };
+    let texts =
+        [("app", &filter.app), ("version", &filter.version), ("kind", &filter.kind), ("q", &filter.text)];
+    match texts.iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.len() > LONGEST)) {
+        Some((name, _)) => {
+            Err(Problem::new(Kind::InvalidParameter, format!("{name}: at most {LONGEST} bytes")))
+        }
+        None => Ok(filter),
+    }
+}
