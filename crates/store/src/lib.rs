@@ -5,46 +5,28 @@
 //! database; the few questions that concern all tenants are functions of the database's owner.
 //! Modules are named after what they keep. Times come from the store's clock.
 
-pub mod api_processes;
-pub mod audit;
 pub mod cursor;
-pub mod dead_letters;
-pub mod erasure;
-mod error;
+mod database;
 pub mod jobs;
-pub mod keys;
-mod listen;
-mod migrations;
-mod number;
-pub mod objects;
-pub mod outbox;
-pub mod partial;
-pub mod partitions;
-pub mod positions;
-pub mod quarantine;
+mod kafka;
 pub mod queries;
 pub mod reports;
-pub mod reprocess;
 pub mod requests;
-pub mod retention;
-pub mod retries;
 pub mod segments;
-mod settings;
-pub mod slots;
-mod store;
 pub mod symbols;
 pub mod tenants;
 #[cfg(test)]
 mod tests;
-pub mod uploads;
-pub mod usage;
-pub mod wakes;
 
-pub use error::StoreError;
-pub use listen::{Channel, Listener};
-pub use migrations::{Migrated, migrate};
-pub use settings::Settings;
-pub use store::{BatchTx, OwnerTx, Store, TenantTx};
+pub use database::{
+    BatchTx, Channel, Listener, Migrated, OwnerTx, Settings, Store, StoreError, TenantTx, migrate,
+};
+pub(crate) use database::{column, migrations, number};
+pub use kafka::{dead_letters, outbox, positions, quarantine};
+pub use reports::{partitions, retention};
+pub use requests::{reprocess, retries, wakes};
+pub use symbols::{objects, partial, slots, uploads, usage};
+pub use tenants::{api_processes, audit, erasure, keys};
 pub use uuid::Uuid;
 
 /// The result of everything here.

@@ -1,4 +1,4 @@
-//! What the builder is told at its start.
+//! The builder's configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -7,12 +7,12 @@ use unslide_artifacts::archive::ArchiveError;
 
 /// A failure, by what is to be done.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Failure {
+pub(crate) enum JobFailure {
     /// A server is away or refuses us: the job is not to blame, and waits.
     Server(String),
     /// Objects could not be deleted, and all others were: the job waits, and none waits for it meanwhile.
     Object(String),
-    /// It did not work this time, and nothing says that it was not for the job: it is tried so many times.
+    /// It did not work this time, and the job may be the cause: it is tried up to `MAX_ATTEMPTS` times.
     Again(String),
     /// The job can't succeed: a stable word for the upload's record, and a sentence.
     Job { reason: Cow<'static, str>, detail: String },
@@ -22,9 +22,9 @@ pub(crate) enum Failure {
     TenantDeleted,
 }
 
-impl Failure {
-    pub(crate) fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Failure {
-        Failure::Job { reason: reason.into(), detail: detail.into() }
+impl JobFailure {
+    pub(crate) fn job(reason: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> JobFailure {
+        JobFailure::Job { reason: reason.into(), detail: detail.into() }
     }
 }
 
@@ -39,55 +39,48 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl From<unslide_store::StoreError> for Failure {
-    fn from(error: unslide_store::StoreError) -> Failure {
+impl From<unslide_store::StoreError> for JobFailure {
+    fn from(error: unslide_store::StoreError) -> JobFailure {
         match error {
-            unslide_store::StoreError::LeaseLost(_) => Failure::LeaseLost,
-            unslide_store::StoreError::TenantDeleted => Failure::TenantDeleted,
-            error if error.is_data() => Failure::job("internal", chain(&error)),
-            error @ unslide_store::StoreError::Corrupt { .. } => Failure::Again(chain(&error)),
-            error => Failure::Server(chain(&error)),
+            unslide_store::StoreError::LeaseLost(_) => JobFailure::LeaseLost,
+            unslide_store::StoreError::TenantDeleted => JobFailure::TenantDeleted,
+            error if error.is_data() => JobFailure::job("internal", chain(&error)),
+            error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(chain(&error)),
+            error => JobFailure::Server(chain(&error)),
         }
     }
 }
 
-impl From<unslide_artifacts::StoreError> for Failure {
-    fn from(error: unslide_artifacts::StoreError) -> Failure {
+impl From<unslide_artifacts::StoreError> for JobFailure {
+    fn from(error: unslide_artifacts::StoreError) -> JobFailure {
         use unslide_artifacts::StoreError::{File, Refused, Source, Transient, Unfinished};
         match error {
             File(error) | Source(error) => error.into(),
-            error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => Failure::Server(chain(&error)),
-            error => Failure::Again(chain(&error)),
+            error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => {
+                JobFailure::Server(chain(&error))
+            }
+            error => JobFailure::Again(chain(&error)),
         }
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Failure {
+impl From<std::io::Error> for JobFailure {
+    fn from(error: std::io::Error) -> JobFailure {
         let detail = format!("the builder's disk: {error}");
         match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem => {
-                Failure::Server(detail)
+                JobFailure::Server(detail)
             }
-            _ => Failure::Again(detail),
+            _ => JobFailure::Again(detail),
         }
     }
 }
 
-impl From<ArchiveError> for Failure {
-    fn from(error: ArchiveError) -> Failure {
+impl From<ArchiveError> for JobFailure {
+    fn from(error: ArchiveError) -> JobFailure {
         match error {
             ArchiveError::Disk(error) => error.into(),
-            error => Failure::job(error.reason(), chain(&error)),
-        }
-    }
-}
-
-impl From<unslide_runtime::CpuError> for Failure {
-    fn from(error: unslide_runtime::CpuError) -> Failure {
-        match error {
-            unslide_runtime::CpuError::Panicked(text) => Failure::job("builder_panicked", text),
-            unslide_runtime::CpuError::Closed => Failure::Server("the CPU pool is closed".into()),
+            error => JobFailure::job(error.reason(), chain(&error)),
         }
     }
 }

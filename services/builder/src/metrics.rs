@@ -1,6 +1,6 @@
 //! The builder's metrics.
 
-use crate::work_folder::WorkFolder;
+use crate::build::work_folder::WorkFolder;
 use crate::worker::Builder;
 use prometheus::{Error, Gauge, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use unslide_artifacts::ObjectStore;

@@ -1,13 +1,13 @@
 //! The service: from a configuration to jobs done, and to their end.
 
-use crate::alone::Gate;
+use crate::build::work_folder::WorkFolder;
 use crate::config::Config;
+use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
-use crate::news::News;
-use crate::pace::Pace;
-use crate::work_folder::WorkFolder;
+use crate::notifications::Notifications;
+use crate::relay::{self, maintenance};
+use crate::requests::pace::RequestPace;
 use crate::worker::{self, Builder};
-use crate::{relay, upkeep};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_runtime::Host;
 use unslide_runtime::child::Program;
 use unslide_store::Store;
-use unslide_store::jobs::Kind;
+use unslide_store::jobs::JobKind;
 use unslide_stream::Producer;
 
 /// Wake jobs at once: they wait for their turn most of the time.
@@ -59,14 +59,14 @@ pub async fn run(config: Config, host: Host, child: Program) -> Result<(), Error
         topics: config.kafka.topics(),
         kafka: config.kafka,
         metrics: Metrics::new(&host.metrics)?,
-        news: News::new(),
+        notifications: Notifications::new(),
         work: WorkFolder::new(&config.builder),
-        waking: Pace::new(config.builder.wake_per_second),
-        reprocessing: Pace::new(REPROCESS_PER_SECOND),
+        waking: RequestPace::new(config.builder.wake_per_second),
+        reprocessing: RequestPace::new(REPROCESS_PER_SECOND),
         symbol_bytes: config.tenants.symbol_bytes,
         settings: config.builder,
         name: format!("builder-{}", std::process::id()),
-        gate: Gate::default(),
+        gate: IsolationGate::default(),
         store,
         child,
         host,
@@ -76,17 +76,17 @@ pub async fn run(config: Config, host: Host, child: Program) -> Result<(), Error
     tracing::info!("the builder is at work");
     let [builds, wakes, purges, again, reprocess, erasing, relay] = [(); 7].map(|()| builder.clone());
     tokio::join!(
-        builder.host.shutdown.token().run_until_cancelled(builder.news.listen(&builder.store)),
-        worker::work(builds, &[Kind::Build], builder.settings.uploads),
+        builder.host.shutdown.token().run_until_cancelled(builder.notifications.listen(&builder.store)),
+        worker::work(builds, &[JobKind::Build], builder.settings.uploads),
         // None of these holds another up.
-        worker::work(wakes, &[Kind::Wake, Kind::WakeSystem], WAKES),
-        worker::work(purges, &[Kind::Purge], PURGES),
-        worker::work(again, &[Kind::Backfill], 1),
-        worker::work(reprocess, &[Kind::Reprocess], 1),
+        worker::work(wakes, &[JobKind::Wake, JobKind::WakeSystem], WAKES),
+        worker::work(purges, &[JobKind::Purge], PURGES),
+        worker::work(again, &[JobKind::Backfill], 1),
+        worker::work(reprocess, &[JobKind::Reprocess], 1),
         // One at a time and for itself: it takes as long as the tenant was large.
-        worker::work(erasing, &[Kind::Erase], 1),
+        worker::work(erasing, &[JobKind::Erase], 1),
         relay::relay(relay),
-        upkeep::count(&builder),
+        maintenance::count(&builder),
     );
     let _ = tokio::time::timeout(builder.host.shutdown.drain() / 10, builder.store.close()).await;
     Ok(())
@@ -113,23 +113,32 @@ fn prepare(folder: &Path) -> std::io::Result<()> {
 
 /// Readiness asks the three servers themselves.
 fn probes(builder: &Arc<Builder>) {
-    let asked = builder.clone();
-    builder.host.health.register("postgres", move || {
-        let builder = asked.clone();
-        async move { builder.store.ping().await.map_err(|error| error.to_string()) }
+    probe(builder, "postgres", |builder| async move {
+        builder.store.ping().await.map_err(|error| error.to_string())
     });
-    let asked = builder.clone();
-    builder.host.health.register("objects", move || {
-        let builder = asked.clone();
-        async move { builder.objects.check().await.map_err(|error| error.to_string()) }
+    probe(builder, "objects", |builder| async move {
+        builder.objects.check().await.map_err(|error| error.to_string())
     });
-    let asked = builder.clone();
-    builder.host.health.register("kafka", move || {
-        let builder = asked.clone();
+    probe(builder, "kafka", |builder| async move {
+        let topic = &builder.topics.symbol_events;
+        let probe = builder.producer.probe(topic, Duration::from_millis(1_500)).await;
+        probe.map(drop).map_err(|error| error.to_string())
+    });
+}
+
+/// Adds a probe, which does not keep the builder: the builder has the host, and the host has the probes.
+fn probe<A>(builder: &Arc<Builder>, name: &str, ask: impl Fn(Arc<Builder>) -> A + Send + Sync + 'static)
+where
+    A: Future<Output = Result<(), String>> + Send + 'static,
+{
+    let kept = Arc::downgrade(builder);
+    builder.host.health.register(name, move || {
+        let asked = kept.upgrade().map(&ask);
         async move {
-            let topic = &builder.topics.symbol_events;
-            let probe = builder.producer.probe(topic, Duration::from_millis(1_500)).await;
-            probe.map(drop).map_err(|error| error.to_string())
+            match asked {
+                Some(answer) => answer.await,
+                None => Err("the builder has ended".to_owned()),
+            }
         }
     });
 }

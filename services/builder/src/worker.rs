@@ -1,13 +1,15 @@
 //! Taking jobs by lease, keeping them alive, and saying how they ended.
 
-use crate::alone::{self, Gate};
+use crate::build::work_folder::WorkFolder;
+use crate::build::{self, backfill};
 use crate::config::Settings;
-use crate::failure::Failure;
+use crate::deletion::{erase, purge};
+use crate::failure::JobFailure;
+use crate::isolation::{self, IsolationGate};
 use crate::metrics::Metrics;
-use crate::news::News;
-use crate::pace::Pace;
-use crate::work_folder::WorkFolder;
-use crate::{backfill, build, erase, purge, reprocess, wake};
+use crate::notifications::Notifications;
+use crate::requests::pace::RequestPace;
+use crate::requests::{reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -17,7 +19,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_runtime::child::Program;
-use unslide_store::jobs::{self, Failed, Kind, Lease, Work};
+use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
 use unslide_store::{Store, objects, uploads, usage};
 use unslide_stream::Producer;
 
@@ -38,29 +40,29 @@ pub(crate) struct Builder {
     pub(crate) topics: TopicNames,
     pub(crate) kafka: unslide_stream::Settings,
     pub(crate) metrics: Metrics,
-    pub(crate) news: News,
+    pub(crate) notifications: Notifications,
     pub(crate) settings: Settings,
     /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
     pub(crate) symbol_bytes: u64,
     pub(crate) work: WorkFolder,
     /// How fast reports are asked for whose symbols came late.
-    pub(crate) waking: Pace,
+    pub(crate) waking: RequestPace,
     /// How fast those are that somebody wants again.
-    pub(crate) reprocessing: Pace,
+    pub(crate) reprocessing: RequestPace,
     /// Names this process in the jobs that it has.
     pub(crate) name: String,
     /// Where jobs of all kinds pass.
-    pub(crate) gate: Gate,
-    /// Reads what tenants upload: see [`crate::child`].
+    pub(crate) gate: IsolationGate,
+    /// Reads what tenants upload: see [`crate::build::child`].
     pub(crate) child: Program,
     pub(crate) host: Host,
 }
 
 /// Does jobs of some kinds, `places` at a time, until the host says to stop; then waits for those
 /// that run.
-pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
+pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize) {
     let places = Arc::new(Semaphore::new(places));
-    let mut news = builder.news.of_jobs();
+    let mut notifications = builder.notifications.of_jobs();
     let mut running = JoinSet::new();
     let stopping = builder.host.shutdown.token().clone();
     loop {
@@ -74,13 +76,13 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
             () = stopping.cancelled() => break,
             beside = builder.gate.beside() => beside,
         };
-        news.looked();
+        notifications.looked();
         match jobs::lease(&builder.store, kinds, &builder.name, lease_time(&builder), 1).await {
             Ok(mut leased) => match leased.pop() {
                 Some(job) => {
                     let builder = builder.clone();
                     running.spawn(async move {
-                        if let Some(pass) = alone::pass(&builder, &job, beside).await {
+                        if let Some(pass) = isolation::pass(&builder, &job, beside).await {
                             perform(&builder, &job).await;
                             drop(pass);
                         }
@@ -91,7 +93,7 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[Kind], places: usize) {
                     drop(beside);
                     tokio::select! {
                         () = stopping.cancelled() => break,
-                        () = news.wait(LOOK) => {}
+                        () = notifications.wait(LOOK) => {}
                     }
                 }
             },
@@ -119,7 +121,7 @@ fn lease_time(builder: &Builder) -> time::Duration {
 const JOB_TIME: Duration = Duration::from_secs(3_600);
 
 /// Does one job and says how it ended.
-async fn perform(builder: &Builder, job: &Lease) {
+async fn perform(builder: &Builder, job: &JobLease) {
     let kind = job.work.kind().as_str();
     let may_be_given_up = job.work.kind().may_be_given_up();
     let begun = Instant::now();
@@ -127,47 +129,51 @@ async fn perform(builder: &Builder, job: &Lease) {
     running.inc();
     let done = tokio::select! {
         done = attempt(builder, job) => done,
-        () = keep(builder, job) => Err(Failure::LeaseLost),
-        () = sleep(JOB_TIME) => Err(Failure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
+        () = keep(builder, job) => Err(JobFailure::LeaseLost),
+        () = sleep(JOB_TIME) => Err(JobFailure::job("timeout", format!("not done within {} s", JOB_TIME.as_secs()))),
     };
     running.dec();
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     let done = match (job.work.kind(), done) {
         // Whatever it has stored, and however it ended.
-        (Kind::Build | Kind::Backfill, done) | (_, done @ Err(Failure::TenantDeleted)) => {
+        (JobKind::Build | JobKind::Backfill, done) | (_, done @ Err(JobFailure::TenantDeleted)) => {
             unless_deleted(builder, job, done).await
         }
         (_, done) => done,
     };
     let outcome = match done {
         Ok(()) => "done",
-        Err(Failure::LeaseLost) => {
+        Err(JobFailure::LeaseLost) => {
             tracing::warn!(job.id = %job.id, job.kind = kind, "the job was given to someone else");
             "lost"
         }
-        Err(Failure::TenantDeleted) => {
+        Err(JobFailure::TenantDeleted) => {
             tracing::info!(job.id = %job.id, job.kind = kind, tenant = %job.owner, "a job ended with its tenant");
             "dropped"
         }
-        Err(Failure::Server(detail)) => put_off(builder, job, "unavailable", &detail).await,
-        Err(Failure::Object(detail)) => put_off(builder, job, "not_deleted", &detail).await,
+        Err(JobFailure::Server(detail)) => put_off(builder, job, "unavailable", &detail).await,
+        Err(JobFailure::Object(detail)) => put_off(builder, job, "not_deleted", &detail).await,
         // Until it is done reports wait, or what was deleted answers.
-        Err(Failure::Again(detail)) if !may_be_given_up => {
+        Err(JobFailure::Again(detail)) if !may_be_given_up => {
             put_off(builder, job, "unavailable", &detail).await
         }
-        Err(Failure::Job { reason, detail }) if !may_be_given_up => {
+        Err(JobFailure::Job { reason, detail }) if !may_be_given_up => {
             put_off(builder, job, &reason, &detail).await
         }
-        Err(Failure::Again(detail)) => end(builder, job, "unavailable", &detail, false).await,
-        Err(Failure::Job { reason, detail }) => end(builder, job, &reason, &detail, true).await,
+        Err(JobFailure::Again(detail)) => end(builder, job, "unavailable", &detail, false).await,
+        Err(JobFailure::Job { reason, detail }) => end(builder, job, &reason, &detail, true).await,
     };
     builder.metrics.jobs.with_label_values(&[kind, outcome]).inc();
 }
 
 /// A build's end, unless its tenant was deleted meanwhile.
-async fn unless_deleted(builder: &Builder, job: &Lease, done: Result<(), Failure>) -> Result<(), Failure> {
+async fn unless_deleted(
+    builder: &Builder,
+    job: &JobLease,
+    done: Result<(), JobFailure>,
+) -> Result<(), JobFailure> {
     match erase::abandoned(builder, job).await {
-        Ok(true) => Err(Failure::TenantDeleted),
+        Ok(true) => Err(JobFailure::TenantDeleted),
         Ok(false) => done,
         Err(failure) => {
             // What it may have left is found when the erasing looks a second time.
@@ -178,12 +184,12 @@ async fn unless_deleted(builder: &Builder, job: &Lease, done: Result<(), Failure
 }
 
 /// Tries a job; while a server is away it waits. One that runs alone does not: all others would wait too.
-async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
+async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     if job.exhausted {
         let detail = "every builder that began with it died; its bytes are kept";
-        return Err(Failure::job("kills_builder", detail));
+        return Err(JobFailure::job("kills_builder", detail));
     }
-    let alone = job.attempt >= alone::ALONE_FROM;
+    let alone = job.attempt >= isolation::ALONE_FROM;
     let patience = if alone { 0 } else { builder.settings.patience_seconds };
     let patience = Instant::now() + Duration::from_secs(patience);
     let stopping = builder.host.shutdown.token();
@@ -205,7 +211,9 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
             Work::Erase => erase::erase(builder, job).await,
         };
         match done {
-            Err(failure @ (Failure::Server(_) | Failure::Again(_))) if Instant::now() + pause < patience => {
+            Err(failure @ (JobFailure::Server(_) | JobFailure::Again(_)))
+                if Instant::now() + pause < patience =>
+            {
                 tracing::warn!(job.id = %job.id, ?failure, pause_seconds = pause.as_secs(), "a job waits and goes on");
                 if stopping.run_until_cancelled(sleep(pause)).await.is_none() {
                     return Err(failure);
@@ -218,7 +226,7 @@ async fn attempt(builder: &Builder, job: &Lease) -> Result<(), Failure> {
 }
 
 /// Keeps a job alive; returns when it is lost.
-pub(crate) async fn keep(builder: &Builder, job: &Lease) {
+pub(crate) async fn keep(builder: &Builder, job: &JobLease) {
     let beat = builder.settings.lease() / 3;
     loop {
         sleep(beat).await;
@@ -234,7 +242,7 @@ pub(crate) async fn keep(builder: &Builder, job: &Lease) {
 
 /// Gives a job back that is not to blame, or may not be given up; where it is an upload's, the upload's record says what it waits
 /// for.
-async fn put_off(builder: &Builder, job: &Lease, reason: &str, detail: &str) -> &'static str {
+async fn put_off(builder: &Builder, job: &JobLease, reason: &str, detail: &str) -> &'static str {
     let again: Result<_, unslide_store::StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
         let again = jobs::put_off(&mut tx, job, &format!("{reason}: {detail}")).await?;
@@ -254,17 +262,23 @@ async fn put_off(builder: &Builder, job: &Lease, reason: &str, detail: &str) -> 
     }
 }
 
-fn unnoted(job: &Lease, error: &unslide_store::StoreError) -> &'static str {
+fn unnoted(job: &JobLease, error: &unslide_store::StoreError) -> &'static str {
     tracing::warn!(job.id = %job.id, error = %error, "a job's end could not be noted; its lease will end");
     "lost"
 }
 
 /// Gives a job back, or ends it; where it was an upload's, the upload's record says why.
-async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_good: bool) -> &'static str {
+async fn end(
+    builder: &Builder,
+    job: &JobLease,
+    reason: &str,
+    detail: &str,
+    permanently: bool,
+) -> &'static str {
     let ended: Result<Failed, unslide_store::StoreError> = async {
         let mut tx = builder.store.owner(&job.owner).await?;
-        let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), for_good).await?;
-        if let (Failed::ForGood, Work::Build { upload }) = (failed, &job.work) {
+        let failed = jobs::fail(&mut tx, job, &format!("{reason}: {detail}"), permanently).await?;
+        if let (Failed::Permanently, Work::Build { upload }) = (failed, &job.work) {
             usage::hold(&mut tx).await?;
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
             objects::give_up(&mut tx, *upload).await?;
@@ -274,11 +288,11 @@ async fn end(builder: &Builder, job: &Lease, reason: &str, detail: &str, for_goo
     }
     .await;
     match ended {
-        Ok(Failed::ForGood) => {
+        Ok(Failed::Permanently) => {
             tracing::warn!(job.id = %job.id, owner = %job.owner, reason, detail, "a job has failed");
             if let (Work::Build { upload }, build::OVER_QUOTA) = (&job.work, reason) {
                 // What is more than the tenant may store is not stored.
-                build::discard_or_leave(builder, &job.owner.own(*upload)).await;
+                build::discard(builder, &job.owner.own(*upload)).await;
             }
             "failed"
         }

@@ -5,8 +5,8 @@ use time::OffsetDateTime;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
-use unslide_store::reports::Outcome;
-use unslide_store::segments::Pending;
+use unslide_store::reports::ArrivalOutcome;
+use unslide_store::segments::PendingDay;
 
 /// Registers what object storage and the database say of their bounds.
 ///
@@ -138,20 +138,20 @@ impl Metrics {
     }
 
     /// Counts a report.
-    pub fn stored(&self, outcome: Outcome) {
+    pub fn stored(&self, outcome: ArrivalOutcome) {
         let name = match outcome {
-            Outcome::New => "new",
-            Outcome::Revised => "revised",
-            Outcome::Superseded => "superseded",
-            Outcome::Duplicate => "duplicate",
-            Outcome::Deleted => "deleted",
-            Outcome::Expired => "expired",
+            ArrivalOutcome::New => "new",
+            ArrivalOutcome::Revised => "revised",
+            ArrivalOutcome::Superseded => "superseded",
+            ArrivalOutcome::Duplicate => "duplicate",
+            ArrivalOutcome::Deleted => "deleted",
+            ArrivalOutcome::Expired => "expired",
         };
         self.records.with_label_values(&[name]).inc();
     }
 
     /// Says what waits in the database to be moved.
-    pub fn pending(&self, pending: &[Pending], now: OffsetDateTime) {
+    pub fn pending(&self, pending: &[PendingDay], now: OffsetDateTime) {
         let oldest = pending.iter().map(|p| p.oldest).min();
         self.pending_seconds.set(oldest.map_or(0, |oldest| (now - oldest).whole_seconds().max(0)));
     }

@@ -3,14 +3,14 @@
 
 use crate::run::Error;
 use unslide_store::Store;
-use unslide_store::positions::{self, Position};
+use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Settings, StreamError, TopicFacts, topics_facts};
 
 /// A position that was put somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reset {
     /// Where it was.
-    pub before: Position,
+    pub before: PartitionPosition,
     /// The first offset that there is, where it is now.
     pub next_offset: i64,
 }
@@ -42,11 +42,11 @@ pub async fn reset_positions(store: &Store, kafka: &Settings) -> Result<Vec<Rese
 }
 
 /// Where a position has to be put; `None` where it is right, or its partition is not there.
-fn good(position: &Position, topic: &TopicFacts) -> Option<Position> {
+fn good(position: &PartitionPosition, topic: &TopicFacts) -> Option<PartitionPosition> {
     let held = topic.partitions.iter().find(|held| held.partition == position.partition)?;
     let id = topic.id.to_string();
     if id == position.topic_id && (held.start..=held.end).contains(&position.next_offset) {
         return None;
     }
-    Some(Position { topic_id: id, next_offset: held.start, ..position.clone() })
+    Some(PartitionPosition { topic_id: id, next_offset: held.start, ..position.clone() })
 }

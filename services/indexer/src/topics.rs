@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
-use unslide_store::positions::Position;
+use unslide_store::positions::PartitionPosition;
 use unslide_stream::{Place, StreamError, admin};
 
 /// The positions of what a reader reads.
-pub type Positions = BTreeMap<Place, Position>;
+pub type Positions = BTreeMap<Place, PartitionPosition>;
 
 /// Which topics a reader reads.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_store::cursor::KeyCursor;
-use unslide_store::keys::{self, NewKey};
+use unslide_store::keys::{self, NewApiKey};
 use unslide_store::{Settings, Store, Uuid, audit};
 
 /// What `key list` shows.
@@ -113,7 +113,7 @@ pub fn run(command: Command) -> Outcome {
                 there(&store, &tenant).await?;
                 let now = store.clock().now();
                 let expires_at = expires.map(|expires| expires.after(now)).transpose()?;
-                let new = NewKey { name, scopes: scope, app, expires_at };
+                let new = NewApiKey { name, scopes: scope, app, expires_at };
                 let text = make(&store, &tenant, &new).await?;
                 say!("{}", text.reveal());
                 if Output::get().is_closed() {
@@ -139,7 +139,7 @@ pub fn run(command: Command) -> Outcome {
 ///
 /// # Errors
 /// Where the database or the source of randomness fails.
-pub async fn make(store: &Store, tenant: &TenantId, new: &NewKey) -> Result<Secret, BoxError> {
+pub async fn make(store: &Store, tenant: &TenantId, new: &NewApiKey) -> Result<Secret, BoxError> {
     let entropy = Entropy::default().key()?;
     let mut tx = store.tenant(tenant).await?;
     let (key, text) = keys::create(&mut tx, new, &entropy).await?;

@@ -7,7 +7,7 @@ use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
 use clap::Args;
 use unslide_indexer::Reset;
-use unslide_store::positions::Position;
+use unslide_store::positions::PartitionPosition;
 use unslide_store::{Settings, tenants};
 use unslide_stream::admin;
 
@@ -57,7 +57,7 @@ async fn recover(administration: &Administration) -> Result<(), BoxError> {
     for Reset { before, next_offset } in
         unslide_indexer::reset_positions(&store, &administration.kafka).await?
     {
-        let Position { topic, partition, next_offset: from, .. } = before;
+        let PartitionPosition { topic, partition, next_offset: from, .. } = before;
         say!("position of {topic}/{partition}: from {from} to {next_offset}");
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::TenantId;
-use unslide_store::tenants::{self, Limits, State};
+use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 use unslide_store::{Store, audit, erasure, outbox, usage};
 
 /// Tenants that are listed with one question.
@@ -116,8 +116,8 @@ pub struct LimitArguments {
 }
 
 impl LimitArguments {
-    fn over(self, limits: &Limits) -> Limits {
-        Limits {
+    fn over(self, limits: &QuotaLimits) -> QuotaLimits {
+        QuotaLimits {
             units_per_second: self.units_per_second.unwrap_or(limits.units_per_second),
             report_bytes: self.report_bytes.unwrap_or(limits.report_bytes),
             upload_bytes: self.upload_bytes.unwrap_or(limits.upload_bytes),
@@ -138,7 +138,7 @@ pub fn run(command: Command) -> Outcome {
                     .await
                     .map_err(|error| boot::kafka_failed(&kafka, error))?;
             }
-            let limits = limits.over(&Limits::default());
+            let limits = limits.over(&QuotaLimits::default());
             let announcement = make(&store, &one.tenant, name.as_deref(), &limits).await?;
             let Some(announcement) = announcement else { return taken(&store, &one.tenant).await };
             say!("{}", one.tenant);
@@ -152,8 +152,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Show { configured, tenant } => {
             with(&configured, async |store, _| show(&store, &tenant).await)
         }
-        Command::Suspend(one) => change(&one, |tenant| tenant.state = State::Suspended),
-        Command::Resume(one) => change(&one, |tenant| tenant.state = State::Active),
+        Command::Suspend(one) => change(&one, |tenant| tenant.state = TenantStanding::Suspended),
+        Command::Resume(one) => change(&one, |tenant| tenant.state = TenantStanding::Active),
         Command::Limits { one, limits } => change(&one, |tenant| tenant.limits = limits.over(&tenant.limits)),
         Command::Delete { configured, tenant, yes, wait, at_most } => with(&configured, async |store, _| {
             if !exists(&store, &tenant).await? {
@@ -194,7 +194,7 @@ async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     let tenant = tenants::get(&mut tx).await?;
     tx.rollback().await?;
     Err(match tenant {
-        Some(tenant) if tenant.state == State::Deleted => {
+        Some(tenant) if tenant.state == TenantStanding::Deleted => {
             format!("the tenant {slug} was deleted, and its slug is never given again: take another")
         }
         _ => format!("the tenant {slug} exists already; `unslide tenant show {slug}` shows it"),
@@ -217,7 +217,7 @@ pub async fn make(
     store: &Store,
     tenant: &TenantId,
     name: Option<&str>,
-    limits: &Limits,
+    limits: &QuotaLimits,
 ) -> Result<Option<i64>, BoxError> {
     let mut tx = store.tenant(tenant).await?;
     let name = name.unwrap_or(tenant.as_str());
@@ -239,11 +239,11 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
     Ok(Exit::Ready)
 }
 
-fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
+fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome {
     with(&one.configured, async |store, _| {
         let mut tx = store.tenant(&one.tenant).await?;
         let mut tenant = known(tenants::lock(&mut tx).await?, &one.tenant)?;
-        if tenant.state == State::Deleted {
+        if tenant.state == TenantStanding::Deleted {
             return Err(format!("the tenant {} was deleted, which cannot be undone", one.tenant).into());
         }
         change(&mut tenant);
@@ -257,7 +257,7 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::Tenant)) -> Outcome {
     })
 }
 
-fn known(tenant: Option<tenants::Tenant>, slug: &TenantId) -> Result<tenants::Tenant, BoxError> {
+fn known(tenant: Option<tenants::TenantRecord>, slug: &TenantId) -> Result<tenants::TenantRecord, BoxError> {
     tenant.ok_or_else(|| no_tenant(slug))
 }
 
@@ -267,7 +267,11 @@ pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
     let mut tx = store.tenant(slug).await?;
     let found = tenants::get(&mut tx).await?;
     tx.rollback().await?;
-    if found.is_none_or(|tenant| tenant.state == State::Deleted) { Err(no_tenant(slug)) } else { Ok(()) }
+    if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
+        Err(no_tenant(slug))
+    } else {
+        Ok(())
+    }
 }
 
 fn no_tenant(slug: &TenantId) -> BoxError {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
 use unslide_artifacts::{ObjectStore, keys};
 use unslide_model::{ReportId, Secret, SystemClock, TenantId};
-use unslide_store::queries::report::{self, StoredReport};
-use unslide_store::segments::Body;
+use unslide_store::queries::report::{self, FoundReport};
+use unslide_store::segments::ReportBody;
 use unslide_store::{Settings, Store, Uuid};
 use unslide_tests::installation::{BUCKET, Place};
 
@@ -96,13 +96,12 @@ async fn read(url: &str, objects: &ObjectStore) -> Result<Bodies, String> {
     }
     store.close().await;
     let moved =
-        |stored: &Option<StoredReport>| matches!(stored, Some(StoredReport { stored: Body::Segment(_), .. }));
-    let moved = reports.iter().filter(|(.., stored)| moved(stored)).count();
+        reports.iter().filter(|(.., stored)| matches!(stored, Some((_, ReportBody::Segment(_))))).count();
     let lines = reports.into_iter().map(|(tenant, id, variant, stored)| async move {
         let name = format!("{tenant} {id} {variant}");
-        let Some(stored) = stored else { return Ok(Err(format!("{name} has none"))) };
-        let name = format!("{name} revision {}", stored.listed.revision);
-        Ok::<_, String>(match body(objects, &tenant, &stored).await? {
+        let Some((found, stored)) = stored else { return Ok(Err(format!("{name} has none"))) };
+        let name = format!("{name} revision {}", found.listed.revision);
+        Ok::<_, String>(match body(objects, &tenant, &found, &stored).await? {
             Ok(json) => Ok(format!("{name}: {}", sum(&json))),
             Err(wrong) => Err(format!("{name}: {wrong}")),
         })
@@ -123,9 +122,10 @@ async fn read(url: &str, objects: &ObjectStore) -> Result<Bodies, String> {
 async fn body(
     objects: &ObjectStore,
     tenant: &TenantId,
-    report: &StoredReport,
+    report: &FoundReport,
+    stored: &ReportBody,
 ) -> Result<Result<Vec<u8>, String>, String> {
-    let Body::Segment(place) = report.stored else { return Ok(report.body().map_err(text)) };
+    let ReportBody::Segment(place) = stored else { return Ok(stored.json().map_err(text)) };
     let key = keys::segment(tenant, place.day, place.segment);
     let Some(frame) = segment::fetch(objects, &key, place.offset, place.length).await.map_err(text)? else {
         return Ok(Err(format!("its segment {key} is gone")));

@@ -3,15 +3,16 @@
 
 mod work;
 
-pub use work::{Kind, Work};
+pub use work::{JobKind, Work};
 
+use crate::column::{JsonColumn, OwnerColumn};
 use crate::number::{from_row32, to_row32};
 use crate::{OwnerTx, Result, Store, StoreError, Uuid};
 use sqlx::postgres::PgQueryResult;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Owner, TenantId};
 
-/// How often a job that may be given up is tried (see [`Kind::may_be_given_up`]).
+/// How often a job that may be given up is tried (see [`JobKind::may_be_given_up`]).
 pub const MAX_ATTEMPTS: u32 = 6;
 /// The pause after the first failure; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::seconds(2);
@@ -19,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::minutes(10);
 
 /// A job that this worker has for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct JobLease {
     /// The job.
     pub id: Uuid,
     /// Whose it is.
@@ -38,7 +39,7 @@ pub struct Lease {
     token: Uuid,
 }
 
-impl Lease {
+impl JobLease {
     /// The tenant that the job is of.
     ///
     /// # Errors
@@ -78,7 +79,7 @@ pub(crate) async fn add_later(tx: &mut OwnerTx, work: &Work, pause: Duration) ->
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn is_waiting(tx: &mut OwnerTx, kind: Kind) -> Result<bool> {
+pub async fn is_waiting(tx: &mut OwnerTx, kind: JobKind) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT 1 FROM jobs WHERE tenant = $1 AND kind = $2 AND status IN ('queued', 'running'))
@@ -97,15 +98,15 @@ pub async fn is_waiting(tx: &mut OwnerTx, kind: Kind) -> Result<bool> {
 /// Where the database fails.
 pub async fn lease(
     store: &Store,
-    kinds: &[Kind],
+    kinds: &[JobKind],
     worker: &str,
     lease: Duration,
     limit: u32,
-) -> Result<Vec<Lease>> {
+) -> Result<Vec<JobLease>> {
     let kinds: Vec<String> = kinds.iter().map(|kind| kind.as_str().to_owned()).collect();
     let now = store.now();
     let rows = sqlx::query!(
-        r#"SELECT id AS "id!", tenant AS "tenant!", payload AS "payload!", attempts AS "attempts!",
+        r#"SELECT id AS "id!", tenant AS "owner!: OwnerColumn", payload AS "work!: JsonColumn<Work>", attempts AS "attempts!",
                   max_attempts AS "max_attempts!", lease_token AS "lease_token!", lease_until AS "lease_until!",
                   created_at AS "created_at!"
            FROM unslide_jobs_take($1, $2, $3, $4, $5)"#,
@@ -117,26 +118,41 @@ pub async fn lease(
     )
     .fetch_all(store.pool())
     .await?;
-    rows.into_iter()
-        .map(|row| {
-            let work: Work =
-                serde_json::from_value(row.payload).map_err(|e| StoreError::corrupt("jobs", e))?;
-            Ok(Lease {
-                id: row.id,
-                owner: Owner::read(&row.tenant).map_err(|e| StoreError::corrupt("jobs", e))?,
-                attempt: from_row32(row.attempts),
-                exhausted: work.kind().may_be_given_up() && row.attempts > row.max_attempts,
-                work,
-                until: row.lease_until,
-                created_at: row.created_at,
-                token: row.lease_token,
-            })
-        })
-        .collect()
+    let leased = rows.into_iter().map(|row| {
+        let JsonColumn(work) = row.work;
+        JobLease {
+            id: row.id,
+            owner: row.owner.into(),
+            attempt: from_row32(row.attempts),
+            exhausted: work.kind().may_be_given_up() && row.attempts > row.max_attempts,
+            work,
+            until: row.lease_until,
+            created_at: row.created_at,
+            token: row.lease_token,
+        }
+    });
+    Ok(leased.collect())
+}
+
+/// Changes a job under its lease; `$4` and later are the arguments.
+macro_rules! update_job {
+    ($tx:expr, $job:expr, $change:tt, $($argument:expr),+ $(,)?) => {{
+        let (connection, tenant, _) = $tx.parts();
+        let done = sqlx::query!(
+            "UPDATE jobs SET "
+                + $change
+                + " WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
+            tenant,
+            $job.id,
+            $job.token,
+            $($argument),+
+        );
+        still_held($job, &done.execute(connection).await?)
+    }};
 }
 
 /// Fails where a statement about a job under its lease found no such row: someone else has it.
-fn still_held(job: &Lease, done: &PgQueryResult) -> Result<()> {
+fn still_held(job: &JobLease, done: &PgQueryResult) -> Result<()> {
     if done.rows_affected() == 0 { Err(StoreError::LeaseLost(job.id)) } else { Ok(()) }
 }
 
@@ -145,7 +161,7 @@ fn still_held(job: &Lease, done: &PgQueryResult) -> Result<()> {
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it, or its tenant was deleted; or the database
 /// fails.
-pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()> {
+pub async fn heartbeat(store: &Store, job: &JobLease, lease: Duration) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
@@ -169,21 +185,10 @@ pub async fn heartbeat(store: &Store, job: &Lease, lease: Duration) -> Result<()
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
-pub async fn count_attempt(store: &Store, job: &Lease, counts: bool) -> Result<()> {
+pub async fn count_attempt(store: &Store, job: &JobLease, counts: bool) -> Result<()> {
     let mut tx = store.owner(&job.owner).await?;
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "UPDATE jobs SET attempts = $4, updated_at = $5
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
-        tenant,
-        job.id,
-        job.token,
-        to_row32(if counts { job.attempt } else { job.attempt.saturating_sub(1) }),
-        now
-    )
-    .execute(connection)
-    .await?;
-    still_held(job, &done)?;
+    let (now, attempts) = (tx.now(), if counts { job.attempt } else { job.attempt.saturating_sub(1) });
+    update_job!(tx, job, "attempts = $4, updated_at = $5", to_row32(attempts), now)?;
     tx.commit().await
 }
 
@@ -192,40 +197,19 @@ pub async fn count_attempt(store: &Store, job: &Lease, counts: bool) -> Result<(
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
-pub async fn progressed(tx: &mut OwnerTx, job: &Lease, work: &Work) -> Result<()> {
+pub async fn progressed(tx: &mut OwnerTx, job: &JobLease, work: &Work) -> Result<()> {
     let json = serde_json::to_value(work).map_err(|e| StoreError::corrupt("jobs", e))?;
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "UPDATE jobs SET attempts = 1, payload = $4, last_error = NULL, updated_at = $5
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
-        tenant,
-        job.id,
-        job.token,
-        json,
-        now
-    )
-    .execute(connection)
-    .await?;
-    still_held(job, &done)
+    let now = tx.now();
+    update_job!(tx, job, "attempts = 1, payload = $4, last_error = NULL, updated_at = $5", json, now)
 }
 
 /// Ends a job in the transaction that holds its result, so that both happen or neither.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it: roll back; or the database fails.
-pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "UPDATE jobs SET status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
-        tenant,
-        job.id,
-        job.token,
-        now
-    )
-    .execute(connection)
-    .await?;
-    still_held(job, &done)
+pub async fn complete(tx: &mut OwnerTx, job: &JobLease) -> Result<()> {
+    let now = tx.now();
+    update_job!(tx, job, "status = 'done', lease_token = NULL, lease_until = NULL, updated_at = $4", now)
 }
 
 /// Gives a job back that could not begin yet, to be looked at again after `pause`. It counts as no
@@ -233,7 +217,7 @@ pub async fn complete(tx: &mut OwnerTx, job: &Lease) -> Result<()> {
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
-pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<()> {
+pub async fn postpone(tx: &mut OwnerTx, job: &JobLease, pause: Duration) -> Result<()> {
     give_back(tx, job, pause, None).await
 }
 
@@ -243,7 +227,7 @@ pub async fn postpone(tx: &mut OwnerTx, job: &Lease, pause: Duration) -> Result<
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
-pub async fn put_off(tx: &mut OwnerTx, job: &Lease, error: &str) -> Result<OffsetDateTime> {
+pub async fn put_off(tx: &mut OwnerTx, job: &JobLease, error: &str) -> Result<OffsetDateTime> {
     let now = tx.now();
     // As long as it has been waiting: so pauses double here too.
     let pause = (now - job.created_at).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -251,22 +235,17 @@ pub async fn put_off(tx: &mut OwnerTx, job: &Lease, error: &str) -> Result<Offse
     Ok(now + pause)
 }
 
-async fn give_back(tx: &mut OwnerTx, job: &Lease, pause: Duration, error: Option<&str>) -> Result<()> {
-    let (connection, tenant, now) = tx.parts();
-    let done = sqlx::query!(
-        "UPDATE jobs SET status = 'queued', run_at = $4, attempts = greatest(attempts - 1, 0), lease_token = NULL,
-                         lease_until = NULL, last_error = coalesce($6, last_error), updated_at = $5
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
-        tenant,
-        job.id,
-        job.token,
+async fn give_back(tx: &mut OwnerTx, job: &JobLease, pause: Duration, error: Option<&str>) -> Result<()> {
+    let now = tx.now();
+    update_job!(
+        tx,
+        job,
+        "status = 'queued', run_at = $4, attempts = greatest(attempts - 1, 0), lease_token = NULL,
+         lease_until = NULL, last_error = coalesce($6, last_error), updated_at = $5",
         now + pause,
         now,
         error.map(shown)
     )
-    .execute(connection)
-    .await?;
-    still_held(job, &done)
 }
 
 /// As much of an error as is kept.
@@ -280,44 +259,36 @@ pub enum Failed {
     /// It is tried again at this time.
     Again(OffsetDateTime),
     /// It is over.
-    ForGood,
+    Permanently,
 }
 
 /// Gives a job back. It is tried again after a pause that doubles each time, or never where it may be
-/// given up and `for_good` is set or its attempts are used up. `error` is kept for the operator.
+/// given up and `permanently` is set or its attempts are used up. `error` is kept for the operator.
 ///
 /// # Errors
 /// [`StoreError::LeaseLost`] where someone else has it; or the database fails.
-pub async fn fail(tx: &mut OwnerTx, job: &Lease, error: &str, for_good: bool) -> Result<Failed> {
+pub async fn fail(tx: &mut OwnerTx, job: &JobLease, error: &str, permanently: bool) -> Result<Failed> {
     let over =
-        job.work.kind().may_be_given_up() && (for_good || job.exhausted || job.attempt >= MAX_ATTEMPTS);
+        job.work.kind().may_be_given_up() && (permanently || job.exhausted || job.attempt >= MAX_ATTEMPTS);
     let pause = FIRST_PAUSE * 2_i32.saturating_pow(job.attempt.saturating_sub(1).min(16));
-    let (connection, tenant, now) = tx.parts();
+    let now = tx.now();
     let again = now + pause.min(LONGEST_PAUSE);
-    let done = sqlx::query!(
-        "UPDATE jobs SET status = CASE WHEN $4 THEN 'failed' ELSE 'queued' END, run_at = $5, last_error = $6,
-                         lease_token = NULL, lease_until = NULL, updated_at = $7
-         WHERE tenant = $1 AND id = $2 AND lease_token = $3 AND status = 'running'",
-        tenant,
-        job.id,
-        job.token,
+    update_job!(
+        tx,
+        job,
+        "status = CASE WHEN $4 THEN 'failed' ELSE 'queued' END, run_at = $5, last_error = $6, lease_token = NULL,
+         lease_until = NULL, updated_at = $7",
         over,
         again,
         shown(error),
         now
-    )
-    .execute(connection)
-    .await?;
-    match done.rows_affected() {
-        0 => Err(StoreError::LeaseLost(job.id)),
-        _ if over => Ok(Failed::ForGood),
-        _ => Ok(Failed::Again(again)),
-    }
+    )?;
+    Ok(if over { Failed::Permanently } else { Failed::Again(again) })
 }
 
 /// How many jobs of a kind wait or run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Count {
+pub struct JobCount {
     /// The kind's name.
     pub kind: String,
     /// `queued` or `running`.
@@ -332,9 +303,9 @@ pub struct Count {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn counts(store: &Store) -> Result<Vec<Count>> {
+pub async fn counts(store: &Store) -> Result<Vec<JobCount>> {
     Ok(sqlx::query_as!(
-        Count,
+        JobCount,
         r#"SELECT kind AS "kind!", status AS "status!", jobs AS "jobs!", oldest AS "oldest!"
            FROM unslide_jobs_counts()"#
     )

@@ -1,6 +1,7 @@
 //! What jobs are there to do.
 
 use crate::Uuid;
+use crate::column::words;
 use crate::wakes::{WakeCursor, system};
 use serde::{Deserialize, Serialize};
 use unslide_model::{ContentHash, DebugId};
@@ -9,7 +10,7 @@ use unslide_model::{ContentHash, DebugId};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Work {
-    /// Take an uploaded file apart and build its symcaches.
+    /// Unpack an uploaded file and build its symcaches.
     Build {
         /// The upload.
         upload: Uuid,
@@ -31,7 +32,7 @@ pub enum Work {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<system::Resume>,
     },
-    /// Ask for reports that somebody wants again (see [`crate::reprocess`]).
+    /// Ask for reports again on demand (see [`crate::reprocess`]).
     Reprocess {
         /// The reprocess.
         id: Uuid,
@@ -57,71 +58,47 @@ pub enum Work {
     Erase,
 }
 
-/// The kinds of [`Work`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// [`Work::Build`]
-    Build,
-    /// [`Work::Wake`]
-    Wake,
-    /// [`Work::WakeSystem`]
-    WakeSystem,
-    /// [`Work::Reprocess`]
-    Reprocess,
-    /// [`Work::Purge`]
-    Purge,
-    /// [`Work::Backfill`]
-    Backfill,
-    /// [`Work::Erase`]
-    Erase,
+words! {
+    /// The kinds of [`Work`].
+    pub enum JobKind {
+        /// [`Work::Build`]
+        Build = "build",
+        /// [`Work::Wake`]
+        Wake = "wake",
+        /// [`Work::WakeSystem`]
+        WakeSystem = "wake_system",
+        /// [`Work::Purge`]
+        Purge = "purge",
+        /// [`Work::Reprocess`]
+        Reprocess = "reprocess",
+        /// [`Work::Backfill`]
+        Backfill = "backfill",
+        /// [`Work::Erase`]
+        Erase = "erase",
+    }
 }
 
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 7] = [
-        Kind::Build,
-        Kind::Wake,
-        Kind::WakeSystem,
-        Kind::Purge,
-        Kind::Reprocess,
-        Kind::Backfill,
-        Kind::Erase,
-    ];
-
+impl JobKind {
     /// False for work that carries a promise: it is tried until it is done, however many workers die with
     /// it. Builds may be given up, because a file may be at fault.
     #[must_use]
     pub fn may_be_given_up(self) -> bool {
-        matches!(self, Kind::Build | Kind::Backfill)
-    }
-
-    /// The kind's name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Build => "build",
-            Kind::Wake => "wake",
-            Kind::WakeSystem => "wake_system",
-            Kind::Reprocess => "reprocess",
-            Kind::Purge => "purge",
-            Kind::Backfill => "backfill",
-            Kind::Erase => "erase",
-        }
+        matches!(self, JobKind::Build | JobKind::Backfill)
     }
 }
 
 impl Work {
     /// Its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> JobKind {
         match self {
-            Work::Build { .. } => Kind::Build,
-            Work::Wake { .. } => Kind::Wake,
-            Work::WakeSystem { .. } => Kind::WakeSystem,
-            Work::Reprocess { .. } => Kind::Reprocess,
-            Work::Purge { .. } => Kind::Purge,
-            Work::Backfill { .. } => Kind::Backfill,
-            Work::Erase => Kind::Erase,
+            Work::Build { .. } => JobKind::Build,
+            Work::Wake { .. } => JobKind::Wake,
+            Work::WakeSystem { .. } => JobKind::WakeSystem,
+            Work::Reprocess { .. } => JobKind::Reprocess,
+            Work::Purge { .. } => JobKind::Purge,
+            Work::Backfill { .. } => JobKind::Backfill,
+            Work::Erase => JobKind::Erase,
         }
     }
 }

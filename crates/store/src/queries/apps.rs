@@ -13,7 +13,7 @@ pub const MOST_LISTED: i64 = 1_000;
 
 /// An app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct App {
+pub struct AppSummary {
     /// Bundle identifier; empty for reports that name none.
     pub app: String,
     /// How many versions reports came from.
@@ -36,12 +36,12 @@ pub async fn list(
     only: Option<&str>,
     after: Option<(Date, &str)>,
     limit: u32,
-) -> Result<Vec<App>> {
+) -> Result<Vec<AppSummary>> {
     let (connection, tenant, _) = tx.parts();
     // From day to day and app to app, a look into the index each, whatever lies between: the rows of an
     // app's other versions are not read.
     Ok(sqlx::query_as!(
-        App,
+        AppSummary,
         r#"WITH RECURSIVE seen AS (
                (SELECT day, app FROM app_days
                 WHERE tenant = $1 AND reports > 0 AND ($2::text IS NULL OR app = $2)

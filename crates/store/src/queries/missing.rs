@@ -6,7 +6,7 @@ use unslide_model::{DebugId, Owner};
 
 /// An image without symbols.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingImage {
+pub struct WantedImage {
     /// Its debug id.
     pub debug_id: DebugId,
     /// Its name.
@@ -19,9 +19,9 @@ pub struct MissingImage {
 
 /// A debug id without symbols, over all apps and versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingSymbol {
+pub struct MissingDebugId {
     /// The image.
-    pub image: MissingImage,
+    pub image: WantedImage,
     /// It is a system image.
     pub system: bool,
     /// The apps whose reports refer to it, at most 50.
@@ -36,7 +36,7 @@ pub struct MissingSymbol {
 
 /// Which of them to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct MissingFilter {
     /// Reports of this app refer to it.
     pub app: Option<String>,
     /// Reports of this version refer to it.
@@ -52,10 +52,10 @@ pub struct Filter {
 /// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
-    filter: &Filter,
+    filter: &MissingFilter,
     after: Option<(i64, DebugId)>,
     limit: u32,
-) -> Result<Vec<MissingSymbol>> {
+) -> Result<Vec<MissingDebugId>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT w.debug_id, min(w.name) AS "name!", min(w.arch) AS "arch!", bool_and(w.system) AS "system!",
@@ -83,8 +83,8 @@ pub async fn list(
     .await?;
     Ok(rows
         .into_iter()
-        .map(|row| MissingSymbol {
-            image: MissingImage {
+        .map(|row| MissingDebugId {
+            image: WantedImage {
                 debug_id: DebugId::from_uuid(row.debug_id),
                 name: row.name,
                 arch: row.arch,
@@ -104,7 +104,7 @@ pub(super) async fn of_versions(
     tx: &mut TenantTx,
     app: &str,
     versions: &[String],
-) -> Result<Vec<(String, MissingImage)>> {
+) -> Result<Vec<(String, WantedImage)>> {
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT version AS "version!", debug_id AS "debug_id!", name AS "name!", arch AS "arch!", reports AS "reports!"
@@ -124,7 +124,7 @@ pub(super) async fn of_versions(
     Ok(rows
         .into_iter()
         .map(|row| {
-            let image = MissingImage {
+            let image = WantedImage {
                 debug_id: DebugId::from_uuid(row.debug_id),
                 name: row.name,
                 arch: row.arch,

@@ -1,8 +1,8 @@
 //! A list of reports by what they say of themselves, newest first, a page at a time.
 
+use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
-use crate::number::{from_row32, to_row32};
-use crate::reports::Frames;
+use crate::reports::FrameTotals;
 use crate::segments::bounds;
 use crate::{Result, TenantTx};
 use sqlx::{FromRow, Postgres, QueryBuilder};
@@ -11,7 +11,7 @@ use unslide_model::{DebugId, ReportId};
 
 /// What is asked for. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ReportFilter {
     /// Bundle identifier.
     pub app: Option<String>,
     /// Version.
@@ -33,13 +33,16 @@ pub struct Filter {
 }
 
 /// A report of a list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+#[derive(Clone, Debug, PartialEq, FromRow)]
+pub struct ReportRow {
     /// Its id.
+    #[sqlx(try_from = "ReportIdColumn")]
     pub report_id: ReportId,
     /// 0, or its place among reports of the same id and other bytes.
+    #[sqlx(try_from = "U32")]
     pub variant: u32,
     /// The revision that is stored.
+    #[sqlx(try_from = "U32")]
     pub revision: u32,
     /// When the broker had it first.
     pub received_at: OffsetDateTime,
@@ -50,6 +53,7 @@ pub struct Listed {
     /// Build; empty where unknown.
     pub build: String,
     /// Crash type; empty where unknown.
+    #[sqlx(rename = "type")]
     pub kind: String,
     /// `complete`, `partial` or `none`.
     pub status: String,
@@ -68,84 +72,27 @@ pub struct Listed {
     /// Exception, signal, top frames.
     pub summary: serde_json::Value,
     /// How the frames ended.
-    pub frames: Frames,
+    #[sqlx(flatten)]
+    pub frames: FrameTotals,
     /// Whether the symbols of an image of the app itself are missing.
     pub symbols_missing: bool,
     /// The group that it is counted for.
+    #[sqlx(rename = "group_id")]
     pub group: Option<uuid::Uuid>,
 }
 
 /// A page of reports.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Page {
+pub struct ReportPage {
     /// The reports, newest first.
-    pub reports: Vec<Listed>,
+    pub reports: Vec<ReportRow>,
     /// Where the next page begins; `None` on the last one.
     pub next: Option<ReportCursor>,
-}
-
-#[derive(FromRow)]
-pub(super) struct Row {
-    report_id: uuid::Uuid,
-    variant: i32,
-    revision: i32,
-    received_at: OffsetDateTime,
-    app: String,
-    version: String,
-    build: String,
-    r#type: String,
-    status: String,
-    device_time: Option<OffsetDateTime>,
-    os_name: Option<String>,
-    os_version: Option<String>,
-    model: Option<String>,
-    process: Option<String>,
-    reason: Option<String>,
-    summary: serde_json::Value,
-    frames_total: i32,
-    frames_symbolicated: i32,
-    frames_device: i32,
-    frames_device_app: i32,
-    frames_missing: i32,
-    symbols_missing: bool,
-    group_id: Option<uuid::Uuid>,
 }
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.group_id";
-
-impl Row {
-    pub(super) fn read(self) -> Listed {
-        Listed {
-            report_id: ReportId::from_uuid(self.report_id),
-            variant: from_row32(self.variant),
-            revision: from_row32(self.revision),
-            received_at: self.received_at,
-            app: self.app,
-            version: self.version,
-            build: self.build,
-            kind: self.r#type,
-            status: self.status,
-            device_time: self.device_time,
-            os_name: self.os_name,
-            os_version: self.os_version,
-            model: self.model,
-            process: self.process,
-            reason: self.reason,
-            summary: self.summary,
-            frames: Frames {
-                total: from_row32(self.frames_total),
-                symbolicated: from_row32(self.frames_symbolicated),
-                device: from_row32(self.frames_device),
-                device_app: from_row32(self.frames_device_app),
-                missing: from_row32(self.frames_missing),
-            },
-            symbols_missing: self.symbols_missing,
-            group: self.group_id,
-        }
-    }
-}
 
 /// Where the reports of an image are found.
 struct ImageReports {
@@ -206,38 +153,34 @@ impl ImageReports {
 /// Where the database fails.
 pub async fn list(
     tx: &mut TenantTx,
-    filter: &Filter,
+    filter: &ReportFilter,
     after: Option<&ReportCursor>,
     limit: u32,
-) -> Result<Page> {
+) -> Result<ReportPage> {
     let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter).await?;
     if let Some(cursor) = after {
         // The time alone once more: by it the days that are over are left out.
-        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.received_at);
+        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
         query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
-        query.push_bind(cursor.received_at).push(", ").push_bind(cursor.report_id.uuid());
-        query.push(", ").push_bind(to_row32(cursor.variant)).push(")");
+        let (report_id, variant) = cursor.report();
+        query.push_bind(cursor.at).push(", ").push_bind(report_id).push(", ").push_bind(variant).push(")");
     }
     query.push(format!(" ORDER BY {key}.received_at DESC, {key}.report_id DESC, {key}.variant DESC LIMIT "));
     query.push_bind(i64::from(limit) + 1);
-    let rows: Vec<Row> = query.build_query_as().fetch_all(tx.parts().0).await?;
-    let mut reports: Vec<Listed> = rows.into_iter().map(Row::read).collect();
+    let mut reports: Vec<ReportRow> = query.build_query_as().fetch_all(tx.parts().0).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = reports.len() > limit;
     reports.truncate(limit);
-    let next = reports.last().filter(|_| more).map(|last| ReportCursor {
-        received_at: last.received_at,
-        report_id: last.report_id,
-        variant: last.variant,
-    });
-    Ok(Page { reports, next })
+    let last = reports.last().filter(|_| more);
+    let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
+    Ok(ReportPage { reports, next })
 }
 
 /// How many reports fit.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
+pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
     let (mut query, _) = matching(tx, "SELECT count(*)", filter).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
@@ -245,7 +188,7 @@ pub async fn count(tx: &mut TenantTx, filter: &Filter) -> Result<u64> {
 
 /// How the database would count them.
 #[cfg(test)]
-pub(crate) async fn explain(tx: &mut TenantTx, filter: &Filter) -> Result<Vec<String>> {
+pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
     let (mut query, _) = matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter).await?;
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
 }
@@ -254,7 +197,7 @@ pub(crate) async fn explain(tx: &mut TenantTx, filter: &Filter) -> Result<Vec<St
 async fn matching(
     tx: &mut TenantTx,
     select: &str,
-    filter: &Filter,
+    filter: &ReportFilter,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let image = match filter.debug_id {
         Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),

@@ -1,6 +1,6 @@
 //! The versions of an app: how they do, and what is missing to know better.
 
-use super::missing::{self, MissingImage};
+use super::missing::{self, WantedImage};
 use crate::{Result, TenantTx};
 use std::collections::HashMap;
 use time::Date;
@@ -11,7 +11,7 @@ pub const MOST_LISTED: i64 = 1_000;
 
 /// A version of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
+pub struct VersionSummary {
     /// The version; empty for reports that name none.
     pub version: String,
     /// How many reports.
@@ -33,10 +33,10 @@ pub struct Version {
     /// The day of the last report (UTC).
     pub last_day: Date,
     /// The app's own images that symbols are missing for, the most wanted first, at most 100.
-    pub missing: Vec<MissingImage>,
+    pub missing: Vec<WantedImage>,
 }
 
-impl Version {
+impl VersionSummary {
     /// The share of frames that symbols answered, from 0 to 1; `None` without frames.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people")]
@@ -55,7 +55,7 @@ pub async fn list(
     app: &str,
     after: Option<(Date, &str)>,
     limit: u32,
-) -> Result<Vec<Version>> {
+) -> Result<Vec<VersionSummary>> {
     let (connection, tenant, _) = tx.parts();
     let app = app.replace('\0', "");
     // In the order of the index, and only as far as the page goes.
@@ -93,13 +93,13 @@ pub async fn list(
     .fetch_all(connection)
     .await?;
     let versions: Vec<String> = rows.iter().map(|row| row.version.clone()).collect();
-    let mut wanted: HashMap<String, Vec<MissingImage>> = HashMap::new();
+    let mut wanted: HashMap<String, Vec<WantedImage>> = HashMap::new();
     for (version, image) in missing::of_versions(tx, &app, &versions).await? {
         wanted.entry(version).or_default().push(image);
     }
     Ok(rows
         .into_iter()
-        .map(|row| Version {
+        .map(|row| VersionSummary {
             missing: wanted.remove(&row.version).unwrap_or_default(),
             version: row.version,
             reports: row.reports,

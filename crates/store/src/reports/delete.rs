@@ -1,19 +1,19 @@
 //! Deleting one report.
 
-use super::Frames;
 use super::groups;
 use super::keys::lock_known;
 use super::rollups::{self, Counted};
-use crate::number::{from_row32, to_row32};
-use crate::reprocess::{self, Ends};
+use crate::number::to_row32;
+use crate::reprocess;
 use crate::segments::drop_frames;
-use crate::{Result, TenantTx};
-use std::collections::BTreeMap;
+use crate::{Result, TenantTx, Uuid};
+use time::OffsetDateTime;
 use unslide_model::ReportId;
 
 /// Deletes a report: its row, its body wherever that is, what it waits for, and its part in the counts
 /// of its version, of affected devices and of missing images. A request for it has ended. That it was there
-/// is remembered, so that neither a replay nor an answer that is on its way brings it back. With `app`, only a report of that app. False where there is none.
+/// is remembered, so that neither a replay nor an answer that is on its way brings it back. With
+/// `app`, only a report of that app. False where there is none.
 ///
 /// # Errors
 /// Where the database fails.
@@ -21,46 +21,25 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
     let (connection, tenant, now) = tx.parts();
-    let row = sqlx::query!(
+    let counted: Option<Counted> = sqlx::query_as(
         "DELETE FROM reports
          WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND ($5::text IS NULL OR app = $5)
-         RETURNING app, version, device, status, frames_total, frames_symbolicated, frames_device, frames_device_app, frames_missing,
-                   wanted, group_id",
-        tenant,
-        key.received_at,
-        report_id.uuid(),
-        to_row32(variant),
-        app
+         RETURNING *",
     )
+    .bind(tenant)
+    .bind(key.received_at)
+    .bind(report_id.uuid())
+    .bind(to_row32(variant))
+    .bind(app)
     .fetch_optional(&mut *connection)
     .await?;
-    let Some(row) = row else { return Ok(false) };
+    let Some(counted) = counted else { return Ok(false) };
     sqlx::query!(
-        "UPDATE report_keys SET deleted_at = $4, requested_at = NULL, asked_at = NULL, requested_needs = NULL,
-                                reprocess_id = NULL, ask_pending = false
-         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        "UPDATE report_keys SET deleted_at = $4 WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
         report_id.uuid(),
         to_row32(variant),
         now
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "DELETE FROM report_bodies WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4",
-        tenant,
-        key.received_at,
-        report_id.uuid(),
-        to_row32(variant)
-    )
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query!(
-        "DELETE FROM waits WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4",
-        tenant,
-        key.received_at,
-        report_id.uuid(),
-        to_row32(variant)
     )
     .execute(&mut *connection)
     .await?;
@@ -76,30 +55,57 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     )
     .execute(connection)
     .await?;
-    drop_frames(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
-    let frames = Frames {
-        total: from_row32(row.frames_total),
-        symbolicated: from_row32(row.frames_symbolicated),
-        device: from_row32(row.frames_device),
-        device_app: from_row32(row.frames_device_app),
-        missing: from_row32(row.frames_missing),
-    };
-    let group = row.group_id.map(|id| (id, row.app.clone(), row.version.clone()));
-    let counted = Counted {
-        app: row.app,
-        version: row.version,
-        received_at: key.received_at,
-        status: row.status,
-        frames,
-        device: row.device,
-        wanted: row.wanted,
-    };
+    drop_rest(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
     rollups::take_back(tx, &counted).await?;
-    if let Some((id, app, version)) = group {
-        groups::take_back(tx, id, &app, &version, key.received_at).await?;
+    if let Some(group) = counted.group {
+        groups::take_back(tx, group, &counted.app, &counted.version, key.received_at).await?;
     }
-    if let Some(id) = key.reprocess {
-        reprocess::count_ends(tx, &BTreeMap::from([(id, Ends { gone: 1, ..Ends::default() })])).await?;
-    }
+    reprocess::count_ends(tx, &reprocess::gone(&[key])).await?;
     Ok(true)
+}
+
+/// Takes away the bodies and waits of reports whose rows are gone, and ends the requests for them. Their keys
+/// have to be locked.
+pub(crate) async fn drop_rest(
+    tx: &mut TenantTx,
+    times: &[OffsetDateTime],
+    ids: &[Uuid],
+    variants: &[i32],
+) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    // The times once more: by them the days of other reports are left out.
+    macro_rules! delete_of {
+        ($table:tt) => {
+            sqlx::query!(
+                "DELETE FROM "
+                    + $table
+                    + " r USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+                        WHERE r.tenant = $1 AND r.received_at BETWEEN $5 AND $6 AND r.received_at = k.received_at
+                          AND r.report_id = k.report_id AND r.variant = k.variant",
+                tenant,
+                times,
+                ids,
+                variants,
+                times.iter().min(),
+                times.iter().max()
+            )
+            .execute(&mut *connection)
+            .await?
+        };
+    }
+    delete_of!("report_bodies");
+    delete_of!("waits");
+    sqlx::query!(
+        "UPDATE report_keys r SET requested_at = NULL, asked_at = NULL, requested_needs = NULL,
+                reprocess_id = NULL, ask_pending = false
+         FROM unnest($2::uuid[], $3::integer[]) AS k (report_id, variant)
+         WHERE r.tenant = $1 AND r.report_id = k.report_id AND r.variant = k.variant
+           AND (r.requested_at IS NOT NULL OR r.ask_pending)",
+        tenant,
+        ids,
+        variants
+    )
+    .execute(connection)
+    .await?;
+    drop_frames(tx, times, ids, variants).await
 }

@@ -3,19 +3,20 @@
 //! new.
 
 use super::rows::name;
-use super::{Arrival, Outcome, Stored};
+use super::{Arrival, ArrivalOutcome, StoredArrival};
 use crate::number::to_row32;
 use crate::{Result, TenantTx, Uuid};
 use time::OffsetDateTime;
 
 /// Notes what came from another record than its report's first. Revisions are none: they have their
 /// report's origin.
-pub(super) async fn note(tx: &mut TenantTx, arrivals: &[&Arrival], stored: &[Stored]) -> Result<()> {
+pub(super) async fn note(tx: &mut TenantTx, arrivals: &[&Arrival], stored: &[StoredArrival]) -> Result<()> {
     let further: Vec<_> = arrivals
         .iter()
         .zip(stored)
         .filter(|(arrival, stored)| {
-            arrival.revision == 1 && matches!(stored.outcome, Outcome::Duplicate | Outcome::Superseded)
+            arrival.revision == 1
+                && matches!(stored.outcome, ArrivalOutcome::Duplicate | ArrivalOutcome::Superseded)
         })
         .filter_map(|(arrival, stored)| Some((arrival, stored.variant, arrival.origin.as_ref()?)))
         .collect();

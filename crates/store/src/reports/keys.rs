@@ -1,11 +1,11 @@
 //! The rows that fix a report's moment and number its revisions.
 
-use super::Origin;
+use super::ReportOrigin;
 use super::rows::name;
+use crate::column::{HashColumn, ReportIdColumn, U32};
 use crate::number::{from_row32, to_row32};
-use crate::outbox::Need;
+use crate::outbox::NeededSymbols;
 use crate::retries;
-use crate::uploads::read_hash;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
@@ -33,36 +33,26 @@ impl KeyRow {
     pub(crate) fn place(&self) -> (ReportId, u32) {
         (self.report_id, self.variant)
     }
-}
 
-struct Row {
-    report_id: Uuid,
-    variant: i32,
-    content_hash: Vec<u8>,
-    received_at: OffsetDateTime,
-    latest_revision: i32,
-    requested_revision: i32,
-    requested_at: Option<OffsetDateTime>,
-    asked_at: Option<OffsetDateTime>,
-    reprocess_id: Option<Uuid>,
-    deleted: bool,
-}
-
-impl Row {
-    fn read(self) -> Result<KeyRow> {
-        Ok(KeyRow {
-            report_id: ReportId::from_uuid(self.report_id),
-            variant: from_row32(self.variant),
-            content_hash: read_hash("report_keys", &self.content_hash)?,
-            received_at: self.received_at,
-            latest_revision: from_row32(self.latest_revision),
-            requested_revision: from_row32(self.requested_revision),
-            requested_at: self.requested_at,
-            asked_at: self.asked_at,
-            reprocess: self.reprocess_id,
-            deleted: self.deleted,
-        })
+    /// The same as the row has it.
+    pub(crate) fn row(&self) -> (Uuid, i32) {
+        (self.report_id.uuid(), to_row32(self.variant))
     }
+}
+
+/// The keys that the rest of the statement locks.
+macro_rules! lock_keys {
+    ($rest:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            KeyRow,
+            r#"SELECT k.report_id AS "report_id: ReportIdColumn", k.variant AS "variant: U32",
+                      k.content_hash AS "content_hash: HashColumn", k.received_at,
+                      k.latest_revision AS "latest_revision: U32", k.requested_revision AS "requested_revision: U32",
+                      k.requested_at, k.asked_at, k.reprocess_id AS reprocess, k.deleted_at IS NOT NULL AS "deleted!"
+               FROM "# + $rest + " ORDER BY k.report_id, k.variant FOR UPDATE OF k",
+            $($argument),+
+        )
+    };
 }
 
 /// Makes the keys that are not there yet and locks all, in the order of `wanted`, which is sorted
@@ -73,6 +63,33 @@ pub(super) async fn lock(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
 ) -> Result<Vec<KeyRow>> {
+    insert_first_variants(tx, wanted).await?;
+    let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
+    let of = |rows: Vec<KeyRow>| rows.into_iter().map(|row| ((row.report_id, row.content_hash), row));
+    found.extend(of(lock_wanted(tx, wanted).await?));
+    let new: Vec<_> =
+        wanted.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect();
+    if !new.is_empty() {
+        // While the first variants are locked no other transaction adds one; what came while we waited for them is there now.
+        found.extend(of(lock_wanted(tx, &new).await?));
+        let new: Vec<_> =
+            new.into_iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).collect();
+        found.extend(of(insert_further_variants(tx, &new).await?));
+    }
+    wanted
+        .iter()
+        .map(|(id, hash, _)| {
+            found
+                .remove(&(*id, *hash))
+                .ok_or_else(|| StoreError::corrupt("report_keys", "a key that vanished"))
+        })
+        .collect()
+}
+
+async fn insert_first_variants(
+    tx: &mut TenantTx,
+    wanted: &[(ReportId, ContentHash, OffsetDateTime)],
+) -> Result<()> {
     let mut first_of_id = wanted.to_vec();
     first_of_id.dedup_by_key(|(id, ..)| *id);
     let ids: Vec<Uuid> = first_of_id.iter().map(|(id, ..)| id.uuid()).collect();
@@ -92,22 +109,20 @@ pub(super) async fn lock(
     )
     .execute(connection)
     .await?;
-    let mut found: BTreeMap<(ReportId, ContentHash), KeyRow> = BTreeMap::new();
-    let of = |rows: Vec<KeyRow>| rows.into_iter().map(|row| ((row.report_id, row.content_hash), row));
-    found.extend(of(lock_wanted(tx, wanted).await?));
-    let new: Vec<_> =
-        wanted.iter().filter(|(id, hash, _)| !found.contains_key(&(*id, *hash))).copied().collect();
-    let mut variants: BTreeMap<ReportId, u32> = BTreeMap::new();
-    if !new.is_empty() {
-        // Since the first variants are ours nobody adds another; what came while we waited for them is there now.
-        found.extend(of(lock_wanted(tx, &new).await?));
-        variants = next_variants(tx, &new).await?;
+    Ok(())
+}
+
+/// Adds reports that came under the id of others, whose first variants are locked, and flags those ids.
+async fn insert_further_variants(
+    tx: &mut TenantTx,
+    new: &[(ReportId, ContentHash, OffsetDateTime)],
+) -> Result<Vec<KeyRow>> {
+    if new.is_empty() {
+        return Ok(Vec::new());
     }
-    let mut conflicted: BTreeSet<Uuid> = BTreeSet::new();
-    for (id, hash, at) in wanted {
-        if found.contains_key(&(*id, *hash)) {
-            continue;
-        }
+    let mut variants = next_variants(tx, new).await?;
+    let mut rows = Vec::with_capacity(new.len());
+    for (id, hash, at) in new {
         let variant = variants.entry(*id).or_default();
         let row = KeyRow {
             report_id: *id,
@@ -123,34 +138,24 @@ pub(super) async fn lock(
         };
         insert_variant(tx, &row).await?;
         *variant += 1;
-        conflicted.insert(id.uuid());
-        found.insert((*id, *hash), row);
+        rows.push(row);
     }
-    if !conflicted.is_empty() {
-        let ids: Vec<Uuid> = conflicted.into_iter().collect();
-        let (connection, tenant, _) = tx.parts();
-        sqlx::query!(
-            "UPDATE report_keys SET conflicted = true
-             WHERE tenant = $1 AND report_id = ANY ($2) AND variant = 0 AND NOT conflicted",
-            tenant,
-            &ids
-        )
-        .execute(connection)
-        .await?;
-    }
-    wanted
-        .iter()
-        .map(|(id, hash, _)| {
-            found
-                .remove(&(*id, *hash))
-                .ok_or_else(|| StoreError::corrupt("report_keys", "a key that vanished"))
-        })
-        .collect()
+    let ids: Vec<Uuid> = new.iter().map(|(id, ..)| id.uuid()).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys SET conflicted = true
+         WHERE tenant = $1 AND report_id = ANY ($2) AND variant = 0 AND NOT conflicted",
+        tenant,
+        &ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(rows)
 }
 
 async fn insert_variant(tx: &mut TenantTx, row: &KeyRow) -> Result<()> {
     let (connection, tenant, _) = tx.parts();
-    // The id's first variant is locked: nobody else takes this number.
+    // The id's first variant is locked: no other transaction takes this number.
     sqlx::query!(
         "INSERT INTO report_keys (tenant, report_id, variant, content_hash, received_at, latest_revision, conflicted)
          VALUES ($1, $2, $3, $4, $5, 0, true)",
@@ -166,7 +171,7 @@ async fn insert_variant(tx: &mut TenantTx, row: &KeyRow) -> Result<()> {
 }
 
 /// Locks, in the order of id and variant, what is there of these reports, and the first variant of
-/// each id: whoever has that one alone adds variants. However many others an id has, they are left alone.
+/// each id: only its holder adds variants. However many others an id has, they are left alone.
 async fn lock_wanted(
     tx: &mut TenantTx,
     wanted: &[(ReportId, ContentHash, OffsetDateTime)],
@@ -174,24 +179,19 @@ async fn lock_wanted(
     let ids: Vec<Uuid> = wanted.iter().map(|(id, ..)| id.uuid()).collect();
     let hashes: Vec<Vec<u8>> = wanted.iter().map(|(_, hash, _)| hash.0.to_vec()).collect();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        Row,
-        r#"SELECT k.report_id, k.variant, k.content_hash, k.received_at, k.latest_revision, k.requested_revision,
-                  k.requested_at, k.asked_at, k.reprocess_id, k.deleted_at IS NOT NULL AS "deleted!"
-           FROM (SELECT w.report_id, 0 AS variant FROM unnest($2::uuid[]) AS w (report_id)
+    Ok(lock_keys!(
+        "(SELECT w.report_id, 0 AS variant FROM unnest($2::uuid[]) AS w (report_id)
                  UNION
                  SELECT h.report_id, h.variant FROM unnest($2::uuid[], $3::bytea[]) AS w (report_id, content_hash)
                  JOIN report_keys h ON h.tenant = $1 AND h.report_id = w.report_id AND h.content_hash = w.content_hash
                 ) AS p
-           JOIN report_keys k ON k.tenant = $1 AND k.report_id = p.report_id AND k.variant = p.variant
-           ORDER BY k.report_id, k.variant FOR UPDATE OF k"#,
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = p.report_id AND k.variant = p.variant",
         tenant,
         &ids,
         &hashes
     )
     .fetch_all(connection)
-    .await?;
-    rows.into_iter().map(Row::read).collect()
+    .await?)
 }
 
 /// The number that the next variant of each of these ids gets.
@@ -223,20 +223,15 @@ pub(crate) async fn lock_known(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Re
         return Ok(Vec::new());
     }
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query_as!(
-        Row,
-        r#"SELECT k.report_id, k.variant, k.content_hash, k.received_at, k.latest_revision, k.requested_revision,
-                  k.requested_at, k.asked_at, k.reprocess_id, k.deleted_at IS NOT NULL AS "deleted!"
-           FROM unnest($2::uuid[], $3::integer[]) AS w (report_id, variant)
-           JOIN report_keys k ON k.tenant = $1 AND k.report_id = w.report_id AND k.variant = w.variant
-           ORDER BY k.report_id, k.variant FOR UPDATE OF k"#,
+    Ok(lock_keys!(
+        "unnest($2::uuid[], $3::integer[]) AS w (report_id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = w.report_id AND k.variant = w.variant",
         tenant,
         &ids,
         &variants
     )
     .fetch_all(connection)
-    .await?;
-    rows.into_iter().map(Row::read).collect()
+    .await?)
 }
 
 /// A key whose report has a new revision.
@@ -246,9 +241,9 @@ pub(super) struct Advance<'a> {
     pub(super) revision: u32,
     pub(super) ask_pending: bool,
     /// What could not be fetched, and is tried again by the clock; while `ask_pending` the clock stands.
-    pub(super) retry: Vec<Need>,
+    pub(super) retry: Vec<NeededSymbols>,
     /// The input record that brought the report first, if this is it.
-    pub(super) origin: Option<&'a Origin>,
+    pub(super) origin: Option<&'a ReportOrigin>,
 }
 
 /// Notes the new revisions. A request that one of them answers is over.

@@ -5,21 +5,26 @@ mod delete;
 mod duplicates;
 mod groups;
 mod keys;
+pub mod partitions;
+pub mod retention;
 mod rollups;
 mod rows;
 mod store;
 mod waits;
 
 pub use delete::delete;
+pub(crate) use delete::drop_rest;
 pub use groups::Grouping;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use store::store;
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
-pub(crate) use waits::{newer_of_system, newer_than_seen, system_since};
+pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
 
+use crate::column::U32;
 #[cfg(test)]
 use crate::{Result, TenantTx};
+use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, ReportId};
 
@@ -39,11 +44,11 @@ pub struct Arrival {
     /// The enriched JSON's size in bytes.
     pub size: u64,
     /// What is asked for in queries.
-    pub facts: Facts,
+    pub facts: ReportDetails,
     /// The images that a frame refers to, each debug id once.
     pub images: Vec<ImageUse>,
     /// The first record of the report's history.
-    pub origin: Option<Origin>,
+    pub origin: Option<ReportOrigin>,
     /// The W3C trace context that the report travels under.
     pub traceparent: Option<String>,
 }
@@ -51,7 +56,7 @@ pub struct Arrival {
 /// What a report says of itself, for lists and filters. Texts are the device's words: they are cut
 /// to a bound and freed of NULs when they are stored.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct ReportDetails {
     /// Bundle identifier; empty where unknown.
     pub app: String,
     /// `CFBundleShortVersionString`; empty where unknown.
@@ -81,23 +86,28 @@ pub struct Facts {
     /// More for a list: exception, signal, top frames. At most 16 KiB are kept.
     pub summary: serde_json::Value,
     /// How the frames ended.
-    pub frames: Frames,
+    pub frames: FrameTotals,
     /// Which bug it is about.
     pub grouping: Option<Grouping>,
 }
 
 /// How a report's frames ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frames {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRow)]
+pub struct FrameTotals {
     /// All of them.
+    #[sqlx(rename = "frames_total", try_from = "U32")]
     pub total: u32,
     /// Answered by symbols.
+    #[sqlx(rename = "frames_symbolicated", try_from = "U32")]
     pub symbolicated: u32,
     /// Answered by the device.
+    #[sqlx(rename = "frames_device", try_from = "U32")]
     pub device: u32,
     /// Those of them that lie in an image of the app itself.
+    #[sqlx(rename = "frames_device_app", try_from = "U32")]
     pub device_app: u32,
     /// Without symbols.
+    #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
 }
 
@@ -122,7 +132,7 @@ pub struct ImageUse {
 
 /// The first record of a report's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct ReportOrigin {
     /// Its topic.
     pub topic: String,
     /// Its partition.
@@ -146,7 +156,7 @@ pub enum Effects {
 
 /// What became of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ArrivalOutcome {
     /// Stored: the first revision that the store has of the report.
     New,
     /// Stored in the place of an earlier revision.
@@ -163,9 +173,9 @@ pub enum Outcome {
 
 /// What became of an arrival, and under which identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredArrival {
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ArrivalOutcome,
     /// 0 for the first report of this id; another one's place among those of the same id.
     pub variant: u32,
     /// The revision that was asked for, where newer symbols exist.

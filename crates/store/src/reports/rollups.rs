@@ -1,9 +1,10 @@
 //! Counts by app, version and day, kept in step with the reports.
 
 use super::rows::{device, name};
-use super::{Change, Frames};
+use super::{Change, FrameTotals};
 use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
+use sqlx::FromRow;
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
 
@@ -21,7 +22,7 @@ struct Delta {
 }
 
 impl Delta {
-    fn add(&mut self, status: &str, frames: &Frames, sign: i64) {
+    fn add(&mut self, status: &str, frames: &FrameTotals, sign: i64) {
         self.reports += sign;
         self.frames_total += sign * i64::from(frames.total);
         self.frames_symbolicated += sign * i64::from(frames.symbolicated);
@@ -57,14 +58,18 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
 }
 
 /// What a report was counted for.
+#[derive(FromRow)]
 pub(super) struct Counted {
     pub(super) app: String,
     pub(super) version: String,
     pub(super) received_at: OffsetDateTime,
     pub(super) status: String,
-    pub(super) frames: Frames,
+    #[sqlx(flatten)]
+    pub(super) frames: FrameTotals,
     pub(super) device: Option<Vec<u8>>,
     pub(super) wanted: Vec<Uuid>,
+    #[sqlx(rename = "group_id")]
+    pub(super) group: Option<Uuid>,
 }
 
 /// Takes a deleted report out of the counts: its version's, its device where no other report of the

@@ -1,11 +1,12 @@
 //! The rows of `reports` and `report_bodies`.
 
 use super::groups::{Grouping, group_id};
-use super::{Change, Facts, Frames};
-use crate::number::{from_row32, to_row, to_row32};
+use super::{Change, FrameTotals, ReportDetails};
+use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
 use crate::{Result, StoreError, TenantTx, Uuid};
 use serde::Serialize;
+use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -17,12 +18,14 @@ const SUMMARY_BYTES: usize = 16 * 1024;
 const DEVICE_BYTES: usize = 32;
 
 /// What the roll-ups have to take back of the revision that was stored before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, FromRow)]
 pub(super) struct Previous {
     pub(super) app: String,
     pub(super) version: String,
     pub(super) status: String,
-    pub(super) frames: Frames,
+    #[sqlx(flatten)]
+    pub(super) frames: FrameTotals,
+    #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
 }
 
@@ -35,7 +38,7 @@ pub(super) struct GroupRow<'f> {
 }
 
 impl<'f> GroupRow<'f> {
-    pub(super) fn of(facts: &'f Facts) -> Option<GroupRow<'f>> {
+    pub(super) fn of(facts: &'f ReportDetails) -> Option<GroupRow<'f>> {
         let (app, grouping) = (name(&facts.app), facts.grouping.as_ref()?);
         Some(GroupRow { id: group_id(&app, grouping.fingerprint), app, grouping: Some(grouping) })
     }
@@ -80,7 +83,7 @@ pub(super) async fn read_previous<'a>(
     let ids: Vec<Uuid> = known.iter().map(|key| key.report_id.uuid()).collect();
     let variants: Vec<i32> = known.iter().map(|key| to_row32(key.variant)).collect();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
+    let rows = sqlx::query(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
                 r.frames_device, r.frames_device_app, r.frames_missing, r.group_id
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
@@ -89,28 +92,17 @@ pub(super) async fn read_previous<'a>(
              WHERE o.tenant = $1 AND o.received_at = k.received_at AND o.report_id = k.report_id
                AND o.variant = k.variant
              LIMIT 1) r",
-        tenant,
-        &times,
-        &ids,
-        &variants
     )
+    .bind(tenant)
+    .bind(&times)
+    .bind(&ids)
+    .bind(&variants)
     .fetch_all(connection)
     .await?;
-    let mut previous: BTreeMap<(Uuid, i32), Previous> = rows
-        .into_iter()
-        .map(|row| {
-            let frames = Frames {
-                total: from_row32(row.frames_total),
-                symbolicated: from_row32(row.frames_symbolicated),
-                device: from_row32(row.frames_device),
-                device_app: from_row32(row.frames_device_app),
-                missing: from_row32(row.frames_missing),
-            };
-            let key = (row.report_id, row.variant);
-            let group = row.group_id;
-            (key, Previous { app: row.app, version: row.version, status: row.status, frames, group })
-        })
-        .collect();
+    let mut previous: BTreeMap<(Uuid, i32), Previous> = BTreeMap::new();
+    for row in &rows {
+        previous.insert((row.try_get("report_id")?, row.try_get("variant")?), Previous::from_row(row)?);
+    }
     let (mut kept, mut gone) = (Vec::with_capacity(changes.len()), Vec::new());
     for mut change in changes.drain(..) {
         change.previous = previous.remove(&(change.key.report_id.uuid(), to_row32(change.key.variant)));
@@ -125,7 +117,7 @@ pub(super) async fn read_previous<'a>(
 }
 
 #[derive(Serialize)]
-struct ReportRow {
+struct NewReportRow {
     received_at: String,
     report_id: Uuid,
     variant: u32,
@@ -165,11 +157,11 @@ fn timestamp(at: OffsetDateTime) -> Option<String> {
 }
 
 /// The bytes that tell devices apart, as they are stored.
-pub(super) fn device(facts: &Facts) -> Option<&[u8]> {
+pub(super) fn device(facts: &ReportDetails) -> Option<&[u8]> {
     facts.device.as_deref().map(|bytes| &bytes[..bytes.len().min(DEVICE_BYTES)]).filter(|b| !b.is_empty())
 }
 
-fn row(change: &Change<'_>) -> Result<ReportRow> {
+fn row(change: &Change<'_>) -> Result<NewReportRow> {
     let (key, arrival, facts) = (&change.key, change.arrival, &change.arrival.facts);
     let received_at = timestamp(key.received_at)
         .ok_or_else(|| StoreError::corrupt("report_keys", format!("received_at {}", key.received_at)))?;
@@ -177,7 +169,7 @@ fn row(change: &Change<'_>) -> Result<ReportRow> {
     let mut system_images: Vec<Uuid> =
         arrival.images.iter().filter(|i| i.system).map(|i| i.debug_id.uuid()).collect();
     system_images.sort_unstable();
-    Ok(ReportRow {
+    Ok(NewReportRow {
         received_at,
         report_id: key.report_id.uuid(),
         variant: key.variant,
@@ -217,7 +209,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
     if changes.is_empty() {
         return Ok(());
     }
-    let rows: Vec<ReportRow> = changes.iter().map(row).collect::<Result<_>>()?;
+    let rows: Vec<NewReportRow> = changes.iter().map(row).collect::<Result<_>>()?;
     let rows = serde_json::to_value(rows).map_err(|e| StoreError::corrupt("reports", e))?;
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(

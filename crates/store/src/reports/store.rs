@@ -1,9 +1,12 @@
 //! Storing a batch of arrivals, step by step.
 
 use super::keys::{self, KeyRow};
-use super::{Arrival, Change, Effects, Origin, Outcome, Stored, duplicates, groups, rollups, rows, waits};
-use crate::outbox::Need;
-use crate::reprocess::{self, Ends};
+use super::{
+    Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
+    waits,
+};
+use crate::outbox::NeededSymbols;
+use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
 use crate::{Result, TenantTx, Uuid, wakes};
 use std::borrow::Borrow;
@@ -24,7 +27,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     arrivals: &[A],
     effects: Effects,
     keep_from: Option<OffsetDateTime>,
-) -> Result<Vec<Stored>> {
+) -> Result<Vec<StoredArrival>> {
     let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
     if arrivals.is_empty() {
         return Ok(Vec::new());
@@ -40,7 +43,7 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
         batch.decide(key, &places, keep_from);
     }
     for change in rows::read_previous(tx, &mut batch.changes).await? {
-        batch.stored[change.place].outcome = Outcome::Expired;
+        batch.stored[change.place].outcome = ArrivalOutcome::Expired;
         batch.remembered.push((change.key, change.arrival.revision));
     }
     rows::write(tx, &batch.changes).await?;
@@ -71,17 +74,17 @@ fn by_report(arrivals: &[&Arrival]) -> Vec<((ReportId, ContentHash), Vec<usize>)
 struct Batch<'a> {
     arrivals: Vec<&'a Arrival>,
     /// What becomes of each arrival.
-    stored: Vec<Stored>,
+    stored: Vec<StoredArrival>,
     changes: Vec<Change<'a>>,
     /// Reports that are older than reports are kept, with their revision.
     remembered: Vec<(KeyRow, u32)>,
     /// Where each report came from first, as far as this batch knows.
-    firsts: BTreeMap<(ReportId, u32), &'a Origin>,
+    firsts: BTreeMap<(ReportId, u32), &'a ReportOrigin>,
 }
 
 impl<'a> Batch<'a> {
     fn of(arrivals: Vec<&'a Arrival>) -> Batch<'a> {
-        let duplicate = Stored { outcome: Outcome::Duplicate, variant: 0, requested: None };
+        let duplicate = StoredArrival { outcome: ArrivalOutcome::Duplicate, variant: 0, requested: None };
         let stored = vec![duplicate; arrivals.len()];
         Batch { arrivals, stored, changes: Vec::new(), remembered: Vec::new(), firsts: BTreeMap::new() }
     }
@@ -99,17 +102,17 @@ impl<'a> Batch<'a> {
             let newer = self.arrivals[place].revision > latest;
             self.stored[place].variant = key.variant;
             self.stored[place].outcome = match newer {
-                _ if key.deleted => Outcome::Deleted,
-                true if expired => Outcome::Expired,
-                true if key.latest_revision == 0 => Outcome::New,
-                true => Outcome::Revised,
-                false => Outcome::Duplicate,
+                _ if key.deleted => ArrivalOutcome::Deleted,
+                true if expired => ArrivalOutcome::Expired,
+                true if key.latest_revision == 0 => ArrivalOutcome::New,
+                true => ArrivalOutcome::Revised,
+                false => ArrivalOutcome::Duplicate,
             };
             if newer && !key.deleted {
                 latest = self.arrivals[place].revision;
                 earliest.get_or_insert(place);
                 if let Some(earlier) = last.replace(place) {
-                    self.stored[earlier].outcome = Outcome::Superseded;
+                    self.stored[earlier].outcome = ArrivalOutcome::Superseded;
                 }
             }
         }
@@ -124,7 +127,7 @@ impl<'a> Batch<'a> {
     }
 
     /// How the keys change. `needs` are the newer symbols that each change lacks.
-    fn advances(&self, needs: &[Vec<Need>], effects: Effects) -> Vec<keys::Advance<'a>> {
+    fn advances(&self, needs: &[Vec<NeededSymbols>], effects: Effects) -> Vec<keys::Advance<'a>> {
         let deferred = effects == Effects::Deferred;
         let changed = self.changes.iter().zip(needs).map(|(change, needs)| {
             let retry = waits::unfetched(change);
@@ -149,7 +152,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Requests the changed reports again that lack newer symbols.
-    async fn request(&mut self, tx: &mut TenantTx, needs: Vec<Vec<Need>>) -> Result<()> {
+    async fn request(&mut self, tx: &mut TenantTx, needs: Vec<Vec<NeededSymbols>>) -> Result<()> {
         let (places, asks): (Vec<usize>, Vec<Ask>) = self
             .changes
             .iter()
@@ -164,9 +167,9 @@ impl<'a> Batch<'a> {
     }
 
     /// How requests of reprocesses ended with these revisions.
-    fn ends(&self) -> BTreeMap<Uuid, Ends> {
+    fn ends(&self) -> BTreeMap<Uuid, RequestEnds> {
         let changed = self.changes.iter().map(|change| (change.key, change.arrival.revision));
-        let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
+        let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
         for (key, revision) in changed.chain(self.remembered.iter().copied()) {
             if let Some(id) = key.reprocess.filter(|_| revision >= key.requested_revision) {
                 ends.entry(id).or_default().better += 1;
@@ -176,7 +179,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn ask(key: &KeyRow, revision: u32, needs: Vec<Need>) -> Ask {
+fn ask(key: &KeyRow, revision: u32, needs: Vec<NeededSymbols>) -> Ask {
     Ask {
         report_id: key.report_id,
         variant: key.variant,

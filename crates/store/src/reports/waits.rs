@@ -11,9 +11,10 @@
 //! them (see [`crate::wakes::system`]).
 
 use super::{Change, Effects, ImageUse, KeyRow};
-use crate::number::{from_row, to_row, to_row32};
-use crate::outbox::Need;
-use crate::slots::{self, Held};
+use crate::column::{DebugIdColumn, U64};
+use crate::number::{to_row, to_row32};
+use crate::outbox::NeededSymbols;
+use crate::slots::{self, HeldSlot};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, OffsetDateTime};
@@ -24,7 +25,7 @@ pub(super) async fn record(
     tx: &mut TenantTx,
     changes: &[Change<'_>],
     effects: Effects,
-) -> Result<Vec<Vec<Need>>> {
+) -> Result<Vec<Vec<NeededSymbols>>> {
     record_in_steps(tx, changes, effects, async || {}).await
 }
 
@@ -35,7 +36,7 @@ pub(crate) async fn record_in_steps(
     changes: &[Change<'_>],
     effects: Effects,
     mut pause: impl AsyncFnMut(),
-) -> Result<Vec<Vec<Need>>> {
+) -> Result<Vec<Vec<NeededSymbols>>> {
     let debug_ids: BTreeSet<Uuid> =
         changes.iter().flat_map(|c| &c.arrival.images).map(|image| image.debug_id.uuid()).collect();
     if debug_ids.is_empty() {
@@ -56,9 +57,11 @@ pub(crate) async fn record_in_steps(
 }
 
 /// What could not be fetched for a report.
-pub(super) fn unfetched(change: &Change<'_>) -> Vec<Need> {
+pub(super) fn unfetched(change: &Change<'_>) -> Vec<NeededSymbols> {
     let failed = change.arrival.images.iter().filter(|image| image.failed);
-    failed.map(|image| Need { debug_id: image.debug_id, generation: 0, system: image.system }).collect()
+    failed
+        .map(|image| NeededSymbols { debug_id: image.debug_id, generation: 0, system: image.system })
+        .collect()
 }
 
 fn system_ids(changes: &[Change<'_>]) -> Vec<Uuid> {
@@ -75,8 +78,8 @@ struct Answering {
 }
 
 impl Answering {
-    fn of(held: &[Held], of_system: &[Held]) -> Answering {
-        let generations = |slots: &[Held]| {
+    fn of(held: &[HeldSlot], of_system: &[HeldSlot]) -> Answering {
+        let generations = |slots: &[HeldSlot]| {
             let there = slots.iter().filter(|slot| slot.quality > Quality::None);
             there.map(|slot| (slot.debug_id, slot.generation)).collect()
         };
@@ -84,14 +87,14 @@ impl Answering {
     }
 
     /// What an answer would come from now.
-    fn need(&self, image: &ImageUse) -> Option<Need> {
+    fn need(&self, image: &ImageUse) -> Option<NeededSymbols> {
         let system = self.of_system.get(&image.debug_id).filter(|_| image.system);
         let generation = *system.or_else(|| self.own.get(&image.debug_id))?;
-        Some(Need { debug_id: image.debug_id, generation, system: system.is_some() })
+        Some(NeededSymbols { debug_id: image.debug_id, generation, system: system.is_some() })
     }
 
     /// Step 4: what is newer than what the image's report has seen.
-    fn newer(&self, image: &ImageUse) -> Option<Need> {
+    fn newer(&self, image: &ImageUse) -> Option<NeededSymbols> {
         self.need(image).filter(|need| need.generation > self.seen(image))
     }
 
@@ -198,49 +201,64 @@ async fn write_system(
     Ok(())
 }
 
-/// What is newer than what these reports have seen, by the rows alone: for reports that were
-/// stored earlier and are asked about again. The keys of the reports have to be locked.
-pub(crate) async fn newer_than_seen(
+/// Symbols that reports need, each report by its id and variant.
+pub(crate) type NeedsByReport = BTreeMap<(Uuid, i32), Vec<NeededSymbols>>;
+
+struct NeedRow {
+    report_id: Uuid,
+    variant: i32,
+    debug_id: DebugId,
+    generation: u64,
+    system: bool,
+}
+
+fn by_report(rows: Vec<NeedRow>) -> NeedsByReport {
+    let mut needs = NeedsByReport::new();
+    for NeedRow { report_id, variant, debug_id, generation, system } in rows {
+        needs.entry((report_id, variant)).or_default().push(NeededSymbols { debug_id, generation, system });
+    }
+    needs
+}
+
+/// The symbols that there are for these reports' own images, by the rows alone: for reports that were stored
+/// earlier and are asked about again. With `newer` only what the reports have not seen; their keys have to be
+/// locked then.
+pub(crate) async fn own_symbols(
     tx: &mut TenantTx,
     reports: &[(Uuid, i32)],
-) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+    newer: bool,
+) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        "SELECT w.report_id, w.variant, w.debug_id, s.generation
-         FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
-         JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
-         JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
-         WHERE s.quality > 0 AND s.generation > w.seen_generation
-         ORDER BY w.report_id, w.variant, w.debug_id",
+    let rows = sqlx::query_as!(
+        NeedRow,
+        r#"SELECT w.report_id, w.variant, w.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
+                  false AS "system!"
+           FROM unnest($2::uuid[], $3::integer[]) AS r (report_id, variant)
+           JOIN waits w ON w.tenant = $1 AND w.report_id = r.report_id AND w.variant = r.variant
+           JOIN symbol_slots s ON s.tenant = w.tenant AND s.debug_id = w.debug_id
+           WHERE s.quality > 0 AND (NOT $4 OR s.generation > w.seen_generation)
+           ORDER BY w.report_id, w.variant, w.debug_id"#,
         tenant,
         &ids,
-        &variants
+        &variants,
+        newer
     )
     .fetch_all(connection)
     .await?;
-    let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
-    for row in rows {
-        let need = Need {
-            debug_id: DebugId::from_uuid(row.debug_id),
-            generation: from_row(row.generation),
-            system: false,
-        };
-        needs.entry((row.report_id, row.variant)).or_default().push(need);
-    }
-    Ok(needs)
+    Ok(by_report(rows))
 }
 
-/// The same for system images, as far as the rows say: a row stands for all reports of a day, so
-/// this may name what a report has seen already. An answer then says that nothing got better.
-pub(crate) async fn newer_of_system(
-    tx: &mut TenantTx,
-    reports: &[(Uuid, i32)],
-) -> Result<BTreeMap<(Uuid, i32), Vec<Need>>> {
+/// What is newer of system images than what these reports have seen, as far as the rows say: a row stands for
+/// all reports of a day, so this may name what a report has seen already. An answer then says that nothing got
+/// better.
+pub(crate) async fn newer_of_system(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
     let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT r.report_id, r.variant, s.debug_id, s.generation, s.tenant <> $1 AS "system!"
+    let rows = sqlx::query_as!(
+        NeedRow,
+        r#"SELECT r.report_id, r.variant, s.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
+                  s.tenant <> $1 AS "system!"
            FROM unnest($2::uuid[], $4::integer[]) AS n (report_id, variant)
            JOIN report_keys k ON k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant
            JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at AND r.report_id = k.report_id
@@ -258,13 +276,7 @@ pub(crate) async fn newer_of_system(
     )
     .fetch_all(connection)
     .await?;
-    let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
-    for row in rows {
-        let debug_id = DebugId::from_uuid(row.debug_id);
-        let need = Need { debug_id, generation: from_row(row.generation), system: row.system };
-        needs.entry((row.report_id, row.variant)).or_default().push(need);
-    }
-    Ok(needs)
+    Ok(by_report(rows))
 }
 
 /// The symbols of a report's system images that came after this time, the tenant's and the system's.
@@ -272,10 +284,12 @@ pub(crate) async fn system_since(
     tx: &mut TenantTx,
     key: &KeyRow,
     since: OffsetDateTime,
-) -> Result<Vec<Need>> {
+) -> Result<Vec<NeededSymbols>> {
     let (connection, tenant, _) = tx.parts();
-    let rows = sqlx::query!(
-        r#"SELECT s.debug_id, s.generation, s.tenant <> $1 AS "system!"
+    Ok(sqlx::query_as!(
+        NeededSymbols,
+        r#"SELECT s.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64",
+                  s.tenant <> $1 AS "system!"
            FROM reports r
            CROSS JOIN LATERAL unnest(r.system_images) AS i (debug_id)
            JOIN symbol_slots s ON s.tenant IN ($1, $5) AND s.debug_id = i.debug_id
@@ -290,11 +304,5 @@ pub(crate) async fn system_since(
         since
     )
     .fetch_all(connection)
-    .await?;
-    let need = |(debug_id, generation, system)| Need {
-        debug_id: DebugId::from_uuid(debug_id),
-        generation: from_row(generation),
-        system,
-    };
-    Ok(rows.into_iter().map(|row| need((row.debug_id, row.generation, row.system))).collect())
+    .await?)
 }

@@ -1,15 +1,19 @@
 //! Requests for a better revision of a stored report. The store alone gives out their numbers: one
 //! more than the revision it has, and one request at a time.
 
+pub mod reprocess;
+pub mod retries;
 mod sources;
+pub mod wakes;
 
-pub use sources::{Source, sources};
+pub use sources::{RequestSource, sources};
 
+use crate::column::TenantColumn;
 use crate::number::to_row32;
-use crate::outbox::{self, Message, Need};
-use crate::reports::{KeyRow, lock_known, newer_of_system, newer_than_seen, system_since};
-use crate::reprocess::{self, Ends};
-use crate::{Result, Store, StoreError, TenantTx, Uuid, retries};
+use crate::outbox::{self, Message, NeededSymbols};
+use crate::reports::{KeyRow, NeedsByReport, lock_known, newer_of_system, own_symbols, system_since};
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use reprocess::RequestEnds;
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
@@ -24,11 +28,11 @@ pub(crate) struct Ask {
     pub(crate) latest_revision: u32,
     pub(crate) requested_revision: u32,
     pub(crate) requested_at: Option<OffsetDateTime>,
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<NeededSymbols>,
 }
 
 impl Ask {
-    pub(crate) fn about(key: &KeyRow, needs: Vec<Need>) -> Ask {
+    pub(crate) fn about(key: &KeyRow, needs: Vec<NeededSymbols>) -> Ask {
         Ask {
             report_id: key.report_id,
             variant: key.variant,
@@ -101,7 +105,7 @@ pub(crate) async fn place(tx: &mut TenantTx, asks: &[Ask]) -> Result<Vec<Option<
 
 /// How a request ended without a new revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum RequestOutcome {
     /// The symbols made nothing better.
     Unchanged,
     /// Nothing got better, and symbols that are there could not be fetched: they are asked for by the
@@ -119,10 +123,10 @@ pub enum Answer {
     Unsendable,
 }
 
-impl Answer {
+impl RequestOutcome {
     /// True where newer symbols may end otherwise, and the same ones not.
     fn of_these_symbols(self) -> bool {
-        matches!(self, Answer::Unchanged | Answer::Lost(_) | Answer::Dead)
+        matches!(self, RequestOutcome::Unchanged | RequestOutcome::Lost(_) | RequestOutcome::Dead)
     }
 }
 
@@ -136,9 +140,9 @@ pub async fn answered(
     tx: &mut TenantTx,
     (report_id, variant): (ReportId, u32),
     revision: u32,
-    answer: Answer,
+    answer: RequestOutcome,
     sent: OffsetDateTime,
-) -> Result<Option<Answer>> {
+) -> Result<Option<RequestOutcome>> {
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let open = |key: &&KeyRow| {
         // Sent again under the same number it is the same request.
@@ -149,15 +153,34 @@ pub async fn answered(
     };
     let Some(key) = keys.iter().find(open).copied() else { return Ok(None) };
     let answer = match answer {
-        Answer::Gone | Answer::Lost(_) if key.deleted => Answer::Gone,
-        Answer::Gone | Answer::Lost(_) => match place_of(tx, &key).await? {
-            None => Answer::Gone,
-            Some(Some(segment)) if answer == Answer::Lost(segment) => answer,
+        RequestOutcome::Gone | RequestOutcome::Lost(_) if key.deleted => RequestOutcome::Gone,
+        RequestOutcome::Gone | RequestOutcome::Lost(_) => match place_of(tx, &key).await? {
+            None => RequestOutcome::Gone,
+            Some(Some(segment)) if answer == RequestOutcome::Lost(segment) => answer,
             Some(_) => return Ok(None),
         },
         answer => answer,
     };
     let asked = asked_for(tx, &key).await?;
+    close(tx, &key, answer).await?;
+    if (answer.of_these_symbols() || answer == RequestOutcome::FetchingFailed) && !key.deleted {
+        ask_on(tx, &key, asked, answer).await?;
+    }
+    if let Some(id) = key.reprocess {
+        let ends = match answer {
+            RequestOutcome::Unchanged | RequestOutcome::FetchingFailed => {
+                RequestEnds { unchanged: 1, ..RequestEnds::default() }
+            }
+            _ => RequestEnds { gone: 1, ..RequestEnds::default() },
+        };
+        reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
+    }
+    Ok(Some(answer))
+}
+
+/// Ends the outstanding request of a report, which has then seen the symbols that the request was about.
+async fn close(tx: &mut TenantTx, key: &KeyRow, answer: RequestOutcome) -> Result<()> {
+    let (report_id, variant) = key.row();
     let (connection, tenant, _) = tx.parts();
     if answer.of_these_symbols() {
         sqlx::query!(
@@ -167,8 +190,8 @@ pub async fn answered(
                  AND w.tenant = k.tenant AND w.report_id = k.report_id AND w.variant = k.variant
                  AND w.debug_id = (n.need ->> 'debug_id')::uuid"#,
             tenant,
-            report_id.uuid(),
-            to_row32(key.variant)
+            report_id,
+            variant
         )
         .execute(&mut *connection)
         .await?;
@@ -178,39 +201,40 @@ pub async fn answered(
                                 requested_needs = NULL, reprocess_id = NULL
          WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
-        report_id.uuid(),
-        to_row32(key.variant)
+        report_id,
+        variant
     )
     .execute(connection)
     .await?;
-    if (answer.of_these_symbols() || answer == Answer::FetchingFailed) && !key.deleted {
-        let came = came_since(tx, &key, &asked).await?;
-        let again = !came.is_empty();
-        let mut needs = came;
-        for need in asked {
-            if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
-                needs.push(need);
-            }
-        }
-        if answer == Answer::FetchingFailed {
-            retries::begin(tx, &key, &needs).await?;
-        }
-        if again {
-            place(tx, &[Ask::about(&KeyRow { requested_at: None, ..key }, needs)]).await?;
+    Ok(())
+}
+
+/// Asks at once for symbols that have come since a closed request was sent, and by the clock for those that
+/// could not be fetched. `asked` is what the request was about.
+async fn ask_on(
+    tx: &mut TenantTx,
+    key: &KeyRow,
+    asked: Vec<NeededSymbols>,
+    answer: RequestOutcome,
+) -> Result<()> {
+    let mut needs = came_since(tx, key, &asked).await?;
+    let has_newer = !needs.is_empty();
+    for need in asked {
+        if !needs.iter().any(|newer| (newer.debug_id, newer.system) == (need.debug_id, need.system)) {
+            needs.push(need);
         }
     }
-    if let Some(id) = key.reprocess {
-        let ends = match answer {
-            Answer::Unchanged | Answer::FetchingFailed => Ends { unchanged: 1, ..Ends::default() },
-            _ => Ends { gone: 1, ..Ends::default() },
-        };
-        reprocess::count_ends(tx, &BTreeMap::from([(id, ends)])).await?;
+    if answer == RequestOutcome::FetchingFailed {
+        retries::begin(tx, key, &needs).await?;
     }
-    Ok(Some(answer))
+    if has_newer {
+        place(tx, &[Ask::about(&KeyRow { requested_at: None, ..*key }, needs)]).await?;
+    }
+    Ok(())
 }
 
 /// What the outstanding request of a report is about.
-async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<Need>> {
+async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<NeededSymbols>> {
     let (connection, tenant, _) = tx.parts();
     let needs = sqlx::query_scalar!(
         "SELECT requested_needs FROM report_keys WHERE tenant = $1 AND report_id = $2 AND variant = $3",
@@ -223,7 +247,7 @@ async fn asked_for(tx: &mut TenantTx, key: &KeyRow) -> Result<Vec<Need>> {
     read_needs(needs)
 }
 
-fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<Need>> {
+fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<NeededSymbols>> {
     let read = needs.map_or(Ok(Vec::new()), serde_json::from_value);
     read.map_err(|e| StoreError::corrupt("report_keys", e))
 }
@@ -232,15 +256,15 @@ fn read_needs(needs: Option<serde_json::Value>) -> Result<Vec<Need>> {
 const SKEW: Duration = Duration::minutes(5);
 
 /// What came while a request was on its way, whose wake left the report out for it. Symbols of system
-/// images are told by their time, as their waits are not kept report by report: of what came shortly
+/// images are known by their time, as their waits are not kept report by report: of what came shortly
 /// before some may be known, which an answer then says.
-async fn came_since(tx: &mut TenantTx, key: &KeyRow, asked: &[Need]) -> Result<Vec<Need>> {
-    let report = (key.report_id.uuid(), to_row32(key.variant));
-    let mut came = newer_than_seen(tx, &[report]).await?.remove(&report).unwrap_or_default();
+async fn came_since(tx: &mut TenantTx, key: &KeyRow, asked: &[NeededSymbols]) -> Result<Vec<NeededSymbols>> {
+    let report = key.row();
+    let mut came = own_symbols(tx, &[report], true).await?.remove(&report).unwrap_or_default();
     if let Some(sent) = key.asked_at {
         came.extend(system_since(tx, key, sent - SKEW).await?);
     }
-    let of = |need: &Need| (need.debug_id, need.system);
+    let of = |need: &NeededSymbols| (need.debug_id, need.system);
     came.retain(|need| !asked.iter().any(|a| of(a) == of(need) && a.generation >= need.generation));
     Ok(came)
 }
@@ -265,14 +289,15 @@ async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>
     Ok(found)
 }
 
-/// Sends requests again that nobody has answered for [`PATIENCE`], and drops those whose report is
+/// Sends requests again that had no answer for [`PATIENCE`], and drops those whose report is
 /// gone. Gives how many were sent; call again while that is `limit`.
 ///
 /// # Errors
 /// Where the database fails.
 pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
-    let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", report_id AS "report_id!", variant AS "variant!"
+    let due = sqlx::query_as!(
+        DueReport,
+        r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!"
            FROM unslide_requests_overdue($1, $2)"#,
         store.now() - PATIENCE,
         to_row32(limit)
@@ -280,60 +305,66 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
     .fetch_all(store.pool())
     .await?;
     let mut sent = 0;
-    for (tenant, reports) in by_tenant(rows.into_iter().map(|row| (row.tenant, (row.report_id, row.variant))))
-    {
-        let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
+    for (tenant, reports) in by_tenant(due) {
+        let mut tx = store.tenant(&tenant).await?;
         let keys = lock_known(&mut tx, &reports).await?;
-        let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
-        let (connection, slug, now) = tx.parts();
-        let there = sqlx::query!(
-            "SELECT k.report_id, k.variant, k.requested_needs
-             FROM unnest($2::uuid[], $3::integer[]) AS o (report_id, variant)
-             JOIN report_keys k ON k.tenant = $1 AND k.report_id = o.report_id AND k.variant = o.variant
-             JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
-                           AND r.report_id = k.report_id AND r.variant = k.variant
-             WHERE k.deleted_at IS NULL",
-            slug,
-            &ids,
-            &variants
-        )
-        .fetch_all(&mut *connection)
-        .await?;
-        let mut needs: BTreeMap<(Uuid, i32), Vec<Need>> = BTreeMap::new();
-        for row in there {
-            needs.insert((row.report_id, row.variant), read_needs(row.requested_needs)?);
-        }
-        let overdue = |key: &&KeyRow| key.requested_at.is_some_and(|at| now - at >= PATIENCE);
-        let (mut asks, mut gone, mut gone_variants) = (Vec::new(), Vec::new(), Vec::new());
-        let mut ends: BTreeMap<Uuid, Ends> = BTreeMap::new();
-        for key in keys.iter().filter(overdue) {
-            match needs.remove(&(key.report_id.uuid(), to_row32(key.variant))) {
+        let mut needs = still_needed(&mut tx, &reports).await?;
+        let now = tx.now();
+        let overdue = keys.iter().filter(|key| key.requested_at.is_some_and(|at| now - at >= PATIENCE));
+        let (mut asks, mut gone) = (Vec::new(), Vec::new());
+        for key in overdue {
+            match needs.remove(&key.row()) {
                 Some(needs) => asks.push(Ask::about(key, needs)),
-                None => {
-                    gone.push(key.report_id.uuid());
-                    gone_variants.push(to_row32(key.variant));
-                    if let Some(id) = key.reprocess {
-                        ends.entry(id).or_default().gone += 1;
-                    }
-                }
+                None => gone.push(*key),
             }
         }
-        sqlx::query!(
-            "UPDATE report_keys k
-             SET requested_at = NULL, asked_at = NULL, requested_needs = NULL, reprocess_id = NULL
-             FROM unnest($2::uuid[], $3::integer[]) AS g (report_id, variant)
-             WHERE k.tenant = $1 AND k.report_id = g.report_id AND k.variant = g.variant",
-            slug,
-            &gone,
-            &gone_variants
-        )
-        .execute(connection)
-        .await?;
+        drop_requests(&mut tx, &gone).await?;
         sent += place(&mut tx, &asks).await?.iter().flatten().count();
-        reprocess::count_ends(&mut tx, &ends).await?;
+        reprocess::count_ends(&mut tx, &reprocess::gone(&gone)).await?;
         tx.commit().await?;
     }
     Ok(u64::try_from(sent).unwrap_or(u64::MAX))
+}
+
+/// What the outstanding requests of these reports are about, as far as the reports are still there.
+async fn still_needed(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<NeedsByReport> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let (connection, tenant, _) = tx.parts();
+    let there = sqlx::query!(
+        "SELECT k.report_id, k.variant, k.requested_needs
+         FROM unnest($2::uuid[], $3::integer[]) AS o (report_id, variant)
+         JOIN report_keys k ON k.tenant = $1 AND k.report_id = o.report_id AND k.variant = o.variant
+         JOIN reports r ON r.tenant = k.tenant AND r.received_at = k.received_at
+                       AND r.report_id = k.report_id AND r.variant = k.variant
+         WHERE k.deleted_at IS NULL",
+        tenant,
+        &ids,
+        &variants
+    )
+    .fetch_all(connection)
+    .await?;
+    there
+        .into_iter()
+        .map(|row| Ok(((row.report_id, row.variant), read_needs(row.requested_needs)?)))
+        .collect()
+}
+
+/// Drops the outstanding requests of reports that are gone.
+async fn drop_requests(tx: &mut TenantTx, gone: &[KeyRow]) -> Result<()> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = gone.iter().map(KeyRow::row).unzip();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys k
+         SET requested_at = NULL, asked_at = NULL, requested_needs = NULL, reprocess_id = NULL
+         FROM unnest($2::uuid[], $3::integer[]) AS g (report_id, variant)
+         WHERE k.tenant = $1 AND k.report_id = g.report_id AND k.variant = g.variant",
+        tenant,
+        &ids,
+        &variants
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
@@ -343,20 +374,20 @@ pub async fn resend_overdue(store: &Store, limit: u32) -> Result<u64> {
 /// # Errors
 /// Where the database fails.
 pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
-    let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", report_id AS "report_id!", variant AS "variant!"
+    let due = sqlx::query_as!(
+        DueReport,
+        r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!"
            FROM unslide_asks_pending($1)"#,
         to_row32(limit)
     )
     .fetch_all(store.pool())
     .await?;
     let mut looked = 0;
-    for (tenant, reports) in by_tenant(rows.into_iter().map(|row| (row.tenant, (row.report_id, row.variant))))
-    {
-        let mut tx = store.tenant(&read_tenant(&tenant)?).await?;
+    for (tenant, reports) in by_tenant(due) {
+        let mut tx = store.tenant(&tenant).await?;
         let keys = lock_known(&mut tx, &reports).await?;
         let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
-        let mut needs = newer_than_seen(&mut tx, &reports).await?;
+        let mut needs = own_symbols(&mut tx, &reports, true).await?;
         for (report, more) in newer_of_system(&mut tx, &reports).await? {
             needs.entry(report).or_default().extend(more);
         }
@@ -364,7 +395,7 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
             .iter()
             .filter(|key| !key.deleted)
             .filter_map(|key| {
-                let needs = needs.remove(&(key.report_id.uuid(), to_row32(key.variant)))?;
+                let needs = needs.remove(&key.row())?;
                 Some(Ask::about(key, needs))
             })
             .collect();
@@ -389,21 +420,22 @@ pub async fn ask_pending(store: &Store, limit: u32) -> Result<u64> {
     Ok(looked)
 }
 
+/// A report, as functions that look across tenants name it.
+pub(crate) struct DueReport {
+    pub(crate) tenant: TenantId,
+    pub(crate) report_id: Uuid,
+    pub(crate) variant: i32,
+}
+
 /// Reports, by their ids and variants, of each tenant; all in ascending order.
-pub(crate) fn by_tenant(
-    rows: impl Iterator<Item = (String, (Uuid, i32))>,
-) -> BTreeMap<String, Vec<(Uuid, i32)>> {
-    let mut tenants: BTreeMap<String, Vec<(Uuid, i32)>> = BTreeMap::new();
-    for (tenant, report) in rows {
-        tenants.entry(tenant).or_default().push(report);
+pub(crate) fn by_tenant(rows: Vec<DueReport>) -> BTreeMap<TenantId, Vec<(Uuid, i32)>> {
+    let mut tenants: BTreeMap<TenantId, Vec<(Uuid, i32)>> = BTreeMap::new();
+    for DueReport { tenant, report_id, variant } in rows {
+        tenants.entry(tenant).or_default().push((report_id, variant));
     }
     for reports in tenants.values_mut() {
         reports.sort_unstable();
         reports.dedup();
     }
     tenants
-}
-
-pub(crate) fn read_tenant(slug: &str) -> Result<TenantId> {
-    TenantId::new(slug).map_err(|e| StoreError::corrupt("report_keys", e))
 }

@@ -1,23 +1,23 @@
 //! What a request carries: the stored report, or where it is.
 
 use crate::number::{from_row, from_row32, to_row32};
-use crate::reports::Origin;
-use crate::segments::Body;
+use crate::reports::ReportOrigin;
+use crate::segments::{FrameColumns, ReportBody};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use unslide_model::ReportId;
 
 /// A stored report, for the message that asks for it again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
+pub struct RequestSource {
     /// The revision that the body is of.
     pub revision: u32,
     /// The enriched JSON's size in bytes.
     pub size: u64,
     /// The enriched JSON, or where it is.
-    pub body: Body,
+    pub body: ReportBody,
     /// The first record of the report's history.
-    pub origin: Option<Origin>,
+    pub origin: Option<ReportOrigin>,
     /// The trace that the report travelled under.
     pub traceparent: Option<String>,
 }
@@ -30,7 +30,7 @@ pub struct Source {
 pub async fn sources(
     tx: &mut TenantTx,
     reports: &[(ReportId, u32)],
-) -> Result<BTreeMap<(ReportId, u32), Source>> {
+) -> Result<BTreeMap<(ReportId, u32), RequestSource>> {
     let ids: Vec<Uuid> = reports.iter().map(|(id, _)| id.uuid()).collect();
     let variants: Vec<i32> = reports.iter().map(|(_, variant)| to_row32(*variant)).collect();
     let (connection, tenant, _) = tx.parts();
@@ -63,18 +63,20 @@ pub async fn sources(
         .map(|row| {
             let origin = match (row.origin_topic, row.origin_partition, row.origin_offset) {
                 (Some(topic), Some(partition), Some(offset)) => {
-                    Some(Origin { topic, partition, offset, index: 0 })
+                    Some(ReportOrigin { topic, partition, offset, index: 0 })
                 }
                 _ => None,
             };
-            let source = Source {
+            let (segment, at_offset, length) = (row.segment, row.at_offset, row.length);
+            let frame = FrameColumns { segment, at_offset, length, body_key: row.body_key };
+            // What is in the database is the newer one.
+            let source = RequestSource {
                 revision: from_row32(row.revision),
                 size: from_row(row.size),
-                body: Body::read(
-                    row.body,
-                    row.received_at,
-                    (row.segment, row.at_offset, row.length, row.body_key),
-                )?,
+                body: match row.body {
+                    Some(body) => ReportBody::Inline(body),
+                    None => ReportBody::Segment(frame.location(row.received_at)?),
+                },
                 origin,
                 traceparent: row.traceparent,
             };

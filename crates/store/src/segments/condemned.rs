@@ -1,7 +1,8 @@
 //! Objects that nothing refers to any more.
 
+use crate::column::TenantColumn;
 use crate::number::to_row32;
-use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use crate::{Result, Store, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
@@ -32,25 +33,16 @@ pub struct Condemned {
 /// # Errors
 /// Where the database fails.
 pub async fn condemned_due(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Condemned>> {
-    let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", key AS "key!", condemned_at AS "condemned_at!"
+    Ok(sqlx::query_as!(
+        Condemned,
+        r#"SELECT tenant AS "tenant!: TenantColumn", key AS "key!", condemned_at AS "condemned_at!"
            FROM unslide_condemned_due($1, $2, $3)"#,
         before,
         store.now(),
         to_row32(limit)
     )
     .fetch_all(store.pool())
-    .await?;
-    rows.into_iter()
-        .map(|row| {
-            Ok(Condemned {
-                tenant: TenantId::new(&row.tenant)
-                    .map_err(|e| StoreError::corrupt("condemned_objects", e))?,
-                key: row.key,
-                condemned_at: row.condemned_at,
-            })
-        })
-        .collect()
+    .await?)
 }
 
 /// Condemns objects of the transaction's tenant. Of one that is condemned already the time stays.

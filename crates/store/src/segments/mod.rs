@@ -15,10 +15,13 @@ pub use condemned::{
     Condemned, abandon, add_external_bodies, condemn, condemn_unnamed, condemned_due, forget, postpone,
     undeleted,
 };
-pub use write::{Begun, Moved, Pending, Waiting, begin, finish, give_up, new_id, page, pending};
+pub use write::{
+    MovedBody, PendingBody, PendingDay, SegmentIntent, begin, finish, give_up, new_id, page, pending,
+};
 
 use crate::number::from_row;
 use crate::{Result, StoreError, TenantTx, Uuid};
+use sqlx::FromRow;
 use time::{Date, OffsetDateTime, UtcOffset};
 use unslide_model::BodyKey;
 
@@ -42,31 +45,40 @@ pub struct BodyLocation {
 
 /// A stored report's body, or where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum ReportBody {
     /// The enriched JSON as [`unslide_proto::body::compress`] makes it.
     Inline(Vec<u8>),
     /// In a segment.
     Segment(BodyLocation),
 }
 
-impl Body {
-    /// From the columns of both tables. What is in the database is the newer one.
-    pub(crate) fn read(
-        inline: Option<Vec<u8>>,
-        received_at: OffsetDateTime,
-        frame: (Option<Uuid>, Option<i64>, Option<i64>, Option<Vec<u8>>),
-    ) -> Result<Body> {
-        if let Some(body) = inline {
-            return Ok(Body::Inline(body));
-        }
-        let (Some(segment), Some(offset), Some(length), Some(key)) = frame else {
+/// Where a body lies, as a row of `report_frames` says that may not be there.
+#[derive(FromRow)]
+pub(crate) struct FrameColumns {
+    pub(crate) segment: Option<Uuid>,
+    pub(crate) at_offset: Option<i64>,
+    pub(crate) length: Option<i64>,
+    pub(crate) body_key: Option<Vec<u8>>,
+}
+
+impl FrameColumns {
+    pub(crate) fn location(self, received_at: OffsetDateTime) -> Result<BodyLocation> {
+        let FrameColumns {
+            segment: Some(segment),
+            at_offset: Some(offset),
+            length: Some(length),
+            body_key: Some(key),
+        } = self
+        else {
             return Err(StoreError::corrupt("report_frames", "a report without a body"));
         };
         let key = key.try_into().map_err(|_| StoreError::corrupt("report_frames", "a key that is none"))?;
         let (offset, length) = (from_row(offset), from_row(length));
-        Ok(Body::Segment(BodyLocation { segment, day: day(received_at), offset, length, key: BodyKey(key) }))
+        Ok(BodyLocation { segment, day: day(received_at), offset, length, key: BodyKey(key) })
     }
+}
 
+impl ReportBody {
     /// The enriched JSON of a body that is here. Work for the CPU pool where it is large.
     ///
     /// # Errors
@@ -74,9 +86,9 @@ impl Body {
     /// they are not here.
     pub fn json(&self) -> Result<Vec<u8>> {
         match self {
-            Body::Inline(body) => unslide_proto::body::decompress(body, MAX_BODY_BYTES)
+            ReportBody::Inline(body) => unslide_proto::body::decompress(body, MAX_BODY_BYTES)
                 .map_err(|e| StoreError::corrupt("report_bodies", e)),
-            Body::Segment(_) => Err(StoreError::InSegment),
+            ReportBody::Segment(_) => Err(StoreError::InSegment),
         }
     }
 }

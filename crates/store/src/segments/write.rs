@@ -1,15 +1,16 @@
 //! Moving bodies out of the database.
 
 use super::bounds;
-use crate::number::{from_row, from_row32, to_row, to_row32};
+use crate::column::{ReportIdColumn, TenantColumn, U32, U64};
+use crate::number::{to_row, to_row32};
 use crate::reports::lock_known;
-use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use crate::{Result, Store, TenantTx, Uuid};
 use time::{Date, OffsetDateTime};
 use unslide_model::{BodyKey, ReportId, TenantId};
 
 /// What of a tenant and day lies in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingDay {
     /// Whose bodies.
     pub tenant: TenantId,
     /// Their day of arrival.
@@ -28,31 +29,20 @@ pub struct Pending {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn pending(store: &Store) -> Result<Vec<Pending>> {
-    let rows = sqlx::query!(
-        r#"SELECT tenant AS "tenant!", day AS "day!", bodies AS "bodies!", bytes AS "bytes!",
-                  largest AS "largest!", oldest AS "oldest!"
+pub async fn pending(store: &Store) -> Result<Vec<PendingDay>> {
+    Ok(sqlx::query_as!(
+        PendingDay,
+        r#"SELECT tenant AS "tenant!: TenantColumn", day AS "day!", bodies AS "bodies!: U64", bytes AS "bytes!: U64",
+                  largest AS "largest!: U64", oldest AS "oldest!"
            FROM unslide_bodies_pending()"#
     )
     .fetch_all(store.pool())
-    .await?;
-    rows.into_iter()
-        .map(|row| {
-            Ok(Pending {
-                tenant: TenantId::new(&row.tenant).map_err(|e| StoreError::corrupt("report_bodies", e))?,
-                day: row.day,
-                bodies: from_row(row.bodies),
-                bytes: from_row(row.bytes),
-                largest: from_row(row.largest),
-                oldest: row.oldest,
-            })
-        })
-        .collect()
+    .await?)
 }
 
 /// A body that waits to be moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingBody {
     /// When the report arrived.
     pub received_at: OffsetDateTime,
     /// The report.
@@ -77,14 +67,16 @@ pub async fn page(
     day: Date,
     after: Option<(OffsetDateTime, ReportId, u32)>,
     bytes: u64,
-) -> Result<Vec<Waiting>> {
+) -> Result<Vec<PendingBody>> {
     let (from, to) = bounds(day);
     let (at, id, variant) =
         after.map_or((from, Uuid::nil(), -1), |(at, id, variant)| (at, id.uuid(), to_row32(variant)));
     let (connection, tenant, _) = tx.parts();
     // What a body weighs is known without reading it; only those that fit are read.
-    let rows = sqlx::query!(
-        r#"SELECT w.received_at, w.report_id, w.variant, w.revision, w.size, w.body
+    Ok(sqlx::query_as!(
+        PendingBody,
+        r#"SELECT w.received_at, w.report_id AS "report_id: ReportIdColumn", w.variant AS "variant: U32",
+                  w.revision AS "revision: U32", w.size AS "size: U64", w.body
            FROM (SELECT n.*, sum(octet_length(n.body)) OVER (ORDER BY n.received_at, n.report_id, n.variant) AS total
                  FROM (SELECT b.received_at, b.report_id, b.variant, b.revision, b.size, b.body FROM report_bodies b
                        WHERE b.tenant = $1 AND b.received_at >= $5 AND b.received_at < $2
@@ -100,18 +92,7 @@ pub async fn page(
         id
     )
     .fetch_all(connection)
-    .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Waiting {
-            received_at: row.received_at,
-            report_id: ReportId::from_uuid(row.report_id),
-            variant: from_row32(row.variant),
-            revision: from_row32(row.revision),
-            size: from_row(row.size),
-            body: row.body,
-        })
-        .collect())
+    .await?)
 }
 
 /// An id for a new segment.
@@ -125,18 +106,18 @@ pub async fn new_id(tx: &mut TenantTx) -> Result<Uuid> {
 
 /// A segment whose writing has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct SegmentIntent {
     /// Its id.
     pub id: Uuid,
     /// Its day.
     pub day: Date,
 }
 
-/// Notes the intent to write a segment. `None` where somebody else is writing one of this day.
+/// Notes the intent to write a segment. `None` where another writer has one of this day.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<Option<Begun>> {
+pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<Option<SegmentIntent>> {
     let (connection, tenant, now) = tx.parts();
     let done = sqlx::query!(
         "INSERT INTO segments (tenant, id, day, key, state, created_at) VALUES ($1, $2, $3, $4, 'intent', $5)
@@ -149,12 +130,12 @@ pub async fn begin(tx: &mut TenantTx, id: Uuid, day: Date, key: &str) -> Result<
     )
     .execute(connection)
     .await?;
-    Ok((done.rows_affected() == 1).then_some(Begun { id, day }))
+    Ok((done.rows_affected() == 1).then_some(SegmentIntent { id, day }))
 }
 
 /// A frame that was written of a report's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedBody {
     /// When the report arrived.
     pub received_at: OffsetDateTime,
     /// The report.
@@ -178,7 +159,7 @@ pub struct Moved {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn finish(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -> Result<Option<u64>> {
+pub async fn finish(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<Option<u64>> {
     if !lock_intent(tx, segment).await? {
         return Ok(None);
     }
@@ -199,7 +180,7 @@ pub async fn finish(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -> Res
 }
 
 /// Puts frames in the place of the bodies that still have the revision that was written. Returns their number.
-async fn point_to_frames(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -> Result<u64> {
+async fn point_to_frames(tx: &mut TenantTx, segment: &SegmentIntent, frames: &[MovedBody]) -> Result<u64> {
     let times: Vec<OffsetDateTime> = frames.iter().map(|f| f.received_at).collect();
     let ids: Vec<Uuid> = frames.iter().map(|f| f.report_id.uuid()).collect();
     let variants: Vec<i32> = frames.iter().map(|f| to_row32(f.variant)).collect();
@@ -239,7 +220,7 @@ async fn point_to_frames(tx: &mut TenantTx, segment: &Begun, frames: &[Moved]) -
 }
 
 /// Locks the intent's row. False where it is gone.
-async fn lock_intent(tx: &mut TenantTx, segment: &Begun) -> Result<bool> {
+async fn lock_intent(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let row = sqlx::query_scalar!(
         "SELECT id FROM segments WHERE tenant = $1 AND id = $2 AND state = 'intent' FOR UPDATE",
@@ -255,7 +236,7 @@ async fn lock_intent(tx: &mut TenantTx, segment: &Begun) -> Result<bool> {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn give_up(tx: &mut TenantTx, segment: &Begun) -> Result<()> {
+pub async fn give_up(tx: &mut TenantTx, segment: &SegmentIntent) -> Result<()> {
     let (connection, tenant, now) = tx.parts();
     sqlx::query!(
         "WITH gone AS (

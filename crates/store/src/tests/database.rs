@@ -1,8 +1,8 @@
 //! A migrated database for one test, and reports to fill it with.
 
 use crate::outbox::Relay;
-use crate::reports::{self, Arrival, Effects, Facts, Frames, Grouping, ImageUse, Stored};
-use crate::tenants::{self, Limits};
+use crate::reports::{self, Arrival, Effects, FrameTotals, Grouping, ImageUse, ReportDetails, StoredArrival};
+use crate::tenants::{self, QuotaLimits};
 use crate::{Settings, Store, migrate, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
@@ -58,7 +58,7 @@ impl Database {
         let database = Database { name, url, clock, store };
         for tenant in ["acme", "umbrella"] {
             let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
-            tenants::create(&mut tx, tenant, &Limits::default()).await.unwrap().unwrap();
+            tenants::create(&mut tx, tenant, &QuotaLimits::default()).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
         let day = start().date();
@@ -97,11 +97,11 @@ impl Database {
     }
 
     /// Stores arrivals of `acme` and commits.
-    pub async fn store(&self, arrivals: &[Arrival]) -> Vec<Stored> {
+    pub async fn store(&self, arrivals: &[Arrival]) -> Vec<StoredArrival> {
         self.store_as(arrivals, Effects::Now).await
     }
 
-    pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) -> Vec<Stored> {
+    pub async fn store_as(&self, arrivals: &[Arrival], effects: Effects) -> Vec<StoredArrival> {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
         let stored = reports::store(&mut tx, arrivals, effects, None).await.unwrap();
         tx.commit().await.unwrap();
@@ -188,7 +188,7 @@ pub fn arrival(n: u8) -> Arrival {
         received_at: start() + Duration::seconds(n.into()),
         body: unslide_proto::body::compress(body.as_bytes()),
         size: body.len().try_into().unwrap(),
-        facts: Facts {
+        facts: ReportDetails {
             app: "com.acme.shop".into(),
             version: "1.0".into(),
             build: "100".into(),
@@ -197,9 +197,9 @@ pub fn arrival(n: u8) -> Arrival {
             device: Some(vec![n % 4; 16]),
             reason: Some("it crashed".into()),
             summary: serde_json::json!({"signal": "SIGABRT"}),
-            frames: Frames { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
+            frames: FrameTotals { total: 10, symbolicated: 4, device: 2, device_app: 1, missing: 4 },
             grouping: Some(grouping(n % 3, true)),
-            ..Facts::default()
+            ..ReportDetails::default()
         },
         images: vec![image(1, false, None), image(200, true, None)],
         origin: None,
@@ -240,7 +240,7 @@ pub fn revised(of: &Arrival, revision: u32, app_image: ImageUse) -> Arrival {
     next.facts.status = "complete".into();
     // Half of the bugs turn out to be one.
     next.facts.grouping = Some(grouping(of.report_id.0[0] % 2, false));
-    next.facts.frames = Frames { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
+    next.facts.frames = FrameTotals { total: 10, symbolicated: 8, device: 2, device_app: 0, missing: 0 };
     let body = format!("{{\"revision\":{revision}}}");
     next.body = unslide_proto::body::compress(body.as_bytes());
     next.size = body.len().try_into().unwrap();
@@ -255,8 +255,8 @@ pub async fn publish(database: &Database, n: u8, quality: Quality) -> u64 {
     generation
 }
 
-pub fn symbols(n: u8, quality: Quality) -> crate::slots::Published {
-    crate::slots::Published {
+pub fn symbols(n: u8, quality: Quality) -> crate::slots::PublishedSymbols {
+    crate::slots::PublishedSymbols {
         debug_id: debug_id(n),
         quality,
         content_hash: ContentHash([n; 32]),

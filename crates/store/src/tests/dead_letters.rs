@@ -1,11 +1,11 @@
 //! The index of dead letters: whose they are, who sees them, what a replay leaves behind.
 
-use super::database::{Database, acme, execute, start, tenant_id};
 use crate::dead_letters::{
-    Filter, Letter, LetterCursor, LetterId, NewLetter, Place, count, count_any, get, get_any, list, list_any,
-    note, oldest, purge, replayed, replayed_any,
+    Letter, LetterCursor, LetterFilter, LetterId, NewLetter, TopicOffset, count, count_any, get, get_any,
+    list, list_any, note, oldest, purge, replayed, replayed_any,
 };
-use crate::tenants::{self, Limits, State};
+use crate::tenants::{self, QuotaLimits, TenantStanding};
+use crate::tests::database::{Database, acme, execute, start, tenant_id};
 use sqlx::Row;
 use time::Duration;
 use unslide_model::TenantId;
@@ -22,7 +22,7 @@ pub fn letter(offset: i64, tenant: Option<&str>) -> NewLetter {
         reason: if offset % 2 == 0 { "not_json" } else { "kills_worker" }.to_owned(),
         detail: "at 7".to_owned(),
         attempt: (offset == 1).then_some(6),
-        origin: Some(Place { topic: "crash.reports".to_owned(), partition: 0, offset }),
+        origin: Some(TopicOffset { topic: "crash.reports".to_owned(), partition: 0, offset }),
         source: None,
         index: (offset == 2).then_some((3, 4)),
         value_bytes: (offset != 3).then_some(10),
@@ -36,14 +36,14 @@ async fn noted(database: &Database, letters: &[NewLetter]) -> u64 {
     noted
 }
 
-async fn offsets_of(database: &Database, tenant: &TenantId, filter: &Filter) -> Vec<i64> {
+async fn offsets_of(database: &Database, tenant: &TenantId, filter: &LetterFilter) -> Vec<i64> {
     let mut tx = database.store.tenant(tenant).await.unwrap();
     let letters = list(&mut tx, filter, None, 100).await.unwrap();
     assert_eq!(count(&mut tx, filter).await.unwrap(), letters.len() as u64);
     letters.iter().map(|l| l.found.id.offset).collect()
 }
 
-async fn offsets_of_all(database: &Database, filter: &Filter, tenant: Option<&str>) -> Vec<i64> {
+async fn offsets_of_all(database: &Database, filter: &LetterFilter, tenant: Option<&str>) -> Vec<i64> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let letters = list_any(&mut tx, filter, tenant, None, 100).await.unwrap();
     assert_eq!(count_any(&mut tx, filter, tenant).await.unwrap(), letters.len() as u64);
@@ -55,8 +55,11 @@ async fn offsets_of_all(database: &Database, filter: &Filter, tenant: Option<&st
 async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
     let database = Database::new().await;
     let mut gone = database.store.tenant(&tenant_id("gone")).await.unwrap();
-    tenants::create(&mut gone, "gone", &Limits::default()).await.unwrap().unwrap();
-    tenants::change(&mut gone, "gone", State::Deleted, &Limits::default()).await.unwrap().unwrap();
+    tenants::create(&mut gone, "gone", &QuotaLimits::default()).await.unwrap().unwrap();
+    tenants::change(&mut gone, "gone", TenantStanding::Deleted, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
     gone.commit().await.unwrap();
     let letters = [
         letter(0, Some("acme")),
@@ -69,7 +72,7 @@ async fn a_letter_is_its_tenants_or_nobodys_and_is_noted_once() {
     ];
     assert_eq!(noted(&database, &letters).await, 5);
     assert_eq!(noted(&database, &letters).await, 0);
-    let everything = Filter::default();
+    let everything = LetterFilter::default();
     assert_eq!(offsets_of(&database, &acme(), &everything).await, [2, 0]);
     assert_eq!(offsets_of(&database, &tenant_id("umbrella"), &everything).await, [1]);
     assert_eq!(offsets_of(&database, &tenant_id("stranger"), &everything).await, Vec::<i64>::new());
@@ -94,11 +97,11 @@ async fn letters_are_listed_by_filter_and_in_pages() {
     let database = Database::new().await;
     let letters: Vec<NewLetter> = (0..20).map(|n| letter(n, Some("acme"))).collect();
     noted(&database, &letters).await;
-    let reason = Filter { reason: Some("not_json".to_owned()), ..Filter::default() };
-    let time = Filter {
+    let reason = LetterFilter { reason: Some("not_json".to_owned()), ..LetterFilter::default() };
+    let time = LetterFilter {
         from: Some(start() + Duration::SECOND),
         to: Some(start() + Duration::seconds(2)),
-        ..Filter::default()
+        ..LetterFilter::default()
     };
     assert_eq!(offsets_of(&database, &acme(), &time).await, [5, 4, 3]);
     assert_eq!(offsets_of_all(&database, &time, None).await, [5, 4, 3]);
@@ -149,7 +152,7 @@ async fn a_replay_is_noted_and_changes_no_other_tenants_letter() {
     let replay = own.replayed.unwrap();
     assert_eq!((own.replays, replay.at, replay.placed_as.as_str()), (2, start(), "crash.reports/0/8"));
     tx.commit().await.unwrap();
-    let not_yet = Filter { replayed: Some(false), ..Filter::default() };
+    let not_yet = LetterFilter { replayed: Some(false), ..LetterFilter::default() };
     assert_eq!(offsets_of_all(&database, &not_yet, None).await, [1]);
     assert_eq!(offsets_of(&database, &acme(), &not_yet).await, Vec::<i64>::new());
     assert_eq!(oldest(&database.store).await.unwrap(), Some(start()));
@@ -166,7 +169,7 @@ async fn a_page_of_a_list_begins_where_the_index_says() {
     noted(&database, &(0..2_000).map(of).collect::<Vec<NewLetter>>()).await;
     execute(&database, "ANALYZE dead_letters").await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    list(&mut tx, &Filter::default(), None, 10).await.unwrap();
+    list(&mut tx, &LetterFilter::default(), None, 10).await.unwrap();
     let (connection, ..) = tx.parts();
     // With little data only the dearer ways are switched off.
     for set in ["enable_seqscan = off", "enable_bitmapscan = off", "enable_sort = off"] {

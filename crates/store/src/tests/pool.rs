@@ -1,6 +1,6 @@
 //! The bound on connections.
 
-use super::database::{Database, acme};
+use crate::tests::database::{Database, acme};
 use crate::{Settings, Store};
 use std::sync::Arc;
 use unslide_model::SystemClock;

@@ -1,13 +1,13 @@
 //! Positions: storing once, and readers that share.
 
-use super::database::Database;
 use crate::StoreError;
-use crate::positions::{self, Position, Unreadable};
+use crate::positions::{self, PartitionPosition, UnreadableRecord};
+use crate::tests::database::Database;
 use sqlx::Row;
 use time::Duration;
 
-fn at(partition: i32, next_offset: i64) -> Position {
-    Position { topic: "out".into(), partition, topic_id: "id".into(), next_offset }
+fn at(partition: i32, next_offset: i64) -> PartitionPosition {
+    PartitionPosition { topic: "out".into(), partition, topic_id: "id".into(), next_offset }
 }
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn a_position_moves_once_and_only_from_where_it_is() {
     let mut tx = database.store.batch().await.unwrap();
     positions::advance(&mut tx, &at(0, 5), 8).await.unwrap();
     tx.commit().await.unwrap();
-    for stale in [at(0, 5), at(1, 5), Position { topic_id: "other".into(), ..at(0, 8) }] {
+    for stale in [at(0, 5), at(1, 5), PartitionPosition { topic_id: "other".into(), ..at(0, 8) }] {
         let mut tx = database.store.batch().await.unwrap();
         let moved = positions::advance(&mut tx, &stale, 11).await;
         assert!(matches!(moved, Err(StoreError::Fenced { .. })), "{stale:?}");
@@ -79,7 +79,7 @@ async fn readers_share_partitions_and_take_over_what_falls_free() {
 #[tokio::test]
 async fn what_cannot_be_read_is_noted_once() {
     let database = Database::new().await;
-    let record = Unreadable {
+    let record = UnreadableRecord {
         topic: "out".into(),
         partition: 0,
         offset: 7,

@@ -1,10 +1,10 @@
 //! Jobs, the outbox, keys.
 
-use super::database::{Database, acme, start, tenant_id};
-use crate::jobs::{self, Failed, Kind, Work};
-use crate::keys::{self, NewKey};
+use crate::jobs::{self, Failed, JobKind, Work};
+use crate::keys::{self, NewApiKey};
 use crate::outbox::{self, Message, Relay};
-use crate::tenants::{self, Limits, State};
+use crate::tenants::{self, QuotaLimits, TenantStanding};
+use crate::tests::database::{Database, acme, start, tenant_id};
 use crate::{Channel, Listener, StoreError, Uuid};
 use time::Duration;
 use unslide_model::{Quality, ReportId, Scope, TenantId};
@@ -16,8 +16,8 @@ async fn add(database: &Database, tenant: &TenantId) -> Uuid {
     id
 }
 
-async fn lease(database: &Database, limit: u32) -> Vec<jobs::Lease> {
-    jobs::lease(&database.store, &[Kind::Build], "worker", Duration::MINUTE, limit).await.unwrap()
+async fn lease(database: &Database, limit: u32) -> Vec<jobs::JobLease> {
+    jobs::lease(&database.store, &[JobKind::Build], "worker", Duration::MINUTE, limit).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,7 +104,7 @@ async fn a_failure_is_tried_again_later_and_later_and_then_never() {
                 assert!(lease(&database, 1).await.is_empty(), "not yet due");
                 database.wait(Duration::seconds(2));
             }
-            Failed::ForGood => assert_eq!(attempt, jobs::MAX_ATTEMPTS),
+            Failed::Permanently => assert_eq!(attempt, jobs::MAX_ATTEMPTS),
         }
     }
     assert_eq!(pauses, [2, 4, 8, 16, 32]);
@@ -148,7 +148,7 @@ async fn a_job_that_kills_its_workers_is_given_out_a_last_time_to_be_buried() {
     let jobs = lease(&database, 1).await;
     assert!(jobs[0].exhausted);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert_eq!(jobs::fail(&mut tx, &jobs[0], "kills", false).await.unwrap(), Failed::ForGood);
+    assert_eq!(jobs::fail(&mut tx, &jobs[0], "kills", false).await.unwrap(), Failed::Permanently);
     tx.commit().await.unwrap();
     database.wait(Duration::DAY);
     assert!(lease(&database, 1).await.is_empty());
@@ -163,8 +163,9 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     let first = relay.next(10).await.unwrap();
     assert_eq!(first.iter().map(|u| u.owner.as_str()).collect::<Vec<_>>(), ["acme", "umbrella"]);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    let limits = Limits { units_per_second: 5, ..Limits::default() };
-    let (changed, id) = tenants::change(&mut tx, "Acme", State::Suspended, &limits).await.unwrap().unwrap();
+    let limits = QuotaLimits { units_per_second: 5, ..QuotaLimits::default() };
+    let (changed, id) =
+        tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &limits).await.unwrap().unwrap();
     assert_eq!(changed.version, 2);
     assert_eq!(relay.next(10).await.unwrap().len(), 2, "not committed");
     tx.commit().await.unwrap();
@@ -175,9 +176,9 @@ async fn one_relay_at_a_time_sends_in_order_what_was_committed() {
     assert_eq!(unsent.len(), 3);
     let config = Message::TenantConfig {
         version: 2,
-        state: State::Suspended,
+        state: TenantStanding::Suspended,
         limits,
-        at_micros: super::database::START_MICROS,
+        at_micros: crate::tests::database::START_MICROS,
     };
     assert_eq!(unsent[2].message, config);
     assert!(!outbox::wait_sent(&database.store, &acme(), id, std::time::Duration::ZERO).await.unwrap());
@@ -195,14 +196,15 @@ async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
     let database = Database::new().await;
     let change = async |n: u32| {
         let mut tx = database.store.tenant(&acme()).await.unwrap();
-        let limits = Limits { units_per_second: n, ..Limits::default() };
-        let (_, id) = tenants::change(&mut tx, "Acme", State::Active, &limits).await.unwrap().unwrap();
+        let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
+        let (_, id) =
+            tenants::change(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         id
     };
     let (bad, good) = (change(1).await, change(2).await);
     let unreadable = format!("UPDATE outbox SET message = '{{\"kind\": \"of_tomorrow\"}}' WHERE id = {bad}");
-    super::database::execute(&database, &unreadable).await;
+    crate::tests::database::execute(&database, &unreadable).await;
     let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
     let ids: Vec<i64> = relay.next(10).await.unwrap().iter().map(|unsent| unsent.id).collect();
     assert!(ids.len() == 3 && ids[2] == good, "{ids:?} without {bad}");
@@ -219,7 +221,7 @@ async fn a_message_that_cannot_be_read_is_kept_and_the_others_go_on() {
         "UPDATE outbox SET message = (SELECT message FROM outbox o WHERE o.kind = 'tenant_config' AND o.id <> {bad} LIMIT 1) WHERE id = {bad}"
     );
     change(3).await;
-    super::database::execute(&database, &readable).await;
+    crate::tests::database::execute(&database, &readable).await;
     let mut relay = database.relay().await;
     let ids: Vec<i64> = relay.next(10).await.unwrap().iter().map(|unsent| unsent.id).collect();
     assert!(ids.len() == 2 && ids[0] == bad, "{ids:?}");
@@ -248,9 +250,12 @@ async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in
     let (noisy, quiet) = (acme(), tenant_id("umbrella"));
     request(&database, &noisy, 0..1_000).await;
     request(&database, &quiet, 0..3).await;
-    super::database::publish(&database, 1, Quality::DwarfSymtab).await;
+    crate::tests::database::publish(&database, 1, Quality::DwarfSymtab).await;
     let mut tx = database.store.tenant(&noisy).await.unwrap();
-    tenants::change(&mut tx, "Acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
     tx.commit().await.unwrap();
     let mut relay = Relay::acquire(&database.store).await.unwrap().unwrap();
     let mut order = Vec::new();
@@ -285,7 +290,7 @@ async fn the_relay_sends_what_tenants_and_symbols_are_first_and_then_requests_in
 #[tokio::test]
 async fn a_key_speaks_for_its_tenant_until_it_ends() {
     let database = Database::new().await;
-    let new = NewKey {
+    let new = NewApiKey {
         name: "ci".into(),
         scopes: vec![Scope::SymbolsWrite],
         app: Some("com.acme.shop".into()),
@@ -307,7 +312,7 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
     let kept = database.rows("SELECT k::text FROM api_keys k").await;
     let row: String = sqlx::Row::get(&kept[0], 0);
     assert!(!row.contains(text.rsplit_once('_').unwrap().1), "only the hash is kept");
-    tenants::change(&mut tx, "Acme", State::Suspended, &Limits::default()).await.unwrap();
+    tenants::change(&mut tx, "Acme", TenantStanding::Suspended, &QuotaLimits::default()).await.unwrap();
     tx.commit().await.unwrap();
     assert!(!keys::authenticate(&database.store, &text).await.unwrap().unwrap().active);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -326,7 +331,7 @@ async fn a_key_speaks_for_its_tenant_until_it_ends() {
 #[tokio::test]
 async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
     let database = Database::new().await;
-    let new = NewKey { name: "x".into(), scopes: vec![Scope::TenantAdmin], app: None, expires_at: None };
+    let new = NewApiKey { name: "x".into(), scopes: vec![Scope::TenantAdmin], app: None, expires_at: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (root, _) = keys::create(&mut tx, &new, &[1; 30]).await.unwrap();
     tx.commit().await.unwrap();
@@ -357,7 +362,7 @@ async fn a_key_that_is_being_made_is_revoked_with_its_maker() {
 #[tokio::test]
 async fn a_keys_use_is_noted_once_a_minute() {
     let database = Database::new().await;
-    let new = NewKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
+    let new = NewApiKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let (key, text) = keys::create(&mut tx, &new, &[9; 30]).await.unwrap();
     tx.commit().await.unwrap();
@@ -384,7 +389,7 @@ async fn a_keys_use_is_noted_once_a_minute() {
 async fn tenants_are_made_once_listed_and_announced_again() {
     let database = Database::new().await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    assert!(tenants::create(&mut tx, "Again", &Limits::default()).await.unwrap().is_none());
+    assert!(tenants::create(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
     assert_eq!(tenants::get(&mut tx).await.unwrap().unwrap().name, "acme");
     drop(tx);
     let listed = tenants::list(&database.store, Some(&acme()), 10).await.unwrap();

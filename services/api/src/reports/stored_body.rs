@@ -9,7 +9,7 @@ use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
 use unslide_store::TenantTx;
-use unslide_store::queries::report::{self, Found};
+use unslide_store::queries::report::{self, FoundReport};
 
 /// Why a body that ought to be there is not.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ pub async fn read(
     api: &Api,
     tenant: &TenantId,
     tx: Tx<TenantTx>,
-    found: &Found,
+    found: &FoundReport,
 ) -> Result<Result<StoredBody, Lost>, Problem> {
     let reservation = answers::reserve(&api.permits, tenant, found.size)?;
     Ok(json(api, tenant, tx, found).await?.map(|json| StoredBody { json, reservation }))
@@ -60,7 +60,7 @@ async fn json(
     api: &Api,
     tenant: &TenantId,
     mut tx: Tx<TenantTx>,
-    found: &Found,
+    found: &FoundReport,
 ) -> Result<Result<Vec<u8>, Lost>, Problem> {
     let (report_id, variant) = (found.listed.report_id, found.listed.variant);
     let Some(place) = found.place else {

@@ -23,8 +23,8 @@ use tokio::io::AsyncReadExt;
 use tokio_util::io::StreamReader;
 use unslide_artifacts::{MOST_PARTS, StoreError, hashed_part, keys};
 use unslide_model::{ContentHash, Owner};
-use unslide_store::partial::{self, Announced, Part, Partial};
-use unslide_store::uploads::{self, Status, Upload};
+use unslide_store::partial::{self, Announced, Partial, UploadPart};
+use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
 use unslide_store::{OwnerTx, Uuid, usage};
 use utoipa::ToSchema;
 
@@ -171,7 +171,7 @@ pub async fn put(
     let (id, number): (Uuid, u32) = (parameter("id", &path.id)?, parameter("number", &path.number)?);
     let mut tx = api.owner(&owner).await?;
     let upload = seen(&mut tx, app, id).await?;
-    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == Status::Receiving);
+    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
     tx.rollback().await?;
     let partial = partial.ok_or_else(|| ended(&upload))?;
     let bytes = partial.bytes_of(number).ok_or_else(|| {
@@ -222,7 +222,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
     };
     let noted = async {
         let mut tx = api.owner(owner).await?;
-        let noted = partial::note(&mut tx, partial.id, &Part { number, etag }).await?;
+        let noted = partial::note(&mut tx, partial.id, &UploadPart { number, etag }).await?;
         tx.commit().await?;
         Ok::<_, Problem>(noted)
     };
@@ -258,7 +258,7 @@ pub async fn complete(
     let id: Uuid = parameter("id", id)?;
     let mut tx = api.owner(&owner).await?;
     let upload = seen(&mut tx, app, id).await?;
-    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == Status::Receiving);
+    let partial = partial::get(&mut tx, id).await?.filter(|_| upload.status == UploadStatus::Receiving);
     let parts = partial::parts(&mut tx, id).await?;
     let used = usage::stored(&mut tx).await?;
     let Some(partial) = partial else {
@@ -286,7 +286,7 @@ pub async fn complete(
             return if made { received(&api, &owner, &partial).await } else { Err(busy()) };
         }
         // It counted for all others since it began; the limit may have become smaller.
-        let others = usage::Symbols { pending: used.pending.saturating_sub(size), ..used };
+        let others = usage::SymbolBytes { pending: used.pending.saturating_sub(size), ..used };
         if let Some(Err(problem)) = may.symbol_bytes.map(|limit| fits(&api, others, size, limit)) {
             let detail = problem.detail().unwrap_or_default();
             give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;
@@ -327,14 +327,14 @@ async fn received(api: &Api, owner: &Owner, partial: &Partial) -> Result<Accepte
 }
 
 /// An upload as a key for `app` sees it.
-async fn seen(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<Upload, Problem> {
+async fn seen(tx: &mut OwnerTx, app: Option<&str>, id: Uuid) -> Result<SymbolUpload, Problem> {
     let found = uploads::find(tx, id).await?;
     let seen = found.filter(|upload| app.is_none() || upload.app.as_deref() == app);
     seen.ok_or_else(|| Problem::new(Kind::NotFound, "there is no such upload"))
 }
 
 /// What is said of an upload that takes no parts any more: whole, or ended.
-fn accepted(upload: Upload) -> Result<AcceptedFile, Problem> {
+fn accepted(upload: SymbolUpload) -> Result<AcceptedFile, Problem> {
     match (upload.size, upload.content_hash) {
         (Some(size), Some(sha256)) => {
             Ok(AcceptedFile { id: upload.id, existing: false, file_name: upload.file_name, size, sha256 })
@@ -343,7 +343,7 @@ fn accepted(upload: Upload) -> Result<AcceptedFile, Problem> {
     }
 }
 
-fn ended(upload: &Upload) -> Problem {
+fn ended(upload: &SymbolUpload) -> Problem {
     let why = upload.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
     Problem::new(Kind::UploadEnded, format!("it is {}{why}", upload.status.as_str()))
 }

@@ -160,7 +160,7 @@ async fn store(
 ///
 /// # Errors
 /// [`Kind::SymbolQuota`] with what is used and the limit.
-pub fn fits(api: &Api, used: usage::Symbols, bytes: u64, limit: u64) -> Result<(), Problem> {
+pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Result<(), Problem> {
     if used.all().saturating_add(bytes) <= limit {
         return Ok(());
     }
@@ -177,9 +177,12 @@ pub fn fits(api: &Api, used: usage::Symbols, bytes: u64, limit: u64) -> Result<(
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option<uploads::Upload>, Problem> {
+pub async fn same_bytes(
+    tx: &mut OwnerTx,
+    sha256: &ContentHash,
+) -> Result<Option<uploads::SymbolUpload>, Problem> {
     let Some(earlier) = uploads::by_content(tx, sha256).await? else { return Ok(None) };
-    if earlier.status != uploads::Status::Done {
+    if earlier.status != uploads::UploadStatus::Done {
         return Ok(Some(earlier));
     }
     let objects = uploads::uploaded::list(tx, earlier.id, None, Some(1)).await?;
@@ -191,11 +194,11 @@ pub async fn same_bytes(tx: &mut OwnerTx, sha256: &ContentHash) -> Result<Option
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::Upload) -> Result<bool, Problem> {
+pub async fn abandon(api: &Api, owner: &Owner, upload: &uploads::SymbolUpload) -> Result<bool, Problem> {
     let longest = Duration::seconds(i64::try_from(api.limits.upload_seconds).unwrap_or(i64::MAX));
     let before = api.clock.now().checked_sub(longest.saturating_add(Duration::MINUTE));
     let Some(before) = before.filter(|before| upload.updated_at < *before) else { return Ok(false) };
-    if upload.status != uploads::Status::Receiving {
+    if upload.status != uploads::UploadStatus::Receiving {
         return Ok(false);
     }
     let mut tx = api.owner(owner).await?;

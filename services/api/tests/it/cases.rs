@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner, Scope};
 use unslide_store::Uuid;
-use unslide_store::keys::{self, NewKey};
+use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
@@ -249,8 +249,8 @@ pub async fn attempt(world: &World, method: &Method, case: &Case, key: &str) -> 
     answer
 }
 
-pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewKey {
-    NewKey { name: "test".into(), scopes: scopes.to_vec(), app: app.map(str::to_owned), expires_at }
+pub fn key_of(scopes: &[Scope], app: Option<&str>, expires_at: Option<OffsetDateTime>) -> NewApiKey {
+    NewApiKey { name: "test".into(), scopes: scopes.to_vec(), app: app.map(str::to_owned), expires_at }
 }
 
 /// A key of acme with every scope that was revoked.

@@ -9,7 +9,7 @@ use unslide_model::{ContentHash, Scope};
 use unslide_proto::headers;
 use unslide_proto::signed::SigningKey;
 use unslide_store::audit;
-use unslide_store::dead_letters::{self, LetterId, NewLetter, Place};
+use unslide_store::dead_letters::{self, LetterId, NewLetter, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Producer, topic_facts};
 
 /// Neither text nor JSON.
@@ -61,7 +61,7 @@ fn noted(world: &World, id: LetterId, of: Option<&str>, reason: &str) -> NewLett
         reason: reason.to_owned(),
         detail: "a detail".to_owned(),
         attempt: Some(3),
-        origin: Some(Place { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
+        origin: Some(TopicOffset { topic: world.config.kafka.topics().input, partition: 1, offset: 7 }),
         source: None,
         index: None,
         value_bytes: None,
@@ -346,8 +346,8 @@ async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_
         .send(&OutRecord::to(input.as_str(), source.clone()))
         .await
         .unwrap();
-    let here = Place { topic: input.clone(), partition: place.partition, offset: place.offset };
-    let left_out = async |value: &[u8], offset: usize, place: Place| {
+    let here = TopicOffset { topic: input.clone(), partition: place.partition, offset: place.offset };
+    let left_out = async |value: &[u8], offset: usize, place: TopicOffset| {
         let headers = Headers::new()
             .with(headers::TENANT, "acme")
             .with(headers::BODY_BYTES, value.len().to_string())
@@ -372,9 +372,12 @@ async fn a_value_too_large_for_its_letter_is_read_where_it_came_from_or_said_to_
 
     // Deleted; in a topic that is gone, or none of ours; another record where it was; not known by anything.
     let gone = [
-        (left_out(BYTES, 3, Place { offset: 9_000, ..here.clone() }).await, "begins at offset"),
-        (left_out(BYTES, 3, Place { partition: 900, ..here.clone() }).await, "the topic was deleted"),
-        (left_out(BYTES, 3, Place { topic: "other".to_owned(), ..here.clone() }).await, "no topic of this"),
+        (left_out(BYTES, 3, TopicOffset { offset: 9_000, ..here.clone() }).await, "begins at offset"),
+        (left_out(BYTES, 3, TopicOffset { partition: 900, ..here.clone() }).await, "the topic was deleted"),
+        (
+            left_out(BYTES, 3, TopicOffset { topic: "other".to_owned(), ..here.clone() }).await,
+            "no topic of this",
+        ),
         (left_out(b"others", 3, here.clone()).await, "made anew"),
         (left_out(BYTES, usize::MAX, here.clone()).await, "made anew"),
     ];

@@ -166,10 +166,15 @@ async fn every_key_that_is_not_in_force_gets_the_same_answer() {
     world.delete(&format!("/v1/keys/{}", made["id"].as_str().unwrap()), &admin).await.expect(200);
     let mut gone = world.store.tenant(&tenant("umbrella")).await.unwrap();
     let left = world.master("umbrella").await;
-    let limits = unslide_store::tenants::Limits::default();
-    unslide_store::tenants::change(&mut gone, "umbrella", unslide_store::tenants::State::Deleted, &limits)
-        .await
-        .unwrap();
+    let limits = unslide_store::tenants::QuotaLimits::default();
+    unslide_store::tenants::change(
+        &mut gone,
+        "umbrella",
+        unslide_store::tenants::TenantStanding::Deleted,
+        &limits,
+    )
+    .await
+    .unwrap();
     gone.commit().await.unwrap();
     let wrong = format!("{}{}", &admin[..admin.len() - 1], if admin.ends_with('a') { 'b' } else { 'a' });
     let unknown = "unslide_aaaaaaaa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -227,7 +232,7 @@ fn class(text: &str) -> (String, usize) {
 async fn a_keys_use_is_noted_off_the_path_of_requests() {
     let world = World::start().await;
     let (id, key) = {
-        let new = unslide_store::keys::NewKey {
+        let new = unslide_store::keys::NewApiKey {
             name: "x".into(),
             scopes: vec![Scope::TenantAdmin],
             app: None,

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use unslide_artifacts::keys;
 use unslide_model::{ContentHash, Owner, Scope};
-use unslide_store::tenants::Limits;
+use unslide_store::tenants::QuotaLimits;
 use unslide_store::{Uuid, partial};
 
 const PART: usize = 5 << 20;
@@ -151,7 +151,7 @@ async fn a_wrong_part_is_refused_and_costs_nothing_that_has_come() {
 async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
     let world = World::with(|limits| limits.open_uploads = 2).await;
     let key = world.master("acme").await;
-    let own = Limits { upload_bytes: 5_000, symbol_bytes: 10_000, ..Limits::default() };
+    let own = QuotaLimits { upload_bytes: 5_000, symbol_bytes: 10_000, ..QuotaLimits::default() };
     world.limit("acme", &own).await;
     let begin = async |body: Value| world.post_json("/v1/symbols/uploads", &key, &body).await;
     let detail = begin(announced(&mach_o(5_001))).await.expect_problem(413, "too-large");
@@ -173,7 +173,7 @@ async fn what_is_announced_is_held_against_the_limits_before_any_byte() {
     assert_eq!(world.begin(&key, &files[0]).await["id"], first.as_str(), "it counts already");
 
     // And so many at once.
-    world.limit("acme", &Limits::default()).await;
+    world.limit("acme", &QuotaLimits::default()).await;
     let refused = begin(announced(&files[2])).await;
     assert!(refused.headers.contains_key("retry-after"));
     let detail = refused.expect_problem(429, "rate-limited");
@@ -195,13 +195,13 @@ async fn the_limit_counts_when_an_upload_is_completed() {
     let file = mach_o(5_000);
     let id = id(&world.begin(&key, &file).await);
     world.part(&key, &id, 1, &file).await.expect(204);
-    world.limit("acme", &Limits { symbol_bytes: 4_999, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { symbol_bytes: 4_999, ..QuotaLimits::default() }).await;
     let detail = world.complete(&key, &id).await.expect_problem(507, "symbol-quota");
     assert!(detail.contains("this file has 5000"), "{detail}");
     world.complete(&key, &id).await.expect_problem(409, "upload-ended");
     assert_eq!(world.objects("acme").await, Vec::<String>::new());
     assert_eq!(world.partials().await, 0);
-    world.limit("acme", &Limits { symbol_bytes: 5_000, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { symbol_bytes: 5_000, ..QuotaLimits::default() }).await;
     let id = self::id(&world.begin(&key, &file).await);
     world.part(&key, &id, 1, &file).await.expect(204);
     world.complete(&key, &id).await.expect(202);

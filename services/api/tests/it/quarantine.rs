@@ -22,7 +22,7 @@ pub async fn quarantined(world: &World, of: Option<&str>, reason: &str, offset: 
     assert!(quarantine::add(&mut tx, &record).await.unwrap());
     tx.commit().await.unwrap();
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    quarantine::list(&mut tx, &quarantine::Filter::default(), None, 1).await.unwrap()[0].id
+    quarantine::list(&mut tx, &quarantine::QuarantineFilter::default(), None, 1).await.unwrap()[0].id
 }
 
 fn offsets(page: &Value) -> Vec<i64> {
@@ -70,7 +70,7 @@ async fn operators_list_quarantined_records_and_ask_for_replays() {
     let ended = world.get(&one, &key).await.expect(200);
     assert_eq!(
         (&ended["replay"]["status"], &ended["replay"]["detail"]),
-        (&status.word().into(), &why.into())
+        (&status.as_str().into(), &why.into())
     );
     assert!(quarantine::replays_due(&world.store, 10).await.unwrap().is_empty());
     // Each replay is in the audit log.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::time::Duration;
 use unslide_model::Scope;
-use unslide_store::tenants::Limits;
+use unslide_store::tenants::QuotaLimits;
 
 const A: &str = "11111111-1111-1111-1111-111111111111";
 
@@ -27,7 +27,7 @@ fn chunked(bytes: &[u8]) -> reqwest::Body {
 async fn an_upload_over_the_tenants_limit_is_refused_before_more_is_read() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsWrite]).await;
-    world.limit("acme", &Limits { upload_bytes: 5_000, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { upload_bytes: 5_000, ..QuotaLimits::default() }).await;
     let endless = futures::stream::unfold((), |()| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         Some((Ok::<_, std::io::Error>(file(1_000, 1)), ()))
@@ -48,7 +48,7 @@ async fn an_upload_over_the_tenants_limit_is_refused_before_more_is_read() {
 async fn symbols_over_the_tenants_limit_are_answered_with_what_is_used() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsWrite]).await;
-    world.limit("acme", &Limits { symbol_bytes: 10_000, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { symbol_bytes: 10_000, ..QuotaLimits::default() }).await;
     world.post("/v1/symbols", &key, file(6_000, 1)).await.expect(202);
     // Told at once where the length is announced, and else when the file is there.
     for body in [reqwest::Body::from(file(4_001, 2)), chunked(&file(4_001, 3))] {
@@ -71,7 +71,7 @@ async fn symbols_over_the_tenants_limit_are_answered_with_what_is_used() {
 async fn uploads_at_once_do_not_go_over_the_limit_together() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::SymbolsWrite]).await;
-    world.limit("acme", &Limits { symbol_bytes: 3_500, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { symbol_bytes: 3_500, ..QuotaLimits::default() }).await;
     let sends = (0..8).map(|n| world.post("/v1/symbols", &key, chunked(&file(1_000, n))));
     let answers = futures::future::join_all(sends).await;
     let taken = answers.iter().filter(|answer| answer.status == 202).count();
@@ -97,7 +97,7 @@ async fn a_service_without_a_word_for_the_tenant_has_its_own_limits() {
     let detail = world.post_json("/v1/reports", &key, &large).await.expect_problem(413, "too-large");
     assert!(detail.contains("report_bytes") && detail.contains("400"), "{detail}");
     // A tenant's own limit goes up, but a report not past what the service takes.
-    let own = Limits { symbol_bytes: 9_000, report_bytes: 1 << 30, ..Limits::default() };
+    let own = QuotaLimits { symbol_bytes: 9_000, report_bytes: 1 << 30, ..QuotaLimits::default() };
     world.limit("acme", &own).await;
     world.post("/v1/symbols", &key, file(2_001, 1)).await.expect(202);
     world.post_json("/v1/reports", &key, &large).await.expect_problem(413, "too-large");
@@ -109,7 +109,7 @@ async fn reports_over_the_rate_wait_and_nobody_else_does() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
     // One unit a second, two at once, and a request that finds both may use more.
-    world.limit("acme", &Limits { units_per_second: 1, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { units_per_second: 1, ..QuotaLimits::default() }).await;
     let batch = |n: usize| {
         let reports: Vec<Value> = (0..n).map(|_| report(A)).collect();
         serde_json::to_string(&reports).unwrap()
@@ -135,7 +135,7 @@ async fn reports_over_the_rate_wait_and_nobody_else_does() {
 async fn a_small_body_that_unpacks_to_many_bytes_is_paid_for_as_what_it_is() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
-    world.limit("acme", &Limits { units_per_second: 10, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { units_per_second: 10, ..QuotaLimits::default() }).await;
     let large = padded(&report(A).to_string(), 10 << 20);
     let mut packing = GzEncoder::new(Vec::new(), Compression::best());
     packing.write_all(&large).unwrap();
@@ -149,7 +149,7 @@ async fn a_small_body_that_unpacks_to_many_bytes_is_paid_for_as_what_it_is() {
     refused.expect_problem(429, "rate-limited");
     // A report that is not packed costs the same.
     let other = world.key("umbrella", &[Scope::ReportsWrite]).await;
-    world.limit("umbrella", &Limits { units_per_second: 10, ..Limits::default() }).await;
+    world.limit("umbrella", &QuotaLimits { units_per_second: 10, ..QuotaLimits::default() }).await;
     world.post("/v1/reports", &other, large).await.expect(202);
     world.post("/v1/reports", &other, report(A).to_string()).await.expect_problem(429, "rate-limited");
     world.stop().await;
@@ -162,7 +162,7 @@ async fn a_report_over_the_tenants_size_is_named() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsWrite]).await;
     let small = report(A).to_string();
-    world.limit("acme", &Limits { report_bytes: small.len() as u64, ..Limits::default() }).await;
+    world.limit("acme", &QuotaLimits { report_bytes: small.len() as u64, ..QuotaLimits::default() }).await;
     world.post("/v1/reports", &key, small.clone()).await.expect(202);
     for (body, place) in [
         (format!(" {{\"a\":1,{}", &small[1..]), ""),

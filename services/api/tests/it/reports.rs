@@ -44,7 +44,7 @@ async fn store_from(
     crash: &Value,
     revision: u32,
     received_at: OffsetDateTime,
-    origin: Option<reports::Origin>,
+    origin: Option<reports::ReportOrigin>,
 ) -> Vec<u8> {
     let bytes = crash.to_string().into_bytes();
     let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
@@ -59,7 +59,7 @@ async fn store_from(
         received_at,
         body: unslide_proto::body::compress(&enriched.bytes),
         size: enriched.bytes.len() as u64,
-        facts: reports::Facts {
+        facts: reports::ReportDetails {
             app: summary.app.unwrap_or_default(),
             version: summary.version.unwrap_or_default(),
             build: summary.build.unwrap_or_default(),
@@ -68,8 +68,8 @@ async fn store_from(
             device: Some(vec![1]),
             reason: Some("it crashed".to_owned()),
             summary: json!({"signal": "SIGSEGV"}),
-            frames: reports::Frames { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
-            ..reports::Facts::default()
+            frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
+            ..reports::ReportDetails::default()
         },
         images: vec![reports::ImageUse {
             debug_id: IMAGE.parse::<DebugId>().unwrap(),
@@ -282,7 +282,7 @@ async fn a_report_that_came_twice_says_so() {
     let world = World::start().await;
     let key = world.key("acme", &[Scope::ReportsRead]).await;
     for offset in [3, 8, 8] {
-        let origin = reports::Origin { topic: "in".to_owned(), partition: 0, offset, index: 0 };
+        let origin = reports::ReportOrigin { topic: "in".to_owned(), partition: 0, offset, index: 0 };
         store_from(&world, "acme", &crash(A, "1.0"), 1, now() + Duration::seconds(offset), Some(origin))
             .await;
     }

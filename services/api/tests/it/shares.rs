@@ -204,7 +204,7 @@ async fn two_images(world: &World, of: &str) -> Value {
         (frame["instruction_addr"], frame["object_addr"]) = ((load + 0x1000).into(), load.into());
         images.push(image);
         frames.push(frame);
-        let published = slots::Published {
+        let published = slots::PublishedSymbols {
             debug_id: id.parse::<DebugId>().unwrap(),
             quality: Quality::DwarfSymtab,
             content_hash: ContentHash([3; 32]),

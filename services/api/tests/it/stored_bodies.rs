@@ -24,13 +24,13 @@ async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStor
     let mut out = segment::HEADER.to_vec();
     let mut moved = Vec::new();
     for waiting in segments::page(&mut tx, day, None, 1 << 20).await.unwrap() {
-        let segments::Waiting { received_at, report_id, variant, revision, body, .. } = waiting;
+        let segments::PendingBody { received_at, report_id, variant, revision, body, .. } = waiting;
         let id = BodyId { tenant: acme.clone(), report_id, variant, revision };
         let json = unslide_proto::body::decompress(&body, 1 << 20).unwrap();
         let (frame, key) = segment::seal(&id, &json).unwrap();
         let (offset, length) = (out.len() as u64, frame.len() as u64);
         out.extend_from_slice(&frame);
-        moved.push(segments::Moved { received_at, report_id, variant, revision, offset, length, key });
+        moved.push(segments::MovedBody { received_at, report_id, variant, revision, offset, length, key });
     }
     if let Some(objects) = objects {
         objects.put(&key, out.into(), &Put::default()).await.unwrap();

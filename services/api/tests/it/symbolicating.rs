@@ -47,7 +47,7 @@ async fn publish_built(world: &World, of: &str, built: &BuiltSymCache) {
     let put = Put { metadata: meta.to_metadata(), ..Put::default() };
     world.bucket().await.put(&key, built.symcache.clone().into(), &put).await.unwrap();
     let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
-    let published = slots::Published {
+    let published = slots::PublishedSymbols {
         debug_id: built.debug_id,
         quality: Quality::DwarfSymtab,
         content_hash: object,

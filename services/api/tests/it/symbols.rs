@@ -47,7 +47,8 @@ async fn publish(world: &World, of: &Owner, debug_id: DebugId, content_hash: Con
     let mut tx = world.store.owner(of).await.unwrap();
     let symcache = objects::Symcache { size: 77, sha256: ContentHash([7; 32]), version: 1 };
     objects::ready(&mut tx, &content_hash, quality, &symcache).await.unwrap();
-    let published = slots::Published { debug_id, quality, content_hash, symcache_version: 1, generation: 1 };
+    let published =
+        slots::PublishedSymbols { debug_id, quality, content_hash, symcache_version: 1, generation: 1 };
     slots::publish(&mut tx, &published).await.unwrap();
     tx.commit().await.unwrap();
 }

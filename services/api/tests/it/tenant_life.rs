@@ -68,8 +68,8 @@ async fn a_suspended_tenant_adds_and_changes_nothing_by_any_operation() {
     let key = world.master("acme").await;
     let cases = cases(&world, &key).await;
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let limits = tenants::Limits::default();
-    tenants::change(&mut tx, "acme", tenants::State::Suspended, &limits).await.unwrap().unwrap();
+    let limits = tenants::QuotaLimits::default();
+    tenants::change(&mut tx, "acme", tenants::TenantStanding::Suspended, &limits).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let mut operations = operations(&document());
     // What takes something away comes last.
@@ -160,7 +160,7 @@ async fn a_deleted_tenant_is_gone_at_once_and_its_erasing_can_be_watched() {
     assert!(seen["erasure"]["requested_at"].is_string() && seen["erasure"].get("finished_at").is_none());
     world.delete("/v1/tenants/acme", &operator).await.expect(202);
     // What a builder does.
-    let job = jobs::lease(&world.store, &[jobs::Kind::Erase], "b", time::Duration::MINUTE, 9)
+    let job = jobs::lease(&world.store, &[jobs::JobKind::Erase], "b", time::Duration::MINUTE, 9)
         .await
         .unwrap()
         .remove(0);

@@ -146,8 +146,8 @@ async fn the_tenants_own_limit_counts() {
     let world = World::start().await;
     let key = world.master("acme").await;
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let limits = unslide_store::tenants::Limits { upload_bytes: 5_000, ..Default::default() };
-    unslide_store::tenants::change(&mut tx, "acme", unslide_store::tenants::State::Active, &limits)
+    let limits = unslide_store::tenants::QuotaLimits { upload_bytes: 5_000, ..Default::default() };
+    unslide_store::tenants::change(&mut tx, "acme", unslide_store::tenants::TenantStanding::Active, &limits)
         .await
         .unwrap();
     tx.commit().await.unwrap();
@@ -174,7 +174,7 @@ async fn a_cut_connection_leaves_a_note_and_no_object() {
             let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
             let newest = uploads::newest(&mut tx, 1).await.unwrap();
             tx.rollback().await.unwrap();
-            if let Some(upload) = newest.into_iter().find(|u| u.status == uploads::Status::Failed) {
+            if let Some(upload) = newest.into_iter().find(|u| u.status == uploads::UploadStatus::Failed) {
                 return upload;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -265,11 +265,11 @@ async fn build(world: &World, upload: Uuid, hash: ContentHash) {
         size: 1_000,
     };
     objects::found(&mut tx, upload, "Shop.dSYM/Shop", &new).await.unwrap();
-    objects::rejected(&mut tx, &hash, objects::Status::Malformed, "the load commands end early")
+    objects::rejected(&mut tx, &hash, objects::ObjectStatus::Malformed, "the load commands end early")
         .await
         .unwrap();
     let detail = Some("links are not followed".to_owned());
-    let skipped = uploads::Skipped { path: "symlink".to_owned(), reason: "link".to_owned(), detail };
+    let skipped = uploads::SkippedMember { path: "symlink".to_owned(), reason: "link".to_owned(), detail };
     uploads::done(&mut tx, upload, &[skipped]).await.unwrap();
     tx.commit().await.unwrap();
 }

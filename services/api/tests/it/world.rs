@@ -140,7 +140,7 @@ impl World {
         let world = World { url, config, store, host, s3, client, database, folder, running };
         for name in ["acme", "umbrella"] {
             let mut tx = world.store.tenant(&tenant(name)).await.unwrap();
-            tenants::create(&mut tx, name, &tenants::Limits::default()).await.unwrap().unwrap();
+            tenants::create(&mut tx, name, &tenants::QuotaLimits::default()).await.unwrap().unwrap();
             tx.commit().await.unwrap();
         }
         world
@@ -165,7 +165,7 @@ impl World {
 
     /// A new key of a tenant for one app.
     pub async fn key_for(&self, of: &str, scopes: &[Scope], app: Option<&str>) -> String {
-        let new = keys::NewKey {
+        let new = keys::NewApiKey {
             name: "test".to_owned(),
             scopes: scopes.to_vec(),
             app: app.map(str::to_owned),
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// A new key of a tenant: its id and its text.
-    pub async fn make_key(&self, of: &str, new: &keys::NewKey) -> (unslide_store::Uuid, String) {
+    pub async fn make_key(&self, of: &str, new: &keys::NewApiKey) -> (unslide_store::Uuid, String) {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
         let entropy = unslide_api::entropy::Entropy::default().key().unwrap();
         let (key, text) = keys::create(&mut tx, new, &entropy).await.unwrap();
@@ -184,9 +184,9 @@ impl World {
     }
 
     /// Changes what a tenant may use.
-    pub async fn limit(&self, of: &str, limits: &tenants::Limits) {
+    pub async fn limit(&self, of: &str, limits: &tenants::QuotaLimits) {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
-        tenants::change(&mut tx, of, tenants::State::Active, limits).await.unwrap().unwrap();
+        tenants::change(&mut tx, of, tenants::TenantStanding::Active, limits).await.unwrap().unwrap();
         tx.commit().await.unwrap();
     }
 

@@ -4,7 +4,7 @@ use crate::world::{World, zip_of};
 use std::path::Path;
 use std::time::Duration;
 use unslide_runtime::child::Program;
-use unslide_store::objects::Status;
+use unslide_store::objects::ObjectStatus;
 use unslide_store::uploads;
 use unslide_testkit::fixtures;
 use unslide_testkit::macho::{File, unit};
@@ -62,13 +62,13 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
         let (upload, objects) = world.wait(world.upload(name, bytes).await).await;
         assert_eq!(upload.reason.as_deref(), Some("nothing_usable"), "{upload:?}");
         let object = &objects[0].object;
-        assert_eq!(object.status, Status::TooComplex, "{object:?}");
+        assert_eq!(object.status, ObjectStatus::TooComplex, "{object:?}");
         assert!(object.reason.as_ref().unwrap().contains(limit), "{object:?}");
     }
     // The builder lives.
     assert_eq!(
         world.one("app", &std::fs::read(fixtures::dsym("app")).unwrap()).await.0.status,
-        Status::Ready
+        ObjectStatus::Ready
     );
     world.stop_builders().await;
     world.config.builder.build_bytes = 64 << 10;
@@ -81,7 +81,7 @@ async fn what_a_child_ends_at_is_too_complex_and_is_built_where_the_limits_rise(
     world.config.builder.build_seconds = 600;
     world.builder();
     let (object, known) = world.one("large", &large).await;
-    assert_eq!((object.status, known), (Status::Ready, false));
+    assert_eq!((object.status, known), (ObjectStatus::Ready, false));
     world.stop().await;
 }
 
@@ -104,7 +104,7 @@ async fn a_child_that_someone_kills_is_started_again() {
     }
     std::fs::remove_file(work.join(HOLD)).unwrap();
     let (upload, objects) = world.wait(id).await;
-    assert_eq!((upload.status, objects[0].object.status), (uploads::Status::Done, Status::Ready));
+    assert_eq!((upload.status, objects[0].object.status), (uploads::UploadStatus::Done, ObjectStatus::Ready));
     std::fs::remove_file(work.join(WAITING)).ok();
     world.stop().await;
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use unslide_artifacts::keys::{self, Key};
 use unslide_artifacts::{Condition, Put};
 use unslide_model::{DebugId, TenantId};
-use unslide_store::tenants::{self, Limits, State};
+use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 use unslide_store::{Uuid, audit, erasure, slots, uploads};
 use unslide_stream::admin;
 use unslide_testkit::fixtures::{binary, dsym};
@@ -47,7 +47,7 @@ impl World {
         tx.commit().await.unwrap();
     }
 
-    async fn erased(&self, swept: bool) -> erasure::Erasure {
+    async fn erased(&self, swept: bool) -> erasure::TenantErasure {
         for _ in 0..1_200 {
             let mut tx = self.store.tenant(&acme()).await.unwrap();
             let erasure = erasure::get(&mut tx).await.unwrap();
@@ -126,7 +126,10 @@ async fn a_builder_that_publishes_after_the_deletion_leaves_nothing() {
     assert!(world.stored().await.len() >= 3, "upload, object, symcache");
     // Deleted without an erasing: what is cleared now was cleared by the builder itself.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    tenants::change(&mut tx, "acme", State::Deleted, &Limits::default()).await.unwrap().unwrap();
+    tenants::change(&mut tx, "acme", TenantStanding::Deleted, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
     tx.commit().await.unwrap();
     other.rollback().await.unwrap();
     while world.number("SELECT count(*) FROM jobs WHERE status <> 'done'").await > 0 {
@@ -148,7 +151,7 @@ async fn an_object_that_can_not_be_deleted_keeps_no_other() {
     let mut world = World::start(0).await;
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &Limits::default()).await.unwrap().unwrap();
+    tenants::create(&mut tx, "Umbrella", &QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let stubborn = Stubborn::before(world.config.objects.endpoint.as_ref().unwrap(), "locked").await;
     world.config.objects.endpoint = Some(stubborn.url.clone());
@@ -197,15 +200,18 @@ async fn an_upload_that_is_more_than_the_tenant_may_store_fails_and_says_by_how_
     let world = World::start(1).await;
     let (app, kit) = (std::fs::read(dsym("app")).unwrap(), std::fs::read(dsym("kit")).unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let limits = Limits { symbol_bytes: (app.len() + kit.len() / 2) as u64, ..Limits::default() };
-    tenants::change(&mut tx, "acme", State::Active, &limits).await.unwrap().unwrap();
+    let limits = QuotaLimits { symbol_bytes: (app.len() + kit.len() / 2) as u64, ..QuotaLimits::default() };
+    tenants::change(&mut tx, "acme", TenantStanding::Active, &limits).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     world.one("app", &app).await;
     // Packed it is small; what counts is what would be stored.
     let packed = zip_of(&[("kit", &kit)]);
     let id = world.upload("kit.zip", &packed).await;
     let (upload, objects) = world.wait(id).await;
-    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("symbol_quota")));
+    assert_eq!(
+        (upload.status, upload.reason.as_deref()),
+        (uploads::UploadStatus::Failed, Some("symbol_quota"))
+    );
     let detail = upload.detail.unwrap();
     for number in [app.len() as u64, limits.symbol_bytes] {
         assert!(detail.contains(&number.to_string()), "{detail}");

@@ -23,7 +23,7 @@ async fn a_builder_writes_every_version_that_it_is_told_to() {
     let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     let id = acme().scope(full.debug_id.unwrap());
     assert_eq!(names.debug_id, full.debug_id);
-    assert_eq!(full.symcache.unwrap().version, 2, "the record names the newest");
+    assert_eq!(full.symcache().unwrap().version, 2, "the record names the newest");
     for version in [1, 2] {
         let meta = alias(&world, &id, version).await.unwrap();
         assert_eq!((meta.generation, meta.object), (2, full.content_hash), "version {version}");
@@ -71,12 +71,12 @@ async fn a_backfill_brings_every_object_to_the_new_version_and_wakes_nobody() {
     assert_eq!(objects::outdated(&mut tx, 2, None, 10).await.unwrap().len(), 3);
     assert!(objects::outdated(&mut tx, 1, None, 10).await.unwrap().is_empty());
     jobs::add(&mut tx, &Work::Backfill { version: 2, after: None }).await.unwrap();
-    assert!(jobs::is_waiting(&mut tx, jobs::Kind::Backfill).await.unwrap());
+    assert!(jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
     tx.commit().await.unwrap();
     world.builder();
     world.idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    assert!(!jobs::is_waiting(&mut tx, jobs::Kind::Backfill).await.unwrap());
+    assert!(!jobs::is_waiting(&mut tx, jobs::JobKind::Backfill).await.unwrap());
     let left = objects::outdated(&mut tx, 2, None, 10).await.unwrap();
     assert_eq!(left.iter().map(|object| object.content_hash).collect::<Vec<_>>(), [gone.content_hash]);
     tx.rollback().await.unwrap();

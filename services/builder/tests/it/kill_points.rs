@@ -9,7 +9,7 @@ use std::time::Duration;
 use unslide_artifacts::keys::Key;
 use unslide_artifacts::{ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
-use unslide_store::jobs::{self, Kind};
+use unslide_store::jobs::{self, JobKind};
 use unslide_store::outbox::Relay;
 use unslide_store::{Uuid, symbols, uploads};
 use unslide_symbolicate::object::objects;
@@ -86,7 +86,7 @@ async fn leave_an_alias(world: &mut World, id: &Scoped<DebugId>) {
 /// The upload is done, and says, stores and announces generation 1, once.
 async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mut Topic) {
     let (record, objects) = world.wait(upload).await;
-    assert_eq!(record.status, uploads::Status::Done, "{record:?}");
+    assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
     let (alias, slot) = (world.alias(id).await.unwrap(), world.slot(&id.id).await.unwrap());
     assert_eq!((alias.generation, alias.object), (1, objects[0].object.content_hash));
     assert_eq!((slot.generation, slot.content_hash), (1, Some(alias.object)));
@@ -203,7 +203,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     // Its job is with a builder that does not come to an end either; another upload offers less.
     let lease = time::Duration::hours(1);
     let taken = loop {
-        let taken = jobs::lease(&world.store, &[Kind::Build], "stuck", lease, 1).await.unwrap();
+        let taken = jobs::lease(&world.store, &[JobKind::Build], "stuck", lease, 1).await.unwrap();
         if !taken.is_empty() {
             break taken;
         }
@@ -211,7 +211,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     };
     let worse = world.upload("app-symtab", &std::fs::read(binary("app-symtab")).unwrap()).await;
     world.builder();
-    assert_eq!(world.wait(worse).await.0.status, uploads::Status::Done);
+    assert_eq!(world.wait(worse).await.0.status, uploads::UploadStatus::Done);
     let (alias, slot) = (world.alias(&id).await.unwrap(), world.slot(&id.id).await.unwrap());
     assert_eq!((slot.generation, slot.content_hash), (1, Some(alias.object)));
     assert_eq!(events.event().await.generation, 1);
@@ -219,7 +219,7 @@ async fn an_alias_that_its_builder_did_not_announce_is_announced_by_the_next_one
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     jobs::fail(&mut tx, &taken[0], "stuck", false).await.unwrap();
     tx.commit().await.unwrap();
-    assert_eq!(world.wait(better).await.0.status, uploads::Status::Done);
+    assert_eq!(world.wait(better).await.0.status, uploads::UploadStatus::Done);
     assert!(events.is_quiet().await);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 1);
     world.stop().await;
@@ -252,10 +252,10 @@ async fn an_alias_whose_number_a_deletion_took_gets_the_next_one() {
     assert_eq!(world.alias(&id).await.unwrap().generation, deleted.generation);
     // Whoever is to purge it comes late: the file is found in its upload once more before that.
     let lease = time::Duration::hours(1);
-    let purge = jobs::lease(&world.store, &[Kind::Purge], "late", lease, 1).await.unwrap();
+    let purge = jobs::lease(&world.store, &[JobKind::Purge], "late", lease, 1).await.unwrap();
     world.builder();
     let (record, objects) = world.wait(upload).await;
-    assert_eq!(record.status, uploads::Status::Done, "{record:?}");
+    assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     jobs::fail(&mut tx, &purge[0], "late", false).await.unwrap();
     tx.commit().await.unwrap();

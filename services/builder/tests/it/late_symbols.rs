@@ -5,10 +5,10 @@ use unslide_artifacts::{Put, keys};
 use unslide_model::{BodyKey, ContentHash, DebugId, Owner, Quality, ReportId, TenantId};
 use unslide_proto::Message;
 use unslide_proto::report::{Resymbolicate, resymbolicate::Body};
-use unslide_store::jobs::{self, Kind, Work};
+use unslide_store::jobs::{self, JobKind, Work};
 use unslide_store::outbox::{self, Relay};
-use unslide_store::reports::{self, Arrival, Effects, Facts, ImageUse, Origin, Outcome};
-use unslide_store::requests::{self, Answer};
+use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ImageUse, ReportDetails, ReportOrigin};
+use unslide_store::requests::{self, RequestOutcome};
 use unslide_store::{reprocess, segments, slots, tenants, uploads, wakes};
 use unslide_symbolicate::object::objects;
 use unslide_testkit::fixtures::{binary, dsym};
@@ -28,7 +28,7 @@ fn arrival(world: &World, n: u16, debug_id: DebugId, system: bool) -> Arrival {
         received_at: world.host.clock.now(),
         body: unslide_proto::body::compress(BODY),
         size: BODY.len() as u64,
-        facts: Facts { status: "partial".into(), ..Facts::default() },
+        facts: ReportDetails { status: "partial".into(), ..ReportDetails::default() },
         images: vec![ImageUse {
             debug_id,
             name: "app".into(),
@@ -38,7 +38,7 @@ fn arrival(world: &World, n: u16, debug_id: DebugId, system: bool) -> Arrival {
             failed: false,
             seen_generation: 0,
         }],
-        origin: Some(Origin { topic: "crash.reports".into(), partition: 3, offset: 77, index: 0 }),
+        origin: Some(ReportOrigin { topic: "crash.reports".into(), partition: 3, offset: 77, index: 0 }),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
     }
 }
@@ -54,12 +54,12 @@ async fn a_late_dsym_asks_for_the_reports_that_waited() {
     unslide_store::partitions::ensure(&world.store, now.date(), now.date()).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let stored = reports::store(&mut tx, &[arrival(1), arrival(2)], Effects::Now, None).await.unwrap();
-    assert!(stored.iter().all(|s| s.outcome == Outcome::New && s.requested.is_none()), "{stored:?}");
+    assert!(stored.iter().all(|s| s.outcome == ArrivalOutcome::New && s.requested.is_none()), "{stored:?}");
     // The second one's body lies in a segment by now.
     let segment = segments::new_id(&mut tx).await.unwrap();
     let key = keys::segment(&acme(), now.date(), segment);
     let begun = segments::begin(&mut tx, segment, now.date(), key.as_str()).await.unwrap().unwrap();
-    let frame = segments::Moved {
+    let frame = segments::MovedBody {
         received_at: now,
         report_id: id(2),
         variant: 0,
@@ -111,7 +111,7 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
     let mut events = world.symbol_events();
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap().unwrap();
+    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let file = std::fs::read(dsym("app")).unwrap();
     let debug_id = objects(&file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
@@ -166,7 +166,7 @@ async fn store(world: &World, debug_id: DebugId, reports: std::ops::RangeInclusi
 /// Symbols for an image come, without an object.
 async fn publish(world: &World, debug_id: DebugId) {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let symbols = slots::Published {
+    let symbols = slots::PublishedSymbols {
         debug_id,
         quality: Quality::Dwarf,
         content_hash: ContentHash([7; 32]),
@@ -198,7 +198,7 @@ async fn builders_that_die_between_pages_and_before_sending_lose_no_report() {
     publish(&world, debug_id).await;
     // One takes the job, commits a page, and is killed in the next one.
     let lease = time::Duration::milliseconds(500);
-    let job = jobs::lease(&world.store, &[Kind::Wake], "dead", lease, 1).await.unwrap().remove(0);
+    let job = jobs::lease(&world.store, &[JobKind::Wake], "dead", lease, 1).await.unwrap().remove(0);
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let page = wakes::page(&mut tx, &debug_id, 1, None, 200).await.unwrap();
     assert_eq!(page.requested, 200);
@@ -238,7 +238,7 @@ async fn wakes_keep_their_pace_and_hold_up_neither_a_purge_nor_the_builders_end(
     let deleted = Work::Purge { debug_id: DebugId([8; 16]), objects: vec![], generation: 1 };
     jobs::add(&mut tx, &deleted).await.unwrap();
     tx.commit().await.unwrap();
-    while jobs::counts(&world.store).await.unwrap().iter().any(|count| count.kind != Kind::Wake.as_str()) {
+    while jobs::counts(&world.store).await.unwrap().iter().any(|count| count.kind != JobKind::Wake.as_str()) {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(world.running("wake"), 1);
@@ -274,7 +274,9 @@ async fn an_upload_that_makes_an_image_better_counts_as_late_symbols_too() {
     let micros = "SELECT (extract(epoch FROM requested_at) * 1000000)::bigint FROM report_keys
                   WHERE requested_at IS NOT NULL ORDER BY report_id DESC LIMIT 1";
     let sent = outbox::time(world.number(micros).await);
-    assert!(requests::answered(&mut tx, (id(3), 0), 2, Answer::Unchanged, sent).await.unwrap().is_some());
+    assert!(
+        requests::answered(&mut tx, (id(3), 0), 2, RequestOutcome::Unchanged, sent).await.unwrap().is_some()
+    );
     tx.commit().await.unwrap();
     let (full, _) = world.one("app", &std::fs::read(dsym("app")).unwrap()).await;
     assert_eq!((full.debug_id, full.quality), (Some(debug_id), Quality::DwarfSymtab));
@@ -292,14 +294,14 @@ async fn what_is_wanted_again_is_asked_for_by_a_job() {
     let mut requests = world.read(&world.config.kafka.topics().resymbolicate);
     store(&world, DebugId([9; 16]), 1..=250).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let made = reprocess::create(&mut tx, "test", &reprocess::Wanted::default()).await.unwrap();
+    let made = reprocess::create(&mut tx, "test", &reprocess::ReprocessFilter::default()).await.unwrap();
     tx.commit().await.unwrap();
     let asked = requests_for(&mut requests, 250).await;
     assert_eq!(asked, (1..=250).map(|n| (id(n), 2)).collect::<Vec<_>>());
     world.idle().await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let done = reprocess::get(&mut tx, made.id).await.unwrap().unwrap();
-    assert_eq!((done.status, done.matched, done.asked), (reprocess::Status::Done, 250, 250));
+    assert_eq!((done.status, done.matched, done.asked), (reprocess::ReprocessStatus::Done, 250, 250));
     drop(tx);
     world.stop().await;
 }
@@ -316,7 +318,7 @@ async fn an_upload_whose_receiver_died_is_swept() {
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     world.builder();
     let (upload, _) = world.wait_of(&Owner::System, id).await;
-    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::Status::Failed, Some("abandoned")));
+    assert_eq!((upload.status, upload.reason.as_deref()), (uploads::UploadStatus::Failed, Some("abandoned")));
     while world.objects.head(&key).await.unwrap().is_some() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }

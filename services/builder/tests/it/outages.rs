@@ -4,8 +4,8 @@ use crate::world::{World, acme};
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{Owner, TenantId};
-use unslide_store::jobs::{self, Kind};
-use unslide_store::symbols::{self, Readiness};
+use unslide_store::jobs::{self, JobKind};
+use unslide_store::symbols::{self, SymbolReadiness};
 use unslide_store::{slots, tenants, uploads, usage};
 use unslide_symbolicate::object::objects;
 use unslide_testkit::fixtures::dsym;
@@ -16,11 +16,11 @@ async fn a_job_of_a_dead_builder_is_taken_over() {
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     // A builder that takes the job and is never heard of again.
     let lease = time::Duration::milliseconds(500);
-    let taken = jobs::lease(&world.store, &[Kind::Build], "dead", lease, 1).await.unwrap();
+    let taken = jobs::lease(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
     assert_eq!(taken.len(), 1);
     world.builder();
     let (record, _) = world.wait(id).await;
-    assert_eq!(record.status, uploads::Status::Done);
+    assert_eq!(record.status, uploads::UploadStatus::Done);
     let mut tx = world.store.tenant(&acme()).await.unwrap();
     let late = jobs::complete(&mut tx, &taken[0]).await;
     assert!(matches!(late, Err(unslide_store::StoreError::LeaseLost(_))), "the dead one has no say any more");
@@ -34,13 +34,16 @@ async fn a_job_whose_builders_all_die_ends_with_a_reason() {
     let id = world.upload("app", &std::fs::read(dsym("app")).unwrap()).await;
     for _ in 0..jobs::MAX_ATTEMPTS {
         let lease = time::Duration::milliseconds(1);
-        let taken = jobs::lease(&world.store, &[Kind::Build], "dead", lease, 1).await.unwrap();
+        let taken = jobs::lease(&world.store, &[JobKind::Build], "dead", lease, 1).await.unwrap();
         assert_eq!(taken.len(), 1);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     world.builder();
     let (record, _) = world.wait(id).await;
-    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("kills_builder")));
+    assert_eq!(
+        (record.status, record.reason.as_deref()),
+        (uploads::UploadStatus::Failed, Some("kills_builder"))
+    );
     world.stop().await;
 }
 
@@ -53,16 +56,16 @@ async fn a_job_waits_for_object_storage_to_come_back() {
     let status =
         async || uploads::wait(&world.store, &acme(), id, Duration::ZERO).await.unwrap().unwrap().0.status;
     let building = async {
-        while status().await != uploads::Status::Building {
+        while status().await != uploads::UploadStatus::Building {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), building).await.expect("it is being built");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(status().await, uploads::Status::Building);
+    assert_eq!(status().await, uploads::UploadStatus::Building);
     world.storage(true).await;
     let (record, objects) = world.wait(id).await;
-    assert_eq!((record.status, objects.len()), (uploads::Status::Done, 1));
+    assert_eq!((record.status, objects.len()), (uploads::UploadStatus::Done, 1));
     world.stop().await;
 }
 
@@ -92,7 +95,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
                     sqlx::query_as(put_off).fetch_all(&mut sql).await.unwrap();
                 let (waiting, _) =
                     uploads::wait(&world.store, &acme(), upload, Duration::ZERO).await.unwrap().unwrap();
-                let waits = waiting.status == uploads::Status::Queued
+                let waits = waiting.status == uploads::UploadStatus::Queued
                     && waiting.reason.as_deref() == Some("unavailable");
                 if waits && jobs.len() == 2 && jobs.iter().all(|(_, status, _)| status != "running") {
                     break jobs;
@@ -109,7 +112,7 @@ async fn no_outage_is_so_long_that_an_upload_or_a_deletion_is_given_up() {
     world.storage(true).await;
     sqlx::raw_sql(due_now).execute(&mut sql).await.unwrap();
     let (done, _) = world.wait(upload).await;
-    assert_eq!((done.status, done.reason), (uploads::Status::Done, None));
+    assert_eq!((done.status, done.reason), (uploads::UploadStatus::Done, None));
     world.idle().await;
     assert!(world.alias(&id).await.is_none(), "what was deleted answers no more");
     sqlx::Connection::close(sql).await.unwrap();
@@ -143,7 +146,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let size = app.len() as u64;
-    assert_eq!(look(&world).await, (size, size, Readiness::Building));
+    assert_eq!(look(&world).await, (size, size, SymbolReadiness::Building));
     world.kill_builders().await;
     other.rollback().await.unwrap();
     let mut sql = world.connect().await;
@@ -151,10 +154,13 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     sqlx::raw_sql(died).execute(&mut sql).await.unwrap();
     world.builder();
     let (record, left) = world.wait(first).await;
-    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("kills_builder")));
+    assert_eq!(
+        (record.status, record.reason.as_deref()),
+        (uploads::UploadStatus::Failed, Some("kills_builder"))
+    );
     assert!(left.is_empty(), "{left:?}");
     world.idle().await;
-    assert_eq!(look(&world).await, (0, 0, Readiness::Missing));
+    assert_eq!(look(&world).await, (0, 0, SymbolReadiness::Missing));
     assert_eq!(
         stored(&world).await,
         [keys::upload(acme().scope(first))],
@@ -162,7 +168,7 @@ async fn an_upload_that_fails_for_good_leaves_nothing_that_is_being_built() {
     );
     let (_, known) = world.one("again", &app).await;
     assert!(!known);
-    assert_eq!(look(&world).await, (size, 0, Readiness::Ready));
+    assert_eq!(look(&world).await, (size, 0, SymbolReadiness::Ready));
     sqlx::Connection::close(sql).await.unwrap();
     world.stop().await;
 }
@@ -205,7 +211,10 @@ async fn files_of_uploads_that_are_over_go_in_their_time() {
         assert_eq!(world.objects.head(&key(id)).await.unwrap().is_some(), kept);
     }
     let (record, _) = world.wait(old).await;
-    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("unrecognised")));
+    assert_eq!(
+        (record.status, record.reason.as_deref()),
+        (uploads::UploadStatus::Failed, Some("unrecognised"))
+    );
     sqlx::Connection::close(sql).await.unwrap();
     world.stop().await;
 }
@@ -237,7 +246,7 @@ async fn a_file_is_lost_or_changed_only_where_it_is_read_alike_each_time() {
     world.builder();
     for (id, reason) in [(ids[0], "upload_changed"), (ids[1], "upload_lost")] {
         let (record, _) = world.wait(id).await;
-        assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some(reason)));
+        assert_eq!((record.status, record.reason.as_deref()), (uploads::UploadStatus::Failed, Some(reason)));
     }
     // It was read as often by now.
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -245,7 +254,7 @@ async fn a_file_is_lost_or_changed_only_where_it_is_read_alike_each_time() {
     let _ = writer.await;
     world.objects.put(&key(2), app.clone().into(), &Put::default()).await.unwrap();
     let (record, found) = world.wait(ids[2]).await;
-    assert_eq!((record.status, found.len()), (uploads::Status::Done, 1), "{record:?}");
+    assert_eq!((record.status, found.len()), (uploads::UploadStatus::Done, 1), "{record:?}");
     world.stop().await;
 }
 
@@ -273,7 +282,7 @@ async fn builds_at_once_are_bounded() {
     assert_eq!(world.running("build"), 2, "the metric says so");
     world.storage(true).await;
     for upload in uploads {
-        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+        assert_eq!(world.wait(upload).await.0.status, uploads::UploadStatus::Done);
     }
     world.stop().await;
 }
@@ -301,12 +310,12 @@ async fn builds_share_the_work_folder_and_wait_for_room_in_it() {
     assert!(figure("held") >= size && figure("wanted") >= 2 * size + (2 << 20));
     other.rollback().await.unwrap();
     for upload in uploads {
-        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+        assert_eq!(world.wait(upload).await.0.status, uploads::UploadStatus::Done);
     }
     // One that can't fit is told so, and holds nobody up.
     let large = vec![0xcf; 4 << 20];
     let (record, _) = world.wait(world.upload("large", &large).await).await;
-    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("too_large")));
+    assert_eq!((record.status, record.reason.as_deref()), (uploads::UploadStatus::Failed, Some("too_large")));
     while figure("held") > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -319,7 +328,7 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     let mut world = World::start(0).await;
     let umbrella = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&umbrella).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap().unwrap();
+    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let id_of = |file: &[u8]| objects(file).unwrap()[0].object.clone().unwrap().debug_id.unwrap();
     let [app, kit] = ["app", "kit"].map(|name| std::fs::read(dsym(name)).unwrap());
@@ -365,9 +374,12 @@ async fn a_job_that_kills_builders_takes_no_other_tenants_job_with_it() {
     assert_eq!(beside, [1, 1, 0, 0, 0, 0], "from the third attempt on a job runs alone");
     world.builder();
     let (record, _) = world.wait(bomb).await;
-    assert_eq!((record.status, record.reason.as_deref()), (uploads::Status::Failed, Some("kills_builder")));
+    assert_eq!(
+        (record.status, record.reason.as_deref()),
+        (uploads::UploadStatus::Failed, Some("kills_builder"))
+    );
     let (record, _) = world.wait_of(&umbrella, neighbour).await;
-    assert_eq!(record.status, uploads::Status::Done);
+    assert_eq!(record.status, uploads::UploadStatus::Done);
     let blamed = "SELECT attempts FROM jobs WHERE tenant = 'umbrella' AND kind = 'build'";
     let blamed: i32 = sqlx::query_scalar(blamed).fetch_one(&mut sql).await.unwrap();
     assert!(blamed <= 3, "two deaths in company, and its own attempt: {blamed}");
@@ -404,7 +416,7 @@ async fn a_job_that_waits_to_run_alone_is_blamed_for_nothing() {
     world.storage(true).await;
     world.builder();
     for upload in [first, suspect] {
-        assert_eq!(world.wait(upload).await.0.status, uploads::Status::Done);
+        assert_eq!(world.wait(upload).await.0.status, uploads::UploadStatus::Done);
     }
     sqlx::Connection::close(sql).await.unwrap();
     world.stop().await;

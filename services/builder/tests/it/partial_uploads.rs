@@ -6,8 +6,8 @@ use bytes::Bytes;
 use std::time::Duration;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner};
-use unslide_store::partial::{self, Announced, Part, Partial};
-use unslide_store::uploads::{self, Status};
+use unslide_store::partial::{self, Announced, Partial, UploadPart};
+use unslide_store::uploads::{self, UploadStatus};
 use unslide_store::{erasure, usage};
 use unslide_testkit::fixtures::dsym;
 
@@ -23,7 +23,7 @@ impl World {
         let announced = Announced { file_name: None, app: None, size: 8, content_hash, part_bytes: 4 };
         let half = Partial { id, announced, multipart_id };
         partial::begin(&mut tx, &half).await.unwrap();
-        assert!(partial::note(&mut tx, id, &Part { number: 1, etag }).await.unwrap());
+        assert!(partial::note(&mut tx, id, &UploadPart { number: 1, etag }).await.unwrap());
         tx.commit().await.unwrap();
         half
     }
@@ -61,7 +61,7 @@ async fn what_nobody_goes_on_with_is_given_up_and_its_parts_go() {
     world.builder();
     for (owner, id) in [(&owner, own.id), (&Owner::System, systems.id)] {
         let (upload, _) = world.wait_of(owner, id).await;
-        assert_eq!((upload.status, upload.reason.as_deref()), (Status::Failed, Some("abandoned")));
+        assert_eq!((upload.status, upload.reason.as_deref()), (UploadStatus::Failed, Some("abandoned")));
     }
     world.until_cleared().await;
     for owner in [&owner, &Owner::System] {
@@ -115,7 +115,7 @@ async fn a_file_that_is_not_the_one_announced_fails_and_says_so() {
     uploads::received(&mut tx, id, stored.size, &ContentHash([5; 32])).await.unwrap();
     tx.commit().await.unwrap();
     let (upload, objects) = world.wait(id).await;
-    assert_eq!((upload.status, upload.reason.as_deref()), (Status::Failed, Some("upload_changed")));
+    assert_eq!((upload.status, upload.reason.as_deref()), (UploadStatus::Failed, Some("upload_changed")));
     let detail = upload.detail.unwrap();
     for hash in [stored.sha256, ContentHash([5; 32])] {
         assert!(detail.contains(&hash.to_string()), "{detail}");

@@ -4,7 +4,7 @@
 use crate::world::{World, acme};
 use unslide_proto::Message;
 use unslide_proto::symbol::{TenantConfig, TenantState};
-use unslide_store::tenants::{self, Limits, State};
+use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 use unslide_store::{erasure, keys, outbox};
 
 /// A tenant's changes reach the topic in their order, deletion as a record, and nothing in it is secret or
@@ -13,7 +13,7 @@ use unslide_store::{erasure, keys, outbox};
 async fn versions_come_in_order_and_carry_no_secrets() {
     let world = World::start(2).await;
     let mut topic = world.read(&world.config.kafka.topics().tenant_config);
-    let key = keys::NewKey {
+    let key = keys::NewApiKey {
         name: "the pipeline of Ada Lovelace".into(),
         scopes: vec![unslide_model::Scope::TenantAdmin],
         app: None,
@@ -27,9 +27,10 @@ async fn versions_come_in_order_and_carry_no_secrets() {
         let store = world.store.clone();
         async move {
             let mut tx = store.tenant(&acme()).await.unwrap();
-            let limits = Limits { units_per_second: n, ..Limits::default() };
-            let changed =
-                tenants::change(&mut tx, "Acme of Ada Lovelace", State::Active, &limits).await.unwrap();
+            let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
+            let changed = tenants::change(&mut tx, "Acme of Ada Lovelace", TenantStanding::Active, &limits)
+                .await
+                .unwrap();
             tx.commit().await.unwrap();
             changed.unwrap().1
         }
@@ -71,8 +72,10 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
     let mut changed = Vec::new();
     for n in 1..=3 {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        let limits = Limits { units_per_second: n, ..Limits::default() };
-        changed.push(tenants::change(&mut tx, "acme", State::Active, &limits).await.unwrap().unwrap().1);
+        let limits = QuotaLimits { units_per_second: n, ..QuotaLimits::default() };
+        changed.push(
+            tenants::change(&mut tx, "acme", TenantStanding::Active, &limits).await.unwrap().unwrap().1,
+        );
         tx.commit().await.unwrap();
     }
     let long = std::time::Duration::from_secs(60);
@@ -89,7 +92,10 @@ async fn a_message_that_is_sent_again_says_nothing_older_than_what_was_sent() {
     world.builder();
     assert!(outbox::wait_sent(&world.store, &acme(), changed[0], long).await.unwrap());
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    tenants::change(&mut tx, "acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    tenants::change(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
     tx.commit().await.unwrap();
     loop {
         match TenantConfig::decode(topic.next().await.value.unwrap()).unwrap().version {
@@ -109,8 +115,10 @@ async fn a_message_that_can_not_be_read_is_set_aside_and_counted() {
     sqlx::raw_sql(unreadable).execute(&mut sql).await.unwrap();
     sqlx::Connection::close(sql).await.unwrap();
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let (_, id) =
-        tenants::change(&mut tx, "acme", State::Suspended, &Limits::default()).await.unwrap().unwrap();
+    let (_, id) = tenants::change(&mut tx, "acme", TenantStanding::Suspended, &QuotaLimits::default())
+        .await
+        .unwrap()
+        .unwrap();
     tx.commit().await.unwrap();
     world.builder();
     let long = std::time::Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{CacheSettings, Hint, SymcacheCache, keys};
 use unslide_model::Quality;
-use unslide_store::objects::Status;
+use unslide_store::objects::ObjectStatus;
 use unslide_store::{symbols, uploads};
 use unslide_symbolicate::symcache::VERSION;
 use unslide_testkit::fixtures::{binary, dsym};
@@ -26,7 +26,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
     ]);
     let id = world.upload("App.xcarchive.zip", &upload).await;
     let (record, objects) = world.wait(id).await;
-    assert_eq!((record.status, &record.reason), (uploads::Status::Done, &None));
+    assert_eq!((record.status, &record.reason), (uploads::UploadStatus::Done, &None));
     let [outside] = &record.skipped[..] else { panic!("{:?}", record.skipped) };
     assert_eq!(
         (outside.reason.as_str(), outside.detail.as_deref()),
@@ -44,10 +44,13 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
     .unwrap();
     for uploaded in &objects {
         let object = &uploaded.object;
-        assert_eq!((object.status, object.kind.as_str(), uploaded.known), (Status::Ready, "dsym", false));
+        assert_eq!(
+            (object.status, object.kind.as_str(), uploaded.known),
+            (ObjectStatus::Ready, "dsym", false)
+        );
         assert_eq!(object.quality, Quality::DwarfSymtab);
         let debug_id = acme().scope(object.debug_id.unwrap());
-        let symcache = object.symcache.unwrap();
+        let symcache = object.symcache().unwrap();
         let meta = world.alias(&debug_id).await.unwrap();
         assert_eq!((meta.generation, meta.quality, meta.object), (1, object.quality, object.content_hash));
         assert_eq!(meta.sha256, symcache.sha256);
@@ -69,7 +72,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
     assert!(world.objects.head(&keys::upload(acme().scope(id))).await.unwrap().is_none(), "kept by content");
     // The same file again, and a part of it again: nothing changes, and the record says so.
     let (_, again) = world.wait(world.upload("again.zip", &upload).await).await;
-    assert!(again.len() == 3 && again.iter().all(|o| o.known && o.object.status == Status::Ready));
+    assert!(again.len() == 3 && again.iter().all(|o| o.known && o.object.status == ObjectStatus::Ready));
     let (object, known) = world.one("app", &read(dsym("app"))).await;
     assert!(known);
     assert_eq!(world.slot(&object.debug_id.unwrap()).await.unwrap().generation, 1);
@@ -91,7 +94,7 @@ async fn the_object_that_offers_more_answers_and_deletion_takes_all() {
     assert_eq!((meta.object, meta.generation), (full.content_hash, 2));
     // The program itself offers less than its dSYM: kept by content, and ready, but it does not answer.
     let (program, _) = world.one("app", &read(binary("app"))).await;
-    assert_eq!(program.status, Status::Ready);
+    assert_eq!(program.status, ObjectStatus::Ready);
     assert_eq!(world.alias(&id).await.unwrap().object, full.content_hash);
     assert_eq!(world.slot(&id.id).await.unwrap().generation, 2);
     let kept = world.objects.head(&keys::object(acme().scope(program.content_hash))).await.unwrap();
@@ -140,7 +143,7 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
         let (record, _) = world.wait(id).await;
         assert_eq!(
             (record.status, record.reason.as_deref()),
-            (uploads::Status::Failed, Some(reason)),
+            (uploads::UploadStatus::Failed, Some(reason)),
             "{name}: {record:?}"
         );
         assert!(record.detail.is_some_and(|detail| detail.len() > 10), "{name}");
@@ -150,9 +153,9 @@ async fn bad_uploads_end_with_a_reason_and_are_kept() {
     // One bad object does not cost the others.
     let mixed = zip_of(&[("damaged", &damaged), ("app", &app)]);
     let (record, objects) = world.wait(world.upload("mixed.zip", &mixed).await).await;
-    assert_eq!(record.status, uploads::Status::Done);
+    assert_eq!(record.status, uploads::UploadStatus::Done);
     let statuses: Vec<_> = objects.iter().map(|o| (o.path.as_str(), o.object.status)).collect();
-    assert_eq!(statuses, [("app", Status::Ready), ("damaged", Status::Malformed)]);
+    assert_eq!(statuses, [("app", ObjectStatus::Ready), ("damaged", ObjectStatus::Malformed)]);
     assert!(objects[1].object.reason.is_some());
     world.stop().await;
 }
@@ -170,7 +173,7 @@ async fn builders_that_race_for_a_debug_id_agree_on_the_best() {
     let mut best = None;
     for id in ids {
         let (record, objects) = world.wait(id).await;
-        assert_eq!(record.status, uploads::Status::Done, "{record:?}");
+        assert_eq!(record.status, uploads::UploadStatus::Done, "{record:?}");
         best = best.max(Some((
             objects[0].object.quality,
             objects[0].object.content_hash,
@@ -206,7 +209,7 @@ async fn deletions_that_race_with_builds_leave_storage_and_database_agreed() {
         }
         if round % 4 == 3 {
             for id in waiting.drain(..) {
-                assert_eq!(world.wait(id).await.0.status, uploads::Status::Done);
+                assert_eq!(world.wait(id).await.0.status, uploads::UploadStatus::Done);
             }
             world.idle().await;
             let (slot, alias) = (world.slot(&id.id).await.unwrap(), world.alias(&id).await);
@@ -235,7 +238,7 @@ async fn more_architectures_than_files_may_be_in_an_upload_are_refused() {
     let (record, objects) = world.wait(world.upload("many.zip", &zip_of(&entries)).await).await;
     assert_eq!(
         (record.status, record.reason.as_deref()),
-        (uploads::Status::Failed, Some("too_many_entries"))
+        (uploads::UploadStatus::Failed, Some("too_many_entries"))
     );
     assert!(objects.is_empty());
     world.stop().await;

@@ -14,9 +14,9 @@ use unslide_model::{DebugId, Owner, Scoped, Secret, TenantId};
 use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 use unslide_runtime::Host;
-use unslide_store::objects::Object;
-use unslide_store::slots::Slot;
-use unslide_store::uploads::{Upload, UploadedObject};
+use unslide_store::objects::ObjectRow;
+use unslide_store::slots::SymbolSlot;
+use unslide_store::uploads::{SymbolUpload, UploadObject};
 use unslide_store::{Store, Uuid, jobs, slots, tenants, uploads};
 use unslide_stream::{Record, TailEvent, TailReader, admin};
 use unslide_symbolicate::symcache::VERSION;
@@ -85,7 +85,7 @@ impl World {
         let host = Host::local().unwrap();
         let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
         let mut tx = store.tenant(&acme()).await.unwrap();
-        tenants::create(&mut tx, "Acme", &tenants::Limits::default()).await.unwrap().unwrap();
+        tenants::create(&mut tx, "Acme", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         let objects = ObjectStore::s3(&config.objects).await;
         let mut world = World {
@@ -221,12 +221,12 @@ impl World {
         id
     }
 
-    pub async fn wait(&self, id: Uuid) -> (Upload, Vec<UploadedObject>) {
+    pub async fn wait(&self, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
         self.wait_of(&Owner::Tenant(acme()), id).await
     }
 
     /// The same for any owner.
-    pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (Upload, Vec<UploadedObject>) {
+    pub async fn wait_of(&self, owner: &Owner, id: Uuid) -> (SymbolUpload, Vec<UploadObject>) {
         let found =
             uploads::wait(&self.store, owner.clone(), id, Duration::from_secs(300)).await.unwrap().unwrap();
         assert!(found.0.status.is_final(), "{found:?}");
@@ -234,9 +234,9 @@ impl World {
     }
 
     /// Uploads, waits, and gives the one object that was found.
-    pub async fn one(&self, name: &str, bytes: &[u8]) -> (Object, bool) {
+    pub async fn one(&self, name: &str, bytes: &[u8]) -> (ObjectRow, bool) {
         let (upload, mut objects) = self.wait(self.upload(name, bytes).await).await;
-        assert_eq!(upload.status, uploads::Status::Done, "{upload:?}");
+        assert_eq!(upload.status, uploads::UploadStatus::Done, "{upload:?}");
         assert_eq!(objects.len(), 1, "{objects:?}");
         let object = objects.swap_remove(0);
         (object.object, object.known)
@@ -263,7 +263,7 @@ impl World {
         }
     }
 
-    pub async fn slot(&self, id: &DebugId) -> Option<Slot> {
+    pub async fn slot(&self, id: &DebugId) -> Option<SymbolSlot> {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
         let slot = slots::get(&mut tx, id).await.unwrap();
         tx.rollback().await.unwrap();

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use time::{Duration, OffsetDateTime};
 use unslide_artifacts::{ObjectStore, keys};
 use unslide_model::TenantId;
-use unslide_store::positions::{self, Position};
-use unslide_store::tenants::{self, State};
+use unslide_store::positions::{self, PartitionPosition};
+use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{Store, segments};
 use unslide_stream::{Settings, topics_facts};
 
@@ -96,8 +96,9 @@ impl Orphans {
             let Some(end) = page.last() else { break };
             last = Some(end.id.clone());
             // Everything of a deleted tenant is taken away by the builder.
-            let kept =
-                page.iter().filter(|tenant| tenant.state != State::Deleted && !waiting.contains(&tenant.id));
+            let kept = page
+                .iter()
+                .filter(|tenant| tenant.state != TenantStanding::Deleted && !waiting.contains(&tenant.id));
             for tenant in kept {
                 if let Err(trouble) = self.condemn_orphans_of(&tenant.id, before).await {
                     failed = failed.or(Some(trouble));
@@ -128,7 +129,7 @@ impl Orphans {
 }
 
 /// The topics with records that a pass has to wait for.
-fn unread(pass: &Pass, positions: &[Position]) -> BTreeSet<String> {
+fn unread(pass: &Pass, positions: &[PartitionPosition]) -> BTreeSet<String> {
     let unread = pass.targets.iter().filter(|target| !target.is_reached(positions));
     unread.map(|target| target.topic.clone()).collect()
 }
@@ -214,7 +215,7 @@ mod tests {
         };
         let pass =
             Pass { began: OffsetDateTime::UNIX_EPOCH, targets: vec![target("out"), target("out.acme")] };
-        let at = |topic: &str, next_offset| Position {
+        let at = |topic: &str, next_offset| PartitionPosition {
             topic: topic.into(),
             partition: 0,
             topic_id: "a".into(),

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::dead_letters::{self, NewLetter};
-use unslide_store::positions::{self, Position};
+use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
-use unslide_store::reports::{self, Arrival, Effects, Outcome, Stored};
-use unslide_store::requests::Answer;
+use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
+use unslide_store::requests::RequestOutcome;
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
@@ -46,7 +46,7 @@ pub struct BatchWriter {
 /// What a stored batch has to tell the metrics once it is committed.
 #[derive(Default)]
 struct Tally {
-    stored: Vec<Stored>,
+    stored: Vec<StoredArrival>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
@@ -94,7 +94,7 @@ impl BatchWriter {
     /// # Errors
     /// Where the database fails.
     pub async fn replay(&mut self, item: &Item, of: &Quarantined) -> Result<(), StoreError> {
-        let position = Position {
+        let position = PartitionPosition {
             topic: of.record.topic.clone(),
             partition: of.record.partition,
             topic_id: of.record.topic_id.clone(),
@@ -222,8 +222,8 @@ impl BatchWriter {
             None => unreadable.extend(arrivals.iter().map(|(item, _)| {
                 (&item.at, Unreadable { reason: "unknown_tenant", detail: tenant.to_string() })
             })),
-            Some(tenants::State::Deleted) => {
-                let deleted = Stored { outcome: Outcome::Deleted, variant: 0, requested: None };
+            Some(tenants::TenantStanding::Deleted) => {
+                let deleted = StoredArrival { outcome: ArrivalOutcome::Deleted, variant: 0, requested: None };
                 // External bodies go with everything else of the tenant.
                 tally.stored.extend(arrivals.iter().map(|_| deleted));
             }
@@ -334,15 +334,15 @@ async fn close_request(tx: &mut BatchTx, answer: &Answered, tally: &mut Tally) -
     let sent = outbox::time(answer.requested_at_micros);
     let closed = requests::answered(tx, report, answer.revision, answer.answer, sent).await?;
     tally.answered += u64::from(closed.is_some());
-    if let Some(how @ (Answer::Lost(_) | Answer::Dead)) = closed {
-        tally.lost += u64::from(how != Answer::Dead);
+    if let Some(how @ (RequestOutcome::Lost(_) | RequestOutcome::Dead)) = closed {
+        tally.lost += u64::from(how != RequestOutcome::Dead);
         tracing::warn!(report.id = %answer.report_id, answer = ?how, "a stored report can't be symbolicated again");
     }
     Ok(())
 }
 
 async fn note_unreadable(tx: &mut BatchTx, at: &RecordRef, why: Unreadable) -> Result<(), StoreError> {
-    let row = positions::Unreadable {
+    let row = positions::UnreadableRecord {
         topic: at.topic.to_string(),
         partition: at.partition,
         offset: at.offset,
@@ -385,14 +385,14 @@ fn quarantined(item: &Item, failure: &Failure, positions: &Positions) -> NewReco
 async fn note_external_bodies(
     tx: &mut TenantTx,
     arrivals: &[(&Item, &Enriched)],
-    stored: &[Stored],
+    stored: &[StoredArrival],
 ) -> Result<(), StoreError> {
     let (mut kept, mut condemned) = (Vec::new(), Vec::new());
     for ((item, enriched), stored) in arrivals.iter().zip(stored) {
         let Some(key) = &item.body else { continue };
         let arrival = &enriched.arrival;
         match stored.outcome {
-            Outcome::Deleted | Outcome::Expired => condemned.push(key.clone()),
+            ArrivalOutcome::Deleted | ArrivalOutcome::Expired => condemned.push(key.clone()),
             _ => kept.push((arrival.received_at, arrival.report_id, stored.variant, key.as_str())),
         }
     }

@@ -9,7 +9,7 @@ use unslide_artifacts::keys::Key;
 use unslide_artifacts::{Fault, Operation, Put};
 use unslide_model::ContentHash;
 use unslide_proto::headers;
-use unslide_store::positions::{self, Position};
+use unslide_store::positions::{self, PartitionPosition};
 use unslide_stream::{Headers, RecordRef};
 
 const TOPIC: &str = "crash.symbolicated";
@@ -73,7 +73,8 @@ impl Bench {
             metrics,
             read,
         });
-        let first = Position { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };
+        let first =
+            PartitionPosition { topic: TOPIC.into(), partition: 0, topic_id: "a".into(), next_offset: 0 };
         let first = positions::begin(&world.store, &first).await.unwrap();
         let positions = Positions::from([((TOPIC.into(), 0), first)]);
         Bench { world, registry, pipeline, positions }

@@ -6,7 +6,7 @@ use crate::reader::replay_target::ReplayTarget;
 use crate::topics::Positions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use unslide_store::positions::{self, Position};
+use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Place, StreamError, TopicFacts, topics_facts};
 
@@ -147,7 +147,7 @@ async fn found(
 ) -> Result<Positions, Trouble> {
     let mut found = Positions::new();
     for held in facts.partitions.iter().filter(|p| mine.contains(&p.partition)) {
-        let first = Position {
+        let first = PartitionPosition {
             topic: topic.to_string(),
             partition: held.partition,
             topic_id: facts.id.to_string(),

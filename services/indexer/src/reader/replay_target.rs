@@ -1,7 +1,7 @@
 //! How far the other indexers have to come before a replay is over: reports that were put off are
 //! everybody's, and a later revision may lie in any partition.
 
-use unslide_store::positions::Position;
+use unslide_store::positions::PartitionPosition;
 use unslide_stream::PartitionFacts;
 
 /// What a partition that somebody else reads held at the start.
@@ -19,8 +19,8 @@ pub struct ReplayTarget {
 
 impl ReplayTarget {
     /// True where nothing of it is left to read.
-    pub fn is_reached(&self, positions: &[Position]) -> bool {
-        let ours = |p: &&Position| p.topic == self.topic && p.partition == self.held.partition;
+    pub fn is_reached(&self, positions: &[PartitionPosition]) -> bool {
+        let ours = |p: &&PartitionPosition| p.topic == self.topic && p.partition == self.held.partition;
         let Some(position) = positions.iter().find(ours) else { return false };
         let wrong = position.topic_id != self.topic_id || position.next_offset < self.held.start;
         if wrong { self.alone } else { position.next_offset >= self.held.end }
@@ -39,7 +39,7 @@ mod tests {
             held: PartitionFacts { partition: 1, start: 10, end: 20 },
             alone,
         };
-        let at = |topic_id: &str, partition, next_offset| Position {
+        let at = |topic_id: &str, partition, next_offset| PartitionPosition {
             topic: "out".into(),
             partition,
             topic_id: topic_id.into(),

@@ -7,7 +7,7 @@ use unslide_model::{ReportId, TenantId};
 use unslide_proto::headers;
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{LedgerRecord, Outcome, Resymbolicate, ledger_record::Entry};
-use unslide_store::requests::Answer;
+use unslide_store::requests::RequestOutcome;
 use unslide_stream::Record;
 
 /// An answer to a request.
@@ -22,7 +22,7 @@ pub struct Answered {
     /// The revision that had been asked for.
     pub revision: u32,
     /// How it ended.
-    pub answer: Answer,
+    pub answer: RequestOutcome,
     /// When the request was sent, as it says itself, in microseconds since the Unix epoch.
     pub requested_at_micros: i64,
 }
@@ -43,10 +43,10 @@ pub fn read(record: &Record) -> Result<Option<Answered>, Unreadable> {
     let Ok(id) = <[u8; 16]>::try_from(terminal.report_id.as_ref()) else { return Ok(None) };
     let tenant = TenantId::new(&terminal.tenant).map_err(|e| unreadable(e.to_string()))?;
     let answer = match keys::segment_named(&tenant, &terminal.segment) {
-        _ if outcome == Outcome::Unchanged => Answer::Unchanged,
-        _ if outcome == Outcome::FetchingFailed => Answer::FetchingFailed,
-        Some(segment) => Answer::Lost(segment),
-        None => Answer::Gone,
+        _ if outcome == Outcome::Unchanged => RequestOutcome::Unchanged,
+        _ if outcome == Outcome::FetchingFailed => RequestOutcome::FetchingFailed,
+        Some(segment) => RequestOutcome::Lost(segment),
+        None => RequestOutcome::Gone,
     };
     Ok(Some(Answered {
         tenant,
@@ -82,7 +82,7 @@ pub fn of_letter(record: &Record, requests: &str) -> Option<Answered> {
         report_id: ReportId(id),
         variant: request.variant,
         revision: request.revision,
-        answer: segment.map_or(Answer::Dead, Answer::Lost),
+        answer: segment.map_or(RequestOutcome::Dead, RequestOutcome::Lost),
         requested_at_micros: request.requested_at_micros,
     })
 }
@@ -95,7 +95,7 @@ fn of_headers(record: &Record) -> Option<Answered> {
         report_id: given.text(headers::REPORT_ID)?.parse().ok()?,
         variant: given.number(headers::VARIANT).unwrap_or(0),
         revision: given.number(headers::REVISION)?,
-        answer: Answer::Dead,
+        answer: RequestOutcome::Dead,
         requested_at_micros: given.number(headers::REQUESTED_AT)?,
     })
 }
@@ -125,7 +125,7 @@ mod tests {
         };
         let ended = of_letter(&letter("requests", "panicked"), "requests").unwrap();
         assert_eq!((ended.report_id, ended.variant, ended.revision), (id, 1, 3));
-        assert_eq!((ended.answer, ended.requested_at_micros), (Answer::Dead, 5));
+        assert_eq!((ended.answer, ended.requested_at_micros), (RequestOutcome::Dead, 5));
         assert_eq!(of_letter(&letter("crash.reports", "panicked"), "requests"), None);
         assert_eq!(of_letter(&letter("requests", FOR_NOW), "requests"), None);
     }
@@ -156,10 +156,10 @@ mod tests {
             .unwrap()
         };
         for (outcome, answer) in [
-            (Outcome::Unchanged, Answer::Unchanged),
-            (Outcome::FetchingFailed, Answer::FetchingFailed),
-            (Outcome::SourceGone, Answer::Gone),
-            (Outcome::DroppedDeleted, Answer::Gone),
+            (Outcome::Unchanged, RequestOutcome::Unchanged),
+            (Outcome::FetchingFailed, RequestOutcome::FetchingFailed),
+            (Outcome::SourceGone, RequestOutcome::Gone),
+            (Outcome::DroppedDeleted, RequestOutcome::Gone),
         ] {
             let read = end(outcome, 5).unwrap();
             assert_eq!((read.answer, read.revision, read.requested_at_micros), (answer, 3, 5));

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_proto::headers;
-use unslide_store::dead_letters::{LetterId, NewLetter, Place};
+use unslide_store::dead_letters::{LetterId, NewLetter, TopicOffset};
 use unslide_stream::{Headers, Record};
 
 /// Reasons for which nobody knows for certain whose the record is, whatever it says.
@@ -34,8 +34,8 @@ pub fn read(record: &Record, now: OffsetDateTime) -> NewLetter {
     }
 }
 
-fn place(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<Place> {
-    Some(Place {
+fn place(given: &Headers, topic: &str, partition: &str, offset: &str) -> Option<TopicOffset> {
+    Some(TopicOffset {
         topic: given.text(topic)?.to_owned(),
         partition: given.number(partition)?,
         offset: given.number(offset)?,

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::{body, headers};
 use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
-use unslide_store::reports::{Arrival, Facts, Frames, Grouping, ImageUse, Origin};
+use unslide_store::reports::{Arrival, FrameTotals, Grouping, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
 
 /// A report and its owner.
@@ -70,8 +70,8 @@ fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
     times.into_iter().flatten().filter_map(at).find(possible).unwrap_or(now)
 }
 
-fn origin(record: &Record) -> Option<Origin> {
-    Some(Origin {
+fn origin(record: &Record) -> Option<ReportOrigin> {
+    Some(ReportOrigin {
         topic: record.headers.text(headers::ORIGIN_TOPIC)?.to_owned(),
         partition: record.headers.number(headers::ORIGIN_PARTITION)?,
         offset: record.headers.number(headers::ORIGIN_OFFSET)?,
@@ -79,7 +79,7 @@ fn origin(record: &Record) -> Option<Origin> {
     })
 }
 
-fn facts(summary: ReportSummary, ours: &Ours) -> Facts {
+fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let top: Vec<_> = summary
         .top_frames
@@ -120,7 +120,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> Facts {
         shown.insert("fatal".to_owned(), json!(fatal));
     }
     shown.insert("top_frames".to_owned(), json!(top));
-    Facts {
+    ReportDetails {
         app: summary.app.unwrap_or_default(),
         version: summary.version.unwrap_or_default(),
         build: summary.build.unwrap_or_default(),
@@ -136,7 +136,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> Facts {
         process: summary.process_name,
         reason: summary.reason,
         summary: serde_json::Value::Object(shown),
-        frames: Frames {
+        frames: FrameTotals {
             total: count(ours.frames.total),
             symbolicated: count(ours.frames.symbolicated),
             device: count(ours.frames.device),

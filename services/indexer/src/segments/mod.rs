@@ -22,7 +22,7 @@ use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{Condition, ObjectStore, Put, StoreError as ObjectError};
 use unslide_model::TenantId;
 use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
-use unslide_store::segments::{self, Begun, Pending};
+use unslide_store::segments::{self, PendingDay, SegmentIntent};
 use unslide_store::{Store, StoreError};
 
 /// How long writing one segment may take. An intent that is older than twice this has no writer.
@@ -119,7 +119,7 @@ impl BodyMover {
         }
         let pending = segments::pending(&self.store).await?;
         self.metrics.pending(&pending, self.store.clock().now());
-        for Pending { tenant, day, .. } in pending.into_iter().filter(|pending| self.is_due(pending)) {
+        for PendingDay { tenant, day, .. } in pending.into_iter().filter(|pending| self.is_due(pending)) {
             loop {
                 if left == 0 || self.shutdown.is_begun() {
                     return Ok(left == 0);
@@ -147,7 +147,7 @@ impl BodyMover {
 
     /// Bodies move when the oldest has been there for long enough, when they fill a segment, or when
     /// one is so large that no message should carry it.
-    fn is_due(&self, pending: &Pending) -> bool {
+    fn is_due(&self, pending: &PendingDay) -> bool {
         let after = i64::try_from(self.settings.segment_after_seconds).unwrap_or(i64::MAX);
         let age = self.store.clock().now() - pending.oldest;
         age >= time::Duration::seconds(after)
@@ -156,7 +156,7 @@ impl BodyMover {
     }
 
     /// Notes the intent to write a segment; `None` where somebody else is writing one of this day.
-    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(Begun, Key)>, Trouble> {
+    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(SegmentIntent, Key)>, Trouble> {
         let mut tx = self.store.tenant(tenant).await?;
         let id = segments::new_id(&mut tx).await?;
         let key = keys::segment(tenant, day, id);
@@ -186,7 +186,7 @@ impl BodyMover {
     }
 
     /// After a failure: what was begun is given up at once rather than when it is old.
-    async fn give_up(&self, tenant: &TenantId, begun: &Begun, trouble: &Trouble) {
+    async fn give_up(&self, tenant: &TenantId, begun: &SegmentIntent, trouble: &Trouble) {
         #[cfg(test)]
         if let Trouble::Stopped(_) = trouble {
             return;

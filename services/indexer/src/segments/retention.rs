@@ -3,7 +3,7 @@
 use super::{BodyMover, Trouble};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
-use unslide_store::tenants::{self, State};
+use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{StoreError, partitions, retention};
 
 /// Reports that one transaction deletes.
@@ -77,7 +77,7 @@ impl BodyMover {
             }
             last = page.last().map(|tenant| tenant.id.clone());
             // A deleted tenant's rows and objects are taken away by the builder.
-            let kept = page.into_iter().filter(|tenant| tenant.state != State::Deleted);
+            let kept = page.into_iter().filter(|tenant| tenant.state != TenantStanding::Deleted);
             all.extend(kept.map(|tenant| {
                 let limit = tenant.limits.retention_days;
                 let days = retention::days(limit, self.settings.keep_days, self.settings.remember_days);

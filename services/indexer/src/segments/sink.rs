@@ -7,7 +7,7 @@ use unslide_artifacts::StoreError as ObjectError;
 use unslide_artifacts::segment::{self, BodyId, HEADER, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{BodyKey, TenantId};
 use unslide_runtime::CpuPool;
-use unslide_store::segments::{Moved, Waiting};
+use unslide_store::segments::{MovedBody, PendingBody};
 
 /// Bytes between the one who writes and the one who stores.
 const PIPE_BYTES: usize = 1 << 20;
@@ -29,7 +29,7 @@ impl Sink {
     }
 
     /// Adds bodies, and says where each lies. One that is larger than readers take stays where it is.
-    pub async fn add(&mut self, bodies: Vec<Waiting>) -> Result<Vec<Moved>, Trouble> {
+    pub async fn add(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, Trouble> {
         let (tenant, start) = (self.tenant.clone(), self.bytes);
         let (moved, out) = self.cpu.run(move || frames(&tenant, start, bodies)).await??;
         self.send(out.into()).await?;
@@ -54,11 +54,11 @@ impl Sink {
 fn frames(
     tenant: &TenantId,
     start: u64,
-    bodies: Vec<Waiting>,
-) -> Result<(Vec<Moved>, Vec<u8>), SegmentError> {
+    bodies: Vec<PendingBody>,
+) -> Result<(Vec<MovedBody>, Vec<u8>), SegmentError> {
     let mut out = if start == 0 { HEADER.to_vec() } else { Vec::new() };
     let mut moved = Vec::with_capacity(bodies.len());
-    for Waiting { received_at, report_id, variant, revision, size, body } in bodies {
+    for PendingBody { received_at, report_id, variant, revision, size, body } in bodies {
         if usize::try_from(size).ok().is_none_or(|size| size > MAX_BODY_BYTES) {
             continue;
         }
@@ -74,7 +74,7 @@ fn frames(
         };
         let (offset, length) = (start + out.len() as u64, frame.len() as u64);
         out.extend_from_slice(&frame);
-        moved.push(Moved { received_at, report_id, variant, revision, offset, length, key });
+        moved.push(MovedBody { received_at, report_id, variant, revision, offset, length, key });
     }
     Ok((moved, out))
 }

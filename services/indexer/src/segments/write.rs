@@ -4,7 +4,7 @@ use super::sink::Sink;
 use super::{BodyMover, Step, Trouble};
 use time::Date;
 use unslide_model::TenantId;
-use unslide_store::segments::{self, Moved};
+use unslide_store::segments::{self, MovedBody};
 
 /// Bytes of bodies that are read at once; one may be larger.
 const PAGE_BYTES: u64 = 8 << 20;
@@ -40,8 +40,8 @@ impl BodyMover {
         mut sink: Sink,
         tenant: &TenantId,
         day: Date,
-    ) -> Result<(Vec<Moved>, bool), Trouble> {
-        let mut moved: Vec<Moved> = Vec::new();
+    ) -> Result<(Vec<MovedBody>, bool), Trouble> {
+        let mut moved: Vec<MovedBody> = Vec::new();
         let (mut after, mut more) = (None, true);
         while sink.bytes < self.settings.segment_bytes && moved.len() < MOST_FRAMES {
             let mut tx = self.store.tenant(tenant).await?;

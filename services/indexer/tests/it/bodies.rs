@@ -9,16 +9,16 @@ use unslide_indexer::Settings;
 use unslide_model::ReportId;
 use unslide_proto::headers;
 use unslide_store::queries;
-use unslide_store::segments::Body;
+use unslide_store::segments::ReportBody;
 use unslide_stream::OutRecord;
 
 /// A report's body as a reader finds it.
 async fn body(world: &World, bucket: &ObjectStore, n: u8) -> Vec<u8> {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let found = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
-    match found.stored {
-        Body::Inline(_) => found.body().unwrap(),
-        Body::Segment(place) => {
+    let (found, body) = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
+    match body {
+        ReportBody::Inline(_) => body.json().unwrap(),
+        ReportBody::Segment(place) => {
             let key = keys::segment(&acme(), place.day, place.segment);
             let frame = fetch(bucket, &key, place.offset, place.length).await.unwrap().unwrap();
             let (report_id, revision) = (ReportId([n; 16]), found.listed.revision);

@@ -13,7 +13,7 @@ async fn a_deleted_tenants_reports_are_not_stored_whenever_they_are_read() {
     let world = World::new().await;
     let other = TenantId::new("umbrella").unwrap();
     let mut tx = world.store.tenant(&other).await.unwrap();
-    tenants::create(&mut tx, "Umbrella", &tenants::Limits::default()).await.unwrap();
+    tenants::create(&mut tx, "Umbrella", &tenants::QuotaLimits::default()).await.unwrap();
     tx.commit().await.unwrap();
     world.send(1, 1, None).await;
     world.send_raw("umbrella", &report(1, 1, None)).await;

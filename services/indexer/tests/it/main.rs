@@ -26,7 +26,7 @@ use world::{World, acme};
 /// Publishes the symbols of the image that the reports want.
 async fn publish(world: &World) {
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let new = slots::Published {
+    let new = slots::PublishedSymbols {
         debug_id: DebugId([0x11; 16]),
         quality: Quality::Dwarf,
         content_hash: unslide_model::ContentHash([1; 32]),
@@ -86,7 +86,7 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.until("SELECT count(*) FROM unreadable_records", 2).await;
     // Symbols come; a revision is asked for, made, and stored.
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let new = slots::Published {
+    let new = slots::PublishedSymbols {
         debug_id: DebugId([0x11; 16]),
         quality: Quality::Dwarf,
         content_hash: unslide_model::ContentHash([1; 32]),
@@ -107,8 +107,8 @@ async fn reports_are_stored_once_and_a_replay_changes_nothing() {
     world.until("SELECT count(*) FROM reports WHERE revision = 2 AND status = 'complete'", 30).await;
     world.until("SELECT count(*) FROM report_keys WHERE requested_at IS NOT NULL", 0).await;
     let mut tx = world.store.tenant(&acme()).await.unwrap();
-    let stored = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
-    assert_eq!(stored.body().unwrap(), world::report(1, 2, Some(1)).into_bytes());
+    let (_, body) = queries::report::get(&mut tx, ReportId([1; 16]), 0).await.unwrap().unwrap();
+    assert_eq!(body.json().unwrap(), world::report(1, 2, Some(1)).into_bytes());
     let apps = queries::apps::list(&mut tx, None, None, 10).await.unwrap();
     assert_eq!((apps[0].app.as_str(), apps[0].reports), ("com.acme.shop", 31));
     drop(tx);

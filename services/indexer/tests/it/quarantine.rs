@@ -22,7 +22,7 @@ async fn a_quarantined_record_is_stored_by_a_replay_unless_its_topic_has_forgott
 
     let listed = async || {
         let mut tx = world.store.tenant(&acme()).await.unwrap();
-        quarantine::list(&mut tx, &quarantine::Filter::default(), None, 10).await.unwrap()
+        quarantine::list(&mut tx, &quarantine::QuarantineFilter::default(), None, 10).await.unwrap()
     };
     let ask = async |id| {
         let mut tx = world.store.tenant(&acme()).await.unwrap();

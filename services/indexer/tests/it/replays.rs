@@ -13,7 +13,7 @@ impl World {
     /// Symbols for the image of every report.
     async fn publish(&self) {
         let mut tx = self.store.tenant(&acme()).await.unwrap();
-        let new = slots::Published {
+        let new = slots::PublishedSymbols {
             debug_id: DebugId([0x11; 16]),
             quality: Quality::Dwarf,
             content_hash: ContentHash([1; 32]),

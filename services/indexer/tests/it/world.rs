@@ -16,7 +16,7 @@ use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
 use unslide_store::Store;
-use unslide_store::tenants::{self, Limits};
+use unslide_store::tenants::{self, QuotaLimits};
 use unslide_stream::{OutRecord, Partitions, Producer, admin};
 use unslide_testkit::servers;
 
@@ -72,7 +72,7 @@ impl World {
         let settings = unslide_store::Settings::with_url(url.clone());
         let store = Store::connect(&settings, Arc::new(SystemClock)).await.unwrap();
         let mut tx = store.tenant(&acme()).await.unwrap();
-        tenants::create(&mut tx, "Acme", &Limits::default()).await.unwrap();
+        tenants::create(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap();
         tx.commit().await.unwrap();
         let kafka = unslide_stream::Settings {
             topic_prefix: format!("{name}."),

@@ -285,7 +285,7 @@ async fn tenant_and_key(
     start: &Start,
     new_topics: bool,
 ) -> Result<(Credentials, Option<i64>), BoxError> {
-    let announced = tenant::make(store, &start.tenant, None, &tenants::Limits::default()).await?;
+    let announced = tenant::make(store, &start.tenant, None, &tenants::QuotaLimits::default()).await?;
     if announced.is_none() && new_topics {
         // Kafka's data was lost, the database's was not: the workers have to be told anew.
         tenants::announce_all(store).await?;
@@ -298,7 +298,7 @@ async fn tenant_and_key(
         return Ok((kept, announced));
     }
     let name = "unslide dev".to_owned();
-    let new = keys::NewKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
+    let new = keys::NewApiKey { name, scopes: Scope::ALL.to_vec(), app: None, expires_at: None };
     let text = key::make(store, &start.tenant, &new).await?;
     let credentials = Credentials { tenant: start.tenant.to_string(), api_key: text.reveal().to_owned() };
     credentials.write(&start.data)?;

@@ -9,7 +9,7 @@ use crate::tenant::there;
 use clap::Args;
 use serde_json::json;
 use unslide_model::{Owner, TenantId};
-use unslide_store::jobs::{self, Kind, Work};
+use unslide_store::jobs::{self, JobKind, Work};
 use unslide_store::{Settings, Store, audit, objects, tenants};
 use unslide_symbolicate::symcache::VERSION;
 
@@ -65,7 +65,7 @@ async fn begin(store: &Store, owner: &Owner) -> Result<(), BoxError> {
 
 async fn add_job(store: &Store, owner: &Owner) -> Result<&'static str, BoxError> {
     let mut tx = store.owner(owner).await?;
-    if jobs::is_waiting(&mut tx, Kind::Backfill).await? {
+    if jobs::is_waiting(&mut tx, JobKind::Backfill).await? {
         return Ok("under way");
     }
     if objects::outdated(&mut tx, VERSION, None, 1).await?.is_empty() {

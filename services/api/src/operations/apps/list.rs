@@ -22,8 +22,8 @@ pub struct App {
     pub last_day: Date,
 }
 
-impl From<apps::App> for App {
-    fn from(app: apps::App) -> App {
+impl From<apps::AppSummary> for App {
+    fn from(app: apps::AppSummary) -> App {
         App {
             app: app.app,
             versions: app.versions,

@@ -4,7 +4,7 @@ use super::MissingImage;
 use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use unslide_model::DebugId;
-use unslide_store::queries::missing::{self, Filter};
+use unslide_store::queries::missing::{self, MissingFilter};
 
 /// Which images to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -47,8 +47,8 @@ pub struct MissingSymbol {
     pub last_seen: OffsetDateTime,
 }
 
-impl From<missing::MissingSymbol> for MissingSymbol {
-    fn from(missing: missing::MissingSymbol) -> MissingSymbol {
+impl From<missing::MissingDebugId> for MissingSymbol {
+    fn from(missing: missing::MissingDebugId) -> MissingSymbol {
         MissingSymbol {
             image: missing.image.into(),
             system: missing.system,
@@ -74,7 +74,7 @@ pub async fn list_missing_symbols(
     access: Access<ReportsRead>,
     Query(query): Query<MissingQuery>,
 ) -> Result<Json<Page<MissingSymbol>>, Problem> {
-    let filter = Filter {
+    let filter = MissingFilter {
         app: access.app(query.app)?.map(|app| app.replace('\0', "")),
         version: query.version.map(|version| version.replace('\0', "")),
         system: query.system.unwrap_or(false),
@@ -86,7 +86,7 @@ pub async fn list_missing_symbols(
     let mut tx = api.tenant(access.tenant()).await?;
     let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
     tx.rollback().await?;
-    let position = |last: &missing::MissingSymbol| format!("{}.{}", last.image.reports, last.image.debug_id);
+    let position = |last: &missing::MissingDebugId| format!("{}.{}", last.image.reports, last.image.debug_id);
     Ok(Json(Page::of(found, limit, list, position)))
 }
 

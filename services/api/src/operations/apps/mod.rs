@@ -44,8 +44,8 @@ pub struct MissingImage {
     pub reports: i64,
 }
 
-impl From<missing::MissingImage> for MissingImage {
-    fn from(image: missing::MissingImage) -> MissingImage {
+impl From<missing::WantedImage> for MissingImage {
+    fn from(image: missing::WantedImage) -> MissingImage {
         MissingImage { debug_id: image.debug_id, name: image.name, arch: image.arch, reports: image.reports }
     }
 }

@@ -37,8 +37,8 @@ pub struct Version {
     pub missing: Vec<MissingImage>,
 }
 
-impl From<versions::Version> for Version {
-    fn from(version: versions::Version) -> Version {
+impl From<versions::VersionSummary> for Version {
+    fn from(version: versions::VersionSummary) -> Version {
         Version {
             share_symbolicated: version.share_symbolicated(),
             version: version.version,

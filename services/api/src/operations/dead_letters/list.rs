@@ -3,7 +3,7 @@
 use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
 use crate::requests::input::time;
-use unslide_store::dead_letters::{Filter, LetterCursor};
+use unslide_store::dead_letters::{LetterCursor, LetterFilter};
 
 /// Longer words are no reason and no tenant.
 const LONGEST: usize = 100;
@@ -71,9 +71,9 @@ pub fn filter(
     from: Option<&str>,
     to: Option<&str>,
     replayed: Option<bool>,
-) -> Result<Filter, Problem> {
+) -> Result<LetterFilter, Problem> {
     short("reason", reason.as_deref())?;
-    Ok(Filter {
+    Ok(LetterFilter {
         reason,
         from: from.map(|text| time("from", text)).transpose()?,
         to: to.map(|text| time("to", text)).transpose()?,

@@ -19,7 +19,7 @@ use crate::operations::prelude::*;
 use crate::requests::access::Reach;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
-use unslide_store::dead_letters::{self, Filter, Letter, LetterCursor, LetterId, Place};
+use unslide_store::dead_letters::{self, Letter, LetterCursor, LetterFilter, LetterId, TopicOffset};
 use unslide_store::keys::Principal;
 use unslide_store::{StoreError, TenantTx};
 
@@ -53,8 +53,8 @@ pub struct RecordPlace {
     pub offset: i64,
 }
 
-impl From<Place> for RecordPlace {
-    fn from(place: Place) -> RecordPlace {
+impl From<TopicOffset> for RecordPlace {
+    fn from(place: TopicOffset) -> RecordPlace {
         RecordPlace { topic: place.topic, partition: place.partition, offset: place.offset }
     }
 }
@@ -179,7 +179,7 @@ impl<'a> DeadLetterScope<'a> {
     async fn list(
         &self,
         tx: &mut TenantTx,
-        filter: &Filter,
+        filter: &LetterFilter,
         tenant: Option<&str>,
         after: Option<&LetterCursor>,
         limit: u32,
@@ -194,7 +194,7 @@ impl<'a> DeadLetterScope<'a> {
     async fn count(
         &self,
         tx: &mut TenantTx,
-        filter: &Filter,
+        filter: &LetterFilter,
         tenant: Option<&str>,
     ) -> Result<u64, StoreError> {
         if self.any {

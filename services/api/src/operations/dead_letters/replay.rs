@@ -11,7 +11,7 @@ use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::trace::TraceContext;
 use unslide_store::audit;
-use unslide_store::dead_letters::{Letter, LetterId, Place};
+use unslide_store::dead_letters::{Letter, LetterId, TopicOffset};
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Reasons for which a worker's process may end.
@@ -160,7 +160,7 @@ async fn sign(
 /// is none of ours.
 fn target(api: &Api, letter: &Letter) -> String {
     let names = &api.topics;
-    let topic = |place: &Option<Place>| place.as_ref().map(|place| place.topic.clone());
+    let topic = |place: &Option<TopicOffset>| place.as_ref().map(|place| place.topic.clone());
     let (origin, source) = (topic(&letter.found.origin), topic(&letter.found.source));
     if [&origin, &source].into_iter().flatten().any(|topic| *topic == names.resymbolicate) {
         return names.resymbolicate.clone();

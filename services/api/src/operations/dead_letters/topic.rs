@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
-use unslide_store::dead_letters::{Letter, LetterId, Place};
+use unslide_store::dead_letters::{Letter, LetterId, TopicOffset};
 use unslide_stream::scan::Scanner;
 use unslide_stream::{Record, StreamError, topic_facts};
 
@@ -123,7 +123,7 @@ impl<'a> DeadLetterTopic<'a> {
     /// The value that a letter came without, from the record that it was made of; the inner error is
     /// the story of one that is gone.
     async fn source(&self, letter: &Letter, left_out: LeftOut) -> Result<Result<Bytes, String>, Problem> {
-        let Some(Place { topic, partition, offset }) = &letter.found.source else {
+        let Some(TopicOffset { topic, partition, offset }) = &letter.found.source else {
             return Ok(Err("the letter came without its value and does not say where that is".to_owned()));
         };
         let bytes = left_out.bytes;

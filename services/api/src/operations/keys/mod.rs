@@ -55,8 +55,8 @@ pub struct Key {
     pub last_used_at: Option<OffsetDateTime>,
 }
 
-impl From<keys::Key> for Key {
-    fn from(key: keys::Key) -> Key {
+impl From<keys::ApiKey> for Key {
+    fn from(key: keys::ApiKey) -> Key {
         Key {
             id: key.id,
             name: key.name,
@@ -148,7 +148,7 @@ pub async fn make(
     let mut scopes = new.scopes;
     scopes.sort_unstable();
     scopes.dedup();
-    let new = keys::NewKey { name: new.name, scopes, app: new.app, expires_at: new.expires_at };
+    let new = keys::NewApiKey { name: new.name, scopes, app: new.app, expires_at: new.expires_at };
     let made = keys::create_by(&mut tx, &new, &entropy, by.key_id).await?;
     // It was revoked since this request began.
     let (key, text) = made.ok_or_else(|| Problem::bare(Kind::Unauthorized))?;

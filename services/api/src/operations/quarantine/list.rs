@@ -3,7 +3,7 @@
 use super::QuarantinedRecord;
 use crate::operations::dead_letters::short;
 use crate::operations::prelude::*;
-use unslide_store::quarantine::{self, Filter};
+use unslide_store::quarantine::{self, QuarantineFilter};
 
 /// Which quarantined records to list. What is absent does not matter.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -43,7 +43,7 @@ pub async fn operator_list_quarantined(
     let QuarantineQuery { tenant, reason, stored, limit, cursor } = query;
     short("tenant", tenant.as_deref())?;
     short("reason", reason.as_deref())?;
-    let (filter, page) = (Filter { tenant, reason, stored }, PageQuery { limit, cursor });
+    let (filter, page) = (QuarantineFilter { tenant, reason, stored }, PageQuery { limit, cursor });
     let list = List::of(access.tenant(), "operator_list_quarantined", &filter);
     let after = page.after(list, |position| position.parse().ok())?;
     let limit = page.limit()?;

@@ -10,7 +10,7 @@ use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::Uuid;
-use unslide_store::quarantine::{Quarantined, Replay};
+use unslide_store::quarantine::{Quarantined, ReplayRequest};
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -64,10 +64,10 @@ pub struct QuarantineReplay {
     pub ended_at: Option<OffsetDateTime>,
 }
 
-impl From<Replay> for QuarantineReplay {
-    fn from(replay: Replay) -> QuarantineReplay {
+impl From<ReplayRequest> for QuarantineReplay {
+    fn from(replay: ReplayRequest) -> QuarantineReplay {
         QuarantineReplay {
-            status: replay.end.map_or("requested", |(status, _)| status.word()).to_owned(),
+            status: replay.end.map_or("requested", |(status, _)| status.as_str()).to_owned(),
             detail: replay.detail,
             requested_at: replay.requested_at,
             requested_by: replay.requested_by,

@@ -17,7 +17,7 @@ use unslide_model::ReportId;
 use unslide_report::{ReadLimits, Report};
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
-use unslide_store::queries::report::{self, Found};
+use unslide_store::queries::report::{self, FoundReport};
 
 /// The longest wait for a report.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -90,13 +90,13 @@ pub async fn get_report(
     Ok((again, answer_headers(&found, form)?, named, body).into_response())
 }
 
-fn tag(found: &Found, form: Representation) -> String {
+fn tag(found: &FoundReport, form: Representation) -> String {
     format!("\"{}-{}\"", found.listed.revision, form.name())
 }
 
 type AnswerHeaders = [(header::HeaderName, HeaderValue); 5];
 
-fn answer_headers(found: &Found, form: Representation) -> Result<AnswerHeaders, Problem> {
+fn answer_headers(found: &FoundReport, form: Representation) -> Result<AnswerHeaders, Problem> {
     let revision = found.listed.revision;
     Ok([
         (header::ETAG, HeaderValue::from_str(&tag(found, form)).map_err(Problem::internal)?),
@@ -108,7 +108,7 @@ fn answer_headers(found: &Found, form: Representation) -> Result<AnswerHeaders, 
 }
 
 /// How often the report came again, and when last.
-async fn again_headers(tx: &mut Tx<TenantTx>, found: &Found) -> Result<HeaderMap, Problem> {
+async fn again_headers(tx: &mut Tx<TenantTx>, found: &FoundReport) -> Result<HeaderMap, Problem> {
     let again = duplicates::of(tx, found.listed.report_id, found.listed.variant).await?;
     let mut headers = HeaderMap::new();
     headers.insert("x-report-duplicates", HeaderValue::from(again.count));
@@ -128,7 +128,7 @@ async fn find(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-) -> Result<(Tx<TenantTx>, Found), Problem> {
+) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     let id: ReportId = parameter("id", id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = report::find(&mut tx, id, query.variant.unwrap_or(0)).await?;
@@ -150,7 +150,7 @@ async fn find_within(
     id: &str,
     query: &VariantQuery,
     mut wait: Wait,
-) -> Result<(Tx<TenantTx>, Found), Problem> {
+) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     loop {
         match find(api, access, id, query).await {
             Err(problem) if problem.kind() == Kind::NotFound && !wait.is_over() => {}
@@ -169,7 +169,7 @@ pub async fn whole(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-) -> Result<(Found, StoredBody), Problem> {
+) -> Result<(FoundReport, StoredBody), Problem> {
     let found = find(api, access, id, query).await?;
     body_of(api, access, id, query, found).await
 }
@@ -185,8 +185,8 @@ async fn body_of(
     access: &Access<ReportsRead>,
     id: &str,
     query: &VariantQuery,
-    (tx, found): (Tx<TenantTx>, Found),
-) -> Result<(Found, StoredBody), Problem> {
+    (tx, found): (Tx<TenantTx>, FoundReport),
+) -> Result<(FoundReport, StoredBody), Problem> {
     let first = match stored_body::read(api, access.tenant(), tx, &found).await? {
         Ok(body) => return Ok((found, body)),
         Err(lost) => lost,

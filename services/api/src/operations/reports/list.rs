@@ -5,7 +5,7 @@ use crate::operations::prelude::*;
 use crate::requests::input::time;
 use crate::requests::page::foreign;
 use unslide_store::cursor::ReportCursor;
-use unslide_store::queries::reports::{self, Filter};
+use unslide_store::queries::reports::{self, ReportFilter};
 
 /// Longer filters fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -76,8 +76,8 @@ pub async fn list_reports(
     }))
 }
 
-fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<Filter, Problem> {
-    let filter = Filter {
+fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {
+    let filter = ReportFilter {
         app: access.app(query.app)?,
         version: query.version,
         build: query.build,

@@ -98,8 +98,8 @@ pub struct Frames {
     pub missing: u32,
 }
 
-impl From<reports::Listed> for ListedReport {
-    fn from(listed: reports::Listed) -> ListedReport {
+impl From<reports::ReportRow> for ListedReport {
+    fn from(listed: reports::ReportRow) -> ListedReport {
         ListedReport {
             id: listed.report_id,
             variant: listed.variant,

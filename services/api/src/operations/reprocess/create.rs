@@ -6,7 +6,7 @@ use crate::requests::input::Json;
 use axum::response::{IntoResponse, Response};
 use time::OffsetDateTime;
 use unslide_store::audit;
-use unslide_store::reprocess::{self, Wanted};
+use unslide_store::reprocess::{self, ReprocessFilter};
 
 /// Longer texts fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -71,7 +71,7 @@ pub async fn create_reprocess(
             return Err(Problem::new(Kind::InvalidBody, detail));
         }
     }
-    let wanted = Wanted {
+    let wanted = ReprocessFilter {
         app: access.app(new.app)?,
         version: new.version,
         build: new.build,

@@ -21,7 +21,7 @@ pub struct Reprocess {
     /// `running` while reports are gone through, `done` when all were, or `failed`. Answers may still
     /// come after that: see `answered`.
     #[schema(value_type = String)]
-    pub status: reprocess::Status,
+    pub status: reprocess::ReprocessStatus,
     /// True once every request has its answer.
     pub answered: bool,
     /// Bundle identifier that was asked for.
@@ -65,14 +65,14 @@ pub struct Reprocess {
     pub updated_at: OffsetDateTime,
 }
 
-impl From<reprocess::Reprocess> for Reprocess {
-    fn from(found: reprocess::Reprocess) -> Reprocess {
-        let reprocess::Wanted { app, version, build, from, to, debug_id } = found.wanted;
+impl From<reprocess::ReprocessRun> for Reprocess {
+    fn from(found: reprocess::ReprocessRun) -> Reprocess {
+        let reprocess::ReprocessFilter { app, version, build, from, to, debug_id } = found.wanted;
         let ended = found.better + found.unchanged + found.gone;
         Reprocess {
             id: found.id,
             status: found.status,
-            answered: found.status != reprocess::Status::Running && ended >= found.asked,
+            answered: found.status != reprocess::ReprocessStatus::Running && ended >= found.asked,
             app,
             version,
             build,

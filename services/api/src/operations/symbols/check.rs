@@ -34,7 +34,7 @@ pub struct CheckedId {
     pub debug_id: DebugId,
     /// `ready`, `building`, `missing`, `malformed` or `unsupported`.
     #[schema(value_type = String)]
-    pub status: symbols::Readiness,
+    pub status: symbols::SymbolReadiness,
 }
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
@@ -62,12 +62,12 @@ pub async fn check_symbols(
         let apps = symbols::apps(&mut tx, &debug_ids).await?;
         for (debug_id, status) in &mut checked {
             if !apps.contains(&(*debug_id, Some(own.clone()))) {
-                *status = symbols::Readiness::Missing;
+                *status = symbols::SymbolReadiness::Missing;
             }
         }
     }
     tx.rollback().await?;
-    let ready = checked.iter().all(|(_, status)| *status == symbols::Readiness::Ready);
+    let ready = checked.iter().all(|(_, status)| *status == symbols::SymbolReadiness::Ready);
     let items = checked.into_iter().map(|(debug_id, status)| CheckedId { debug_id, status });
     Ok(axum::Json(Checked { ready, items: items.collect() }))
 }

@@ -5,8 +5,8 @@ use crate::operations::prelude::*;
 use crate::requests::input::time;
 use unslide_model::DebugId;
 use unslide_store::cursor::ObjectCursor;
-use unslide_store::objects::Status;
-use unslide_store::symbols::{self, Filter};
+use unslide_store::objects::ObjectStatus;
+use unslide_store::symbols::{self, ObjectFilter};
 
 /// Longer names fit no file.
 const LONGEST: usize = 255;
@@ -56,7 +56,7 @@ pub async fn list_symbols(
     Query(query): Query<SymbolQuery>,
 ) -> Result<Json<Page<ListedObject>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
-    let filter = Filter { app: access.app(None)?, ..filter(query)? };
+    let filter = ObjectFilter { app: access.app(None)?, ..filter(query)? };
     let owner = access.owner();
     let list = List::of(&owner, "list_symbols", &filter);
     let after = page.after(list, |position| ObjectCursor::read(position).ok())?;
@@ -70,14 +70,14 @@ pub async fn list_symbols(
     }))
 }
 
-fn filter(query: SymbolQuery) -> Result<Filter, Problem> {
+fn filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
     for (name, text) in [("name", &query.name), ("arch", &query.arch)] {
         if text.as_ref().is_some_and(|text| text.len() > LONGEST || text.contains('\0')) {
             let detail = format!("{name}: at most {LONGEST} bytes, none of them NUL");
             return Err(Problem::new(Kind::InvalidParameter, detail));
         }
     }
-    Ok(Filter {
+    Ok(ObjectFilter {
         name: query.name,
         arch: query.arch,
         status: query.status.as_deref().map(status).transpose()?,
@@ -88,8 +88,8 @@ fn filter(query: SymbolQuery) -> Result<Filter, Problem> {
     })
 }
 
-fn status(text: &str) -> Result<Status, Problem> {
-    Status::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+fn status(text: &str) -> Result<ObjectStatus, Problem> {
+    ObjectStatus::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
         Problem::new(
             Kind::InvalidParameter,
             "status: queued, building, ready, malformed, unsupported or too_complex".to_owned(),

@@ -82,7 +82,7 @@ pub struct SymbolObject {
     pub size: u64,
     /// `queued`, `building`, `ready`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
-    pub status: objects::Status,
+    pub status: objects::ObjectStatus,
     /// Why it is malformed, unsupported or too complex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -107,8 +107,8 @@ pub struct Offers {
     pub sources: bool,
 }
 
-impl From<objects::Object> for SymbolObject {
-    fn from(object: objects::Object) -> SymbolObject {
+impl From<objects::ObjectRow> for SymbolObject {
+    fn from(object: objects::ObjectRow) -> SymbolObject {
         SymbolObject {
             debug_id: object.debug_id,
             sha256: object.content_hash,
@@ -124,7 +124,7 @@ impl From<objects::Object> for SymbolObject {
             size: object.size,
             status: object.status,
             reason: object.reason,
-            symcache_size: object.symcache.map(|symcache| symcache.size),
+            symcache_size: object.symcache_size,
             created_at: object.created_at,
         }
     }
@@ -140,8 +140,8 @@ pub struct ListedObject {
     pub active: bool,
 }
 
-impl From<symbols::Listed> for ListedObject {
-    fn from(listed: symbols::Listed) -> ListedObject {
+impl From<symbols::ObjectListing> for ListedObject {
+    fn from(listed: symbols::ObjectListing) -> ListedObject {
         ListedObject { object: listed.object.into(), active: listed.active }
     }
 }

@@ -34,7 +34,7 @@ pub struct Upload {
     /// `receiving`, `queued`, `building`, `done` or `failed`. Done means that every object has its
     /// final status, which may be `malformed`.
     #[schema(value_type = String)]
-    pub status: uploads::Status,
+    pub status: uploads::UploadStatus,
     /// Why it failed, or what it waits for, a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -96,8 +96,8 @@ pub struct Skipped {
     pub detail: Option<String>,
 }
 
-impl From<uploads::UploadedObject> for UploadedObject {
-    fn from(uploaded: uploads::UploadedObject) -> UploadedObject {
+impl From<uploads::UploadObject> for UploadedObject {
+    fn from(uploaded: uploads::UploadObject) -> UploadedObject {
         UploadedObject { object: uploaded.object.into(), path: uploaded.path, known: uploaded.known }
     }
 }
@@ -134,15 +134,15 @@ impl ObjectPage {
     pub async fn of(&self, tx: &mut OwnerTx, id: Uuid) -> Result<Page<UploadedObject>, Problem> {
         let after = self.after.as_ref().map(|(path, hash)| (path.as_str(), hash));
         let found = uploads::uploaded::list(tx, id, after, Some(self.limit + 1)).await?;
-        let position = |last: &uploads::UploadedObject| format!("{}.{}", last.object.content_hash, last.path);
+        let position = |last: &uploads::UploadObject| format!("{}.{}", last.object.content_hash, last.path);
         Ok(Page::of(found, self.limit, self.list, position))
     }
 }
 
 impl Upload {
     /// What the store says of it.
-    pub fn of(upload: uploads::Upload, objects: Page<UploadedObject>) -> Upload {
-        let skipped = |skipped: uploads::Skipped| Skipped {
+    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadedObject>) -> Upload {
+        let skipped = |skipped: uploads::SkippedMember| Skipped {
             path: skipped.path,
             reason: skipped.reason,
             detail: skipped.detail,

@@ -4,7 +4,7 @@ use super::{ChangedTenant, announced, no_such_tenant};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
 use unslide_model::TenantId;
-use unslide_store::tenants::State as Standing;
+use unslide_store::tenants::TenantStanding;
 use unslide_store::{audit, tenants};
 
 /// What is to change of a tenant. What is absent stays.
@@ -17,7 +17,7 @@ pub struct TenantChange {
     /// `active` or `suspended`: a suspended tenant can look and take away, but add and change nothing. Its
     /// reports on Kafka become dead letters, which can be replayed for 30 days.
     #[schema(value_type = Option<String>, example = "suspended")]
-    pub state: Option<Standing>,
+    pub state: Option<TenantStanding>,
     /// What it may use.
     pub limits: Option<LimitsChange>,
 }
@@ -39,7 +39,7 @@ pub struct LimitsChange {
 }
 
 impl LimitsChange {
-    fn of(self, limits: &mut tenants::Limits) {
+    fn of(self, limits: &mut tenants::QuotaLimits) {
         limits.units_per_second = self.units_per_second.unwrap_or(limits.units_per_second);
         limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);
         limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
@@ -66,11 +66,11 @@ pub async fn change_tenant(
     Json(change): Json<TenantChange>,
 ) -> Result<axum::Json<ChangedTenant>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
-    if change.state == Some(Standing::Suspended) && tenant == *access.tenant() {
+    if change.state == Some(TenantStanding::Suspended) && tenant == *access.tenant() {
         let detail = "state: a key can't suspend the tenant that it belongs to: it could not take it back";
         return Err(Problem::new(Kind::InvalidParameter, detail));
     }
-    if change.state == Some(Standing::Deleted) {
+    if change.state == Some(TenantStanding::Deleted) {
         return Err(Problem::new(Kind::InvalidBody, "state: active or suspended; DELETE deletes a tenant"));
     }
     if change.name.as_ref().is_some_and(|name| !is_text(name, 200)) {
@@ -81,7 +81,7 @@ pub async fn change_tenant(
     change.limits.unwrap_or_default().of(&mut now.limits);
     let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
     let changed = match now.state {
-        Standing::Deleted => None,
+        TenantStanding::Deleted => None,
         _ => tenants::change(&mut tx, &name, state, &now.limits).await?,
     };
     let (changed, announcement) =

@@ -28,7 +28,7 @@ pub async fn create_tenant_key(
     new.check(&access.principal, api.clock.now())?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
-    if found.is_none_or(|tenant| tenant.state == tenants::State::Deleted) {
+    if found.is_none_or(|tenant| tenant.state == tenants::TenantStanding::Deleted) {
         return Err(Problem::new(Kind::NotFound, "there is no such tenant"));
     }
     let created = make(&api, tx.into(), &access.principal, new).await?;

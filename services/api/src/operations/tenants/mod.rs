@@ -51,7 +51,7 @@ pub struct Tenant {
     pub name: String,
     /// `active`, `suspended` or `deleted`.
     #[schema(value_type = String)]
-    pub state: tenants::State,
+    pub state: tenants::TenantStanding,
     /// What it may use.
     pub limits: TenantLimits,
     /// Counts its changes, from 1.
@@ -115,8 +115,8 @@ pub struct Erasure {
     pub swept_at: Option<OffsetDateTime>,
 }
 
-impl From<erasure::Erasure> for Erasure {
-    fn from(erasure: erasure::Erasure) -> Erasure {
+impl From<erasure::TenantErasure> for Erasure {
+    fn from(erasure: erasure::TenantErasure) -> Erasure {
         Erasure {
             requested_at: erasure.requested_at,
             removed: erasure.removed,
@@ -154,24 +154,29 @@ fn no_such_tenant() -> Problem {
     Problem::new(Kind::NotFound, "there is no such tenant")
 }
 
-impl From<TenantLimits> for tenants::Limits {
-    fn from(limits: TenantLimits) -> tenants::Limits {
+impl From<TenantLimits> for tenants::QuotaLimits {
+    fn from(limits: TenantLimits) -> tenants::QuotaLimits {
         let TenantLimits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
             limits;
-        tenants::Limits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
+        tenants::QuotaLimits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
     }
 }
 
-impl From<tenants::Limits> for TenantLimits {
-    fn from(limits: tenants::Limits) -> TenantLimits {
-        let tenants::Limits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days } =
-            limits;
+impl From<tenants::QuotaLimits> for TenantLimits {
+    fn from(limits: tenants::QuotaLimits) -> TenantLimits {
+        let tenants::QuotaLimits {
+            units_per_second,
+            report_bytes,
+            upload_bytes,
+            symbol_bytes,
+            retention_days,
+        } = limits;
         TenantLimits { units_per_second, report_bytes, upload_bytes, symbol_bytes, retention_days }
     }
 }
 
-impl From<tenants::Tenant> for Tenant {
-    fn from(tenant: tenants::Tenant) -> Tenant {
+impl From<tenants::TenantRecord> for Tenant {
+    fn from(tenant: tenants::TenantRecord) -> Tenant {
         Tenant {
             id: tenant.id,
             name: tenant.name,

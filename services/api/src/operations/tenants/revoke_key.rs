@@ -4,7 +4,7 @@ use super::no_such_tenant;
 use crate::operations::keys::{RevokeQuery, RevokedKey, revoke};
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
-use unslide_store::tenants::State as Standing;
+use unslide_store::tenants::TenantStanding;
 use unslide_store::{Uuid, tenants};
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -27,7 +27,7 @@ pub async fn revoke_tenant_key(
     let id: Uuid = parameter("id", &id)?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
-    if found.is_none_or(|tenant| tenant.state == Standing::Deleted) {
+    if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         return Err(no_such_tenant());
     }
     revoke(tx.into(), &access.principal, id, query, None).await.map(Json)

@@ -6,8 +6,8 @@ use crate::segments::{Step, Trouble};
 use time::Duration;
 use unslide_artifacts::keys::Key;
 use unslide_artifacts::{Fault, Operation, Put};
-use unslide_store::reports::Outcome;
-use unslide_store::segments::{self, Body};
+use unslide_store::reports::ArrivalOutcome;
+use unslide_store::segments::{self, ReportBody};
 
 const OLD: Duration = Duration::hours(2);
 
@@ -45,7 +45,7 @@ async fn a_segment_whose_reports_were_all_revised_goes_whenever_its_indexer_dies
         world.wait(OLD);
         world.rounds().await;
         for n in 1..=20 {
-            assert_eq!(world.store("acme", n, 2, start()).await, Outcome::Revised);
+            assert_eq!(world.store("acme", n, 2, start()).await, ArrivalOutcome::Revised);
         }
         world.wait(OLD);
         dies(&world, step).await;
@@ -80,8 +80,8 @@ async fn what_changes_while_a_segment_is_written_is_not_lost() {
     drop(hold);
     round.await.unwrap();
     world.all_is_well().await;
-    assert!(matches!(world.read(&tenant("acme"), 1).await.0, Body::Inline(_)));
-    assert!(matches!(world.read(&tenant("acme"), 3).await.0, Body::Segment(_)));
+    assert!(matches!(world.read(&tenant("acme"), 1).await.0, ReportBody::Inline(_)));
+    assert!(matches!(world.read(&tenant("acme"), 3).await.0, ReportBody::Segment(_)));
     world.wait(Duration::days(2));
     world.nothing_is_left().await;
     world.all_is_well().await;

@@ -6,9 +6,9 @@ use time::Duration;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, SegmentError};
 use unslide_model::ReportId;
-use unslide_store::reports::{self, Outcome};
-use unslide_store::segments::Body;
-use unslide_store::tenants::{self, Limits, State};
+use unslide_store::reports::{self, ArrivalOutcome};
+use unslide_store::segments::ReportBody;
+use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
 
 const OLD: Duration = Duration::hours(2);
 
@@ -37,8 +37,8 @@ async fn bodies_move_when_they_are_old_many_or_large() {
     world.store_body("umbrella", 1, 1, start(), noise).await;
     world.store("acme", 50, 1, start()).await;
     assert_eq!(moved(&world).await, 34);
-    assert!(matches!(world.read(&tenant("umbrella"), 1).await.0, Body::Segment(_)));
-    assert!(matches!(world.read(&tenant("acme"), 50).await.0, Body::Inline(_)));
+    assert!(matches!(world.read(&tenant("umbrella"), 1).await.0, ReportBody::Segment(_)));
+    assert!(matches!(world.read(&tenant("acme"), 50).await.0, ReportBody::Inline(_)));
     world.all_is_well().await;
     world.end().await;
 }
@@ -50,7 +50,7 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     world.fill(2).await;
     world.wait(OLD);
     world.rounds().await;
-    let (Body::Segment(place), Some(body)) = world.read(&tenant("acme"), 1).await else {
+    let (ReportBody::Segment(place), Some(body)) = world.read(&tenant("acme"), 1).await else {
         panic!("not moved")
     };
     let key = keys::segment(&tenant("acme"), place.day, place.segment);
@@ -70,7 +70,7 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     delete(&mut world, 1).await;
     let there = format!("SELECT count(*) FROM report_frames WHERE body_key = '\\x{}'", hex(&place.key.0));
     assert_eq!(world.number(&there).await, 0, "its key is gone at once");
-    let (Body::Segment(other), _) = world.read(&tenant("acme"), 2).await else { panic!("not moved") };
+    let (ReportBody::Segment(other), _) = world.read(&tenant("acme"), 2).await else { panic!("not moved") };
     assert_eq!(segment::open(&id, &other.key, frame, 1 << 20), Err(SegmentError::Damaged));
     world.wait(OLD);
     world.rounds().await;
@@ -81,7 +81,7 @@ async fn nothing_opens_a_deleted_reports_body_and_the_segment_goes_with_its_last
     world.rounds().await;
     assert!(world.keys().await.is_empty());
     // A copy of it is not taken for a new one.
-    assert_eq!(world.store("acme", 1, 1, start()).await, Outcome::Deleted);
+    assert_eq!(world.store("acme", 1, 1, start()).await, ArrivalOutcome::Deleted);
     world.end().await;
 }
 
@@ -95,9 +95,9 @@ async fn a_tenant_whose_reports_cannot_be_deleted_keeps_no_others() {
     let days_ago = |days: i64| start() - Duration::days(days);
     for of in ["acme", "umbrella"] {
         world.store(of, 1, 1, days_ago(9)).await;
-        let limits = Limits { retention_days: 7, ..Limits::default() };
+        let limits = QuotaLimits { retention_days: 7, ..QuotaLimits::default() };
         let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
-        tenants::change(&mut tx, of, State::Active, &limits).await.unwrap();
+        tenants::change(&mut tx, of, TenantStanding::Active, &limits).await.unwrap();
         tx.commit().await.unwrap();
     }
     world
@@ -130,9 +130,9 @@ async fn each_tenants_reports_go_with_everything_when_its_own_time_is_over() {
     world.rounds().await;
     // One more body of an old day that has not moved.
     world.store("acme", 4, 1, days_ago(9)).await;
-    let limits = Limits { retention_days: 7, ..Limits::default() };
+    let limits = QuotaLimits { retention_days: 7, ..QuotaLimits::default() };
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    tenants::change(&mut tx, "Acme", State::Active, &limits).await.unwrap();
+    tenants::change(&mut tx, "Acme", TenantStanding::Active, &limits).await.unwrap();
     tx.commit().await.unwrap();
     world.mover(None).expire().await.unwrap();
     for n in [1, 2, 4] {

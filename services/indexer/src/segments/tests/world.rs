@@ -12,9 +12,9 @@ use unslide_artifacts::segment::{BodyId, MAX_BODY_BYTES, fetch, open};
 use unslide_artifacts::{Memory, ObjectStore, keys};
 use unslide_model::{ContentHash, FixedClock, ReportId, Secret, TenantId};
 use unslide_runtime::Host;
-use unslide_store::reports::{self, Arrival, Effects, Facts, Outcome};
-use unslide_store::segments::Body;
-use unslide_store::tenants::{self, Limits};
+use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, ReportDetails};
+use unslide_store::segments::ReportBody;
+use unslide_store::tenants::{self, QuotaLimits};
 use unslide_store::{Store, migrate, partitions, queries};
 use unslide_testkit::servers;
 
@@ -59,7 +59,7 @@ impl World {
         let store = Store::connect(&settings, clock.clone()).await.unwrap();
         for name in ["acme", "umbrella"] {
             let mut tx = store.tenant(&tenant(name)).await.unwrap();
-            tenants::create(&mut tx, name, &Limits::default()).await.unwrap();
+            tenants::create(&mut tx, name, &QuotaLimits::default()).await.unwrap();
             tx.commit().await.unwrap();
         }
         let today = start().date();
@@ -88,7 +88,7 @@ impl World {
         while self.mover(None).round().await.unwrap() {}
     }
 
-    pub async fn store(&mut self, of: &str, n: u8, revision: u32, at: OffsetDateTime) -> Outcome {
+    pub async fn store(&mut self, of: &str, n: u8, revision: u32, at: OffsetDateTime) -> ArrivalOutcome {
         let text =
             format!("{{\"of\":\"{of}\",\"n\":{n},\"revision\":{revision},\"x\":\"{}\"}}", "y".repeat(300));
         self.store_body(of, n, revision, at, text.into_bytes()).await
@@ -101,7 +101,7 @@ impl World {
         revision: u32,
         at: OffsetDateTime,
         body: Vec<u8>,
-    ) -> Outcome {
+    ) -> ArrivalOutcome {
         let arrival = Arrival {
             report_id: ReportId([n; 16]),
             content_hash: ContentHash([n; 32]),
@@ -109,7 +109,11 @@ impl World {
             received_at: at + Duration::seconds(n.into()),
             body: unslide_proto::body::compress(&body),
             size: body.len() as u64,
-            facts: Facts { status: "none".into(), summary: serde_json::json!({}), ..Facts::default() },
+            facts: ReportDetails {
+                status: "none".into(),
+                summary: serde_json::json!({}),
+                ..ReportDetails::default()
+            },
             images: Vec::new(),
             origin: None,
             traceparent: None,
@@ -117,7 +121,7 @@ impl World {
         let mut tx = self.store.tenant(&tenant(of)).await.unwrap();
         let stored = reports::store(&mut tx, &[arrival], Effects::Now, None).await.unwrap();
         tx.commit().await.unwrap();
-        if matches!(stored[0].outcome, Outcome::New | Outcome::Revised) {
+        if matches!(stored[0].outcome, ArrivalOutcome::New | ArrivalOutcome::Revised) {
             self.bodies.insert((tenant(of), n), body);
         }
         stored[0].outcome
@@ -125,7 +129,7 @@ impl World {
 
     pub async fn fill(&mut self, reports: u8) {
         for n in 1..=reports {
-            assert_eq!(self.store("acme", n, 1, start()).await, Outcome::New);
+            assert_eq!(self.store("acme", n, 1, start()).await, ArrivalOutcome::New);
         }
     }
 
@@ -140,13 +144,13 @@ impl World {
     }
 
     /// A report's body as a reader sees it: where it is, and what it is.
-    pub async fn read(&self, of: &TenantId, n: u8) -> (Body, Option<Vec<u8>>) {
+    pub async fn read(&self, of: &TenantId, n: u8) -> (ReportBody, Option<Vec<u8>>) {
         let mut tx = self.store.tenant(of).await.unwrap();
-        let found = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
+        let (found, body) = queries::report::get(&mut tx, ReportId([n; 16]), 0).await.unwrap().unwrap();
         drop(tx);
-        let body = match &found.stored {
-            Body::Inline(_) => found.body().ok(),
-            Body::Segment(place) => {
+        let json = match &body {
+            ReportBody::Inline(_) => body.json().ok(),
+            ReportBody::Segment(place) => {
                 let key = keys::segment(of, place.day, place.segment);
                 let bytes = fetch(&self.objects, &key, place.offset, place.length).await.unwrap();
                 let (report_id, revision) = (ReportId([n; 16]), found.listed.revision);
@@ -154,7 +158,7 @@ impl World {
                 bytes.and_then(|bytes| open(&id, &place.key, bytes, MAX_BODY_BYTES).ok())
             }
         };
-        (found.stored, body)
+        (body, json)
     }
 
     /// Every report has its newest body, in one place.

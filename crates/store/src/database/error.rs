@@ -1,0 +1,143 @@
+//! What can go wrong between the service and its database.
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database could not be reached, or refused a statement.
+    #[error("the database could not be reached or refused a statement")]
+    Database(#[source] sqlx::Error),
+    /// The migrations could not be applied.
+    #[error("the database could not be migrated")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// The database lacks migrations that this program needs.
+    #[error("the database lacks {missing} migrations, the first is {first}: run `unslide migrate`")]
+    NotMigrated {
+        /// How many are missing.
+        missing: usize,
+        /// The first one's version.
+        first: i64,
+    },
+    /// The connection acts as a role that sees every tenant's rows.
+    #[error(
+        "the role {0} may bypass row-level security; connect as a member of unslide_service that is neither superuser nor BYPASSRLS"
+    )]
+    UnsafeRole(String),
+    /// The login could leave its role for one that sees every tenant's rows.
+    #[error(
+        "the login {0} could see past row-level security: it may act as a superuser, as a role with BYPASSRLS or as the tables' owner; connect as a login that is a member of unslide_service and nothing more"
+    )]
+    UnsafeLogin(String),
+    /// A row holds what no program of ours writes.
+    #[error("a row of {table} holds what should not exist: {what}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// The body was asked for, and it lies in object storage.
+    #[error("the report's body lies in a segment")]
+    InSegment,
+    /// The job was given to someone else in the meantime.
+    #[error("the lease of job {0} was lost")]
+    LeaseLost(uuid::Uuid),
+    /// The tenant has as many keys in force as it may have.
+    #[error("Key limit reached for tenant {tenant}: {limit} keys are in force. Revoke one first.")]
+    TooManyKeys {
+        /// The tenant.
+        tenant: String,
+        /// The limit.
+        limit: u32,
+    },
+    /// The tenant was deleted: nothing is written into it any more.
+    #[error("the tenant was deleted")]
+    TenantDeleted,
+    /// Someone else has read on from this position.
+    #[error("the position of {topic}/{partition} is no longer {expected}: another reader moved it")]
+    Fenced {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The offset that this reader believed in.
+        expected: i64,
+    },
+}
+
+/// What the database raises where rows are added to a deleted tenant.
+const TENANT_DELETED: &str = "UD001";
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> StoreError {
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        if code.is_some_and(|code| code == TENANT_DELETED) {
+            return StoreError::TenantDeleted;
+        }
+        match error {
+            sqlx::Error::ColumnDecode { index, source } => {
+                StoreError::corrupt("an answer", format!("column {index}: {source}"))
+            }
+            error => StoreError::Database(error),
+        }
+    }
+}
+
+impl StoreError {
+    /// True where the same work may succeed when it is done again: lost connections, deadlocks,
+    /// serialization failures, a server that starts or stops.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            _ if self.is_connection() => true,
+            StoreError::Database(sqlx::Error::Database(error)) => error
+                .code()
+                .is_some_and(|code| matches!(code.as_ref(), "40001" | "40P01" | "55P03" | "57014")),
+            // Whoever looks again sees that it is deleted.
+            StoreError::TenantDeleted => true,
+            _ => false,
+        }
+    }
+
+    /// True where no work can succeed for now: the server can't be reached, or starts or stops.
+    #[must_use]
+    pub fn is_connection(&self) -> bool {
+        match self {
+            StoreError::Database(sqlx::Error::Database(error)) => error.code().is_some_and(|code| {
+                matches!(code.as_ref(), "53300" | "57P01" | "57P02" | "57P03") || code.starts_with("08")
+            }),
+            StoreError::Database(error) => matches!(
+                error,
+                sqlx::Error::Io(_)
+                    | sqlx::Error::PoolTimedOut
+                    | sqlx::Error::PoolClosed
+                    | sqlx::Error::Protocol(_)
+                    | sqlx::Error::WorkerCrashed
+            ),
+            _ => false,
+        }
+    }
+
+    /// True where the database refuses the values themselves, and would again: a text or number that
+    /// a column cannot hold.
+    #[must_use]
+    pub fn is_data(&self) -> bool {
+        self.has_class(&["22", "54"])
+    }
+
+    /// True where the values of single records are at fault and others may be stored: they can't be held
+    /// (see [`StoreError::is_data`]), a constraint refuses them, or a row of theirs should not exist.
+    #[must_use]
+    pub fn is_of_record(&self) -> bool {
+        self.is_data() || self.has_class(&["23"]) || matches!(self, StoreError::Corrupt { .. })
+    }
+
+    /// True for an error of the database whose SQLSTATE is of one of these classes.
+    fn has_class(&self, classes: &[&str]) -> bool {
+        let StoreError::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.code().is_some_and(|code| classes.iter().any(|class| code.starts_with(class)))
+    }
+
+    pub(crate) fn corrupt(table: &'static str, what: impl std::fmt::Display) -> StoreError {
+        StoreError::Corrupt { table, what: what.to_string() }
+    }
+}

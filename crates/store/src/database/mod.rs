@@ -1,0 +1,15 @@
+//! The database itself: connections and transactions, the schema's history, and how columns are read.
+
+pub(crate) mod column;
+mod error;
+mod listen;
+pub(crate) mod migrations;
+pub(crate) mod number;
+mod settings;
+mod store;
+
+pub use error::StoreError;
+pub use listen::{Channel, Listener};
+pub use migrations::{Migrated, migrate};
+pub use settings::Settings;
+pub use store::{BatchTx, OwnerTx, Store, TenantTx};

@@ -1,0 +1,278 @@
+//! The pool, and transactions that name their tenant.
+
+use crate::{Result, Settings, StoreError, migrations};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
+use sqlx::{Postgres, Row, Transaction};
+use std::ops::{Deref, DerefMut};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::{Clock, Figures, Owner, TenantId};
+
+/// A pool of connections to a migrated database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    pool: PgPool,
+    clock: Arc<dyn Clock>,
+}
+
+impl Store {
+    /// Connects, and makes sure of three things: the schema is as this program knows it, the role that
+    /// the connections act as cannot see past row-level security, and the login cannot leave that role
+    /// for one that can (see [`Settings::any_login`]).
+    ///
+    /// # Errors
+    /// Where the database cannot be reached, is not migrated, or the role or the login is too powerful.
+    pub async fn connect(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Store> {
+        let options = PgConnectOptions::from_str(settings.url.reveal())?.application_name("unslide");
+        let role = settings.role.clone();
+        let timeout = settings.statement_timeout_seconds.saturating_mul(1000);
+        let pool = PgPoolOptions::new()
+            .max_connections(settings.max_connections)
+            .acquire_timeout(Duration::from_secs(settings.acquire_timeout_seconds))
+            .after_connect(move |connection, _| {
+                let (role, timeout) = (role.clone(), timeout.to_string());
+                Box::pin(async move {
+                    sqlx::query(
+                        "SELECT set_config('role', $1, false), set_config('statement_timeout', $2, false), \
+                         set_config('timezone', 'UTC', false)",
+                    )
+                    .bind(role)
+                    .bind(timeout)
+                    .execute(connection)
+                    .await
+                    .map(drop)
+                })
+            })
+            .connect_with(options)
+            .await?;
+        let store = Store { pool, clock };
+        let mut connection = store.pool.acquire().await?;
+        let row = sqlx::query(
+            "SELECT current_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user",
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if row.get::<bool, _>(1) {
+            return Err(StoreError::UnsafeRole(row.get(0)));
+        }
+        migrations::verify(&mut connection).await?;
+        if !settings.any_login {
+            bound(&mut connection).await?;
+        }
+        drop(connection);
+        Ok(store)
+    }
+
+    /// Begins a transaction of one tenant: it sees that tenant's rows and no others.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<TenantTx> {
+        Ok(TenantTx(self.owner(&Owner::Tenant(tenant.clone())).await?))
+    }
+
+    /// Begins a transaction of an owner of symbols, which may be the system.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn owner(&self, owner: &Owner) -> Result<OwnerTx> {
+        let mut tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
+        tx.enter(owner).await?;
+        Ok(tx)
+    }
+
+    /// Begins a transaction that visits several tenants one after the other.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn batch(&self) -> Result<BatchTx> {
+        let tx = OwnerTx { tx: self.pool.begin().await?, owner: None, now: self.clock.now() };
+        Ok(BatchTx(TenantTx(tx)))
+    }
+
+    /// Asks the database whether it is there.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub async fn ping(&self) -> Result<()> {
+        sqlx::query("SELECT 1").execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Closes every connection and waits for those that are in use.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// What the pool says of its bound.
+    pub const FIGURES: [Figures<Store>; 1] = [Figures {
+        name: "unslide_postgres_connections",
+        help: "Connections to the database, all and those not in use.",
+        label: "state",
+        read: |store| vec![("open", u64::from(store.pool.size())), ("idle", store.pool.num_idle() as u64)],
+    }];
+
+    /// The clock that gives every row its time.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.clock.now()
+    }
+}
+
+/// Makes sure that an attacker who gets a statement into a connection gains nothing by `RESET ROLE`.
+async fn bound(connection: &mut PgConnection) -> Result<()> {
+    // A superuser is a member of every role.
+    let row = sqlx::query(
+        "SELECT session_user::text,
+                EXISTS (SELECT FROM pg_roles r
+                        WHERE (r.rolsuper OR r.rolbypassrls) AND pg_has_role(session_user, r.oid, 'MEMBER'))
+                OR EXISTS (SELECT FROM pg_class c
+                           WHERE c.relrowsecurity AND pg_has_role(session_user, c.relowner, 'MEMBER'))",
+    )
+    .fetch_one(connection)
+    .await?;
+    if row.get::<bool, _>(1) { Err(StoreError::UnsafeLogin(row.get(0))) } else { Ok(()) }
+}
+
+/// A transaction of one owner of symbols: a tenant or the system. What concerns symbols takes such
+/// a transaction; everything else takes a [`TenantTx`]. Dropped without [`OwnerTx::commit`], it is
+/// rolled back.
+pub struct OwnerTx {
+    tx: Transaction<'static, Postgres>,
+    /// None only inside a [`BatchTx`] that has not entered a tenant: such a transaction sees
+    /// no tenant's rows.
+    owner: Option<Owner>,
+    now: OffsetDateTime,
+}
+
+/// A transaction of one tenant, which does all that an [`OwnerTx`] does. Dropped without
+/// [`TenantTx::commit`], it is rolled back.
+pub struct TenantTx(OwnerTx);
+
+impl Deref for TenantTx {
+    type Target = OwnerTx;
+
+    fn deref(&self) -> &OwnerTx {
+        &self.0
+    }
+}
+
+impl DerefMut for TenantTx {
+    fn deref_mut(&mut self) -> &mut OwnerTx {
+        &mut self.0
+    }
+}
+
+impl TenantTx {
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        self.0.commit().await
+    }
+
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        self.0.rollback().await
+    }
+}
+
+impl OwnerTx {
+    async fn enter(&mut self, owner: &Owner) -> Result<()> {
+        sqlx::query("SELECT set_config('unslide.tenant', $1, true)")
+            .bind(owner.as_str())
+            .execute(&mut *self.tx)
+            .await?;
+        self.owner = Some(owner.clone());
+        Ok(())
+    }
+
+    /// True where this is a transaction of the system.
+    pub(crate) fn is_system(&self) -> bool {
+        self.owner == Some(Owner::System)
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        Ok(self.tx.commit().await?)
+    }
+
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        Ok(self.tx.rollback().await?)
+    }
+
+    /// The moment at which this transaction began: the time of everything that it writes.
+    #[must_use]
+    pub fn now(&self) -> OffsetDateTime {
+        self.now
+    }
+
+    /// Lets this transaction write although its tenant is deleted: what tells of the deletion.
+    pub(crate) async fn erasing(&mut self) -> Result<()> {
+        sqlx::query("SELECT set_config('unslide.erasing', 'on', true)").execute(&mut *self.tx).await?;
+        Ok(())
+    }
+
+    /// Connection, owner and time, to be used at once in one statement.
+    pub(crate) fn parts(&mut self) -> (&mut PgConnection, &str, OffsetDateTime) {
+        (&mut self.tx, self.owner.as_ref().map_or("", Owner::as_str), self.now)
+    }
+}
+
+/// A transaction that visits several tenants one after the other. Dropped without
+/// [`BatchTx::commit`], it is rolled back.
+pub struct BatchTx(TenantTx);
+
+impl BatchTx {
+    /// Goes on in this tenant, and leaves the one before. Tenants are to be entered in ascending
+    /// order, so that two batches never wait for each other's rows.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn enter(&mut self, tenant: &TenantId) -> Result<&mut TenantTx> {
+        self.0.enter(&Owner::Tenant(tenant.clone())).await?;
+        Ok(&mut self.0)
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached; whether it committed is then unknown.
+    pub async fn commit(self) -> Result<()> {
+        self.0.commit().await
+    }
+
+    /// Rolls back at once.
+    ///
+    /// # Errors
+    /// Where the database cannot be reached.
+    pub async fn rollback(self) -> Result<()> {
+        self.0.rollback().await
+    }
+
+    /// The connection and the time, for tables that belong to no tenant.
+    pub(crate) fn parts(&mut self) -> (&mut PgConnection, OffsetDateTime) {
+        (&mut self.0.0.tx, self.0.0.now)
+    }
+}

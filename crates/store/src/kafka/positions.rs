@@ -1,0 +1,261 @@
+//! How far the indexers have read. A position moves in the transaction that stores what was read,
+//! and only from where its reader believes it to be: that makes storing happen once, and keeps a
+//! reader that lost its partition from storing anything.
+
+use crate::{BatchTx, Result, Store, StoreError};
+use time::Duration;
+
+/// The position of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionPosition {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The broker's id of the topic when reading began.
+    pub topic_id: String,
+    /// The first offset that was not read.
+    pub next_offset: i64,
+}
+
+/// The positions of a topic, by partition.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn read(store: &Store, topic: &str) -> Result<Vec<PartitionPosition>> {
+    Ok(sqlx::query_as!(
+        PartitionPosition,
+        "SELECT topic, partition, topic_id, next_offset FROM positions WHERE topic = $1 ORDER BY partition",
+        topic
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// The positions of all topics.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn all(store: &Store) -> Result<Vec<PartitionPosition>> {
+    Ok(sqlx::query_as!(
+        PartitionPosition,
+        "SELECT topic, partition, topic_id, next_offset FROM positions ORDER BY topic, partition"
+    )
+    .fetch_all(store.pool())
+    .await?)
+}
+
+/// Gives a partition its first position, and returns the one that it has: another reader may have
+/// been first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn begin(store: &Store, first: &PartitionPosition) -> Result<PartitionPosition> {
+    sqlx::query!(
+        "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+        first.topic,
+        first.partition,
+        first.topic_id,
+        first.next_offset,
+        store.now()
+    )
+    .execute(store.pool())
+    .await?;
+    Ok(sqlx::query_as!(
+        PartitionPosition,
+        "SELECT topic, partition, topic_id, next_offset FROM positions WHERE topic = $1 AND partition = $2",
+        first.topic,
+        first.partition
+    )
+    .fetch_one(store.pool())
+    .await?)
+}
+
+/// Moves a position from where it is to `next`.
+///
+/// # Errors
+/// [`StoreError::Fenced`] where it is somewhere else: the whole transaction has to be given up; or
+/// the database fails.
+pub async fn advance(tx: &mut BatchTx, from: &PartitionPosition, next: i64) -> Result<()> {
+    let (connection, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE positions SET next_offset = $5, updated_at = $6
+         WHERE topic = $1 AND partition = $2 AND topic_id = $3 AND next_offset = $4",
+        from.topic,
+        from.partition,
+        from.topic_id,
+        from.next_offset,
+        next,
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 1 {
+        return Ok(());
+    }
+    Err(StoreError::Fenced {
+        topic: from.topic.clone(),
+        partition: from.partition,
+        expected: from.next_offset,
+    })
+}
+
+/// Puts a position somewhere else: an operator's decision, made while no indexer runs.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn reset(store: &Store, to: &PartitionPosition) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO positions (topic, partition, topic_id, next_offset, updated_at) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT (topic, partition) DO UPDATE
+             SET topic_id = EXCLUDED.topic_id, next_offset = EXCLUDED.next_offset, updated_at = EXCLUDED.updated_at",
+        to.topic,
+        to.partition,
+        to.topic_id,
+        to.next_offset,
+        store.now()
+    )
+    .execute(store.pool())
+    .await?;
+    Ok(())
+}
+
+/// Takes, keeps or gives up leases so that the readers of a topic share its partitions evenly:
+/// each reader keeps what it has, and of what is free as many as its share allows. Gives the
+/// partitions that `owner` reads until it asks again, which has to be well before `lease` is over.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn share(
+    store: &Store,
+    topic: &str,
+    partitions: i32,
+    owner: &str,
+    lease: Duration,
+) -> Result<Vec<i32>> {
+    let now = store.now();
+    let mut tx = store.pool().begin().await?;
+    // One reader at a time decides, and the share of a reader that has just come is known at once.
+    sqlx::query!("SELECT pg_advisory_xact_lock(hashtext('unslide_share/' || $1))", topic)
+        .execute(&mut *tx)
+        .await?;
+    // A row with a negative number says that a reader is there, even before it has a partition.
+    let number = sqlx::query_scalar!(
+        r#"SELECT coalesce(
+               (SELECT partition FROM partition_leases WHERE topic = $1 AND owner = $2 AND partition < 0),
+               (SELECT coalesce(min(partition), 0) - 1 FROM partition_leases WHERE topic = $1 AND partition < 0)
+           ) AS "number!""#,
+        topic,
+        owner
+    )
+    .fetch_one(&mut *tx)
+    .await?;
+    sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND lease_until < $2", topic, now)
+        .execute(&mut *tx)
+        .await?;
+    sqlx::query!(
+        "INSERT INTO partition_leases (topic, partition, owner, lease_until) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (topic, partition) DO UPDATE SET owner = EXCLUDED.owner, lease_until = EXCLUDED.lease_until",
+        topic,
+        number,
+        owner,
+        now + lease
+    )
+    .execute(&mut *tx)
+    .await?;
+    let leases = sqlx::query_as!(
+        PartitionLease,
+        "SELECT partition, owner FROM partition_leases WHERE topic = $1 ORDER BY partition",
+        topic
+    )
+    .fetch_all(&mut *tx)
+    .await?;
+    let keep = fair_share(&leases, owner, partitions);
+    sqlx::query!(
+        "DELETE FROM partition_leases WHERE topic = $1 AND owner = $2 AND partition >= 0 AND partition <> ALL ($3)",
+        topic,
+        owner,
+        &keep
+    )
+    .execute(&mut *tx)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO partition_leases (topic, partition, owner, lease_until)
+         SELECT $1, p, $2, $4 FROM unnest($3::integer[]) AS p
+         ON CONFLICT (topic, partition) DO UPDATE SET owner = EXCLUDED.owner, lease_until = EXCLUDED.lease_until",
+        topic,
+        owner,
+        &keep,
+        now + lease
+    )
+    .execute(&mut *tx)
+    .await?;
+    tx.commit().await?;
+    Ok(keep)
+}
+
+struct PartitionLease {
+    /// Negative in the row that says that its reader is there.
+    partition: i32,
+    owner: String,
+}
+
+/// The partitions that a reader keeps or takes: of its own and the free ones as many as each reader may have.
+fn fair_share(leases: &[PartitionLease], owner: &str, partitions: i32) -> Vec<i32> {
+    let readers = leases.iter().filter(|l| l.partition < 0).count().max(1);
+    let allowed = usize::try_from(partitions).unwrap_or(0).div_ceil(readers);
+    let own = leases.iter().filter(|l| l.partition >= 0 && l.owner == owner).map(|l| l.partition);
+    let free = (0..partitions).filter(|p| !leases.iter().any(|l| l.partition == *p));
+    let mut keep: Vec<i32> = own.chain(free).filter(|p| *p < partitions).take(allowed).collect();
+    keep.sort_unstable();
+    keep
+}
+
+/// Gives up everything that `owner` has of a topic, so that others need not wait.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn give_up(store: &Store, topic: &str, owner: &str) -> Result<()> {
+    sqlx::query!("DELETE FROM partition_leases WHERE topic = $1 AND owner = $2", topic, owner)
+        .execute(store.pool())
+        .await?;
+    Ok(())
+}
+
+/// A record that could not be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRecord {
+    /// Its topic.
+    pub topic: String,
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// A stable word, such as `no_tenant`.
+    pub reason: String,
+    /// What exactly was wrong.
+    pub detail: String,
+}
+
+/// Notes a record that could not be stored, so that passing over it leaves a trace. True where it
+/// was not noted before.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn unreadable(tx: &mut BatchTx, record: &UnreadableRecord) -> Result<bool> {
+    let (connection, now) = tx.parts();
+    let done = sqlx::query!(
+        "INSERT INTO unreadable_records (topic, partition, at_offset, reason, detail, seen_at)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+        record.topic,
+        record.partition,
+        record.offset,
+        record.reason,
+        record.detail.chars().filter(|c| *c != '\0').take(2000).collect::<String>(),
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}

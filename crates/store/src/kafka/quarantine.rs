@@ -1,0 +1,316 @@
+//! Records that the indexer passed over because each of them alone is at fault: where each lies, whose
+//! it is, why, and how its replay ended. The bytes stay in the topic.
+//!
+//! What operators and the indexer ask goes through functions of the database's owner: no tenant's
+//! transaction sees a record without a tenant.
+
+use crate::column::{Nullable, TenantColumn, U64, words};
+use crate::number::{from_row, to_row32};
+use crate::{BatchTx, Result, Store, TenantTx, Uuid, tenants};
+use serde_json::json;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+
+/// Longer details are cut.
+const DETAIL_CHARS: usize = 2_000;
+
+/// A record that is passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRecord {
+    /// Its topic.
+    pub topic: String,
+    /// The broker's id of the topic.
+    pub topic_id: String,
+    /// Its partition.
+    pub partition: i32,
+    /// Its offset.
+    pub offset: i64,
+    /// Whose it is, where that is known.
+    pub tenant: Option<TenantId>,
+    /// A stable word, such as `panicked`.
+    pub reason: String,
+    /// What exactly happened.
+    pub detail: String,
+    /// The key of the object that holds its body, where it has an external body.
+    pub body_key: Option<String>,
+}
+
+/// A record in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// The row's id; later rows have greater ids.
+    pub id: Uuid,
+    /// The record.
+    pub record: NewRecord,
+    /// When it was passed over.
+    pub quarantined_at: OffsetDateTime,
+    /// The last replay that was asked for.
+    pub replay: Option<ReplayRequest>,
+}
+
+/// A replay of a quarantined record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayRequest {
+    /// When it was asked for.
+    pub requested_at: OffsetDateTime,
+    /// By whom: a key's id.
+    pub requested_by: String,
+    /// How it ended; `None` while it is under way.
+    pub end: Option<(ReplayStatus, OffsetDateTime)>,
+    /// What exactly happened, where it was not stored.
+    pub detail: Option<String>,
+}
+
+words! {
+    /// How a replay ended.
+    pub enum ReplayStatus {
+        /// What the record says is stored.
+        Stored = "stored",
+        /// It could not be stored this time either.
+        Failed = "failed",
+        /// The topic does not hold the record any more.
+        PastRetention = "past_retention",
+    }
+}
+
+/// Which records. What is absent does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuarantineFilter {
+    /// Of this tenant; those without a tenant for an empty text.
+    pub tenant: Option<String>,
+    /// Passed over for this reason.
+    pub reason: Option<String>,
+    /// Whether a replay has stored them.
+    pub stored: Option<bool>,
+}
+
+/// What the rule that ends quarantining needs to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuarantineFigures {
+    /// Records that no replay has stored.
+    pub waiting: u64,
+    /// Records that were passed over since a moment.
+    pub recent: u64,
+    /// The tenants of those that were passed over since then for one reason.
+    pub tenants: Vec<String>,
+}
+
+struct Row {
+    id: Uuid,
+    tenant: Option<TenantId>,
+    topic: String,
+    topic_id: String,
+    partition: i32,
+    at_offset: i64,
+    reason: String,
+    detail: String,
+    body_key: Option<String>,
+    quarantined_at: OffsetDateTime,
+    replay_requested_at: Option<OffsetDateTime>,
+    replay_requested_by: Option<String>,
+    replay_status: Option<ReplayStatus>,
+    replay_detail: Option<String>,
+    replay_ended_at: Option<OffsetDateTime>,
+}
+
+impl Row {
+    fn read(self) -> Quarantined {
+        Quarantined {
+            id: self.id,
+            record: NewRecord {
+                topic: self.topic,
+                topic_id: self.topic_id,
+                partition: self.partition,
+                offset: self.at_offset,
+                tenant: self.tenant,
+                reason: self.reason,
+                detail: self.detail,
+                body_key: self.body_key,
+            },
+            quarantined_at: self.quarantined_at,
+            replay: self.replay_requested_at.map(|requested_at| ReplayRequest {
+                requested_at,
+                requested_by: self.replay_requested_by.unwrap_or_default(),
+                end: self.replay_status.zip(self.replay_ended_at),
+                detail: self.replay_detail,
+            }),
+        }
+    }
+}
+
+/// The function's rows. What a function answers the database takes for nullable.
+macro_rules! rows {
+    ($($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            Row,
+            r#"SELECT id AS "id!", tenant AS "tenant!: Nullable<TenantColumn>", topic AS "topic!", topic_id AS "topic_id!", partition AS "partition!",
+                      at_offset AS "at_offset!", reason AS "reason!", detail AS "detail!", body_key,
+                      quarantined_at AS "quarantined_at!", replay_requested_at, replay_requested_by,
+                      replay_status AS "replay_status: ReplayStatus", replay_detail, replay_ended_at
+               FROM unslide_quarantined($1, $2, $3, $4, $5, $6, $7)"#,
+            $($argument),+
+        )
+    };
+}
+
+fn cut(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(DETAIL_CHARS).collect()
+}
+
+/// Adds a record; false where it was there already, or its tenant was deleted. One of a tenant that does
+/// not exist is added without a tenant. The transaction is to enter another tenant before it goes on.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn add(tx: &mut BatchTx, record: &NewRecord) -> Result<bool> {
+    let detail = cut(&record.detail);
+    if let Some(tenant) = &record.tenant {
+        let own = tx.enter(tenant).await?;
+        match tenants::standing(own).await? {
+            None => {}
+            Some(tenants::TenantStanding::Deleted) => return Ok(false),
+            Some(_) => {
+                let (connection, tenant, now) = own.parts();
+                let done = sqlx::query!(
+                    "INSERT INTO quarantined (id, tenant, topic, topic_id, partition, at_offset, reason, detail, body_key,
+                                              quarantined_at)
+                     VALUES (unslide_uuid($9), $1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+                    tenant,
+                    record.topic,
+                    record.topic_id,
+                    record.partition,
+                    record.offset,
+                    record.reason,
+                    detail,
+                    record.body_key,
+                    now
+                )
+                .execute(connection)
+                .await?;
+                return Ok(done.rows_affected() > 0);
+            }
+        }
+    }
+    let row = json!({
+        "topic": record.topic,
+        "topic_id": record.topic_id,
+        "partition": record.partition,
+        "at_offset": record.offset,
+        "reason": record.reason,
+        "detail": detail,
+    });
+    let (connection, now) = tx.parts();
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_quarantine_without_tenant($1, $2) AS "added!""#, row, now)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// Records of all tenants and of none, newest first, from the one after `after` on. For operators.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(
+    tx: &mut TenantTx,
+    filter: &QuarantineFilter,
+    after: Option<Uuid>,
+    limit: u32,
+) -> Result<Vec<Quarantined>> {
+    let (connection, ..) = tx.parts();
+    let rows = rows!(
+        None::<Uuid>,
+        filter.tenant.as_deref(),
+        filter.reason.as_deref(),
+        filter.stored,
+        None::<bool>,
+        after,
+        to_row32(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(Row::read).collect())
+}
+
+/// One record of any tenant or none. For operators.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<Quarantined>> {
+    let (connection, ..) = tx.parts();
+    let row = rows!(id, None::<&str>, None::<&str>, None::<bool>, None::<bool>, None::<Uuid>, 1)
+        .fetch_optional(connection)
+        .await?;
+    Ok(row.map(Row::read))
+}
+
+/// Asks the indexer to read a record again and to store it. False where there is no such record. For
+/// operators.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn request_replay(tx: &mut TenantTx, id: Uuid, by: &str) -> Result<bool> {
+    let (connection, _, now) = tx.parts();
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_quarantine_replay($1, $2, $3) AS "found!""#, id, now, by)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// Records whose replay was asked for and has not ended.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn replays_due(store: &Store, limit: u32) -> Result<Vec<Quarantined>> {
+    let rows =
+        rows!(None::<Uuid>, None::<&str>, None::<&str>, None::<bool>, true, None::<Uuid>, to_row32(limit))
+            .fetch_all(store.pool())
+            .await?;
+    Ok(rows.into_iter().map(Row::read).collect())
+}
+
+/// Notes how a replay ended. False where it had ended before.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn replayed(
+    tx: &mut BatchTx,
+    id: Uuid,
+    status: ReplayStatus,
+    detail: Option<&str>,
+) -> Result<bool> {
+    let (connection, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT unslide_quarantine_replayed($1, $2, $3, $4) AS "found!""#,
+        id,
+        now,
+        status.as_str(),
+        detail.map(cut)
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// What lies in quarantine, and what came there since `since`, some of it for `reason`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Result<QuarantineFigures> {
+    Ok(sqlx::query_as!(
+        QuarantineFigures,
+        r#"SELECT waiting AS "waiting!: U64", recent AS "recent!: U64", tenants AS "tenants!"
+           FROM unslide_quarantine_figures($1, $2)"#,
+        since,
+        reason
+    )
+    .fetch_one(store.pool())
+    .await?)
+}
+
+/// Forgets records that were passed over before `before`. Gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store, before: OffsetDateTime) -> Result<u64> {
+    let gone = sqlx::query_scalar!(r#"SELECT unslide_quarantine_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?;
+    Ok(from_row(gone))
+}

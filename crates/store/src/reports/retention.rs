@@ -1,0 +1,141 @@
+//! How long a tenant's reports are kept. Their keys stay longer, so that a replay does not bring them
+//! back (see [`crate::partitions::purge_keys`]).
+
+use crate::number::to_row32;
+use crate::reports::{drop_rest, lock_known};
+use crate::reprocess;
+use crate::segments::bounds;
+use crate::{Result, Store, TenantTx, Uuid};
+use time::{Date, OffsetDateTime};
+
+/// The days that reports are kept where a tenant's limit is `limit` (0: `usual`). What is kept is
+/// also remembered, so no limit reaches beyond `remembered`.
+#[must_use]
+pub fn days(limit: u32, usual: u32, remembered: u32) -> u32 {
+    let wanted = if limit == 0 { usual } else { limit };
+    wanted.min(remembered.saturating_sub(1)).max(1)
+}
+
+/// The most days that reports of any tenant are kept.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> {
+    let longest = sqlx::query_scalar!(r#"SELECT unslide_retention_longest($1) AS "days!""#, to_row32(usual))
+        .fetch_one(store.pool())
+        .await?;
+    Ok(days(u32::try_from(longest).unwrap_or(usual), usual, remembered))
+}
+
+/// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit`
+/// of them with all that hangs on them. Gives how many; 0 once there is nothing left of those days.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = bounds(before);
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT received_at, report_id, variant FROM reports WHERE tenant = $1 AND received_at < $2
+         ORDER BY received_at, report_id, variant LIMIT $3",
+        tenant,
+        end,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let times: Vec<OffsetDateTime> = rows.iter().map(|row| row.received_at).collect();
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.report_id).collect();
+    let variants: Vec<i32> = rows.iter().map(|row| row.variant).collect();
+    let going: Vec<(Uuid, i32)> = ids.iter().copied().zip(variants.iter().copied()).collect();
+    // In the order of everybody who writes reports.
+    let keys = lock_known(tx, &going).await?;
+    let (connection, tenant, _) = tx.parts();
+    // The time once more: by it the days that are kept are left out.
+    let gone = sqlx::query!(
+        "DELETE FROM reports r
+         USING unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+         WHERE r.tenant = $1 AND r.received_at < $5 AND r.received_at = k.received_at
+           AND r.report_id = k.report_id AND r.variant = k.variant",
+        tenant,
+        &times,
+        &ids,
+        &variants,
+        end
+    )
+    .execute(connection)
+    .await?;
+    drop_rest(tx, &times, &ids, &variants).await?;
+    reprocess::count_ends(tx, &reprocess::gone(&keys)).await?;
+    Ok(gone.rows_affected())
+}
+
+/// Forgets images that no report wants that arrived on the day `before` or later, at most `limit` of
+/// them; gives how many. What was counted of reports, their devices and frames stays: a version's
+/// history is not over with its reports.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn forget_wanted(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = bounds(before);
+    let (connection, tenant, _) = tx.parts();
+    // In the order of everybody who writes them; one that was wanted meanwhile is looked at anew.
+    let gone = sqlx::query!(
+        r#"DELETE FROM wanted_images w
+           USING (SELECT app, version, debug_id FROM wanted_images WHERE tenant = $1 AND last_seen < $2
+                  ORDER BY app COLLATE "C", version COLLATE "C", debug_id LIMIT $3 FOR UPDATE) o
+           WHERE w.tenant = $1 AND w.app = o.app AND w.version = o.version AND w.debug_id = o.debug_id"#,
+        tenant,
+        end,
+        i64::from(limit)
+    )
+    .execute(connection)
+    .await?;
+    Ok(gone.rows_affected())
+}
+
+/// Condemns what lies in object storage for the days before `before`, and forgets what hung on those
+/// days: for when [`expire`] has nothing left to do, or the days' tables are about to go. At most
+/// `limit` objects; gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn condemn_days(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (end, _) = bounds(before);
+    let (connection, tenant, now) = tx.parts();
+    let segments = sqlx::query!(
+        "WITH gone AS (
+             DELETE FROM segments WHERE tenant = $1 AND id IN (
+                 SELECT id FROM segments WHERE tenant = $1 AND day < $2 AND state = 'live' LIMIT $3)
+             RETURNING key)
+         INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
+         ON CONFLICT DO NOTHING",
+        tenant,
+        before,
+        i64::from(limit),
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    let apart = sqlx::query!(
+        "WITH gone AS (
+             DELETE FROM external_bodies WHERE tenant = $1 AND key IN (
+                 SELECT key FROM external_bodies WHERE tenant = $1 AND received_at < $2 LIMIT $3)
+             RETURNING key)
+         INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, g.key, $4 FROM gone g
+         ON CONFLICT DO NOTHING",
+        tenant,
+        end,
+        i64::from(limit),
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!("DELETE FROM system_waits WHERE tenant = $1 AND day < $2", tenant, before)
+        .execute(connection)
+        .await?;
+    Ok(segments.rows_affected() + apart.rows_affected())
+}

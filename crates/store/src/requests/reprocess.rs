@@ -1,0 +1,291 @@
+//! Reports symbolicated again on demand: a job goes through those that fit and asks for each, and
+//! what comes of the requests is counted.
+
+use crate::column::{JsonColumn, U64, json_column, words};
+use crate::cursor::ReportCursor;
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row, to_row32};
+use crate::queries::reports::{self, ReportFilter};
+use crate::reports::{KeyRow, lock_known, own_symbols};
+use crate::requests::{self, Ask};
+use crate::{Result, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use unslide_model::DebugId;
+
+/// Which reports. What is absent does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReprocessFilter {
+    /// Bundle identifier.
+    pub app: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// Build.
+    pub build: Option<String>,
+    /// Arrived at this time or later.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub from: Option<OffsetDateTime>,
+    /// Arrived before this time.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub to: Option<OffsetDateTime>,
+    /// A frame refers to the image with this debug id.
+    pub debug_id: Option<DebugId>,
+}
+
+impl ReprocessFilter {
+    fn filter(&self) -> ReportFilter {
+        ReportFilter {
+            app: self.app.clone(),
+            version: self.version.clone(),
+            build: self.build.clone(),
+            from: self.from,
+            to: self.to,
+            debug_id: self.debug_id,
+            ..ReportFilter::default()
+        }
+    }
+}
+
+words! {
+    /// How far it is.
+    pub enum ReprocessStatus {
+        /// Reports are gone through.
+        Running = "running",
+        /// All were gone through. Answers may still come.
+        Done = "done",
+        /// It ended before all were gone through.
+        Failed = "failed",
+    }
+}
+
+json_column!(ReprocessFilter);
+
+/// A reprocess and what has come of it so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReprocessRun {
+    /// Its id.
+    pub id: Uuid,
+    /// Which reports.
+    pub wanted: ReprocessFilter,
+    /// How far it is.
+    pub status: ReprocessStatus,
+    /// Reports that fitted when it began.
+    pub matched: u64,
+    /// Reports gone through.
+    pub looked: u64,
+    /// Requests made.
+    pub asked: u64,
+    /// Reports that had a request on its way already.
+    pub under_way: u64,
+    /// Requests answered by a new revision.
+    pub better: u64,
+    /// Requests answered with nothing better.
+    pub unchanged: u64,
+    /// Requests whose report was not there any more.
+    pub gone: u64,
+    /// When it began.
+    pub created_at: OffsetDateTime,
+    /// When it changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+/// Reprocesses of one tenant that may be open at the same time.
+pub const MOST_OPEN: u64 = 4;
+
+/// How many of the tenant's reprocesses are not over. Until the transaction ends no other that asks here
+/// begins one.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold_open(tx: &mut TenantTx) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('reprocesses of ' || $1, 0))")
+        .bind(tenant)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let open = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "open!" FROM reprocesses WHERE tenant = $1 AND status = 'running'"#,
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(open))
+}
+
+/// How many reports fit.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn count(tx: &mut TenantTx, wanted: &ReprocessFilter) -> Result<u64> {
+    reports::count(tx, &wanted.filter()).await
+}
+
+/// Begins a reprocess of the reports that fit and are there now.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(tx: &mut TenantTx, actor: &str, wanted: &ReprocessFilter) -> Result<ReprocessRun> {
+    let to = wanted.to.map_or(tx.now(), |to| to.min(tx.now()));
+    let wanted = ReprocessFilter { to: Some(to), ..wanted.clone() };
+    let matched = count(tx, &wanted).await?;
+    let json = serde_json::to_value(&wanted).map_err(|e| StoreError::corrupt("reprocesses", e))?;
+    let (connection, tenant, now) = tx.parts();
+    let id = sqlx::query_scalar!(
+        "INSERT INTO reprocesses (id, tenant, actor, wanted, matched, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $2, $2) RETURNING id",
+        tenant,
+        now,
+        actor,
+        json,
+        to_row(matched)
+    )
+    .fetch_one(connection)
+    .await?;
+    jobs::add(tx, &Work::Reprocess { id }).await?;
+    get(tx, id).await?.ok_or_else(|| StoreError::corrupt("reprocesses", "a row that vanished"))
+}
+
+/// A reprocess; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, id: Uuid) -> Result<Option<ReprocessRun>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        ReprocessRun,
+        r#"SELECT id, wanted AS "wanted: JsonColumn<ReprocessFilter>", status AS "status: ReprocessStatus",
+                  matched AS "matched: U64", looked AS "looked: U64", asked AS "asked: U64",
+                  under_way AS "under_way: U64", better AS "better: U64", unchanged AS "unchanged: U64",
+                  gone AS "gone: U64", created_at, updated_at
+           FROM reprocesses WHERE tenant = $1 AND id = $2"#,
+        tenant,
+        id
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// What a page did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReprocessPage {
+    /// How many requests were made.
+    pub asked: u64,
+    /// False where nothing is left to go through.
+    pub more: bool,
+}
+
+/// Asks for the next `limit` reports, the newest first, and notes how far it is in the same
+/// transaction: begun anew it goes on from there. `None` where the reprocess is over, or another
+/// worker has gone on with it meanwhile: roll back then.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn page(tx: &mut TenantTx, id: Uuid, limit: u32) -> Result<Option<ReprocessPage>> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT wanted AS "wanted: JsonColumn<ReprocessFilter>", last FROM reprocesses
+           WHERE tenant = $1 AND id = $2 AND status = 'running'"#,
+        tenant,
+        id
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    let JsonColumn(wanted) = row.wanted;
+    let after = row.last.as_deref().map(ReportCursor::read).transpose();
+    let after = after.map_err(|e| StoreError::corrupt("reprocesses", e))?;
+    let found = reports::list(tx, &wanted.filter(), after.as_ref(), limit).await?;
+    let listed: Vec<(Uuid, i32)> =
+        found.reports.iter().map(|report| (report.report_id.uuid(), to_row32(report.variant))).collect();
+    let keys = lock_known(tx, &listed).await?;
+    // An answer is not to come from older symbols than there are.
+    let mut needs = own_symbols(tx, &listed, false).await?;
+    let asks: Vec<Ask> = keys
+        .iter()
+        .filter(|key| !key.deleted)
+        .map(|key| Ask::about(key, needs.remove(&key.row()).unwrap_or_default()))
+        .collect();
+    let placed = requests::place(tx, &asks).await?;
+    let of_ours = asks.iter().zip(&placed).filter(|(_, placed)| placed.is_some()).map(|(ask, _)| ask);
+    let ours: Vec<(Uuid, i32)> = of_ours.map(|ask| (ask.report_id.uuid(), to_row32(ask.variant))).collect();
+    let asked = claim(tx, id, &ours).await?;
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE reprocesses SET last = coalesce($4, last), looked = looked + $5, asked = asked + $6,
+                under_way = under_way + $7, status = CASE WHEN $4::text IS NULL THEN 'done' ELSE status END, updated_at = $8
+         WHERE tenant = $1 AND id = $2 AND last IS NOT DISTINCT FROM $3 AND status = 'running'",
+        tenant,
+        id,
+        row.last,
+        found.next.map(|next| next.write()),
+        to_row(found.reports.len() as u64),
+        to_row(asked),
+        to_row((asks.len() as u64).saturating_sub(asked)),
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(None);
+    }
+    Ok(Some(ReprocessPage { asked: ours.len() as u64, more: found.next.is_some() }))
+}
+
+/// Notes that a reprocess waits for the answers about these reports. Returns their number. One that is sent
+/// again, since it was overdue, stays the other reprocess's, which waits for its answer.
+async fn claim(tx: &mut TenantTx, id: Uuid, reports: &[(Uuid, i32)]) -> Result<u64> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let (connection, tenant, _) = tx.parts();
+    let claimed = sqlx::query!(
+        "UPDATE report_keys k SET reprocess_id = $2
+         FROM unnest($3::uuid[], $4::integer[]) AS a (report_id, variant)
+         WHERE k.tenant = $1 AND k.report_id = a.report_id AND k.variant = a.variant AND k.reprocess_id IS NULL",
+        tenant,
+        id,
+        &ids,
+        &variants
+    )
+    .execute(connection)
+    .await?;
+    Ok(claimed.rows_affected())
+}
+
+/// How requests of reprocesses have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RequestEnds {
+    pub(crate) better: i64,
+    pub(crate) unchanged: i64,
+    pub(crate) gone: i64,
+}
+
+/// The requests of reprocesses for reports that are gone.
+pub(crate) fn gone(keys: &[KeyRow]) -> BTreeMap<Uuid, RequestEnds> {
+    let mut ends: BTreeMap<Uuid, RequestEnds> = BTreeMap::new();
+    for id in keys.iter().filter_map(|key| key.reprocess) {
+        ends.entry(id).or_default().gone += 1;
+    }
+    ends
+}
+
+/// Counts ends, the last thing that a transaction does: these rows are everybody's.
+pub(crate) async fn count_ends(tx: &mut TenantTx, ends: &BTreeMap<Uuid, RequestEnds>) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    for (id, ends) in ends {
+        sqlx::query!(
+            "UPDATE reprocesses SET better = better + $3, unchanged = unchanged + $4, gone = gone + $5, updated_at = $6
+             WHERE tenant = $1 AND id = $2",
+            tenant,
+            id,
+            ends.better,
+            ends.unchanged,
+            ends.gone,
+            now
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

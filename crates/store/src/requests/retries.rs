@@ -1,0 +1,163 @@
+//! Symbols that are there and could not be fetched, although the worker has tried for long: no event
+//! will tell that object storage is well again, so their reports are asked for again by the clock,
+//! later and later, and then no more until an event comes.
+
+use crate::column::TenantColumn;
+use crate::number::{from_row, to_row32};
+use crate::outbox::NeededSymbols;
+use crate::reports::{KeyRow, lock_known};
+use crate::requests::{self, Ask, DueReport, by_tenant};
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use std::collections::{BTreeMap, BTreeSet};
+use time::{Duration, OffsetDateTime};
+use unslide_model::{DebugId, Owner};
+
+/// The pauses before each try.
+pub const PAUSES: [Duration; 8] = [
+    Duration::minutes(1),
+    Duration::minutes(2),
+    Duration::minutes(5),
+    Duration::minutes(12),
+    Duration::minutes(30),
+    Duration::minutes(70),
+    Duration::minutes(160),
+    Duration::hours(6),
+];
+
+struct Due {
+    tries: usize,
+    needs: Vec<NeededSymbols>,
+}
+
+/// Asks for reports whose next try is due. Gives how many were looked at; call again while that is
+/// `limit`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn ask_due(store: &Store, limit: u32) -> Result<u64> {
+    let due = sqlx::query_as!(
+        DueReport,
+        r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!"
+           FROM unslide_retries_due($1, $2)"#,
+        store.now(),
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let looked = u64::try_from(due.len()).unwrap_or(u64::MAX);
+    for (tenant, reports) in by_tenant(due) {
+        let mut tx = store.tenant(&tenant).await?;
+        let keys = lock_known(&mut tx, &reports).await?;
+        let mut wanted = due_of(&mut tx, &reports).await?;
+        let mut asks: Vec<Ask> = Vec::new();
+        let mut tries: Vec<usize> = Vec::new();
+        for key in keys.iter().filter(|key| !key.deleted) {
+            let Some(due) = wanted.remove(&key.row()) else { continue };
+            asks.push(Ask::about(key, due.needs));
+            tries.push(due.tries);
+        }
+        let placed = requests::place(&mut tx, &asks).await?;
+        let now = tx.now();
+        let next: Vec<(usize, Option<OffsetDateTime>)> = tries
+            .into_iter()
+            .zip(&placed)
+            .map(|(tries, placed)| match placed {
+                Some(_) => (tries + 1, PAUSES.get(tries + 1).map(|pause| now + *pause)),
+                // An answer is on its way, which may be what is waited for.
+                None => (tries, Some(now + PAUSES[0])),
+            })
+            .collect();
+        schedule(&mut tx, &asks, &next).await?;
+        tx.commit().await?;
+    }
+    Ok(looked)
+}
+
+/// What is due of these, and for which symbols as they are now.
+async fn due_of(tx: &mut TenantTx, reports: &[(Uuid, i32)]) -> Result<BTreeMap<(Uuid, i32), Due>> {
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = reports.iter().copied().unzip();
+    let (connection, tenant, now) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT k.report_id, k.variant, k.retries, k.retry_needs AS "retry_needs!"
+           FROM unnest($2::uuid[], $4::integer[]) AS r (report_id, variant)
+           JOIN report_keys k ON k.tenant = $1 AND k.report_id = r.report_id AND k.variant = r.variant
+           WHERE k.retry_at <= $3 AND k.retry_needs IS NOT NULL"#,
+        tenant,
+        &ids,
+        now,
+        &variants
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let mut due: BTreeMap<(Uuid, i32), Due> = BTreeMap::new();
+    for row in rows {
+        let needs: Vec<NeededSymbols> =
+            serde_json::from_value(row.retry_needs).map_err(|e| StoreError::corrupt("report_keys", e))?;
+        let tries = usize::try_from(row.retries).unwrap_or_default();
+        due.insert((row.report_id, row.variant), Due { tries, needs });
+    }
+    let wanted: BTreeSet<Uuid> = due.values().flat_map(|d| &d.needs).map(|n| n.debug_id.uuid()).collect();
+    let wanted: Vec<Uuid> = wanted.into_iter().collect();
+    let slots = sqlx::query!(
+        r#"SELECT debug_id, generation, tenant <> $1 AS "system!" FROM symbol_slots
+           WHERE tenant IN ($1, $3) AND debug_id = ANY ($2) AND quality > 0"#,
+        tenant,
+        &wanted,
+        Owner::System.as_str()
+    )
+    .fetch_all(connection)
+    .await?;
+    let newest: BTreeMap<(DebugId, bool), u64> = slots
+        .into_iter()
+        .map(|slot| ((DebugId::from_uuid(slot.debug_id), slot.system), from_row(slot.generation)))
+        .collect();
+    for need in due.values_mut().flat_map(|due| &mut due.needs) {
+        let of = |system: bool| newest.get(&(need.debug_id, system)).map(|generation| (*generation, system));
+        let answers = need.system.then(|| of(true)).flatten().or_else(|| of(false));
+        (need.generation, need.system) = answers.unwrap_or((0, false));
+    }
+    Ok(due)
+}
+
+/// Has what could not be fetched asked for by the clock. Where the clock has asked for the same before,
+/// it goes on, and where it is through with its pauses it asks no more.
+pub(crate) async fn begin(tx: &mut TenantTx, key: &KeyRow, needs: &[NeededSymbols]) -> Result<()> {
+    let needs = serde_json::to_value(needs).map_err(|e| StoreError::corrupt("report_keys", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys
+         SET retry_needs = $4,
+             retries = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retries ELSE 0 END,
+             retry_at = CASE WHEN retry_at IS NOT NULL OR retry_needs @> $4 THEN retry_at ELSE $5 END
+         WHERE tenant = $1 AND report_id = $2 AND variant = $3",
+        tenant,
+        key.report_id.uuid(),
+        to_row32(key.variant),
+        needs,
+        now + PAUSES[0]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn schedule(tx: &mut TenantTx, asks: &[Ask], next: &[(usize, Option<OffsetDateTime>)]) -> Result<()> {
+    let ids: Vec<Uuid> = asks.iter().map(|ask| ask.report_id.uuid()).collect();
+    let variants: Vec<i32> = asks.iter().map(|ask| to_row32(ask.variant)).collect();
+    let tries: Vec<i32> = next.iter().map(|(tries, _)| i32::try_from(*tries).unwrap_or(i32::MAX)).collect();
+    let times: Vec<Option<OffsetDateTime>> = next.iter().map(|(_, at)| *at).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE report_keys k SET retries = n.tries, retry_at = n.at
+         FROM unnest($2::uuid[], $3::integer[], $4::integer[], $5::timestamptz[]) AS n (report_id, variant, tries, at)
+         WHERE k.tenant = $1 AND k.report_id = n.report_id AND k.variant = n.variant",
+        tenant,
+        &ids,
+        &variants,
+        &tries,
+        &times as &[Option<OffsetDateTime>]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

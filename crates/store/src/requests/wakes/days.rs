@@ -1,0 +1,180 @@
+//! The reports of a day that lack system images, and the requests for them.
+
+use super::Last;
+use super::system::Arrived;
+use crate::number::{from_row32, to_row, to_row32};
+use crate::outbox::NeededSymbols;
+use crate::reports::{KeyRow, lock_known};
+use crate::requests::{self, Ask};
+use crate::{Result, TenantTx, Uuid};
+use std::collections::BTreeMap;
+use time::{Date, OffsetDateTime};
+use unslide_model::{DebugId, ReportId};
+
+/// A stored report that may have to be asked for.
+pub(crate) struct WaitingReport {
+    pub(crate) received_at: OffsetDateTime,
+    pub(crate) report_id: Uuid,
+    pub(crate) variant: i32,
+    pub(crate) system_images: Vec<Uuid>,
+}
+
+impl WaitingReport {
+    pub(crate) fn key(&self) -> (Uuid, i32) {
+        (self.report_id, self.variant)
+    }
+
+    pub(crate) fn place(&self) -> Last {
+        (self.received_at, ReportId::from_uuid(self.report_id), from_row32(self.variant))
+    }
+}
+
+/// Where a page ended that `limit` has cut: another one follows.
+pub(super) fn last_of_full(found: &[WaitingReport], limit: u32) -> Option<Last> {
+    found
+        .last()
+        .filter(|_| found.len() >= usize::try_from(limit).unwrap_or(usize::MAX))
+        .map(WaitingReport::place)
+}
+
+/// A day of which a report lacks some of these system images.
+pub(super) struct LackingDay {
+    pub(super) day: Date,
+    pub(super) debug_ids: Vec<Uuid>,
+}
+
+/// The newest such day for symbols that arrived: before a day, or that day too.
+pub(super) async fn next_day(
+    tx: &mut TenantTx,
+    arrived: &[Arrived],
+    before: Option<Date>,
+    that_too: bool,
+) -> Result<Option<LackingDay>> {
+    let (ids, generations) = columns(arrived);
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        LackingDay,
+        r#"SELECT w.day, array_agg(w.debug_id) AS "debug_ids!"
+           FROM system_waits w
+           JOIN unnest($2::uuid[], $3::bigint[]) AS n (debug_id, generation) ON n.debug_id = w.debug_id
+           WHERE w.tenant = $1 AND w.seen_generation < n.generation
+             AND ($4::date IS NULL OR w.day < $4 OR w.day = $4 AND $5)
+           GROUP BY w.day ORDER BY w.day DESC LIMIT 1"#,
+        tenant,
+        &ids,
+        &generations,
+        before,
+        that_too
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// What a page of a day did.
+pub(super) struct DayPage {
+    pub(super) found: u64,
+    pub(super) requested: u64,
+    /// Where the day goes on; `None` where it is done.
+    pub(super) last: Option<Last>,
+}
+
+/// Asks for the next `limit` reports of a day that lack one of these symbols, the newest first, each once for
+/// all that it lacks; `system` says whose symbols they are. A day that is done is noted.
+pub(super) async fn page_of_day(
+    tx: &mut TenantTx,
+    arrived: &[Arrived],
+    system: bool,
+    lacking: &LackingDay,
+    last: Option<Last>,
+    limit: u32,
+) -> Result<DayPage> {
+    let found = of_day(tx, lacking.day, &lacking.debug_ids, last, limit).await?;
+    let newest: BTreeMap<Uuid, u64> = arrived.iter().map(|a| (a.debug_id.uuid(), a.generation)).collect();
+    let requested = ask_all(tx, &found, |found| {
+        let lacks = found.system_images.iter().filter(|id| lacking.debug_ids.contains(id));
+        let need = |id: &Uuid| {
+            let generation = *newest.get(id)?;
+            Some(NeededSymbols { debug_id: DebugId::from_uuid(*id), generation, system })
+        };
+        Some(lacks.filter_map(need).collect())
+    })
+    .await?;
+    let last = last_of_full(&found, limit);
+    if last.is_none() {
+        seen(tx, arrived, lacking.day).await?;
+    }
+    Ok(DayPage { found: u64::try_from(found.len()).unwrap_or(u64::MAX), requested, last })
+}
+
+async fn seen(tx: &mut TenantTx, arrived: &[Arrived], day: Date) -> Result<()> {
+    let (ids, generations) = columns(arrived);
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE system_waits w SET seen_generation = n.generation
+         FROM unnest($3::uuid[], $4::bigint[]) AS n (debug_id, generation)
+         WHERE w.tenant = $1 AND w.day = $2 AND w.debug_id = n.debug_id AND w.seen_generation < n.generation",
+        tenant,
+        day,
+        &ids,
+        &generations
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+pub(super) fn columns(arrived: &[Arrived]) -> (Vec<Uuid>, Vec<i64>) {
+    arrived.iter().map(|a| (a.debug_id.uuid(), to_row(a.generation))).unzip()
+}
+
+/// The next `limit` reports of a day with one of these system images, the newest first.
+async fn of_day(
+    tx: &mut TenantTx,
+    day: Date,
+    debug_ids: &[Uuid],
+    last: Option<Last>,
+    limit: u32,
+) -> Result<Vec<WaitingReport>> {
+    let begin = day.midnight().assume_utc();
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        WaitingReport,
+        "SELECT received_at, report_id, variant, system_images FROM reports
+         WHERE tenant = $1 AND received_at >= $2 AND received_at < $3 AND system_images && $4
+           AND ($5::timestamptz IS NULL OR (received_at, report_id, variant) < ($5, $6::uuid, $7::integer))
+         ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $8",
+        tenant,
+        begin,
+        begin + time::Duration::DAY,
+        debug_ids,
+        last.map(|l| l.0),
+        last.map(|l| l.1.uuid()),
+        last.map(|l| to_row32(l.2)),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Locks the reports' keys, in the order in which everyone does.
+pub(crate) async fn lock(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<Vec<KeyRow>> {
+    let reports: Vec<(Uuid, i32)> = found.iter().map(WaitingReport::key).collect();
+    lock_known(tx, &reports).await
+}
+
+/// Asks for those of which `needs` says what for, as far as no answer is on its way. Gives how many
+/// requests were made.
+pub(crate) async fn ask_all(
+    tx: &mut TenantTx,
+    found: &[WaitingReport],
+    needs: impl Fn(&WaitingReport) -> Option<Vec<NeededSymbols>>,
+) -> Result<u64> {
+    let keys = lock(tx, found).await?;
+    let wanted = |key: &KeyRow| {
+        let of_key = |w: &&WaitingReport| w.key() == key.row();
+        found.iter().find(of_key).and_then(&needs).map(|needs| Ask::about(key, needs))
+    };
+    let asks: Vec<Ask> = keys.iter().filter(|key| !key.deleted).filter_map(wanted).collect();
+    let placed = requests::place(tx, &asks).await?;
+    Ok(u64::try_from(placed.iter().flatten().count()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,143 @@
+//! Waking: asking for the reports that came before the symbols did. Done in pages by a job, after
+//! the symbols' slot was raised and committed.
+
+mod days;
+pub mod missed;
+pub mod system;
+
+use crate::number::{to_row, to_row32};
+use crate::outbox::NeededSymbols;
+use crate::slots;
+use crate::{Result, TenantTx, Uuid};
+use days::{LackingDay, WaitingReport, ask_all, last_of_full, next_day, page_of_day};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use system::Arrived;
+use time::{Date, OffsetDateTime};
+use unslide_model::{DebugId, Quality, ReportId};
+
+/// The last report of a page.
+pub(crate) type Last = (OffsetDateTime, ReportId, u32);
+
+/// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeCursor {
+    /// None while the waits of single reports are gone through; then the day, of those that wait
+    /// for an image of the operating system.
+    day: Option<Date>,
+    last: Option<Last>,
+}
+
+/// What a page did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakePage {
+    /// How many waiting reports were looked at.
+    pub waiting: u64,
+    /// How many of them a request was made for. The others have one on its way already, after
+    /// which they are asked about anew.
+    pub requested: u64,
+    /// Where to go on; `None` when all is done.
+    pub next: Option<WakeCursor>,
+}
+
+/// Asks for the next `limit` reports that wait for `generation` of a debug id, the newest first.
+/// Commit after each page.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn page(
+    tx: &mut TenantTx,
+    debug_id: &DebugId,
+    generation: u64,
+    from: Option<WakeCursor>,
+    limit: u32,
+) -> Result<WakePage> {
+    let done = WakePage { waiting: 0, requested: 0, next: None };
+    let slot = slots::get(tx, debug_id).await?;
+    // Taken away again: a later publication has a wake of its own.
+    if slot.is_none_or(|slot| slot.quality == Quality::None) {
+        return Ok(done);
+    }
+    let arrived = [Arrived { debug_id: *debug_id, generation }];
+    let WakeCursor { day, last } = from.unwrap_or(WakeCursor { day: None, last: None });
+    if let Some(day) = day {
+        let lacking = LackingDay { day, debug_ids: vec![debug_id.uuid()] };
+        let page = page_of_day(tx, &arrived, false, &lacking, last, limit).await?;
+        let next = match page.last {
+            Some(last) => Some(WakeCursor { day: Some(day), last: Some(last) }),
+            None => next_day(tx, &arrived, Some(day), false).await?.map(WakeCursor::at),
+        };
+        return Ok(WakePage { waiting: page.found, requested: page.requested, next });
+    }
+    let found = waiting(tx, debug_id, generation, last, limit).await?;
+    let still = still_waiting(tx, debug_id, generation, &found).await?;
+    let need = NeededSymbols { debug_id: *debug_id, generation, system: false };
+    let requested = ask_all(tx, &found, |found| still.contains(&found.key()).then(|| vec![need])).await?;
+    let next = match last_of_full(&found, limit) {
+        Some(last) => Some(WakeCursor { day: None, last: Some(last) }),
+        None => next_day(tx, &arrived, None, false).await?.map(WakeCursor::at),
+    };
+    let waiting = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    Ok(WakePage { waiting, requested, next })
+}
+
+impl WakeCursor {
+    fn at(day: LackingDay) -> WakeCursor {
+        WakeCursor { day: Some(day.day), last: None }
+    }
+}
+
+async fn waiting(
+    tx: &mut TenantTx,
+    debug_id: &DebugId,
+    generation: u64,
+    last: Option<Last>,
+    limit: u32,
+) -> Result<Vec<WaitingReport>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        WaitingReport,
+        r#"SELECT received_at, report_id, variant, '{}'::uuid[] AS "system_images!" FROM waits
+           WHERE tenant = $1 AND debug_id = $2 AND seen_generation < $3
+             AND ($4::timestamptz IS NULL OR (received_at, report_id, variant) < ($4, $5::uuid, $6::integer))
+           ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $7"#,
+        tenant,
+        debug_id.uuid(),
+        to_row(generation),
+        last.map(|l| l.0),
+        last.map(|l| l.1.uuid()),
+        last.map(|l| to_row32(l.2)),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Locks the keys of what was found; gives those that have still not seen the generation: a revision
+/// that was stored since then has seen more.
+async fn still_waiting(
+    tx: &mut TenantTx,
+    debug_id: &DebugId,
+    generation: u64,
+    found: &[WaitingReport],
+) -> Result<BTreeSet<(Uuid, i32)>> {
+    // A page is in the order of time: its ends say which days' tables to look into.
+    let (Some(newest), Some(oldest)) = (found.first(), found.last()) else { return Ok(BTreeSet::new()) };
+    days::lock(tx, found).await?;
+    let ids: Vec<Uuid> = found.iter().map(|w| w.report_id).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT report_id, variant FROM waits
+         WHERE tenant = $1 AND debug_id = $2 AND received_at BETWEEN $3 AND $4 AND report_id = ANY ($5)
+           AND seen_generation < $6",
+        tenant,
+        debug_id.uuid(),
+        oldest.received_at,
+        newest.received_at,
+        &ids,
+        to_row(generation)
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.report_id, row.variant)).collect())
+}

@@ -1,0 +1,208 @@
+//! Waking for system symbols, which concern the reports of all tenants.
+//!
+//! Nearly every report refers to the same system images, so their slots are not held one by one:
+//! one lock of the database stands for all of them, which indexers share and a publisher has alone.
+//! Operators load symbols by the thousand: each upload notes what came, and one job, which waits
+//! until no upload is under way, goes through the reports once for all of it.
+
+use super::Last;
+use super::days::{columns, next_day, page_of_day};
+use crate::column::{DebugIdColumn, TenantColumn, U64};
+use crate::jobs::{self, Work};
+use crate::number::{to_row, to_row32};
+use crate::{OwnerTx, Result, Store, TenantTx};
+use serde::{Deserialize, Serialize};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use time::{Date, Duration};
+use unslide_model::{DebugId, TenantId};
+
+/// The lock that stands for all slots of the system.
+const LOCK: i64 = 0x756e_736c_6964_6532;
+/// From an upload to the job that wakes: what comes in between is one job's.
+const PAUSE: Duration = Duration::seconds(2);
+/// Debug ids that one job takes on.
+const MOST: i64 = 5_000;
+
+/// Waits until no publisher of system symbols is ahead, and makes later ones wait for this
+/// transaction: what it then reads of the system's slots stays so until its waits are committed.
+pub(crate) async fn lock_out_publishers(tx: &mut OwnerTx) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock_shared($1)").bind(LOCK).execute(tx.parts().0).await?;
+    Ok(())
+}
+
+/// The other side: waits until the waits of all who read the slots before are committed.
+pub(crate) async fn wait_for_indexers(tx: &mut OwnerTx) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(tx.parts().0).await?;
+    Ok(())
+}
+
+/// Notes that system symbols came, and makes sure that a job will look for who waits.
+pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -> Result<()> {
+    let (connection, owner, _) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO system_wakes AS w (debug_id, generation) VALUES ($1, $2)
+         ON CONFLICT (debug_id) DO UPDATE SET generation = greatest(w.generation, EXCLUDED.generation)",
+        debug_id.uuid(),
+        to_row(generation)
+    )
+    .execute(&mut *connection)
+    .await?;
+    // Locked: a job that begins right now is waited for, and then no longer counts as one that will
+    // see this; one that is locked first begins after this is committed.
+    let queued = sqlx::query_scalar!(
+        "SELECT id FROM jobs WHERE tenant = $1 AND kind = 'wake_system' AND status = 'queued' LIMIT 1 FOR UPDATE",
+        owner
+    )
+    .fetch_optional(connection)
+    .await?;
+    if queued.is_none() {
+        jobs::add_later(tx, &Work::WakeSystem { from: None }, PAUSE).await?;
+    }
+    Ok(())
+}
+
+/// System symbols that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arrived {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// Its slot's generation.
+    pub generation: u64,
+}
+
+/// What came since the last job was done, as its slots say now.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn arrived(tx: &mut OwnerTx) -> Result<Vec<Arrived>> {
+    let (connection, owner, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        Arrived,
+        r#"SELECT w.debug_id AS "debug_id: DebugIdColumn", s.generation AS "generation: U64" FROM system_wakes w
+           JOIN symbol_slots s ON s.tenant = $1 AND s.debug_id = w.debug_id
+           WHERE s.quality > 0 ORDER BY w.debug_id LIMIT $2"#,
+        owner,
+        MOST
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Forgets what every tenant was asked about, and what was taken away again meanwhile. True where
+/// something is left to do.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn done(tx: &mut OwnerTx, arrived: &[Arrived]) -> Result<bool> {
+    let (ids, generations) = columns(arrived);
+    let (connection, owner, _) = tx.parts();
+    sqlx::query!(
+        "DELETE FROM system_wakes w USING unnest($1::uuid[], $2::bigint[]) AS d (debug_id, generation)
+         WHERE w.debug_id = d.debug_id AND w.generation <= d.generation",
+        &ids,
+        &generations
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "DELETE FROM system_wakes w USING symbol_slots s
+         WHERE s.tenant = $1 AND s.debug_id = w.debug_id AND s.quality = 0 AND s.generation >= w.generation",
+        owner
+    )
+    .execute(&mut *connection)
+    .await?;
+    Ok(sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM system_wakes) AS "any!""#)
+        .fetch_one(connection)
+        .await?)
+}
+
+/// The tenants of which a report lacks one of these, by slug.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn tenants(
+    store: &Store,
+    arrived: &[Arrived],
+    after: Option<&TenantId>,
+    limit: u32,
+) -> Result<Vec<TenantId>> {
+    let (ids, generations) = columns(arrived);
+    let tenants = sqlx::query_scalar!(
+        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_system_waits_tenants($1, $2, $3, $4)"#,
+        &ids,
+        &generations,
+        after.map_or("", TenantId::as_str),
+        to_row32(limit)
+    );
+    Ok(tenants.fetch_all(store.pool()).await?.into_iter().map(TenantId::from).collect())
+}
+
+/// Where the wake of one tenant's reports goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemWakeCursor {
+    day: Date,
+    /// None: the day is done, and an earlier one follows.
+    last: Option<Last>,
+}
+
+/// Where the job goes on. It is kept in the job, so that a builder that dies or has had its turn costs one
+/// page, and a day with more reports than one turn asks for comes to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// Stands for the symbols that were asked for so far: where others came since, it counts for nothing.
+    symbols: u64,
+    tenant: TenantId,
+    cursor: SystemWakeCursor,
+}
+
+impl Resume {
+    /// To go on with a tenant's reports for these symbols.
+    #[must_use]
+    pub fn at(arrived: &[Arrived], tenant: &TenantId, cursor: SystemWakeCursor) -> Resume {
+        Resume { symbols: fingerprint(arrived), tenant: tenant.clone(), cursor }
+    }
+
+    /// The tenant to go on with, and where; `None` where the symbols are not those that it was made for.
+    #[must_use]
+    pub fn of(self, arrived: &[Arrived]) -> Option<(TenantId, SystemWakeCursor)> {
+        (self.symbols == fingerprint(arrived)).then_some((self.tenant, self.cursor))
+    }
+}
+
+/// Another program may compute another number; it then begins anew.
+fn fingerprint(arrived: &[Arrived]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    arrived.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// What a page did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemWakePage {
+    /// How many requests were made.
+    pub requested: u64,
+    /// Where to go on; `None` when the tenant's reports are done.
+    pub next: Option<SystemWakeCursor>,
+}
+
+/// Asks for the next `limit` reports of a tenant that lack one of these, the newest first, each once
+/// for all that it lacks. Commit after each page. What was done is noted day by day: begun anew, it
+/// goes on with the days that are left.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn page(
+    tx: &mut TenantTx,
+    arrived: &[Arrived],
+    from: Option<SystemWakeCursor>,
+    limit: u32,
+) -> Result<SystemWakePage> {
+    let (before, that_too) = (from.map(|c| c.day), from.is_some_and(|c| c.last.is_some()));
+    let Some(lacking) = next_day(tx, arrived, before, that_too).await? else {
+        return Ok(SystemWakePage { requested: 0, next: None });
+    };
+    let day = lacking.day;
+    let last = from.filter(|cursor| cursor.day == day).and_then(|cursor| cursor.last);
+    let page = page_of_day(tx, arrived, true, &lacking, last, limit).await?;
+    Ok(SystemWakePage { requested: page.requested, next: Some(SystemWakeCursor { day, last: page.last }) })
+}

@@ -1,0 +1,330 @@
+//! Objects: one slice of one file each, kept by the hash of its bytes.
+
+use crate::column::{DebugIdColumn, HashColumn, words};
+use crate::jobs::{self, Work};
+use crate::number::{to_row, to_row32};
+use crate::{OwnerTx, Result, Uuid};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, DebugId, Quality};
+
+words! {
+    /// What became of an object.
+    pub enum ObjectStatus {
+        /// It waits for a builder.
+        Queued = "queued",
+        /// Its symcache is being built.
+        Building = "building",
+        /// It has a symcache.
+        Ready = "ready",
+        /// It is damaged; the reason says how.
+        Malformed = "malformed",
+        /// It is something that no symcache is built from; the reason says what.
+        Unsupported = "unsupported",
+        /// A limit of the builder ended its build; the reason says which. It is tried again when it is uploaded
+        /// again or symcaches are built anew.
+        TooComplex = "too_complex",
+    }
+}
+
+/// What is known of an object as soon as it is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewObject {
+    /// The SHA-256 of the slice.
+    pub content_hash: ContentHash,
+    /// Its `LC_UUID`, if it has one.
+    pub debug_id: Option<DebugId>,
+    /// Its file's name.
+    pub name: String,
+    /// Its architecture, such as `arm64e`.
+    pub arch: String,
+    /// Its kind, such as `dsym` or `executable`.
+    pub kind: String,
+    /// It has line tables and functions.
+    pub has_dwarf: bool,
+    /// It has a symbol table.
+    pub has_symtab: bool,
+    /// It has exported names.
+    pub has_exports: bool,
+    /// It has sources.
+    pub has_sources: bool,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRow {
+    /// The SHA-256 of the slice.
+    pub content_hash: ContentHash,
+    /// Its `LC_UUID`, if it has one.
+    pub debug_id: Option<DebugId>,
+    /// Its file's name.
+    pub name: String,
+    /// Its architecture, such as `arm64e`.
+    pub arch: String,
+    /// Its kind, such as `dsym` or `executable`.
+    pub kind: String,
+    /// It has line tables and functions.
+    pub has_dwarf: bool,
+    /// It has a symbol table.
+    pub has_symtab: bool,
+    /// It has exported names.
+    pub has_exports: bool,
+    /// It has sources.
+    pub has_sources: bool,
+    /// What it offers.
+    pub quality: Quality,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What became of it.
+    pub status: ObjectStatus,
+    /// Why it is malformed, unsupported or too complex.
+    pub reason: Option<String>,
+    /// The size of its symcache in bytes, once it is ready.
+    pub symcache_size: Option<u64>,
+    /// The SHA-256 of its symcache.
+    pub symcache_hash: Option<ContentHash>,
+    /// The version of its symcache's format.
+    pub symcache_version: Option<u32>,
+    /// When it first came.
+    pub created_at: OffsetDateTime,
+    /// When its status changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+/// A symcache that was built and stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symcache {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256.
+    pub sha256: ContentHash,
+    /// The version of its format.
+    pub version: u32,
+}
+
+impl ObjectRow {
+    /// Its symcache, once it is ready.
+    #[must_use]
+    pub fn symcache(&self) -> Option<Symcache> {
+        let (size, sha256) = (self.symcache_size?, self.symcache_hash?);
+        Some(Symcache { size, sha256, version: self.symcache_version? })
+    }
+}
+
+/// The objects that the rest of the statement names.
+macro_rules! query_objects {
+    ($rest:tt, $($argument:expr),+ $(,)?) => {{
+        use $crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U32, U64};
+        use $crate::objects::{ObjectRow, ObjectStatus};
+        sqlx::query_as!(
+            ObjectRow,
+            r#"SELECT content_hash AS "content_hash: HashColumn", debug_id AS "debug_id!: Nullable<DebugIdColumn>",
+                      name, arch, kind, has_dwarf, has_symtab, has_exports, has_sources,
+                      quality AS "quality: QualityColumn", size AS "size: U64", status AS "status: ObjectStatus",
+                      reason, symcache_size AS "symcache_size!: Nullable<U64>",
+                      symcache_hash AS "symcache_hash!: Nullable<HashColumn>",
+                      symcache_version AS "symcache_version!: Nullable<U32>", created_at, updated_at
+               FROM objects o "#
+                + $rest,
+            $($argument),+
+        )
+    }};
+}
+pub(crate) use query_objects;
+
+/// Notes an object that was found in an upload. Gives the object as it stands, and whether the
+/// tenant had these very bytes before and they need no work: then nothing changes.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn found(tx: &mut OwnerTx, upload: Uuid, path: &str, new: &NewObject) -> Result<(ObjectRow, bool)> {
+    let clean = |text: &str| text.replace('\0', "\u{FFFD}");
+    let quality = Quality::of(new.has_dwarf, new.has_symtab, new.has_exports);
+    let (connection, tenant, now) = tx.parts();
+    let inserted = sqlx::query!(
+        "INSERT INTO objects (tenant, content_hash, debug_id, name, arch, kind, has_dwarf, has_symtab, has_exports,
+                              has_sources, quality, size, status, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'queued', $13, $13)
+         ON CONFLICT DO NOTHING",
+        tenant,
+        new.content_hash.0.as_slice(),
+        new.debug_id.map(DebugId::uuid),
+        clean(&new.name),
+        clean(&new.arch),
+        clean(&new.kind),
+        new.has_dwarf,
+        new.has_symtab,
+        new.has_exports,
+        new.has_sources,
+        quality.rank(),
+        to_row(new.size),
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    let object =
+        query_objects!("WHERE tenant = $1 AND content_hash = $2", tenant, new.content_hash.0.as_slice())
+            .fetch_one(&mut *connection)
+            .await?;
+    let has_work =
+        matches!(object.status, ObjectStatus::Queued | ObjectStatus::Building | ObjectStatus::TooComplex);
+    let known = inserted.rows_affected() == 0 && !has_work;
+    // An attempt that died may have left the row: what it said of the object stays.
+    sqlx::query!(
+        "INSERT INTO upload_objects (tenant, upload_id, content_hash, path, known) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING",
+        tenant,
+        upload,
+        new.content_hash.0.as_slice(),
+        clean(path),
+        known
+    )
+    .execute(connection)
+    .await?;
+    Ok((object, known))
+}
+
+/// Takes the objects of an upload away that has failed before they were built, unless another upload that
+/// is not over has them too; jobs take what is stored of them. Comes under [`crate::usage::hold`], so that
+/// no upload finds them meanwhile. Returns their number.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn give_up(tx: &mut OwnerTx, upload: Uuid) -> Result<usize> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"DELETE FROM objects o
+         WHERE tenant = $1 AND status IN ('queued', 'building')
+           AND content_hash IN (SELECT content_hash FROM upload_objects WHERE tenant = $1 AND upload_id = $2)
+           AND NOT EXISTS (
+               SELECT FROM upload_objects b JOIN uploads u ON u.tenant = b.tenant AND u.id = b.upload_id
+               WHERE b.tenant = $1 AND b.content_hash = o.content_hash AND b.upload_id <> $2
+                 AND u.status IN ('receiving', 'queued', 'building'))
+         RETURNING debug_id AS "debug_id: DebugIdColumn", content_hash AS "content_hash: HashColumn""#,
+        tenant,
+        upload
+    )
+    .fetch_all(connection)
+    .await?;
+    let count = rows.len();
+    // Those without a debug id have nothing under one.
+    let mut stored: BTreeMap<DebugId, Vec<ContentHash>> = BTreeMap::new();
+    for row in rows {
+        let debug_id = row.debug_id.map_or(DebugId([0; 16]), DebugId::from);
+        stored.entry(debug_id).or_default().push(row.content_hash.into());
+    }
+    for (debug_id, objects) in stored {
+        jobs::add(tx, &Work::Purge { debug_id, objects, generation: 0 }).await?;
+    }
+    Ok(count)
+}
+
+/// Those of these objects that the owner does not have.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn missing(tx: &mut OwnerTx, objects: &[ContentHash]) -> Result<Vec<ContentHash>> {
+    let hashes: Vec<Vec<u8>> = objects.iter().map(|hash| hash.0.to_vec()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_scalar!(
+        r#"SELECT w.hash AS "hash!: HashColumn" FROM unnest($2::bytea[]) AS w (hash)
+           WHERE NOT EXISTS (SELECT FROM objects o WHERE o.tenant = $1 AND o.content_hash = w.hash)"#,
+        tenant,
+        &hashes
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(ContentHash::from).collect())
+}
+
+/// Objects of the transaction's tenant whose symcache is of a format older than `version`, or that were
+/// too complex to build, in the order of their hashes, those after `after`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn outdated(
+    tx: &mut OwnerTx,
+    version: u32,
+    after: Option<&ContentHash>,
+    limit: u32,
+) -> Result<Vec<ObjectRow>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(query_objects!(
+        "WHERE tenant = $1 AND (status = 'ready' AND symcache_version < $2 OR status = 'too_complex')
+           AND content_hash > $3
+         ORDER BY content_hash LIMIT $4",
+        tenant,
+        to_row32(version),
+        after.map_or(&[][..], |after| after.0.as_slice()),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Notes that a builder has begun with an object.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn building(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<()> {
+    end(tx, content_hash, ObjectStatus::Building, None, None, None).await
+}
+
+/// Notes that an object has its symcache. The quality is what the build found, which may be less
+/// than the sections promised.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn ready(
+    tx: &mut OwnerTx,
+    content_hash: &ContentHash,
+    quality: Quality,
+    symcache: &Symcache,
+) -> Result<()> {
+    end(tx, content_hash, ObjectStatus::Ready, None, Some(quality), Some(symcache)).await
+}
+
+/// Notes that no symcache can be built from an object ([`ObjectStatus::Malformed`], [`ObjectStatus::Unsupported`] or
+/// [`ObjectStatus::TooComplex`]), and why.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn rejected(
+    tx: &mut OwnerTx,
+    content_hash: &ContentHash,
+    status: ObjectStatus,
+    reason: &str,
+) -> Result<()> {
+    end(tx, content_hash, status, Some(reason), None, None).await
+}
+
+async fn end(
+    tx: &mut OwnerTx,
+    content_hash: &ContentHash,
+    status: ObjectStatus,
+    reason: Option<&str>,
+    quality: Option<Quality>,
+    symcache: Option<&Symcache>,
+) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE objects SET status = $3, reason = $4, quality = coalesce($5, quality), symcache_size = $6,
+                            symcache_hash = $7, symcache_version = $8, updated_at = $9
+         WHERE tenant = $1 AND content_hash = $2",
+        tenant,
+        content_hash.0.as_slice(),
+        status.as_str(),
+        reason.map(|text| text.replace('\0', "\u{FFFD}")),
+        quality.map(Quality::rank),
+        symcache.map(|s| to_row(s.size)),
+        symcache.map(|s| s.sha256.0.to_vec()),
+        symcache.map(|s| to_row32(s.version)),
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Slots: which symbols answer for a debug id now. The row lock of a slot is what orders "symbols
+//! arrive" and "a report waits for them", so that the second of the two sees the first.
+
+use crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U64};
+use crate::jobs::{self, Work};
+use crate::number::{from_row, to_row};
+use crate::outbox::{self, Message};
+use crate::{OwnerTx, Result, wakes};
+use std::collections::BTreeMap;
+use unslide_model::{ContentHash, DebugId, Owner, Quality};
+
+/// A debug id's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolSlot {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// Grows with each change; 0 where nothing was ever published.
+    pub generation: u64,
+    /// What the symbols offer; [`Quality::None`] where there are none (any more).
+    pub quality: Quality,
+    /// The object that answers.
+    pub content_hash: Option<ContentHash>,
+}
+
+/// Symbols that won their debug id in object storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedSymbols {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// What the object offers.
+    pub quality: Quality,
+    /// The object.
+    pub content_hash: ContentHash,
+    /// The version of the symcache's format.
+    pub symcache_version: u32,
+    /// The generation that the alias in object storage was written with. The slot gets this one or,
+    /// if that is not more than it has, its own plus one.
+    pub generation: u64,
+}
+
+/// The slot of a debug id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<Option<SymbolSlot>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        SymbolSlot,
+        r#"SELECT debug_id AS "debug_id: DebugIdColumn", generation AS "generation: U64",
+                  quality AS "quality: QualityColumn", content_hash AS "content_hash!: Nullable<HashColumn>"
+           FROM symbol_slots WHERE tenant = $1 AND debug_id = $2"#,
+        tenant,
+        debug_id.uuid()
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// Makes this transaction the only one of its kind for a debug id until it ends: two builders never
+/// change what object storage holds for one debug id at the same time. Locks no row, so that
+/// indexers go on.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn exclusive(tx: &mut OwnerTx, debug_id: &DebugId) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(format!("symbols {tenant}/{debug_id}"))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Tells the store that new symbols answer for a debug id: the slot's generation grows, a wake job
+/// and the event for the workers are added. Comes after the symcache is in object storage. Gives
+/// the slot's generation.
+///
+/// The order of the statements matters: the slot first. An indexer that holds the slot makes this
+/// wait, and its waits are then there when the wake job looks; an indexer that comes later sees the
+/// new generation.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn publish(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
+    publish_in_steps(tx, new, async || {}).await
+}
+
+/// The same, with a pause before each statement whose place matters.
+pub(crate) async fn publish_in_steps(
+    tx: &mut OwnerTx,
+    new: &PublishedSymbols,
+    mut pause: impl AsyncFnMut(),
+) -> Result<u64> {
+    pause().await;
+    if tx.is_system() {
+        wakes::system::wait_for_indexers(tx).await?;
+    }
+    let generation = raise(tx, new).await?;
+    pause().await;
+    if tx.is_system() {
+        wakes::system::add(tx, &new.debug_id, generation).await?;
+    } else {
+        jobs::add(tx, &Work::Wake { debug_id: new.debug_id, generation, from: None }).await?;
+    }
+    let message = Message::SymbolEvent {
+        debug_id: new.debug_id,
+        generation,
+        quality: new.quality,
+        symcache_version: new.symcache_version,
+        deleted: false,
+        at_micros: outbox::micros(tx.now()),
+    };
+    outbox::append(tx, &message).await?;
+    Ok(generation)
+}
+
+/// The builder's first statement.
+pub(crate) async fn raise(tx: &mut OwnerTx, new: &PublishedSymbols) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let generation = sqlx::query_scalar!(
+        "INSERT INTO symbol_slots AS s (tenant, debug_id, generation, quality, content_hash, updated_at)
+         VALUES ($1, $2, greatest($3::bigint, 1), $4, $5, $6)
+         ON CONFLICT (tenant, debug_id) DO UPDATE
+             SET generation = greatest(s.generation + 1, EXCLUDED.generation), quality = EXCLUDED.quality,
+                 content_hash = EXCLUDED.content_hash, updated_at = EXCLUDED.updated_at
+         RETURNING generation",
+        tenant,
+        new.debug_id.uuid(),
+        to_row(new.generation),
+        new.quality.rank(),
+        new.content_hash.0.as_slice(),
+        now
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(generation))
+}
+
+/// What an indexer learned of a slot while it holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldSlot {
+    pub(crate) debug_id: DebugId,
+    pub(crate) generation: u64,
+    pub(crate) quality: Quality,
+}
+
+/// The indexer's first statement: every debug id gets a slot. `debug_ids` are sorted.
+pub(crate) async fn ensure(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO symbol_slots (tenant, debug_id, updated_at)
+         SELECT $1, d, $3 FROM unnest($2::uuid[]) AS d ORDER BY d
+         ON CONFLICT DO NOTHING",
+        tenant,
+        debug_ids,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The indexer's second statement, with a snapshot of its own: holds the slots, so that no builder
+/// can raise one before this transaction's waits are committed.
+pub(crate) async fn hold(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        HeldSlot,
+        r#"SELECT debug_id AS "debug_id: DebugIdColumn", generation AS "generation: U64",
+                  quality AS "quality: QualityColumn"
+           FROM symbol_slots WHERE tenant = $1 AND debug_id = ANY ($2) ORDER BY debug_id FOR SHARE"#,
+        tenant,
+        debug_ids
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// The system's slots among these. What makes it safe to rely on them is that this transaction has
+/// asked for [`wakes::system::lock_out_publishers`] in a statement before.
+pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Result<Vec<HeldSlot>> {
+    let (connection, _, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        HeldSlot,
+        r#"SELECT debug_id AS "debug_id: DebugIdColumn", generation AS "generation: U64",
+                  quality AS "quality: QualityColumn"
+           FROM symbol_slots WHERE tenant = $1 AND debug_id = ANY ($2)"#,
+        Owner::System.as_str(),
+        debug_ids
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// The generations of those of the system's symbols that answer.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn system_generations(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeMap<DebugId, u64>> {
+    let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
+    let slots = of_system(tx, &ids).await?;
+    Ok(slots.into_iter().filter(|s| s.quality > Quality::None).map(|s| (s.debug_id, s.generation)).collect())
+}

@@ -1,0 +1,59 @@
+//! The files of uploads that are over: what is still stored of them.
+
+use super::OwnedUpload;
+use crate::column::OwnerColumn;
+use crate::number::to_row32;
+use crate::{OwnerTx, Result, Store, Uuid};
+use time::{Duration, OffsetDateTime};
+use unslide_model::Owned;
+
+/// Uploads, of any owner, that have failed before one time or were done before another, and whose file may
+/// still be there; failed ones first, then the oldest. Without those that [`postpone`] left for later.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn kept(
+    store: &Store,
+    failed_before: OffsetDateTime,
+    done_before: OffsetDateTime,
+    limit: u32,
+) -> Result<Vec<Owned<Uuid>>> {
+    let rows = sqlx::query_as!(
+        OwnedUpload,
+        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!" FROM unslide_uploads_kept($1, $2, $3, $4)"#,
+        failed_before,
+        done_before,
+        store.now(),
+        to_row32(limit)
+    );
+    Ok(rows.fetch_all(store.pool()).await?)
+}
+
+/// Notes that an upload's file was removed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn gone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let (connection, owner, now) = tx.parts();
+    sqlx::query!("UPDATE uploads SET file_gone_at = $3 WHERE tenant = $1 AND id = $2", owner, id, now)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Leaves a file for an hour that could not be removed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn postpone(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let (connection, owner, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE uploads SET file_retry_at = $3 WHERE tenant = $1 AND id = $2",
+        owner,
+        id,
+        now + Duration::HOUR
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,376 @@
+//! Uploaded files, from the first byte to the last object built.
+
+pub mod files;
+pub mod uploaded;
+
+pub use uploaded::UploadObject;
+
+use crate::column::{HashColumn, JsonColumn, Nullable, OwnerColumn, U64, json_column, words};
+use crate::jobs::{self, Work};
+use crate::number::{to_row, to_row32};
+use crate::{Channel, Listener, OwnerTx, Result, Store, StoreError, Uuid};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use time::OffsetDateTime;
+use unslide_model::{ContentHash, Owned, Owner};
+
+words! {
+    /// How far an upload is.
+    pub enum UploadStatus {
+        /// Its bytes are on their way.
+        Receiving = "receiving",
+        /// It waits for a builder.
+        Queued = "queued",
+        /// A builder unpacks it.
+        Building = "building",
+        /// Every object in it has its final status.
+        Done = "done",
+        /// Nothing could be made of it; the reason says why.
+        Failed = "failed",
+    }
+}
+
+impl UploadStatus {
+    /// True where nothing more will happen.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, UploadStatus::Done | UploadStatus::Failed)
+    }
+}
+
+/// A member of an archive that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedMember {
+    /// Its path in the archive.
+    pub path: String,
+    /// Why, a stable word such as `link`.
+    pub reason: String,
+    /// Why, for people; what was noted before there were words has it in `reason`.
+    #[serde(default)]
+    pub detail: Option<String>,
+}
+
+/// An upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolUpload {
+    /// Its id.
+    pub id: Uuid,
+    /// How far it is.
+    pub status: UploadStatus,
+    /// A stable word for what went wrong, or for what it waits for.
+    pub reason: Option<String>,
+    /// What exactly that is.
+    pub detail: Option<String>,
+    /// The file's name, as the client said.
+    pub file_name: Option<String>,
+    /// The app that it belongs to, as the client said.
+    pub app: Option<String>,
+    /// Its size in bytes, once it has arrived.
+    pub size: Option<u64>,
+    /// The SHA-256 of its bytes, once they have arrived.
+    pub content_hash: Option<ContentHash>,
+    /// Members that were passed over.
+    pub skipped: Vec<SkippedMember>,
+    /// When it began.
+    pub created_at: OffsetDateTime,
+    /// When its status changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+json_column!(Vec<SkippedMember>);
+
+/// The uploads that the rest of the statement names.
+macro_rules! query_uploads {
+    ($rest:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            SymbolUpload,
+            r#"SELECT id, status AS "status: UploadStatus", reason, detail, file_name, app,
+                      size AS "size!: Nullable<U64>", content_hash AS "content_hash!: Nullable<HashColumn>",
+                      skipped AS "skipped: JsonColumn<Vec<SkippedMember>>", created_at, updated_at
+               FROM uploads "#
+                + $rest,
+            $($argument),+
+        )
+    };
+}
+
+/// Begins an upload: its bytes may be written under the id that this gives, once the transaction
+/// is committed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(tx: &mut OwnerTx, file_name: Option<&str>, app: Option<&str>) -> Result<Uuid> {
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO uploads (id, tenant, status, file_name, app, created_at, updated_at)
+         VALUES (unslide_uuid($2), $1, 'receiving', $3, $4, $2, $2) RETURNING id",
+        tenant,
+        now,
+        file_name,
+        app
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Notes that all bytes have arrived, and adds the job that unpacks them. False where the
+/// upload does not wait for bytes (any more).
+///
+/// # Errors
+/// Where the database fails.
+pub async fn received(tx: &mut OwnerTx, id: Uuid, size: u64, content_hash: &ContentHash) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE uploads SET status = 'queued', size = $3, content_hash = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND status = 'receiving'",
+        tenant,
+        id,
+        to_row(size),
+        content_hash.0.as_slice(),
+        now
+    )
+    .execute(connection)
+    .await?;
+    if done.rows_affected() == 0 {
+        return Ok(false);
+    }
+    jobs::add(tx, &Work::Build { upload: id }).await?;
+    Ok(true)
+}
+
+/// Notes that a builder has begun.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn building(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    set(tx, id, UploadStatus::Building, None, &[]).await
+}
+
+/// Notes that an upload which a builder had begun with waits for a server that is away.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn waits(tx: &mut OwnerTx, id: Uuid) -> Result<()> {
+    let why = ("unavailable", "a server that it needs is away; it goes on by itself");
+    set(tx, id, UploadStatus::Queued, Some(why), &[]).await
+}
+
+/// Notes that every object of the upload has its final status.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn done(tx: &mut OwnerTx, id: Uuid, skipped: &[SkippedMember]) -> Result<()> {
+    set(tx, id, UploadStatus::Done, None, skipped).await
+}
+
+/// Notes that nothing could be made of the upload: a stable word, and a sentence.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn failed(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    reason: &str,
+    detail: &str,
+    skipped: &[SkippedMember],
+) -> Result<()> {
+    set(tx, id, UploadStatus::Failed, Some((reason, detail)), skipped).await
+}
+
+async fn set(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    status: UploadStatus,
+    reason: Option<(&str, &str)>,
+    skipped: &[SkippedMember],
+) -> Result<()> {
+    // Postgres has no NUL in texts, and a path of an archive may hold one.
+    let clean = |text: &str| text.replace('\0', "\u{FFFD}");
+    let skipped: Vec<SkippedMember> = skipped
+        .iter()
+        .map(|s| SkippedMember {
+            path: clean(&s.path),
+            reason: clean(&s.reason),
+            detail: s.detail.as_deref().map(clean),
+        })
+        .collect();
+    let skipped = serde_json::to_value(skipped).map_err(|e| StoreError::corrupt("uploads", e))?;
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "UPDATE uploads SET status = $3, reason = $4, detail = $5, skipped = $6, updated_at = $7
+         WHERE tenant = $1 AND id = $2",
+        tenant,
+        id,
+        status.as_str(),
+        reason.map(|(reason, _)| clean(reason)),
+        reason.map(|(_, detail)| clean(detail)),
+        skipped,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// An upload; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn find(tx: &mut OwnerTx, id: Uuid) -> Result<Option<SymbolUpload>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(query_uploads!("WHERE tenant = $1 AND id = $2", tenant, id).fetch_optional(connection).await?)
+}
+
+/// An upload with all of its objects, ordered by path; `None` where there is none of that id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut OwnerTx, id: Uuid) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
+    let Some(upload) = find(tx, id).await? else { return Ok(None) };
+    Ok(Some((upload, uploaded::list(tx, id, None, None).await?)))
+}
+
+/// The newest upload of these bytes that has not failed: what a client that sends them again can
+/// be pointed to.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn by_content(tx: &mut OwnerTx, content_hash: &ContentHash) -> Result<Option<SymbolUpload>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(query_uploads!(
+        "WHERE tenant = $1 AND content_hash = $2 AND status <> 'failed' ORDER BY created_at DESC, id DESC LIMIT 1",
+        tenant,
+        content_hash.0.as_slice()
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// Whether an upload of the owner is on its way or being built, one that has moved since `since`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn under_way(tx: &mut OwnerTx, since: OffsetDateTime) -> Result<bool> {
+    let (connection, owner, _) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM uploads
+                          WHERE tenant = $1 AND status IN ('receiving', 'queued', 'building')
+                            AND updated_at > $2) AS "any!""#,
+        owner,
+        since
+    )
+    .fetch_one(connection)
+    .await?)
+}
+
+/// Uploads, of any owner, whose bytes were to come and none of which came since `before`; and those
+/// that have failed while their parts are still in object storage.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn stuck(store: &Store, before: OffsetDateTime, limit: u32) -> Result<Vec<Owned<Uuid>>> {
+    let rows = sqlx::query_as!(
+        OwnedUpload,
+        r#"SELECT tenant AS "owner!: OwnerColumn", id AS "id!" FROM unslide_uploads_stuck($1, $2)"#,
+        before,
+        to_row32(limit)
+    );
+    Ok(rows.fetch_all(store.pool()).await?)
+}
+
+/// An upload of any owner, as functions that look across owners name it.
+type OwnedUpload = Owned<Uuid>;
+
+/// Ends an upload that still waits for its bytes, none of which came since `before`; false where that
+/// is not so (any more).
+///
+/// # Errors
+/// Where the database fails.
+pub async fn abandoned(tx: &mut OwnerTx, id: Uuid, before: OffsetDateTime) -> Result<bool> {
+    let detail = "its bytes did not come to their end";
+    unreceived(tx, id, "abandoned", detail, Some(before)).await
+}
+
+/// Ends an upload that still waits for its bytes, for a reason; false where it does not any more.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn given_up(tx: &mut OwnerTx, id: Uuid, reason: &str, detail: &str) -> Result<bool> {
+    unreceived(tx, id, reason, detail, None).await
+}
+
+async fn unreceived(
+    tx: &mut OwnerTx,
+    id: Uuid,
+    reason: &str,
+    detail: &str,
+    before: Option<OffsetDateTime>,
+) -> Result<bool> {
+    let (connection, owner, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE uploads SET status = 'failed', reason = $3, detail = $4, updated_at = $5
+         WHERE tenant = $1 AND id = $2 AND status = 'receiving' AND (updated_at < $6 OR $6 IS NULL)",
+        owner,
+        id,
+        reason,
+        detail,
+        now,
+        before
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// The newest uploads, newest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<SymbolUpload>> {
+    let (connection, tenant, _) = tx.parts();
+    let newest = query_uploads!(
+        "WHERE tenant = $1 ORDER BY created_at DESC, id DESC LIMIT $2",
+        tenant,
+        i64::from(limit)
+    );
+    Ok(newest.fetch_all(connection).await?)
+}
+
+/// As [`get`], but waits up to `at_most` for the upload's final status first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn wait(
+    store: &Store,
+    owner: impl Into<Owner>,
+    id: Uuid,
+    at_most: Duration,
+) -> Result<Option<(SymbolUpload, Vec<UploadObject>)>> {
+    let end = tokio::time::Instant::now() + at_most;
+    let owner = owner.into();
+    let mut listener: Option<Listener> = None;
+    loop {
+        let mut tx = store.owner(&owner).await?;
+        let found = get(&mut tx, id).await?;
+        tx.rollback().await?;
+        let over = found.as_ref().is_none_or(|(upload, _)| upload.status.is_final());
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        if over || left.is_zero() {
+            return Ok(found);
+        }
+        // Listening begins before the next look, so that no change falls between the two.
+        match &mut listener {
+            None => listener = Some(Listener::new(store, &[Channel::Uploads]).await?),
+            Some(heard) => {
+                let until = tokio::time::Instant::now() + left.min(Duration::from_secs(2));
+                loop {
+                    let left = until.saturating_duration_since(tokio::time::Instant::now());
+                    let heard = heard.wait(left).await?;
+                    if heard.is_none_or(|(_, payload)| payload == id.to_string()) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

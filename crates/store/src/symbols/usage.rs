@@ -1,0 +1,130 @@
+//! What a tenant uses, and the one place that says whether more symbols fit.
+//!
+//! The limit on stored symbols holds for the bytes of the slices that are kept, each counted once.
+//! Uploads that wait to be unpacked count with the size of their file, and so do those that come in
+//! parts, from their beginning on. Whoever adds to any of them holds the tenant's lock from the look
+//! until the commit, so that no two of them together go over.
+
+use crate::number::{from_row, to_row};
+use crate::{OwnerTx, Result};
+use unslide_model::ContentHash;
+
+/// What a tenant uses now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantUsage {
+    /// Bytes of stored slices: what the limit on symbols is about.
+    pub symbol_bytes: u64,
+    /// Bytes of uploads that come in parts or wait to be unpacked.
+    pub pending_bytes: u64,
+    /// Stored slices.
+    pub objects: u64,
+    /// Reports by the roll-ups: each once, those that are past their retention too.
+    pub reports: u64,
+    /// Keys that are in force.
+    pub keys: u64,
+}
+
+/// What the transaction's tenant uses.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut OwnerTx) -> Result<TenantUsage> {
+    let symbols = stored(tx).await?;
+    let (connection, tenant, now) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT (SELECT count(*) FROM objects WHERE tenant = $1) AS "objects!",
+                  (SELECT coalesce(sum(reports), 0)::bigint FROM app_days WHERE tenant = $1) AS "reports!",
+                  (SELECT count(*) FROM api_keys WHERE tenant = $1 AND revoked_at IS NULL
+                      AND (expires_at IS NULL OR expires_at > $2)) AS "keys!""#,
+        tenant,
+        now
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(TenantUsage {
+        symbol_bytes: symbols.stored,
+        pending_bytes: symbols.pending,
+        objects: from_row(row.objects),
+        reports: from_row(row.reports),
+        keys: from_row(row.keys),
+    })
+}
+
+/// Bytes of symbols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SymbolBytes {
+    /// Of stored slices.
+    pub stored: u64,
+    /// Of uploads that come in parts or wait to be unpacked.
+    pub pending: u64,
+}
+
+impl SymbolBytes {
+    /// Both together.
+    #[must_use]
+    pub fn all(self) -> u64 {
+        self.stored.saturating_add(self.pending)
+    }
+}
+
+/// The tenant's symbols, as a look that holds nothing: for a first answer.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn stored(tx: &mut OwnerTx) -> Result<SymbolBytes> {
+    let (connection, tenant, _) = tx.parts();
+    let row = sqlx::query!(
+        r#"SELECT (SELECT coalesce(sum(size), 0)::bigint FROM objects WHERE tenant = $1) AS "stored!",
+                  (SELECT coalesce(sum(size), 0)::bigint
+                   FROM (SELECT size FROM uploads WHERE tenant = $1 AND status IN ('queued', 'building')
+                         UNION ALL SELECT size FROM partial_uploads WHERE tenant = $1) p) AS "pending!""#,
+        tenant
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(SymbolBytes { stored: from_row(row.stored), pending: from_row(row.pending) })
+}
+
+/// The tenant's symbols. Until the transaction ends no other that takes this lock adds to them.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold_symbols(tx: &mut OwnerTx) -> Result<SymbolBytes> {
+    hold(tx).await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    stored(tx).await
+}
+
+/// Takes the lock alone: until the transaction ends no other notes objects of the owner.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn hold(tx: &mut OwnerTx) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('symbols of ' || $1, 0))")
+        .bind(tenant)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Bytes that the tenant does not have yet, of these slices with their sizes.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn new_bytes(tx: &mut OwnerTx, slices: &[(ContentHash, u64)]) -> Result<u64> {
+    let hashes: Vec<Vec<u8>> = slices.iter().map(|(hash, _)| hash.0.to_vec()).collect();
+    let sizes: Vec<i64> = slices.iter().map(|(_, size)| to_row(*size)).collect();
+    let (connection, tenant, _) = tx.parts();
+    let bytes = sqlx::query_scalar!(
+        r#"SELECT coalesce(sum(w.size), 0)::bigint AS "bytes!"
+           FROM (SELECT DISTINCT content_hash, size FROM unnest($2::bytea[], $3::bigint[]) AS u (content_hash, size)) w
+           WHERE NOT EXISTS (SELECT FROM objects o WHERE o.tenant = $1 AND o.content_hash = w.content_hash)"#,
+        tenant,
+        &hashes,
+        &sizes
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(from_row(bytes))
+}

@@ -1,0 +1,219 @@
+//! Deleting a tenant: its state first, then everything that it had, page by page, and the proof.
+//!
+//! The state is set under a lock that every transaction shares which adds rows of the tenant (a
+//! trigger sees to that), so that nothing is added after it. The rows are taken table by table as
+//! the database's catalogue names them: a table that comes later is not forgotten.
+
+use crate::column::{JsonColumn, Nullable, TenantColumn, U64, json_column};
+use crate::jobs::{self, JobLease, Work};
+use crate::number::{from_row, to_row, to_row32};
+use crate::tenants::{self, TenantRecord, TenantStanding};
+use crate::{Result, Store, StoreError, TenantTx, audit};
+use serde_json::json;
+use std::collections::BTreeMap;
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+
+/// Numbers by table.
+pub type ByTable = BTreeMap<String, u64>;
+
+/// How far the erasing of a tenant is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantErasure {
+    /// When the tenant was deleted.
+    pub requested_at: OffsetDateTime,
+    /// Rows that were removed, by table.
+    pub removed: ByTable,
+    /// Objects that were removed from object storage. A worker that dies between a removal and its
+    /// count makes this too low, never too high.
+    pub objects: u64,
+    /// Bytes of these objects.
+    pub object_bytes: u64,
+    /// What was found at the end: rows by table, and `objects`. All 0.
+    pub remaining: Option<ByTable>,
+    /// When nothing was left.
+    pub finished_at: Option<OffsetDateTime>,
+    /// When it was looked for once more, and nothing was left.
+    pub swept_at: Option<OffsetDateTime>,
+}
+
+/// Deletes the transaction's tenant: its keys are refused, nothing is written into it any more, the
+/// workers are notified, and a job erases what it had. Gives the tenant and the outbox row of the
+/// announcement; `None` where there is no such tenant. A tenant that is deleted already stays so.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn begin(tx: &mut TenantTx) -> Result<Option<(TenantRecord, Option<i64>)>> {
+    let Some(tenant) = tenants::get(tx).await? else { return Ok(None) };
+    tx.erasing().await?;
+    let deleted = match tenant.state {
+        TenantStanding::Deleted => None,
+        // Its name may say more than its slug.
+        _ => tenants::change(tx, tenant.id.as_str(), TenantStanding::Deleted, &tenant.limits).await?,
+    };
+    let (tenant, announced) = match deleted {
+        Some((tenant, announced)) => (tenant, Some(announced)),
+        None => (tenant, None),
+    };
+    // One that was deleted in another way gets its job here too.
+    if remember(tx).await? || announced.is_some() {
+        jobs::add(tx, &Work::Erase).await?;
+    }
+    Ok(Some((tenant, announced)))
+}
+
+/// Makes the record of the erasing; false where it is there.
+async fn remember(tx: &mut TenantTx) -> Result<bool> {
+    let (connection, slug, now) = tx.parts();
+    let made = sqlx::query!(
+        "INSERT INTO tenant_erasures (tenant, requested_at) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        slug,
+        now
+    )
+    .execute(connection)
+    .await?;
+    Ok(made.rows_affected() == 1)
+}
+
+json_column!(ByTable);
+
+/// The erasing of the transaction's tenant; `None` where it was not deleted.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx) -> Result<Option<TenantErasure>> {
+    let (connection, slug, _) = tx.parts();
+    Ok(sqlx::query_as!(
+        TenantErasure,
+        r#"SELECT requested_at, removed AS "removed: JsonColumn<ByTable>", objects AS "objects: U64",
+                  object_bytes AS "object_bytes: U64", remaining AS "remaining!: Nullable<JsonColumn<ByTable>>",
+                  finished_at, swept_at
+           FROM tenant_erasures WHERE tenant = $1"#,
+        slug
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+/// Removes up to `limit` rows of the transaction's tenant from the first table that has some, and
+/// notes them. Gives the table and how many; `None` once nothing is left but what a worker still
+/// holds (see [`rows_left`]). Commit, and call again.
+///
+/// # Errors
+/// Where the tenant is not deleted, or the database fails.
+pub async fn rows(tx: &mut TenantTx, limit: u32) -> Result<Option<(String, u64)>> {
+    tx.erasing().await?;
+    remember(tx).await?;
+    let (connection, slug, now) = tx.parts();
+    let gone = sqlx::query!(
+        r#"SELECT relation AS "relation!", gone AS "gone!" FROM unslide_tenant_erase($1, $2)"#,
+        to_row32(limit),
+        now
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(gone) = gone else { return Ok(None) };
+    sqlx::query!(
+        "UPDATE tenant_erasures
+         SET removed = jsonb_set(removed, ARRAY[$2], to_jsonb(coalesce((removed ->> $2)::bigint, 0) + $3::bigint))
+         WHERE tenant = $1",
+        slug,
+        gone.relation,
+        gone.gone
+    )
+    .execute(connection)
+    .await?;
+    Ok(Some((gone.relation, from_row(gone.gone))))
+}
+
+/// Notes objects that were removed from object storage.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn objects(tx: &mut TenantTx, count: u64, bytes: u64) -> Result<()> {
+    let (connection, slug, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE tenant_erasures SET objects = objects + $2, object_bytes = object_bytes + $3 WHERE tenant = $1",
+        slug,
+        to_row(count),
+        to_row(bytes)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Rows of the transaction's tenant by table: every table that has tenants' rows, without those that
+/// outlive their tenant (the audit log, the erasing itself, what announces the deletion).
+///
+/// # Errors
+/// Where the database fails.
+pub async fn rows_left(tx: &mut TenantTx) -> Result<ByTable> {
+    let (connection, _, _) = tx.parts();
+    let rows = sqlx::query!(r#"SELECT relation AS "relation!", held AS "held!" FROM unslide_tenant_rows()"#)
+        .fetch_all(connection)
+        .await?;
+    Ok(rows.into_iter().map(|row| (row.relation, from_row(row.held))).collect())
+}
+
+/// Ends the job: what is left is counted in this transaction, and an audit entry says what was
+/// removed. False where something is left, and nothing was ended: go on.
+///
+/// # Errors
+/// [`StoreError::LeaseLost`]; or where the database fails.
+pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Result<bool> {
+    tx.erasing().await?;
+    let mut left = rows_left(tx).await?;
+    left.insert("object storage".to_owned(), objects_left);
+    if left.values().any(|rows| *rows > 0) {
+        return Ok(false);
+    }
+    let Some(erasure) = get(tx).await? else { return Ok(false) };
+    let remaining = serde_json::to_value(&left).map_err(|e| StoreError::corrupt("tenant_erasures", e))?;
+    let (connection, slug, now) = tx.parts();
+    let slug = slug.to_owned();
+    sqlx::query!(
+        "UPDATE tenant_erasures
+         SET remaining = $2, finished_at = coalesce(finished_at, $3),
+             swept_at = CASE WHEN finished_at IS NULL THEN swept_at ELSE $3 END
+         WHERE tenant = $1",
+        slug,
+        remaining,
+        now
+    )
+    .execute(connection)
+    .await?;
+    let action = if erasure.finished_at.is_none() { "tenant.erased" } else { "tenant.swept" };
+    let detail = json!({
+        "removed": erasure.removed, "objects": erasure.objects, "object_bytes": erasure.object_bytes, "remaining": left,
+    });
+    audit::append(tx, "builder", action, &slug, &detail).await?;
+    jobs::complete(tx, job).await?;
+    Ok(true)
+}
+
+/// Adds a job for deleted tenants that no job erases, and for those that were finished
+/// before `finished_before` and not looked at again: an upload that had begun before the deletion
+/// may have ended after it, and its receiver died. Gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn resume(store: &Store, finished_before: OffsetDateTime, limit: u32) -> Result<u64> {
+    let due = sqlx::query_scalar!(
+        r#"SELECT tenant AS "tenant!: TenantColumn" FROM unslide_erasures_due($1, $2)"#,
+        finished_before,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let mut added = 0;
+    for tenant in due.into_iter().map(TenantId::from) {
+        let mut tx = store.tenant(&tenant).await?;
+        tx.erasing().await?;
+        remember(&mut tx).await?;
+        jobs::add(&mut tx, &Work::Erase).await?;
+        tx.commit().await?;
+        added += 1;
+    }
+    Ok(added)
+}

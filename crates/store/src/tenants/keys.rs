@@ -1,0 +1,391 @@
+//! API keys. The text is `unslide_<prefix>_<secret>`: the prefix finds the row, and of the secret
+//! only a SHA-256 is kept (it has 200 random bits, so that there is nothing to guess).
+
+use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
+use crate::cursor::KeyCursor;
+use crate::tenants::{QuotaLimits, TenantStanding};
+use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use subtle::ConstantTimeEq;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{Scope, Secret, TenantId};
+
+/// Digits of the prefix and the secret: five bits each, none that look alike.
+const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+const PREFIX_BYTES: usize = 5;
+const PREFIX_LENGTH: usize = 8;
+const SECRET_LENGTH: usize = 40;
+
+/// Keys of one tenant that may be in force at once.
+pub const MOST_IN_FORCE: u32 = 1_000;
+
+/// What a new key is to be.
+#[derive(Clone, Debug)]
+pub struct NewApiKey {
+    /// A name for people.
+    pub name: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// Set: it speaks for this app alone.
+    pub app: Option<String>,
+    /// Set: it ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
+}
+
+/// A key as it can be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its id.
+    pub id: Uuid,
+    /// A name for people.
+    pub name: String,
+    /// The public part of its text.
+    pub prefix: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for.
+    pub app: Option<String>,
+    /// The key that made it, which may be another tenant's; `None` where it was made on the command line.
+    pub made_by: Option<Uuid>,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// When it ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
+    /// When it was revoked.
+    pub revoked_at: Option<OffsetDateTime>,
+    /// When it was used last, give or take a minute.
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+/// Who a request comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The key's tenant.
+    pub tenant: TenantId,
+    /// False where the tenant is suspended: it may look and take away, and add or change nothing.
+    pub active: bool,
+    /// The key.
+    pub key_id: Uuid,
+    /// What the key may do.
+    pub scopes: Vec<Scope>,
+    /// The only app that it speaks for.
+    pub app: Option<String>,
+    /// When the key ends by itself.
+    pub expires_at: Option<OffsetDateTime>,
+    /// What the key's tenant may use.
+    pub limits: QuotaLimits,
+    /// When the key was used last, as far as that is written (see [`used`]).
+    pub last_used_at: Option<OffsetDateTime>,
+}
+
+impl Principal {
+    /// True where the key has this scope.
+    #[must_use]
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    let bits: Vec<u8> = bits.collect();
+    bits.chunks_exact(5)
+        .map(|five| char::from(DIGITS[usize::from(five.iter().fold(0, |n, bit| n << 1 | bit))]))
+        .collect()
+}
+
+/// A statement about keys that begins with `$before` and ends with `$after` their columns.
+macro_rules! query_keys {
+    ($before:tt, $after:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            ApiKey,
+            $before
+                + r#" id, name, prefix, scopes AS "scopes: ScopesColumn", app, made_by, created_at, expires_at,
+                      revoked_at, last_used_at "#
+                + $after,
+            $($argument),+
+        )
+    };
+}
+
+/// The prefix and the secret of a key's text; `None` where it is none.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let (prefix, secret) = text.strip_prefix("unslide_")?.split_once('_')?;
+    let fits = |part: &str, length| part.len() == length && part.bytes().all(|b| DIGITS.contains(&b));
+    (fits(prefix, PREFIX_LENGTH) && fits(secret, SECRET_LENGTH)).then_some((prefix, secret))
+}
+
+/// The public part of a key's text, where the text has the form of a key: fit to be shown and logged.
+#[must_use]
+pub fn prefix(text: &str) -> Option<&str> {
+    split(text).map(|(prefix, _)| prefix)
+}
+
+/// Makes a key of the transaction's tenant. `entropy` has to come from the operating system's
+/// generator. The text is returned this one time.
+///
+/// # Errors
+/// [`StoreError::TooManyKeys`], or where the database fails.
+pub async fn create(tx: &mut TenantTx, new: &NewApiKey, entropy: &[u8; 30]) -> Result<(ApiKey, Secret)> {
+    insert(tx, new, entropy, None).await
+}
+
+/// Makes a key as [`create`] does, by means of another key, which may be another tenant's; `None` where
+/// that key has ended or was revoked meanwhile.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create_by(
+    tx: &mut TenantTx,
+    new: &NewApiKey,
+    entropy: &[u8; 30],
+    maker: Uuid,
+) -> Result<Option<(ApiKey, Secret)>> {
+    let (connection, _, now) = tx.parts();
+    let may_make = sqlx::query_scalar!(r#"SELECT unslide_key_may_make($1, $2) AS "may_make!""#, maker, now);
+    if !may_make.fetch_one(connection).await? {
+        return Ok(None);
+    }
+    insert(tx, new, entropy, Some(maker)).await.map(Some)
+}
+
+async fn insert(
+    tx: &mut TenantTx,
+    new: &NewApiKey,
+    entropy: &[u8; 30],
+    made_by: Option<Uuid>,
+) -> Result<(ApiKey, Secret)> {
+    check_limit(tx).await?;
+    let (prefix, secret) = entropy.split_at(PREFIX_BYTES);
+    let (prefix, secret) = (digits(prefix), digits(secret));
+    let hash = Sha256::digest(secret.as_bytes());
+    let scopes: Vec<String> = new.scopes.iter().map(Scope::to_string).collect();
+    let (connection, tenant, now) = tx.parts();
+    let key = query_keys!(
+        "INSERT INTO api_keys (id, tenant, name, prefix, secret_hash, scopes, app, created_at, expires_at, made_by)
+         VALUES (unslide_uuid($2), $1, $3, $4, $5, $6, $7, $2, $8, $9) RETURNING",
+        "",
+        tenant,
+        now,
+        new.name,
+        prefix,
+        hash.as_slice(),
+        &scopes,
+        new.app,
+        new.expires_at,
+        made_by
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok((key, Secret::new(format!("unslide_{prefix}_{secret}"))))
+}
+
+/// Two keys that are made at once do not go over the limit together: the lock lasts until the commit.
+async fn check_limit(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('keys of ' || $1, 0))")
+        .bind(tenant)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let in_force = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM api_keys
+           WHERE tenant = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"#,
+        tenant,
+        now
+    )
+    .fetch_one(connection)
+    .await?;
+    if in_force >= i64::from(MOST_IN_FORCE) {
+        return Err(StoreError::TooManyKeys { tenant: tenant.to_owned(), limit: MOST_IN_FORCE });
+    }
+    Ok(())
+}
+
+/// Who a key's text belongs to; `None` for a text that is no key, is unknown, revoked or over, or
+/// whose tenant was deleted. All of these look the same from outside.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>> {
+    let Some((prefix, secret)) = split(text) else { return Ok(None) };
+    let row = sqlx::query!(
+        r#"SELECT id AS "id!", tenant AS "tenant!: TenantColumn", secret_hash AS "secret_hash!",
+                  scopes AS "scopes!: ScopesColumn", app, expires_at, revoked_at, last_used_at,
+                  tenant_state AS "standing!: TenantStanding", tenant_limits AS "limits!: JsonColumn<QuotaLimits>"
+           FROM unslide_key_principal($1)"#,
+        prefix
+    )
+    .fetch_optional(store.pool())
+    .await?;
+    let hash = Sha256::digest(secret.as_bytes());
+    let Some(row) = row else { return Ok(None) };
+    if !bool::from(hash.as_slice().ct_eq(&row.secret_hash)) {
+        return Ok(None);
+    }
+    let now = store.now();
+    let over = row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now);
+    if over || row.standing == TenantStanding::Deleted {
+        return Ok(None);
+    }
+    Ok(Some(Principal {
+        tenant: row.tenant.into(),
+        active: row.standing == TenantStanding::Active,
+        key_id: row.id,
+        scopes: row.scopes.into(),
+        app: row.app,
+        expires_at: row.expires_at,
+        limits: row.limits.into(),
+        last_used_at: row.last_used_at,
+    }))
+}
+
+/// The shortest time between two notes of a key's use.
+pub const NOTED_EVERY: Duration = Duration::MINUTE;
+
+/// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Gives how
+/// many rows were written.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn used(store: &Store, uses: &BTreeMap<(TenantId, Uuid), OffsetDateTime>) -> Result<u64> {
+    if uses.is_empty() {
+        return Ok(0);
+    }
+    let mut batch = store.batch().await?;
+    let mut written = 0;
+    for ((tenant, key), at) in uses {
+        let tx = batch.enter(tenant).await?;
+        let (connection, tenant, _) = tx.parts();
+        let done = sqlx::query!(
+            "UPDATE api_keys SET last_used_at = $3
+             WHERE tenant = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at <= $4)",
+            tenant,
+            key,
+            at,
+            *at - NOTED_EVERY
+        )
+        .execute(connection)
+        .await?;
+        written += done.rows_affected();
+    }
+    batch.commit().await?;
+    Ok(written)
+}
+
+/// The keys of the transaction's tenant from the one after `after` on, revoked ones too, oldest first;
+/// with `app` those that speak for that app.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(
+    tx: &mut TenantTx,
+    app: Option<&str>,
+    after: Option<&KeyCursor>,
+    limit: u32,
+) -> Result<Vec<ApiKey>> {
+    let (connection, tenant, _) = tx.parts();
+    Ok(query_keys!(
+        "SELECT",
+        "FROM api_keys
+         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2)
+           AND ($3::timestamptz IS NULL OR (created_at, id) > ($3, $4::uuid))
+         ORDER BY created_at, id LIMIT $5",
+        tenant,
+        app,
+        after.map(|cursor| cursor.at),
+        after.map(KeyCursor::id),
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Revokes a key; false where there is none of that id, or with `app` none that speaks for that app.
+/// Again is no error and keeps the first time.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn revoke(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<bool> {
+    let (connection, tenant, now) = tx.parts();
+    let done = sqlx::query!(
+        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $3)
+         WHERE tenant = $1 AND id = $2 AND ($4::text IS NULL OR app = $4)",
+        tenant,
+        id,
+        now,
+        app
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// The number of keys in force that a key made, that these made, and so on: of one tenant, or of all.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn made(tx: &mut TenantTx, root: Uuid, within: Option<&TenantId>) -> Result<u64> {
+    let (connection, _, now) = tx.parts();
+    let number = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "number!" FROM unslide_made_keys($1, $2, $3)"#,
+        root,
+        within.map(TenantId::as_str),
+        now
+    );
+    Ok(number.fetch_one(connection).await?.unsigned_abs())
+}
+
+/// Revokes the keys that [`made`] counts, each with an entry in its tenant's audit log. Gives their number.
+/// None that is being made at the same time is missed.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn revoke_made(
+    tx: &mut TenantTx,
+    root: Uuid,
+    within: Option<&TenantId>,
+    actor: &str,
+) -> Result<u64> {
+    let (connection, _, now) = tx.parts();
+    let number = sqlx::query_scalar!(
+        r#"SELECT unslide_revoke_made_keys($1, $2, $3, $4) AS "number!""#,
+        root,
+        within.map(TenantId::as_str),
+        now,
+        actor
+    );
+    Ok(number.fetch_one(connection).await?.unsigned_abs())
+}
+
+/// How long the row of a revoked key stays to be looked at. The audit log keeps what was done with it.
+pub const KEPT_AFTER_REVOCATION: Duration = Duration::days(30);
+
+/// Forgets keys that were revoked long ago, but for those that made keys which are still there. Returns their
+/// number.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store) -> Result<i64> {
+    let before = store.now() - KEPT_AFTER_REVOCATION;
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_keys_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_as_it_was_written_and_nothing_else_is() {
+        let (prefix, secret) = (digits(&[7; 5]), digits(&[200; 25]));
+        assert_eq!((prefix.len(), secret.len()), (PREFIX_LENGTH, SECRET_LENGTH));
+        let text = format!("unslide_{prefix}_{secret}");
+        assert_eq!(split(&text), Some((prefix.as_str(), secret.as_str())));
+        for bad in ["", "unslide_", "unslide__", &text[1..], &text[..text.len() - 1], &format!("{text}a")] {
+            assert_eq!((split(bad), super::prefix(bad)), (None, None), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Tenants: who they are, whether they are served, and what they may use.
+
+pub mod api_processes;
+pub mod audit;
+pub mod erasure;
+pub mod keys;
+
+use crate::column::{JsonColumn, TenantColumn, U64, json_column, words};
+use crate::number::{to_row, to_row32};
+use crate::outbox::{self, Message};
+use crate::{OwnerTx, Result, Store, StoreError, TenantTx};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use unslide_model::TenantId;
+
+words! {
+    /// Whether a tenant is served.
+    pub enum TenantStanding {
+        /// Served.
+        Active = "active",
+        /// Nothing is taken from it for now.
+        Suspended = "suspended",
+        /// Deleted permanently. The row stays, so that late records of it are known as such.
+        Deleted = "deleted",
+    }
+}
+
+/// What a tenant may use. 0 means the service's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuotaLimits {
+    /// Cost units a second, over all partitions: see [`unslide_model::cost`].
+    pub units_per_second: u32,
+    /// Bytes of one report.
+    pub report_bytes: u64,
+    /// Bytes of one upload.
+    pub upload_bytes: u64,
+    /// Bytes of all stored symbols.
+    pub symbol_bytes: u64,
+    /// Days that reports are kept.
+    pub retention_days: u32,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantRecord {
+    /// Its slug.
+    pub id: TenantId,
+    /// Its name for people.
+    pub name: String,
+    /// Whether it is served.
+    pub state: TenantStanding,
+    /// What it may use.
+    pub limits: QuotaLimits,
+    /// Counts the changes, from 1.
+    pub version: u64,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// When it was changed last.
+    pub updated_at: OffsetDateTime,
+}
+
+json_column!(QuotaLimits);
+
+/// A statement about tenants that begins with `$before` and ends with `$after` their columns.
+macro_rules! query_tenants {
+    ($before:tt, $after:tt, $($argument:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            TenantRecord,
+            $before
+                + r#" slug AS "id!: TenantColumn", name AS "name!", state AS "state!: TenantStanding",
+                      limits AS "limits!: JsonColumn<QuotaLimits>", version AS "version!: U64",
+                      created_at AS "created_at!", updated_at AS "updated_at!" "#
+                + $after,
+            $($argument),+
+        )
+    };
+}
+
+fn limits_json(limits: &QuotaLimits) -> Result<serde_json::Value> {
+    serde_json::to_value(limits).map_err(|e| StoreError::corrupt("tenants", e))
+}
+
+async fn announce(tx: &mut TenantTx, tenant: &TenantRecord) -> Result<i64> {
+    let message = Message::TenantConfig {
+        version: tenant.version,
+        state: tenant.state,
+        limits: tenant.limits,
+        at_micros: outbox::micros(tenant.updated_at),
+    };
+    outbox::append(tx, &message).await
+}
+
+/// Makes the transaction's tenant, and announces it. Gives the tenant and the outbox row whose
+/// sending makes it known to the workers (see [`outbox::wait_sent`]); `None` where there is a
+/// tenant of that slug already, deleted ones included.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn create(
+    tx: &mut TenantTx,
+    name: &str,
+    limits: &QuotaLimits,
+) -> Result<Option<(TenantRecord, i64)>> {
+    let json = limits_json(limits)?;
+    let (connection, slug, now) = tx.parts();
+    let tenant = query_tenants!(
+        "INSERT INTO tenants (slug, name, limits, created_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+         ON CONFLICT DO NOTHING RETURNING",
+        "",
+        slug,
+        name,
+        json,
+        now
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(tenant) = tenant else { return Ok(None) };
+    let announced = announce(tx, &tenant).await?;
+    Ok(Some((tenant, announced)))
+}
+
+/// Changes the transaction's tenant, and announces the change. `None` where there is none, or it was
+/// deleted permanently. To delete one, see [`crate::erasure::begin`].
+///
+/// # Errors
+/// Where the database fails.
+pub async fn change(
+    tx: &mut TenantTx,
+    name: &str,
+    state: TenantStanding,
+    limits: &QuotaLimits,
+) -> Result<Option<(TenantRecord, i64)>> {
+    let json = limits_json(limits)?;
+    if state == TenantStanding::Deleted {
+        tx.erasing().await?;
+    }
+    let (connection, slug, now) = tx.parts();
+    let tenant = query_tenants!(
+        "UPDATE tenants SET name = $2, state = $3, limits = $4, version = version + 1, updated_at = $5
+         WHERE slug = $1 AND state <> 'deleted' RETURNING",
+        "",
+        slug,
+        name,
+        state.as_str(),
+        json,
+        now
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(tenant) = tenant else { return Ok(None) };
+    let announced = announce(tx, &tenant).await?;
+    Ok(Some((tenant, announced)))
+}
+
+/// The transaction's tenant.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut OwnerTx) -> Result<Option<TenantRecord>> {
+    let (connection, slug, _) = tx.parts();
+    Ok(query_tenants!("SELECT", "FROM tenants WHERE slug = $1", slug).fetch_optional(connection).await?)
+}
+
+/// Whether the transaction's tenant is served; `None` where there is none. From here on to the end of
+/// the transaction a deletion of it waits.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn standing(tx: &mut OwnerTx) -> Result<Option<TenantStanding>> {
+    let (connection, slug, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('tenant ' || $1, 0))")
+        .bind(slug)
+        .execute(&mut *connection)
+        .await?;
+    // A statement of its own: it sees what was committed while the lock was waited for.
+    let standing =
+        sqlx::query_scalar!(r#"SELECT state AS "state: TenantStanding" FROM tenants WHERE slug = $1"#, slug);
+    Ok(standing.fetch_optional(connection).await?)
+}
+
+/// As [`get`], with the row locked until the transaction ends: for a change of some of it.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn lock(tx: &mut TenantTx) -> Result<Option<TenantRecord>> {
+    let (connection, slug, _) = tx.parts();
+    let locked = query_tenants!("SELECT", "FROM tenants WHERE slug = $1 FOR NO KEY UPDATE", slug);
+    Ok(locked.fetch_optional(connection).await?)
+}
+
+/// All tenants by slug, from the one after `after` on: for operators.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result<Vec<TenantRecord>> {
+    let after = after.map_or("", TenantId::as_str);
+    let tenants = query_tenants!("SELECT", "FROM unslide_tenants($1, $2)", after, to_row32(limit));
+    Ok(tenants.fetch_all(store.pool()).await?)
+}
+
+/// Announces every tenant again, for a configuration topic that was lost. Gives how many.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn announce_all(store: &Store) -> Result<u64> {
+    let mut after: Option<TenantId> = None;
+    let mut announced = 0;
+    loop {
+        let page = list(store, after.as_ref(), 500).await?;
+        let Some(last) = page.last() else { return Ok(announced) };
+        after = Some(last.id.clone());
+        for tenant in page {
+            let mut tx = store.tenant(&tenant.id).await?;
+            let (connection, slug, _) = tx.parts();
+            // Under the row's lock, so that no later change is announced before this one.
+            let locked = query_tenants!(
+                "SELECT",
+                "FROM tenants WHERE slug = $1 AND version >= $2 FOR UPDATE",
+                slug,
+                to_row(tenant.version)
+            );
+            let tenant = locked.fetch_one(connection).await?;
+            tx.erasing().await?;
+            announce(&mut tx, &tenant).await?;
+            tx.commit().await?;
+            announced += 1;
+        }
+    }
+}

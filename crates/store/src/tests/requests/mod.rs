@@ -1,0 +1,6 @@
+pub mod answers;
+pub mod late_at_scale;
+pub mod late_symbols;
+pub mod promises;
+pub mod reprocess;
+pub mod retries;

@@ -1,0 +1,312 @@
+//! A deleted tenant: nothing of it is left, and nothing comes back.
+
+use crate::erasure::{self, ByTable};
+use crate::jobs::{self, JobKind, JobLease, Work};
+use crate::keys::{self, NewApiKey};
+use crate::tenants::{self, QuotaLimits, TenantStanding};
+use crate::tests::database::{Database, acme, arrival, publish, start, symbols, tenant_id};
+use crate::tests::tenants::isolation::fill;
+use crate::{StoreError, audit, outbox, reports, requests, slots, uploads};
+use sqlx::Row;
+use time::Duration;
+use unslide_model::{Quality, Scope};
+
+/// What outlives a tenant: who did what, the proof, and what tells the workers.
+const OUTLIVES: [&str; 4] = ["audit_log", "jobs", "outbox", "tenant_erasures"];
+
+/// Every table with a column of tenants, by the standard's own catalogue.
+async fn tables(database: &Database) -> Vec<String> {
+    let rows = database
+        .rows(
+            "SELECT c.table_name::text FROM information_schema.columns c
+             JOIN pg_class r ON r.relname = c.table_name AND r.relnamespace = 'public'::regnamespace
+             WHERE c.table_schema = 'public' AND c.column_name = 'tenant' AND NOT r.relispartition AND r.relkind IN ('r', 'p')
+             ORDER BY 1",
+        )
+        .await;
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+async fn held(database: &Database, table: &str, tenant: &str) -> i64 {
+    database.number(&format!("SELECT count(*) FROM {table} WHERE tenant = '{tenant}'")).await
+}
+
+async fn delete(database: &Database) {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (tenant, announced) = erasure::begin(&mut tx).await.unwrap().unwrap();
+    assert_eq!((tenant.state, announced.is_some()), (TenantStanding::Deleted, true));
+    tx.commit().await.unwrap();
+}
+
+async fn lease(database: &Database) -> Option<JobLease> {
+    let leased = jobs::lease(&database.store, &JobKind::ALL, "builder", Duration::MINUTE, 1).await.unwrap();
+    leased.into_iter().find(|job| job.owner.tenant() == Some(&acme()))
+}
+
+/// Erases rows until none is left that may go now.
+async fn erase(database: &Database, page: u32) -> u32 {
+    let mut pages = 0;
+    loop {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        let gone = erasure::rows(&mut tx, page).await.unwrap();
+        tx.commit().await.unwrap();
+        let Some((_, rows)) = gone else { return pages };
+        assert!((1..=u64::from(page)).contains(&rows));
+        pages += 1;
+    }
+}
+
+async fn finish(database: &Database, job: &JobLease, objects: u64) -> bool {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let finished = erasure::finish(&mut tx, job, objects).await.unwrap();
+    tx.commit().await.unwrap();
+    finished
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
+    let database = Database::new().await;
+    fill(&database).await;
+    let tables = tables(&database).await;
+    assert!(tables.len() >= 17, "{tables:?}");
+    let mut before = ByTable::new();
+    for table in &tables {
+        before.insert(table.clone(), held(&database, table, "acme").await.try_into().unwrap());
+    }
+    let others = database.number("SELECT count(*) FROM tenants WHERE state = 'active'").await;
+    delete(&database).await;
+    let job = lease(&database).await.unwrap();
+    assert_eq!(job.work, Work::Erase, "the only job of a deleted tenant that is given out");
+    // One row a transaction, and a builder that dies in the middle: the next one goes on.
+    for _ in 0..5 {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        erasure::rows(&mut tx, 1).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    }
+    let mut died = database.store.tenant(&acme()).await.unwrap();
+    erasure::rows(&mut died, 1).await.unwrap().unwrap();
+    died.rollback().await.unwrap();
+    assert!(!finish(&database, &job, 0).await, "rows are left");
+    assert!(erase(&database, 2).await > 5);
+    assert!(!finish(&database, &job, 1).await, "an object is left");
+    assert!(finish(&database, &job, 0).await);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
+    let entries = audit::newest(&mut tx, 100).await.unwrap();
+    let proof = entries.iter().find(|entry| entry.action == "tenant.erased").unwrap();
+    for table in &tables {
+        let left = held(&database, table, "acme").await;
+        if OUTLIVES.contains(&table.as_str()) {
+            continue;
+        }
+        assert_eq!(left, 0, "{table}");
+        assert_eq!(erasure.removed.get(table), before.get(table).filter(|rows| **rows > 0), "{table}");
+        assert_eq!(erasure.remaining.as_ref().unwrap().get(table), Some(&0), "{table}");
+    }
+    assert_eq!(proof.detail["removed"], serde_json::to_value(&erasure.removed).unwrap());
+    assert_eq!(erasure.finished_at, Some(start()));
+    // What outlives it says nothing of its reports, symbols or keys.
+    let rows = "SELECT count(*) FROM jobs WHERE tenant = 'acme' AND kind <> 'erase'";
+    assert_eq!(database.number(rows).await, 0);
+    let rows = "SELECT count(*) FROM outbox WHERE tenant = 'acme' AND kind <> 'tenant_config'";
+    assert_eq!(database.number(rows).await, 0);
+    assert_eq!(database.number("SELECT count(*) FROM tenants WHERE state = 'active'").await, others - 1);
+}
+
+#[tokio::test]
+async fn another_tenant_loses_nothing() {
+    let database = Database::new().await;
+    fill(&database).await;
+    let tables = tables(&database).await;
+    // The same rows under another name, made before there were guards and counted as the owner.
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    reports::store(&mut tx, &[arrival(1), arrival(2)], reports::Effects::Now, None).await.unwrap();
+    uploads::create(&mut tx, None, None).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut before = Vec::new();
+    for table in &tables {
+        before.push(held(&database, table, "umbrella").await);
+    }
+    delete(&database).await;
+    erase(&database, 100).await;
+    for (table, rows) in tables.iter().zip(before) {
+        assert_eq!(held(&database, table, "umbrella").await, rows, "{table}");
+    }
+    // Nobody erases a tenant that is not deleted.
+    let mut tx = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert!(erasure::rows(&mut tx, 10).await.is_err());
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn nothing_is_written_into_a_deleted_tenant() {
+    let database = Database::new().await;
+    fill(&database).await;
+    delete(&database).await;
+    macro_rules! refused {
+        ($what:expr) => {{
+            let mut tx = database.store.tenant(&acme()).await.unwrap();
+            let done = $what(&mut tx).await;
+            assert!(matches!(done, Err(StoreError::TenantDeleted)), "{}", stringify!($what));
+        }};
+    }
+    let key = NewApiKey { name: "x".into(), scopes: vec![Scope::ReportsRead], app: None, expires_at: None };
+    refused!(async |tx: &mut crate::TenantTx| uploads::create(tx, None, None).await.map(drop));
+    refused!(async |tx: &mut crate::TenantTx| keys::create(tx, &key, &[1; 30]).await.map(drop));
+    refused!(async |tx: &mut crate::TenantTx| slots::publish(tx, &symbols(3, Quality::Dwarf))
+        .await
+        .map(drop));
+    refused!(async |tx: &mut crate::TenantTx| {
+        reports::store(tx, &[arrival(9)], reports::Effects::Now, None).await.map(drop)
+    });
+    refused!(async |tx: &mut crate::TenantTx| {
+        jobs::add(tx, &Work::Build { upload: crate::Uuid::nil() }).await.map(drop)
+    });
+    refused!(async |tx: &mut crate::TenantTx| {
+        audit::append(tx, "x", "x", "x", &serde_json::json!({})).await
+    });
+    // Not by way of the database itself either.
+    let guarded = database
+        .number(
+            "SELECT count(*) FROM information_schema.columns c
+             JOIN pg_class r ON r.relname = c.table_name AND r.relnamespace = 'public'::regnamespace
+             WHERE c.table_schema = 'public' AND c.column_name = 'tenant' AND NOT r.relispartition
+               AND r.relkind IN ('r', 'p')
+               AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = r.oid AND t.tgname = 'refuse_deleted'
+                                 AND t.tgenabled <> 'D')",
+        )
+        .await;
+    assert_eq!(guarded, 0, "every table with tenants' rows has the guard");
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn a_deletion_comes_after_whatever_had_begun() {
+    let database = Database::new().await;
+    let mut begun = database.store.tenant(&acme()).await.unwrap();
+    uploads::create(&mut begun, None, None).await.unwrap();
+    let store = database.store.clone();
+    let deletion = tokio::spawn(async move {
+        let mut tx = store.tenant(&acme()).await.unwrap();
+        erasure::begin(&mut tx).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+    });
+    let waits = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                 WHERE d.datname = current_database() AND l.locktype = 'advisory' AND NOT l.granted";
+    while database.number(waits).await == 0 {
+        assert!(!deletion.is_finished(), "it did not wait");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    begun.commit().await.unwrap();
+    deletion.await.unwrap();
+    // The row is there to be found; one that comes later is refused.
+    assert_eq!(held(&database, "uploads", "acme").await, 1);
+    // A worker that looks holds the deletion off until it has done what it looked for.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert_eq!(tenants::standing(&mut tx).await.unwrap(), Some(TenantStanding::Deleted));
+    assert!(matches!(uploads::create(&mut tx, None, None).await, Err(StoreError::TenantDeleted)));
+}
+
+/// Proves: deletion
+#[tokio::test]
+async fn a_deletion_is_for_good_and_its_slug_is_never_given_again() {
+    let database = Database::new().await;
+    delete(&database).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(tenants::create(&mut tx, "Again", &QuotaLimits::default()).await.unwrap().is_none());
+    assert!(
+        tenants::change(&mut tx, "Again", TenantStanding::Active, &QuotaLimits::default())
+            .await
+            .unwrap()
+            .is_none()
+    );
+    let raised = sqlx::query("UPDATE tenants SET state = 'active' WHERE slug = 'acme'").execute(tx.parts().0);
+    assert!(matches!(StoreError::from(raised.await.unwrap_err()), StoreError::TenantDeleted));
+    // Again is no error, makes no second job and no second announcement.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (_, announced) = erasure::begin(&mut tx).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(announced, None);
+    assert_eq!(database.number("SELECT count(*) FROM jobs WHERE kind = 'erase'").await, 1);
+    let mut nobody = database.store.tenant(&tenant_id("nobody")).await.unwrap();
+    assert!(erasure::begin(&mut nobody).await.unwrap().is_none());
+    // A configuration topic that was lost is told of it again.
+    assert_eq!(tenants::announce_all(&database.store).await.unwrap(), 2);
+    let last = "SELECT count(*) FROM outbox WHERE tenant = 'acme' AND message ->> 'state' = 'deleted'";
+    assert_eq!(database.number(last).await, 2);
+}
+
+#[tokio::test]
+async fn a_job_that_runs_is_waited_for_and_is_not_kept_alive() {
+    let database = Database::new().await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    jobs::add(&mut tx, &Work::Build { upload: crate::Uuid::nil() }).await.unwrap();
+    tx.commit().await.unwrap();
+    let build = lease(&database).await.unwrap();
+    delete(&database).await;
+    let job = lease(&database).await.unwrap();
+    erase(&database, 100).await;
+    assert!(!finish(&database, &job, 0).await, "a builder is still at it");
+    let beat = jobs::heartbeat(&database.store, &build, Duration::MINUTE).await;
+    assert!(matches!(beat, Err(StoreError::LeaseLost(_))), "the deletion ends it");
+    jobs::heartbeat(&database.store, &job, Duration::HOUR).await.unwrap();
+    database.wait(Duration::minutes(2));
+    erase(&database, 100).await;
+    assert!(finish(&database, &job, 0).await);
+}
+
+#[tokio::test]
+async fn an_erasing_that_was_given_up_is_taken_up_and_looks_twice() {
+    let database = Database::new().await;
+    delete(&database).await;
+    let later = Duration::hours(8);
+    let resume = async || erasure::resume(&database.store, database.clock_now() - later, 10).await.unwrap();
+    assert_eq!(resume().await, 0, "its job waits");
+    let job = lease(&database).await.unwrap();
+    // As programs of the release before did.
+    crate::tests::database::execute(
+        &database,
+        &format!("UPDATE jobs SET status = 'failed' WHERE id = '{}'", job.id),
+    )
+    .await;
+    assert_eq!((resume().await, resume().await), (1, 0));
+    let job = lease(&database).await.unwrap();
+    erase(&database, 100).await;
+    assert!(finish(&database, &job, 0).await);
+    assert_eq!(resume().await, 0);
+    database.wait(later + Duration::SECOND);
+    assert_eq!(resume().await, 1, "uploads that had begun before it are over by now");
+    let job = lease(&database).await.unwrap();
+    assert!(finish(&database, &job, 0).await);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
+    assert_eq!((erasure.finished_at, erasure.swept_at.is_some()), (Some(start()), true));
+    assert_eq!(audit::newest(&mut tx, 1).await.unwrap()[0].action, "tenant.swept");
+    database.wait(Duration::days(2));
+    assert_eq!(resume().await, 0, "twice is enough");
+}
+
+#[tokio::test]
+async fn nothing_is_asked_for_a_deleted_tenant() {
+    let database = Database::new().await;
+    database.store(&[arrival(1)]).await;
+    publish(&database, 1, Quality::Dwarf).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    crate::wakes::page(&mut tx, &crate::tests::database::debug_id(1), 1, None, 10).await.unwrap();
+    tx.commit().await.unwrap();
+    database.wait(Duration::HOUR);
+    delete(&database).await;
+    assert_eq!(requests::resend_overdue(&database.store, 10).await.unwrap(), 0);
+    // Its jobs are not given out any more, whatever they were.
+    let kinds = [JobKind::Build, JobKind::Wake, JobKind::Purge];
+    assert!(jobs::lease(&database.store, &kinds, "b", Duration::MINUTE, 10).await.unwrap().is_empty());
+    // Its keys are refused at once, before anything is erased.
+    let sent = outbox::Relay::acquire(&database.store).await.unwrap().unwrap().next(100).await.unwrap();
+    let mut ours = sent.iter().filter(|u| u.owner.tenant() == Some(&acme())).map(|u| &u.message);
+    let told = ours.rfind(|message| matches!(message, outbox::Message::TenantConfig { .. }));
+    assert!(matches!(
+        told.unwrap(),
+        outbox::Message::TenantConfig { state: TenantStanding::Deleted, version: 2, .. }
+    ));
+}

@@ -1,0 +1,4 @@
+pub mod api_processes;
+pub mod erasure;
+pub mod isolation;
+pub mod ownership;

@@ -1,0 +1,79 @@
+//! Building symcaches anew after a change of their format.
+
+use crate::build::publish::publish;
+use crate::build::slices::unpack;
+use crate::build::{make, reject};
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use unslide_artifacts::keys;
+use unslide_model::{ContentHash, Owner};
+use unslide_store::jobs::{self, JobLease, Work};
+use unslide_store::objects::{self, ObjectRow, ObjectStatus};
+
+/// The object in its job's folder.
+const FILE: &str = "object";
+
+/// Brings the tenant's objects after `after` whose symcache is older than `version` up to it, and tries those again that
+/// were too complex for the limits of then: one page of them. The next ones are another job's, so that a builder that dies repeats little and other
+/// tenants get their turn.
+pub(crate) async fn backfill(
+    builder: &Builder,
+    job: &JobLease,
+    version: u32,
+    after: Option<&ContentHash>,
+) -> Result<(), JobFailure> {
+    if !builder.settings.symcache_versions.contains(&version) {
+        // It would find the same objects again and again.
+        let detail = format!("this builder does not write version {version} of the symcache's format");
+        return Err(JobFailure::job("version_not_written", detail));
+    }
+    let limit = builder.settings.backfill_objects;
+    let mut tx = builder.store.owner(&job.owner).await?;
+    let page = objects::outdated(&mut tx, version, after, limit).await?;
+    tx.rollback().await?;
+    for object in &page {
+        let done = rebuild(builder, &job.owner, object).await?;
+        builder.metrics.backfilled.with_label_values(&[done]).inc();
+    }
+    let mut tx = builder.store.owner(&job.owner).await?;
+    if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
+        jobs::add(&mut tx, &Work::Backfill { version, after: Some(last.content_hash) }).await?;
+    }
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Builds one object anew; says what became of it. What an earlier release could read and this one
+/// can't keeps the symcache that it has.
+async fn rebuild(builder: &Builder, owner: &Owner, object: &ObjectRow) -> Result<&'static str, JobFailure> {
+    let hash = object.content_hash;
+    let room = builder.work.room(object.size).await?;
+    let path = room.path().join(FILE);
+    let key = keys::object(owner.own(hash));
+    let Some(fetched) = builder.objects.get_to_file(&key, &path, object.size).await? else {
+        tracing::warn!(object.hash = %hash, "an object's bytes are gone; its symcache stays as it is");
+        return Ok("gone");
+    };
+    if fetched.sha256 != hash {
+        return Err(JobFailure::Again(format!("object storage gave other bytes for {key}")));
+    }
+    let slices = unpack(builder, &room, FILE, &object.name).await?.slices;
+    let Some(slice) = slices.into_iter().find(|slice| slice.new.content_hash == hash) else {
+        tracing::warn!(object.hash = %hash, "an object is none any more; its symcache stays as it is");
+        return Ok("rejected");
+    };
+    match make(builder, &room, &slice).await? {
+        Ok(built) => {
+            publish(builder, owner, &slice, &built).await?;
+            Ok("built")
+        }
+        Err((status, reason)) if object.status == ObjectStatus::TooComplex => {
+            reject(builder, owner, &hash, status, &reason).await?;
+            Ok("rejected")
+        }
+        Err((_, reason)) => {
+            tracing::warn!(object.hash = %hash, reason, "an object can't be built any more; its symcache stays");
+            Ok("rejected")
+        }
+    }
+}

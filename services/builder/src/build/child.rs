@@ -1,0 +1,130 @@
+//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache.
+//!
+//! Its limits bound what a hostile file can cost. Builder and child speak through files in the job's folder.
+
+use crate::build::slices::{Unpacked, rejection, unpack_here};
+use crate::build::work_folder::Room;
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use unslide_artifacts::{archive, map_file};
+use unslide_model::{ContentHash, Quality};
+use unslide_runtime::child::{Ended, Limit, Limits};
+use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::object::{self, ObjectError};
+
+const REQUEST: &str = "request.json";
+const ANSWER: &str = "answer.json";
+/// Where the child leaves a symcache.
+pub(crate) const SYMCACHE: &str = "symcache";
+
+#[derive(Serialize, Deserialize)]
+struct Request {
+    limits: Limits,
+    task: Task,
+}
+
+/// What a child does in the job's folder.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Unpacks an upload: the answer is an [`Unpacked`].
+    Unpack { file: String, name: String, limits: archive::Limits },
+    /// Builds the symcache of one slice: the answer is a [`BuiltSlice`].
+    Build { file: PathBuf, range: Range<u64> },
+}
+
+/// A symcache in the file [`SYMCACHE`].
+#[derive(Serialize, Deserialize)]
+pub(crate) struct BuiltSlice {
+    pub(crate) quality: Quality,
+    pub(crate) sha256: ContentHash,
+}
+
+/// An answer; or why the file gives none, for the object's record; or a failure that is not the file's.
+pub(crate) type ChildAnswer<T> = Result<Result<T, (ObjectStatus, String)>, JobFailure>;
+
+/// Has a child do something in the job's folder.
+pub(crate) async fn run<T: DeserializeOwned>(
+    builder: &Builder,
+    room: &Arc<Room>,
+    task: Task,
+) -> ChildAnswer<T> {
+    let settings = &builder.settings;
+    let limits = Limits {
+        memory_bytes: settings.build_bytes,
+        cpu_seconds: Some(settings.build_seconds),
+        file_bytes: room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),
+    };
+    let request = serde_json::to_vec(&Request { limits, task }).map_err(io::Error::from)?;
+    tokio::fs::write(room.path().join(REQUEST), request).await?;
+    let ended = builder.child.run(room.path(), Arc::clone(room)).await;
+    match ended.map_err(|error| JobFailure::Server(format!("cannot run a child process: {error}")))? {
+        Ended::Done => {
+            let answer = tokio::fs::read(room.path().join(ANSWER)).await?;
+            serde_json::from_slice(&answer).map_err(io::Error::from)?
+        }
+        Ended::LimitReached(limit) => {
+            let reason = match limit {
+                Limit::Memory => {
+                    format!(
+                        "it needs more than {} bytes of memory (builder.build_memory)",
+                        limits.memory_bytes
+                    )
+                }
+                Limit::Cpu => {
+                    format!("it needs more than {} s of CPU (builder.build_cpu)", settings.build_seconds)
+                }
+                Limit::FileSize => {
+                    format!("it makes a file of more than {} bytes", limits.file_bytes)
+                }
+            };
+            Ok(Err((ObjectStatus::TooComplex, reason)))
+        }
+        Ended::Failed(detail) => {
+            tracing::error!(detail, "a child process crashed on a file");
+            Ok(Err((ObjectStatus::Malformed, format!("the builder crashed on it: {detail}"))))
+        }
+        Ended::Interrupted(detail) => Err(JobFailure::Again(format!(
+            "a child process was interrupted, perhaps for want of memory: {detail}"
+        ))),
+    }
+}
+
+/// Does, as a child of a builder, what the request in the current folder asks for.
+///
+/// # Errors
+/// Where request or answer cannot be read or written, or the operating system refuses a limit.
+pub fn serve() -> io::Result<()> {
+    let Request { limits, task } = serde_json::from_slice(&fs::read(REQUEST)?)?;
+    limits.apply()?;
+    let answer = match task {
+        Task::Unpack { file, name, limits } => {
+            let answer: ChildAnswer<Unpacked> = unpack_here(&file, &name, &limits).map(Ok);
+            serde_json::to_vec(&answer)
+        }
+        Task::Build { file, range } => serde_json::to_vec(&build_here(&file, range)),
+    };
+    fs::write(ANSWER, answer?)
+}
+
+fn build_here(file: &Path, range: Range<u64>) -> ChildAnswer<BuiltSlice> {
+    let bytes = map_file(file)?;
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
+    match object::build(slice) {
+        Ok(built) => {
+            fs::write(SYMCACHE, &built.symcache)?;
+            let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
+            Ok(Ok(BuiltSlice { quality: built.quality, sha256 }))
+        }
+        Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
+        Err(error) => Ok(Err(rejection(&error))),
+    }
+}

@@ -1,0 +1,273 @@
+//! An upload, from its bytes to every object's final status.
+
+pub(crate) mod backfill;
+pub(crate) mod child;
+pub(crate) mod publish;
+pub(crate) mod slices;
+pub(crate) mod work_folder;
+
+use crate::build::child::{BuiltSlice, SYMCACHE, Task};
+use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish};
+use crate::build::slices::{UploadedSlice, unpack};
+use crate::build::work_folder::Room;
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::{Condition, Put, StoreError, Wrong, read_again};
+use unslide_model::{ContentHash, Owned, Owner};
+use unslide_store::jobs::{self, JobLease};
+use unslide_store::objects::{self, ObjectStatus};
+use unslide_store::uploads::{self, SymbolUpload};
+use unslide_store::{OwnerTx, Uuid, tenants, usage};
+
+/// What the pause grows by after which a file is fetched again that comes other than it was received.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The upload in its job's folder.
+const UPLOAD: &str = "upload";
+
+/// Why an upload fails that is more than its tenant may store.
+pub(crate) const OVER_QUOTA: &str = "symbol_quota";
+
+/// Unpacks an upload and builds what is new in it. Every step may be done again.
+pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
+    let owner = &job.owner;
+    let mut tx = builder.store.owner(owner).await?;
+    let Some(upload) = uploads::find(&mut tx, id).await? else {
+        // Deleted with its tenant.
+        return complete(tx, job).await;
+    };
+    if upload.status.is_final() {
+        return complete(tx, job).await;
+    }
+    uploads::building(&mut tx, id).await?;
+    tx.commit().await?;
+
+    // Every upload that was received has a size.
+    let room = builder.work.room(upload.size.unwrap_or_default()).await?;
+    download(builder, owner, &upload, &room).await?;
+    let name = upload.file_name.as_deref().unwrap_or("upload");
+    let name = name.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or("upload");
+    let unpacked = unpack(builder, &room, UPLOAD, name).await?;
+    if unpacked.slices.is_empty() {
+        let mut tx = builder.store.owner(owner).await?;
+        let detail = "there is no Mach-O file in it";
+        uploads::failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
+        return complete(tx, job).await;
+    }
+    let new = note(builder, owner, id, &unpacked.slices).await?;
+    for slice in new {
+        one(builder, owner, &room, &slice).await?;
+    }
+    let mut tx = builder.store.owner(owner).await?;
+    let usable = end(&mut tx, id, &unpacked.skipped).await?;
+    complete(tx, job).await?;
+    if usable {
+        // Its objects are kept by content; what nothing could be made of stays for the operator.
+        discard(builder, &owner.own(id)).await;
+    }
+    Ok(())
+}
+
+/// Removes the file of an upload that is over; where that fails, maintenance does it later.
+pub(crate) async fn discard(builder: &Builder, upload: &Owned<Uuid>) {
+    let discarded = async {
+        builder.objects.delete(&keys::upload(upload)).await?;
+        let mut tx = builder.store.owner(&upload.owner).await?;
+        uploads::files::gone(&mut tx, upload.id).await?;
+        Ok::<(), JobFailure>(tx.commit().await?)
+    };
+    if let Err(failure) = discarded.await {
+        tracing::warn!(upload.id = %upload.id, ?failure, "a finished upload's file could not be removed");
+    }
+}
+
+async fn complete(mut tx: OwnerTx, job: &JobLease) -> Result<(), JobFailure> {
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// The upload's record: done where something in it is usable.
+async fn end(tx: &mut OwnerTx, id: Uuid, skipped: &[uploads::SkippedMember]) -> Result<bool, JobFailure> {
+    let objects = uploads::get(tx, id).await?.map(|(_, objects)| objects).unwrap_or_default();
+    let usable = objects.iter().any(|uploaded| uploaded.object.status == ObjectStatus::Ready);
+    // Objects that were deleted while this upload was built have left no row, and no failure.
+    match objects.iter().find(|uploaded| uploaded.object.reason.is_some()).filter(|_| !usable) {
+        Some(first) => {
+            let reason = first.object.reason.as_deref().unwrap_or_default();
+            let detail = format!("nothing in it is usable; {}: {reason}", first.path);
+            uploads::failed(tx, id, "nothing_usable", &detail, skipped).await?;
+        }
+        None => uploads::done(tx, id, skipped).await?,
+    }
+    Ok(usable)
+}
+
+/// Fetches the uploaded file, and holds it against what the api received, or what was announced of a
+/// file that came in parts.
+async fn download(
+    builder: &Builder,
+    owner: &Owner,
+    upload: &SymbolUpload,
+    room: &Room,
+) -> Result<(), JobFailure> {
+    let path = room.path().join(UPLOAD);
+    let key = keys::upload(owner.own(upload.id));
+    let limit = upload.size.unwrap_or_default();
+    let read = read_again(&key, PAUSE, || async {
+        // A try before this one may have left its file.
+        tokio::fs::remove_file(&path).await.ok();
+        match builder.objects.get_to_file(&key, &path, limit).await {
+            Ok(Some(fetched)) if upload.content_hash.is_some_and(|hash| hash != fetched.sha256) => {
+                Ok(Err(Wrong::Other(fetched.sha256)))
+            }
+            Ok(Some(_)) => Ok(Ok(())),
+            Ok(None) => Ok(Err(Wrong::Absent)),
+            Err(StoreError::TooLarge { .. }) => Ok(Err(Wrong::Longer)),
+            Err(error) => Err(JobFailure::from(error)),
+        }
+    });
+    let wrong = match read.await? {
+        Ok(()) => return Ok(()),
+        Err(wrong) => wrong,
+    };
+    let reason = if wrong == Wrong::Absent { "upload_lost" } else { "upload_changed" };
+    let wanted = match (&wrong, upload.content_hash) {
+        (Wrong::Other(_), Some(hash)) => format!(", and {hash} was received or announced"),
+        _ => String::new(),
+    };
+    Err(JobFailure::job(reason, format!("the stored file {wrong}{wanted}")))
+}
+
+/// Notes every slice, so that the client sees them all at once; gives those that have to be built.
+async fn note(
+    builder: &Builder,
+    owner: &Owner,
+    upload: Uuid,
+    slices: &[UploadedSlice],
+) -> Result<Vec<UploadedSlice>, JobFailure> {
+    let mut new: Vec<UploadedSlice> = Vec::new();
+    // All in one transaction, under the lock that the look at the limit takes.
+    let mut tx = builder.store.owner(owner).await?;
+    fits(builder, &mut tx, owner, slices).await?;
+    for slice in slices {
+        let (_, known) = objects::found(&mut tx, upload, &slice.path, &slice.new).await?;
+        let again = new.iter().any(|other| other.new.content_hash == slice.new.content_hash);
+        if !known && !again {
+            new.push(slice.clone());
+        }
+    }
+    tx.commit().await?;
+    Ok(new)
+}
+
+/// Whether the tenant may store what is new in these slices: the api has seen the file only as it was
+/// packed. Operators know what they store for all.
+async fn fits(
+    builder: &Builder,
+    tx: &mut OwnerTx,
+    owner: &Owner,
+    slices: &[UploadedSlice],
+) -> Result<(), JobFailure> {
+    if *owner == Owner::System {
+        return Ok(usage::hold(tx).await?);
+    }
+    let own = tenants::get(tx).await?.map_or(0, |tenant| tenant.limits.symbol_bytes);
+    let limit = if own == 0 { builder.symbol_bytes } else { own };
+    let used = usage::hold_symbols(tx).await?.stored;
+    let slices: Vec<_> = slices.iter().map(|slice| (slice.new.content_hash, slice.new.size)).collect();
+    let more = usage::new_bytes(tx, &slices).await?;
+    if more > 0 && used.saturating_add(more) > limit {
+        let detail =
+            format!("{used} bytes of symbols are stored, {more} more are in it, and the limit is {limit}");
+        return Err(JobFailure::job(OVER_QUOTA, detail));
+    }
+    Ok(())
+}
+
+/// One new object: kept by content, built, published.
+async fn one(
+    builder: &Builder,
+    owner: &Owner,
+    room: &Arc<Room>,
+    slice: &UploadedSlice,
+) -> Result<(), JobFailure> {
+    let object = &slice.new.content_hash;
+    keep(builder, slice, &keys::object(owner.own(*object)), &Condition::Absent).await?;
+    if let Some((status, reason)) = &slice.rejected {
+        return reject(builder, owner, object, *status, reason).await;
+    }
+    let mut tx = builder.store.owner(owner).await?;
+    objects::building(&mut tx, object).await?;
+    tx.commit().await?;
+    match make(builder, room, slice).await? {
+        Ok(built) => {
+            publish(builder, owner, slice, &built).await?;
+            Ok(())
+        }
+        Err((status, reason)) => reject(builder, owner, object, status, &reason).await,
+    }
+}
+
+/// Builds an object's symcaches, or says why none can be built.
+pub(crate) async fn make(
+    builder: &Builder,
+    room: &Arc<Room>,
+    slice: &UploadedSlice,
+) -> Result<Result<BuiltSymcaches, (ObjectStatus, String)>, JobFailure> {
+    let task = Task::Build { file: slice.file.clone(), range: slice.range.clone() };
+    let BuiltSlice { quality, sha256 } = match child::run(builder, room, task).await? {
+        Ok(built) => built,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let symcache = Bytes::from(tokio::fs::read(room.path().join(SYMCACHE)).await?);
+    let mut versions = builder.settings.symcache_versions.clone();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    let form = |version| SymcacheForm { version, symcache: symcache.clone(), sha256 };
+    Ok(Ok(BuiltSymcaches { quality, forms: versions.into_iter().map(form).collect() }))
+}
+
+pub(crate) async fn reject(
+    builder: &Builder,
+    owner: &Owner,
+    object: &ContentHash,
+    status: ObjectStatus,
+    reason: &str,
+) -> Result<(), JobFailure> {
+    let mut tx = builder.store.owner(owner).await?;
+    objects::rejected(&mut tx, object, status, reason).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Stores a slice's bytes under a key.
+pub(crate) async fn keep(
+    builder: &Builder,
+    slice: &UploadedSlice,
+    key: &Key,
+    condition: &Condition,
+) -> Result<(), JobFailure> {
+    let size = slice.new.size;
+    if *condition == Condition::Absent && builder.objects.head(key).await?.is_some_and(|h| h.size == size) {
+        return Ok(());
+    }
+    let source = part(&slice.file, slice.range.start, size).await?;
+    let put = Put { condition: condition.clone(), ..Put::default() };
+    match builder.objects.put_stream(key, source, size, &put).await {
+        Ok(_) => Ok(()),
+        // Stored by content: whoever was first has stored the same bytes.
+        Err(StoreError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn part(path: &Path, start: u64, size: u64) -> Result<tokio::io::Take<tokio::fs::File>, JobFailure> {
+    let mut file = tokio::fs::File::open(path).await?;
+    file.seek(std::io::SeekFrom::Start(start)).await?;
+    Ok(file.take(size))
+}

@@ -1,0 +1,369 @@
+//! Making an object's symcache the one that answers for its debug id, if it is the best.
+//!
+//! The order is what readers rely on: the immutable symcache, then the alias, then the database
+//! (slot, wake job, event), then, by the relay, the event on Kafka. A builder that dies in between
+//! leaves an alias that is ahead of its slot; the job's next attempt finds it and goes on there.
+//!
+//! While the symcache's format changes there are two of everything, one for each version that this
+//! builder writes, of the same generation. A builder that dies between two aliases leaves one of them
+//! behind the other, and the job's next attempt brings it up.
+//!
+//! The alias is written under a lock of the database for the debug id and with a precondition, so
+//! that it is safe with stores that check conditions and write in two steps, and without the lock
+//! with those that do both in one.
+
+use crate::build::keep;
+use crate::build::slices::{UploadedSlice, debug_id};
+use crate::deletion::erase::alive;
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use bytes::Bytes;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use unslide_artifacts::keys::Key;
+use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StoreError, keys};
+use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
+use unslide_store::objects::Symcache;
+use unslide_store::slots::SymbolSlot;
+use unslide_store::symbols::{self, DebugIdSymbols};
+use unslide_store::{OwnerTx, objects, slots};
+use unslide_symbolicate::symcache::READS;
+
+/// How often somebody else may get in between before the job gives way.
+const TRIES: usize = 8;
+
+/// Symcaches that were built from one object.
+pub(crate) struct BuiltSymcaches {
+    pub(crate) quality: Quality,
+    /// One for each version of the format that this builder writes, the newest first.
+    pub(crate) forms: Vec<SymcacheForm>,
+}
+
+/// A symcache in one version of the format.
+pub(crate) struct SymcacheForm {
+    pub(crate) version: u32,
+    pub(crate) symcache: Bytes,
+    pub(crate) sha256: ContentHash,
+}
+
+impl BuiltSymcaches {
+    fn form(&self, version: u32) -> Option<&SymcacheForm> {
+        self.forms.iter().find(|form| form.version == version)
+    }
+
+    /// What the object's record says: the newest one.
+    fn recorded(&self) -> Result<Symcache, JobFailure> {
+        let Some(form) = self.forms.first() else {
+            return Err(JobFailure::job("internal", "no version of the symcache's format is written"));
+        };
+        Ok(Symcache { size: form.symcache.len() as u64, sha256: form.sha256, version: form.version })
+    }
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PublishOutcome {
+    /// It answers, as this generation.
+    Wins,
+    /// Another object answers.
+    Yields,
+    /// Its object was deleted in the meantime.
+    Deleted,
+}
+
+/// An alias as it is now.
+struct Current {
+    version: u32,
+    /// `None` where what lies there does not say what it is, such as what a store wrote half.
+    meta: Option<AliasMeta>,
+    etag: ETag,
+}
+
+impl Current {
+    fn is_of(&self, object: &ContentHash) -> bool {
+        self.meta.as_ref().is_some_and(|meta| meta.object == *object)
+    }
+}
+
+pub(crate) async fn publish(
+    builder: &Builder,
+    owner: &Owner,
+    slice: &UploadedSlice,
+    built: &BuiltSymcaches,
+) -> Result<PublishOutcome, JobFailure> {
+    let id = owner.own(debug_id(slice)?);
+    for form in &built.forms {
+        let key = keys::symbols(&id).symcache(form.version, &form.sha256);
+        let absent = Put { condition: Condition::Absent, ..Put::default() };
+        match builder.objects.put(&key, form.symcache.clone(), &absent).await {
+            // The same symcache was built before.
+            Ok(_) | Err(StoreError::Precondition { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for _ in 0..TRIES {
+        if let Some(published) = once(builder, &id, slice, built).await? {
+            return Ok(published);
+        }
+    }
+    Err(JobFailure::Again(format!("the symbols for {} change all the time", id.id)))
+}
+
+/// One try; `None` where somebody else got in between.
+async fn once(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    slice: &UploadedSlice,
+    built: &BuiltSymcaches,
+) -> Result<Option<PublishOutcome>, JobFailure> {
+    let object = slice.new.content_hash;
+    let mut tx = builder.store.owner(&id.owner).await?;
+    slots::exclusive(&mut tx, &id.id).await?;
+    // The alias is written under this transaction: no deletion of the tenant can come in between.
+    alive(&mut tx).await?;
+    let known = symbols::get(&mut tx, &id.id).await?;
+    let aliases = aliases(builder, id).await?;
+    let Some(known) = known.filter(|known| created(known, &object).is_some()) else {
+        let ours: Vec<_> = aliases.iter().filter(|alias| alias.is_of(&object)).collect();
+        for alias in &ours {
+            builder.objects.delete(&keys::symbols(id).alias(alias.version)).await?;
+        }
+        if !ours.is_empty() {
+            builder.objects.delete(&keys::symbols(id).debuginfo()).await?;
+        }
+        return Ok(Some(PublishOutcome::Deleted));
+    };
+    let symcache = built.recorded()?;
+    let slot = known.slot;
+    // One that an attempt before this one has left behind says nothing any more.
+    let current = aliases
+        .iter()
+        .filter_map(|alias| Some((alias.version, alias.meta.as_ref()?)))
+        .max_by_key(|(_, meta)| meta.generation);
+    let is_ours = |(version, meta): &(u32, &AliasMeta)| {
+        let same = built.form(*version).is_none_or(|form| form.sha256 == meta.sha256);
+        meta.object == object && same
+    };
+    let generation = match (current, current.filter(is_ours)) {
+        // An attempt before this one came as far as an alias, and no deletion took its number since.
+        (_, Some((_, ours))) if announced(&slot, ours) || ours.generation > slot.generation => {
+            ours.generation
+        }
+        (Some((version, other)), None) if !is_better(&known, &object, built.quality, other) => {
+            // Also where whoever wrote the alias died before the slot was raised.
+            if other.generation > slot.generation {
+                announce(&mut tx, id, other, version).await?;
+            }
+            objects::ready(&mut tx, &object, built.quality, &symcache).await?;
+            tx.commit().await?;
+            return Ok(Some(PublishOutcome::Yields));
+        }
+        _ => current.map_or(0, |(_, meta)| meta.generation).max(slot.generation) + 1,
+    };
+    if !write(builder, id, slice, built, generation, &aliases).await? {
+        return Ok(None);
+    }
+    let meta = AliasMeta { generation, quality: built.quality, sha256: symcache.sha256, object };
+    if !announced(&slot, &meta) {
+        let raised = announce(&mut tx, id, &meta, symcache.version).await?;
+        // The slot is locked from here on, so that no deletion comes any more; one may have come
+        // since the first look. Then the alias has to say another number, or to go.
+        let known = symbols::get(&mut tx, &id.id).await?;
+        if raised != generation || known.is_none_or(|known| created(&known, &object).is_none()) {
+            tx.rollback().await?;
+            return Ok(None);
+        }
+    }
+    // After the slot, as everywhere: a deletion locks them in that order too.
+    objects::ready(&mut tx, &object, built.quality, &symcache).await?;
+    tx.commit().await?;
+    Ok(Some(PublishOutcome::Wins))
+}
+
+async fn announce(
+    tx: &mut OwnerTx,
+    id: &Owned<DebugId>,
+    meta: &AliasMeta,
+    version: u32,
+) -> Result<u64, JobFailure> {
+    let published = slots::PublishedSymbols {
+        debug_id: id.id,
+        quality: meta.quality,
+        content_hash: meta.object,
+        symcache_version: version,
+        generation: meta.generation,
+    };
+    Ok(slots::publish(tx, &published).await?)
+}
+
+/// The versions whose aliases count: those that this builder writes, and those that workers of this
+/// release may still read.
+pub(crate) fn versions(builder: &Builder) -> BTreeSet<u32> {
+    builder.settings.symcache_versions.iter().chain(READS).copied().collect()
+}
+
+async fn aliases(builder: &Builder, id: &Owned<DebugId>) -> Result<Vec<Current>, JobFailure> {
+    let mut aliases = Vec::new();
+    for version in versions(builder) {
+        let Some(head) = builder.objects.head(&keys::symbols(id).alias(version)).await? else { continue };
+        let meta = AliasMeta::from_metadata(&head.metadata);
+        aliases.push(Current { version, meta, etag: head.etag });
+    }
+    Ok(aliases)
+}
+
+/// Writes the aliases that do not say it yet, and the object beside them; false where somebody else
+/// wrote one first.
+async fn write(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    slice: &UploadedSlice,
+    built: &BuiltSymcaches,
+    generation: u64,
+    aliases: &[Current],
+) -> Result<bool, JobFailure> {
+    let keys = keys::symbols(id);
+    let mut kept = false;
+    for form in &built.forms {
+        let (object, sha256) = (slice.new.content_hash, form.sha256);
+        let meta = AliasMeta { generation, quality: built.quality, sha256, object };
+        let current = aliases.iter().find(|alias| alias.version == form.version);
+        if current.is_some_and(|current| current.meta.as_ref() == Some(&meta)) {
+            continue;
+        }
+        if !kept {
+            keep(builder, slice, &keys.debuginfo(), &Condition::Always).await?;
+            kept = true;
+        }
+        if !point(&builder.objects, &keys.alias(form.version), form, &meta, current).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Writes an alias over what was seen of it; false where it is not that any more.
+async fn point(
+    objects: &ObjectStore,
+    alias: &Key,
+    form: &SymcacheForm,
+    meta: &AliasMeta,
+    seen: Option<&Current>,
+) -> Result<bool, JobFailure> {
+    let condition = seen.map_or(Condition::Absent, |seen| Condition::Unchanged(seen.etag.clone()));
+    let put = Put { condition, metadata: meta.to_metadata() };
+    match objects.put(alias, form.symcache.clone(), &put).await {
+        Ok(_) => Ok(true),
+        Err(StoreError::Precondition { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// True where the slot says of an alias what it says itself.
+fn announced(slot: &SymbolSlot, alias: &AliasMeta) -> bool {
+    slot.generation == alias.generation && slot.content_hash == Some(alias.object)
+}
+
+fn created(known: &DebugIdSymbols, object: &ContentHash) -> Option<time::OffsetDateTime> {
+    known
+        .objects
+        .iter()
+        .map(|listed| &listed.object)
+        .find(|o| o.content_hash == *object)
+        .map(|o| o.created_at)
+}
+
+/// True where our object answers rather than the alias's: it offers more, or as much and is newer.
+fn is_better(known: &DebugIdSymbols, ours: &ContentHash, quality: Quality, theirs: &AliasMeta) -> bool {
+    let Some(their_time) = created(known, &theirs.object) else { return true };
+    // Of one upload the smaller hash, so that every builder says the same.
+    let our_rank = (quality, created(known, ours).unwrap_or(their_time), Reverse(ours.0));
+    our_rank >= (theirs.quality, their_time, Reverse(theirs.object.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::{Duration, OffsetDateTime};
+    use unslide_store::objects::{ObjectRow, ObjectStatus};
+    use unslide_store::symbols::ObjectListing;
+
+    const ID: DebugId = DebugId([7; 16]);
+
+    fn meta(generation: u64, object: u8, quality: Quality) -> AliasMeta {
+        AliasMeta {
+            generation,
+            quality,
+            sha256: ContentHash([object; 32]),
+            object: ContentHash([object; 32]),
+        }
+    }
+
+    /// Two builders have seen the same, and one of them is late: with nothing there, and with something.
+    #[tokio::test]
+    async fn an_alias_is_written_over_nothing_but_what_was_seen_of_it() {
+        let (objects, _memory) = ObjectStore::memory();
+        let owner = Owner::Tenant(unslide_model::TenantId::new("acme").unwrap());
+        let key = keys::symbols(owner.own(ID)).alias(1);
+        let put = async |meta: AliasMeta, seen: Option<&Current>| {
+            let form =
+                SymcacheForm { version: 1, symcache: vec![meta.object.0[0]].into(), sha256: meta.sha256 };
+            point(&objects, &key, &form, &meta, seen).await.unwrap()
+        };
+        let now = async || {
+            let head = objects.head(&key).await.unwrap().unwrap();
+            Current { version: 1, meta: AliasMeta::from_metadata(&head.metadata), etag: head.etag }
+        };
+        let (better, worse) = (meta(1, 2, Quality::DwarfSymtab), meta(1, 1, Quality::Symtab));
+        assert!(put(better, None).await);
+        assert!(!put(worse, None).await, "somebody was first");
+        let seen = now().await;
+        assert_eq!(seen.meta.as_ref(), Some(&better));
+        let best = meta(2, 3, Quality::DwarfSymtab);
+        assert!(put(best, Some(&seen)).await);
+        assert!(!put(worse, Some(&seen)).await, "it is another one by now");
+        assert_eq!(now().await.meta, Some(best));
+    }
+
+    #[test]
+    fn what_offers_more_answers_then_what_is_newer_and_whom_nobody_knows_any_more_never() {
+        let object = |n: u8, age: i64| ObjectListing {
+            object: ObjectRow {
+                content_hash: ContentHash([n; 32]),
+                debug_id: Some(ID),
+                name: "app".into(),
+                arch: "arm64".into(),
+                kind: "dsym".into(),
+                has_dwarf: false,
+                has_symtab: false,
+                has_exports: false,
+                has_sources: false,
+                quality: Quality::None,
+                size: 1,
+                status: ObjectStatus::Ready,
+                reason: None,
+                symcache_size: None,
+                symcache_hash: None,
+                symcache_version: None,
+                created_at: OffsetDateTime::UNIX_EPOCH - Duration::minutes(age),
+                updated_at: OffsetDateTime::UNIX_EPOCH,
+            },
+            active: false,
+        };
+        let slot = SymbolSlot { debug_id: ID, generation: 0, quality: Quality::None, content_hash: None };
+        // Of one upload are 3 and 4.
+        let known =
+            DebugIdSymbols { slot, objects: vec![object(1, 9), object(2, 5), object(3, 1), object(4, 1)] };
+        let better = |ours: u8, quality, theirs: u8, their_quality| {
+            is_better(&known, &ContentHash([ours; 32]), quality, &meta(1, theirs, their_quality))
+        };
+        use Quality::{Dwarf, DwarfSymtab, Exports, Symtab};
+        for (more, less) in [(DwarfSymtab, Dwarf), (Dwarf, Symtab), (Symtab, Exports)] {
+            assert!(better(1, more, 2, less), "{more:?} that is older");
+            assert!(!better(2, less, 1, more), "{less:?} that is newer and late");
+        }
+        assert!(better(2, Dwarf, 1, Dwarf) && !better(1, Dwarf, 2, Dwarf));
+        assert!(better(3, Dwarf, 4, Dwarf) && !better(4, Dwarf, 3, Dwarf), "each builder says the same");
+        assert!(better(1, Exports, 9, DwarfSymtab), "its object was deleted");
+    }
+}

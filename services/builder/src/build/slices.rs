@@ -1,0 +1,158 @@
+//! From an upload's files to its slices: what each one is, by its load commands alone.
+
+use crate::build::child::{self, Task};
+use crate::build::work_folder::Room;
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use unslide_artifacts::archive::{self, ArchiveError, Skipped, ToFolder};
+use unslide_model::{ContentHash, CpuType, DebugId};
+use unslide_store::objects::{NewObject, ObjectStatus};
+use unslide_store::uploads;
+use unslide_symbolicate::object::{ObjectError, ObjectFacts, objects};
+
+/// One architecture of a Mach-O file of the upload.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct UploadedSlice {
+    /// Where the file lay in the upload.
+    pub(crate) path: String,
+    /// Where it lies now.
+    pub(crate) file: PathBuf,
+    pub(crate) range: Range<u64>,
+    pub(crate) new: NewObject,
+    /// Why no symcache can be built from it, where that is clear already.
+    pub(crate) rejected: Option<(ObjectStatus, String)>,
+}
+
+/// What an upload holds.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Unpacked {
+    pub(crate) slices: Vec<UploadedSlice>,
+    pub(crate) skipped: Vec<uploads::SkippedMember>,
+    /// Of all files.
+    bytes: u64,
+}
+
+/// Has a child unpack a file in the job's folder.
+pub(crate) async fn unpack(
+    builder: &Builder,
+    room: &Arc<Room>,
+    file: &str,
+    name: &str,
+) -> Result<Unpacked, JobFailure> {
+    let task = Task::Unpack { file: file.to_owned(), name: name.to_owned(), limits: room.limits().clone() };
+    let unpacked: Unpacked = child::run(builder, room, task)
+        .await?
+        .map_err(|(status, reason)| JobFailure::job(status.as_str(), reason))?;
+    room.keep(unpacked.bytes);
+    Ok(unpacked)
+}
+
+/// Unpacks a file into the current folder.
+pub(crate) fn unpack_here(file: &str, name: &str, limits: &archive::Limits) -> Result<Unpacked, JobFailure> {
+    let folder = std::env::current_dir()?;
+    let mut sink = ToFolder::new(&folder);
+    let contents = archive::unpack(File::open(file)?, name, limits, &mut sink)?;
+    // What was unpacked is all that is needed from here on.
+    std::fs::remove_file(file)?;
+    let skipped = shown(&contents.skipped, contents.skipped_count);
+    let mut unpacked = Unpacked { slices: Vec::new(), skipped, bytes: 0 };
+    for member in sink.into_members() {
+        let bytes = member.map()?;
+        unpacked.bytes += member.size;
+        let file = member.file.keep().map_err(|error| error.error)?;
+        unpacked.slices.extend(slices_of(&member.path, &file, &bytes));
+        if unpacked.slices.len() > limits.members {
+            return Err(ArchiveError::TooManyMembers(limits.members).into());
+        }
+    }
+    Ok(unpacked)
+}
+
+fn shown(skipped: &[Skipped], count: u64) -> Vec<uploads::SkippedMember> {
+    let mut shown: Vec<_> = skipped
+        .iter()
+        .map(|s| uploads::SkippedMember {
+            path: s.path.clone(),
+            reason: s.reason.word().to_owned(),
+            detail: Some(s.reason.to_string()),
+        })
+        .collect();
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        let detail = Some(format!("and {more} more"));
+        shown.push(uploads::SkippedMember { path: String::new(), reason: "more".to_owned(), detail });
+    }
+    shown
+}
+
+fn slices_of(path: &str, file: &Path, bytes: &[u8]) -> Vec<UploadedSlice> {
+    let slice = |range, object| slice(path, file, bytes, range, object);
+    match objects(bytes) {
+        Ok(entries) if !entries.is_empty() => {
+            entries.into_iter().map(|entry| slice(entry.range, entry.object)).collect()
+        }
+        Ok(_) => {
+            vec![slice(0..bytes.len(), Err(ObjectError::Malformed("a fat file without a slice".into())))]
+        }
+        Err(error) => vec![slice(0..bytes.len(), Err(error))],
+    }
+}
+
+fn slice(
+    path: &str,
+    file: &Path,
+    bytes: &[u8],
+    range: Range<usize>,
+    object: Result<ObjectFacts, ObjectError>,
+) -> UploadedSlice {
+    let bytes = bytes.get(range.clone()).unwrap_or_default();
+    let content_hash = ContentHash(Sha256::digest(bytes).into());
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let size = bytes.len() as u64;
+    let rejected = match &object {
+        Ok(facts) if facts.debug_id.is_none() => {
+            Some((ObjectStatus::Unsupported, "it has no debug id (LC_UUID)".to_owned()))
+        }
+        Ok(_) => None,
+        Err(error) => Some(rejection(error)),
+    };
+    let facts = object.ok();
+    let new = NewObject {
+        content_hash,
+        debug_id: facts.and_then(|facts| facts.debug_id),
+        name,
+        arch: facts.map_or("unknown", |facts| CpuType::name(facts.cpu)).to_owned(),
+        kind: facts.map_or("unknown", |facts| facts.kind.as_str()).to_owned(),
+        has_dwarf: facts.is_some_and(|facts| facts.has_dwarf),
+        has_symtab: facts.is_some_and(|facts| facts.has_symtab),
+        has_exports: facts.is_some_and(|facts| facts.has_exports),
+        has_sources: facts.is_some_and(|facts| facts.has_sources),
+        size,
+    };
+    let range = range.start as u64..range.end as u64;
+    UploadedSlice { path: path.to_owned(), file: file.to_owned(), range, new, rejected }
+}
+
+/// How an object's error is recorded.
+pub(crate) fn rejection(error: &ObjectError) -> (ObjectStatus, String) {
+    let status = match error {
+        ObjectError::Unsupported(_) => ObjectStatus::Unsupported,
+        ObjectError::TooLarge(_) => ObjectStatus::TooComplex,
+        _ => ObjectStatus::Malformed,
+    };
+    (status, error.to_string())
+}
+
+/// The debug id of a slice that a symcache is built from.
+pub(crate) fn debug_id(slice: &UploadedSlice) -> Result<DebugId, JobFailure> {
+    slice
+        .new
+        .debug_id
+        .ok_or_else(|| JobFailure::job("internal", "an object without a debug id was to be built"))
+}

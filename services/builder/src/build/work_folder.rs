@@ -1,0 +1,209 @@
+//! The work folder: where uploads are unpacked, and the bound on what all of them take together.
+
+use crate::config::Settings;
+use crate::failure::JobFailure;
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use unslide_artifacts::archive::Limits;
+use unslide_model::Figures;
+
+/// The work folder. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct WorkFolder {
+    folder: PathBuf,
+    limits: Limits,
+    /// KiB of all jobs together.
+    all: u32,
+    /// A permit for each KiB that no job has. Who waits collects them, so that they are not counted here.
+    free: Arc<Semaphore>,
+    held: Arc<AtomicU64>,
+    wanted: Arc<AtomicU64>,
+    patience: Duration,
+}
+
+impl WorkFolder {
+    /// What the work folder says of its bound.
+    pub(crate) const FIGURES: [Figures<WorkFolder>; 1] = [Figures {
+        name: "unslide_builder_work_bytes",
+        help: "Bytes of the work folder that jobs may take, and those that further ones wait for.",
+        label: "state",
+        read: |work| {
+            let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            vec![("held", bytes(&work.held)), ("wanted", bytes(&work.wanted))]
+        },
+    }];
+
+    pub(crate) fn new(settings: &Settings) -> WorkFolder {
+        let all = u32::try_from(settings.work_bytes >> 10).unwrap_or(u32::MAX);
+        WorkFolder {
+            folder: settings.work_dir.clone(),
+            limits: settings.archive(),
+            all,
+            free: Arc::new(Semaphore::new(usize::try_from(all).unwrap_or(usize::MAX))),
+            held: Arc::default(),
+            wanted: Arc::default(),
+            patience: Duration::from_secs(settings.patience_seconds),
+        }
+    }
+
+    /// A folder for a file of `size` bytes and all that may come out of it; waits until there is room
+    /// for it, as long as for a server. Nobody waits who has room already, so that each has its turn.
+    pub(crate) async fn room(&self, size: u64) -> Result<Arc<Room>, JobFailure> {
+        // What a tar holds as it is is not counted as unpacked.
+        let files = size.saturating_mul(2);
+        let all = u64::from(self.all) << 10;
+        if files >= all {
+            let detail = format!("a file of {size} bytes does not fit into a work folder of {all}");
+            return Err(JobFailure::job("too_large", detail));
+        }
+        let explained = size.saturating_mul(self.limits.ratio).saturating_add(self.limits.free_bytes);
+        let limits = Limits { total_bytes: self.limits.total_bytes.min(all - files), ..self.limits.clone() };
+        let bytes = kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.all);
+        let wanted = Wanted::new(&self.wanted, u64::from(bytes) << 10);
+        let held = timeout(self.patience, self.free.clone().acquire_many_owned(bytes)).await;
+        drop(wanted);
+        let Ok(Ok(held)) = held else {
+            return Err(JobFailure::Server(format!("the work folder has no room for {bytes} KiB")));
+        };
+        let held = Held::new(&self.held, held);
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("job-{}-", std::process::id()))
+            .tempdir_in(&self.folder)?;
+        Ok(Arc::new(Room { folder, limits, held: Mutex::new(held) }))
+    }
+}
+
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
+}
+
+/// Bytes that a job waits for.
+struct Wanted<'a> {
+    all: &'a AtomicU64,
+    bytes: u64,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(all: &'a AtomicU64, bytes: u64) -> Wanted<'a> {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Wanted { all, bytes }
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A job's part of the work folder. The folder is removed, and others get the room, when no job and no
+/// child process works in it.
+pub(crate) struct Room {
+    folder: TempDir,
+    /// What may be unpacked.
+    limits: Limits,
+    held: Mutex<Held>,
+}
+
+/// Permits that a job has.
+struct Held {
+    all: Arc<AtomicU64>,
+    permits: OwnedSemaphorePermit,
+}
+
+impl Held {
+    fn new(all: &Arc<AtomicU64>, permits: OwnedSemaphorePermit) -> Held {
+        all.fetch_add((permits.num_permits() as u64) << 10, Ordering::Relaxed);
+        Held { all: Arc::clone(all), permits }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub((self.permits.num_permits() as u64) << 10, Ordering::Relaxed);
+    }
+}
+
+impl Room {
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// No more than `bytes` are needed from here on.
+    pub(crate) fn keep(&self, bytes: u64) {
+        let mut held = self.held.lock();
+        let kept = usize::try_from(kib(bytes)).unwrap_or(usize::MAX);
+        let more = held.permits.num_permits().saturating_sub(kept);
+        if let Some(permits) = held.permits.split(more) {
+            drop(Held { all: Arc::clone(&held.all), permits });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(work: &WorkFolder, state: &str) -> u64 {
+        let [bytes] = &WorkFolder::FIGURES;
+        (bytes.read)(work).into_iter().find(|(name, _)| *name == state).unwrap().1
+    }
+
+    fn work(bytes: u64, archive_bytes: u64) -> (TempDir, WorkFolder) {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            work_dir: folder.path().to_owned(),
+            work_bytes: bytes,
+            archive_bytes,
+            ..Settings::default()
+        };
+        (folder, WorkFolder::new(&settings))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_share_the_work_folder_and_further_ones_wait_for_room() {
+        let (_kept, work) = work(100 << 20, 40 << 20);
+        let first = work.room(10 << 20).await.unwrap();
+        assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 0));
+        let second = work.room(10 << 20);
+        tokio::pin!(second);
+        assert!(tokio::time::timeout(Duration::from_secs(60), &mut second).await.is_err(), "no room");
+        assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (60 << 20, 60 << 20));
+        // It was unpacked, and is much less than it might have been.
+        first.keep(20 << 20);
+        let second = second.await.unwrap();
+        assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (80 << 20, 0));
+        // Whoever still works in a folder keeps it and its room.
+        let (folder, worker) = (first.path().to_owned(), Arc::clone(&first));
+        drop(first);
+        assert!(folder.exists() && figure(&work, "held") == 80 << 20);
+        drop(worker);
+        assert!(!folder.exists() && figure(&work, "held") == 60 << 20);
+        // Patience has an end, and one who no longer waits takes nothing.
+        let Err(JobFailure::Server(_)) = work.room(10 << 20).await else { panic!("room for a third") };
+        drop(second);
+        assert_eq!((figure(&work, "held"), figure(&work, "wanted")), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn an_upload_gets_no_more_than_the_work_folder_has() {
+        let (_kept, work) = work(100 << 20, 90 << 20);
+        let room = work.room(20 << 20).await.unwrap();
+        assert_eq!((figure(&work, "held"), room.limits().total_bytes), (100 << 20, 60 << 20));
+        drop(room);
+        let Err(JobFailure::Job { reason, detail }) = work.room(50 << 20).await else {
+            panic!("room for it")
+        };
+        assert!(reason == "too_large" && detail.contains("104857600"), "{reason}: {detail}");
+    }
+}

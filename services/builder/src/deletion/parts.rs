@@ -1,0 +1,37 @@
+//! Taking away the parts of uploads that will not be completed. No listing of objects names them.
+
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use unslide_artifacts::{StoreError, keys};
+use unslide_model::Owner;
+use unslide_store::partial::{self, Partial};
+
+/// Takes away an upload's parts, and the file where they have become one; then its row says so. Parts that
+/// object storage refuses to take away are left to the bucket's lifecycle rule, so that they keep no others
+/// waiting.
+pub(crate) async fn clear_or_leave(
+    builder: &Builder,
+    owner: &Owner,
+    partial: &Partial,
+) -> Result<(), JobFailure> {
+    match abort(builder, owner, partial).await {
+        Err(error) if error.is_operators_fault() => {
+            tracing::warn!(upload.id = %partial.id, error = %error, "an upload's parts could not be removed");
+        }
+        aborted => aborted?,
+    }
+    forget(builder, owner, partial).await
+}
+
+/// Takes the parts away.
+pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StoreError> {
+    builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
+}
+
+/// Takes the file away where the parts have become one, and the row.
+async fn forget(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), JobFailure> {
+    builder.objects.delete(&keys::upload(owner.own(partial.id))).await?;
+    let mut tx = builder.store.owner(owner).await?;
+    partial::end(&mut tx, partial.id).await?;
+    Ok(tx.commit().await?)
+}

@@ -1,0 +1,85 @@
+//! Taking deleted symbols out of object storage.
+
+use crate::build::publish::versions;
+use crate::deletion::Deletion;
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use std::collections::BTreeSet;
+use unslide_artifacts::AliasMeta;
+use unslide_artifacts::keys::{self, Key};
+use unslide_model::{ContentHash, DebugId, Owned, Quality};
+use unslide_store::jobs::{self, JobLease};
+use unslide_store::outbox::{self, Message};
+use unslide_store::symbols::DebugIdSymbols;
+use unslide_store::{objects, slots, symbols, usage};
+
+/// Removes what a deletion has left. What was uploaded again since then stays. The workers are notified
+/// a second time: between the deletion and now one may have fetched what was still there.
+pub(crate) async fn purge(
+    builder: &Builder,
+    job: &JobLease,
+    debug_id: &DebugId,
+    deleted: &[ContentHash],
+    generation: u64,
+) -> Result<(), JobFailure> {
+    let id = job.owner.own(*debug_id);
+    let mut tx = builder.store.owner(&job.owner).await?;
+    slots::exclusive(&mut tx, debug_id).await?;
+    let known = symbols::get(&mut tx, debug_id).await?;
+    let slot = slots::get(&mut tx, debug_id).await?;
+    let alive = alive(builder, &id, known.as_ref(), slot.is_some_and(|s| s.generation > generation)).await?;
+    let keys = keys::symbols(&id);
+    let (mut after, mut deletion) = (None, Deletion::new(builder));
+    loop {
+        let page = builder.objects.list(&keys.prefix(), after.as_ref(), 1000).await?;
+        for entry in page.entries.iter().filter(|entry| !alive.contains(&entry.key)) {
+            deletion.delete(&entry.key).await?;
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    // Who finds one of them in an upload has done so by now, or stores it anew afterwards.
+    usage::hold(&mut tx).await?;
+    for object in objects::missing(&mut tx, deleted).await? {
+        deletion.delete(&keys::object(id.owner.own(object))).await?;
+    }
+    deletion.end()?;
+    if generation > 0 && slot.is_some_and(|slot| slot.generation == generation) {
+        let message = Message::SymbolEvent {
+            debug_id: *debug_id,
+            generation,
+            quality: Quality::None,
+            symcache_version: 0,
+            deleted: true,
+            at_micros: builder.store.clock().now_micros(),
+        };
+        outbox::append(&mut tx, &message).await?;
+    }
+    jobs::complete(&mut tx, job).await?;
+    Ok(tx.commit().await?)
+}
+
+/// What has to stay: the symcaches of objects that have a row, and the alias that one of them won.
+async fn alive(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    known: Option<&DebugIdSymbols>,
+    published_since: bool,
+) -> Result<BTreeSet<Key>, JobFailure> {
+    let keys = keys::symbols(id);
+    let Some(known) = known else { return Ok(BTreeSet::new()) };
+    let objects = || known.objects.iter().map(|listed| &listed.object);
+    let mut alive: BTreeSet<Key> =
+        objects().filter_map(|o| o.symcache()).map(|s| keys.symcache(s.version, &s.sha256)).collect();
+    for version in versions(builder) {
+        let head = builder.objects.head(&keys.alias(version)).await?;
+        if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))
+            && (published_since || objects().any(|object| object.content_hash == meta.object))
+        {
+            alive.extend([keys.alias(version), keys.debuginfo(), keys.symcache(version, &meta.sha256)]);
+        }
+    }
+    Ok(alive)
+}

@@ -1,0 +1,180 @@
+//! What has to be done now and then: unanswered requests, old rows, figures.
+
+use crate::deletion::{Deletion, parts};
+use crate::failure::JobFailure;
+use crate::worker::Builder;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use unslide_artifacts::keys;
+use unslide_store::jobs::JobKind;
+use unslide_store::outbox::{self, Relay};
+use unslide_store::{erasure, jobs, partial, requests, retries, uploads};
+
+/// Between two looks at unanswered requests.
+const OVERDUE: Duration = Duration::from_secs(30);
+/// Between two looks at reports whose symbols could not be fetched.
+const RETRY: Duration = Duration::from_secs(5);
+/// Between two clearings.
+const CLEAR: Duration = Duration::from_secs(600);
+/// How long sent messages are kept, so that whoever waits for one sees it.
+const KEEP_SENT: time::Duration = time::Duration::hours(1);
+/// How long ended jobs are kept.
+const KEEP_JOBS: time::Duration = time::Duration::days(7);
+/// After which the file of a done upload counts as left behind.
+const LEFT: time::Duration = time::Duration::hours(1);
+/// Requests that are sent again in one go.
+const PAGE: u32 = 200;
+/// Between two countings of jobs.
+const COUNT: Duration = Duration::from_secs(15);
+
+/// When the relay's side work was done last.
+#[derive(Default)]
+pub(crate) struct Maintenance {
+    overdue: Option<Instant>,
+    cleared: Option<Instant>,
+    retried: Option<Instant>,
+}
+
+impl Maintenance {
+    /// Does what is due. Only the relay does, so it happens once however many builders there are. Where one
+    /// thing fails, the others go on, and it is tried again when it is due again.
+    pub(crate) async fn due(&mut self, builder: &Builder, relay: &mut Relay) {
+        let now = builder.host.clock.now();
+        if is_due(&mut self.overdue, OVERDUE) {
+            let sent = in_pages(|| requests::resend_overdue(&builder.store, PAGE)).await;
+            noted("requests without an answer could not be sent again", sent);
+        }
+        if is_due(&mut self.retried, RETRY) {
+            let asked = in_pages(|| retries::ask_due(&builder.store, PAGE)).await;
+            noted("reports whose symbols could not be fetched could not be asked for", asked);
+        }
+        if is_due(&mut self.cleared, CLEAR) {
+            noted("uploads without an end could not be ended", abandon(builder, now).await);
+            noted("files of uploads could not be removed", discard(builder, now).await);
+            noted("old messages and jobs could not be removed", clear(builder, relay, now).await);
+            noted("the erasing of deleted tenants could not be resumed", resume_erasures(builder, now).await);
+        }
+    }
+}
+
+fn noted(what: &str, done: Result<(), JobFailure>) {
+    if let Err(failure) = done {
+        tracing::warn!(?failure, "{what}");
+    }
+}
+
+/// Repeats a page until one is not full.
+async fn in_pages<P>(page: impl Fn() -> P) -> Result<(), JobFailure>
+where
+    P: Future<Output = Result<u64, unslide_store::StoreError>>,
+{
+    while page().await? >= u64::from(PAGE) {}
+    Ok(())
+}
+
+async fn clear(builder: &Builder, relay: &mut Relay, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+    relay.purge(now - KEEP_SENT).await?;
+    jobs::purge(&builder.store, now - KEEP_JOBS).await?;
+    unslide_store::keys::purge(&builder.store).await?;
+    Ok(())
+}
+
+/// Adds jobs for deleted tenants that no job erases.
+async fn resume_erasures(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+    let again = Duration::from_secs(builder.settings.erase_again_seconds);
+    erasure::resume(&builder.store, now - again, PAGE).await?;
+    Ok(())
+}
+
+/// Ends uploads whose bytes never came to their end, and removes what came of them.
+async fn abandon(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+    let patience = i64::try_from(builder.settings.receiving_seconds).unwrap_or(i64::MAX);
+    let before =
+        now.checked_sub(time::Duration::seconds(patience)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    for upload in uploads::stuck(&builder.store, before, PAGE).await? {
+        let mut tx = builder.store.owner(&upload.owner).await?;
+        let ended = uploads::abandoned(&mut tx, upload.id, before).await?;
+        let over = uploads::find(&mut tx, upload.id).await?.is_some_and(|upload| upload.status.is_final());
+        let partial = partial::get(&mut tx, upload.id).await?.filter(|_| over);
+        tx.commit().await?;
+        let cleared = match partial {
+            Some(partial) => parts::clear_or_leave(builder, &upload.owner, &partial).await,
+            None if ended => builder.objects.delete(&keys::upload(&upload)).await.map_err(JobFailure::from),
+            None => Ok(()),
+        };
+        if let Err(failure) = cleared {
+            // Parts are looked for again, and others are not to wait for them.
+            tracing::warn!(upload.id = %upload.id, ?failure, "what came of an upload could not be removed");
+        }
+    }
+    Ok(())
+}
+
+/// For how long the file of an upload that failed is kept, for whoever looks into it.
+const FAILED_UPLOAD: time::Duration = time::Duration::days(30);
+
+/// Removes the files of uploads that have failed long enough ago, and those that builders which died have
+/// left of others.
+async fn discard(builder: &Builder, now: time::OffsetDateTime) -> Result<(), JobFailure> {
+    let failed = now.checked_sub(FAILED_UPLOAD).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+    let mut deletion = Deletion::new(builder);
+    for upload in uploads::files::kept(&builder.store, failed, now - LEFT, PAGE).await? {
+        let is_gone = deletion.delete(&keys::upload(&upload)).await?;
+        let mut tx = builder.store.owner(&upload.owner).await?;
+        if is_gone {
+            uploads::files::gone(&mut tx, upload.id).await?;
+        } else {
+            // The others have their turn before it is tried again.
+            uploads::files::postpone(&mut tx, upload.id).await?;
+        }
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+fn is_due(last: &mut Option<Instant>, every: Duration) -> bool {
+    let now = Instant::now();
+    let due = last.is_none_or(|last| now - last >= every);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+/// Counts waiting jobs for the metrics until the service stops.
+pub(crate) async fn count(builder: &Builder) {
+    let mut shown: HashSet<(String, String)> = HashSet::new();
+    loop {
+        match jobs::counts(&builder.store).await {
+            Ok(counts) => {
+                for (kind, status) in shown.drain() {
+                    builder.metrics.waiting.with_label_values(&[&kind, &status]).set(0);
+                }
+                for count in counts {
+                    builder.metrics.waiting.with_label_values(&[&count.kind, &count.status]).set(count.jobs);
+                    shown.insert((count.kind, count.status));
+                }
+            }
+            Err(error) => tracing::debug!(error = %error, "jobs could not be counted"),
+        }
+        if let Err(error) = stuck(builder).await {
+            tracing::debug!(error = %error, "what makes no progress could not be counted");
+        }
+        tokio::select! {
+            () = builder.host.shutdown.begun() => return,
+            () = sleep(COUNT) => {}
+        }
+    }
+}
+
+/// Counts what needs an operator: jobs without progress, and messages that are set aside.
+async fn stuck(builder: &Builder) -> Result<(), unslide_store::StoreError> {
+    let stalled = jobs::stalled(&builder.store).await?;
+    for kind in JobKind::ALL.into_iter().filter(|kind| !kind.may_be_given_up()) {
+        let jobs = stalled.iter().find(|of| of.kind == kind.as_str()).map_or(0, |of| of.jobs);
+        builder.metrics.stalled.with_label_values(&[kind.as_str()]).set(jobs);
+    }
+    builder.metrics.set_aside.set(outbox::set_aside(&builder.store).await?);
+    Ok(())
+}

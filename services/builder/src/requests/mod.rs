@@ -1,0 +1,5 @@
+//! Asking for new revisions of stored reports: their symbols came late, or somebody wants them again.
+
+pub(crate) mod pace;
+pub(crate) mod reprocess;
+pub(crate) mod wake;

@@ -1,0 +1,93 @@
+//! How fast stored reports are asked for again, so that live ones have the servers to themselves for the
+//! rest of the time.
+
+use crate::worker::Builder;
+use parking_lot::Mutex;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// How long a job asks for reports before others have their turn.
+const TURN: Duration = Duration::from_secs(60);
+
+/// A job's turn. When it is over the job is given back and goes on later, with a lease and a limit of its
+/// own: another tenant's waits for one turn of each that a tenant may have open, and a builder that ends
+/// for the page that was begun.
+pub(crate) struct JobTurn<'b> {
+    begun: Instant,
+    stopping: &'b CancellationToken,
+}
+
+impl JobTurn<'_> {
+    /// Begins now, and ends early where the builder does.
+    pub(crate) fn of(builder: &Builder) -> JobTurn<'_> {
+        JobTurn { begun: Instant::now(), stopping: builder.host.shutdown.token() }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.stopping.is_cancelled() || self.begun.elapsed() >= TURN
+    }
+}
+
+/// So many reports a second, of all jobs of one process that share it, each a page in turn.
+pub(crate) struct RequestPace {
+    each: Duration,
+    /// When what was asked for so far has had its time.
+    until: Mutex<Instant>,
+}
+
+impl RequestPace {
+    /// `per_second` is more than 0.
+    pub(crate) fn new(per_second: u32) -> RequestPace {
+        RequestPace { each: Duration::from_secs(1) / per_second.max(1), until: Mutex::new(Instant::now()) }
+    }
+
+    /// Returns when the reports that were asked for until now have had their time, or the builder ends.
+    pub(crate) async fn wait(&self, turn: &JobTurn<'_>) {
+        let until = *self.until.lock();
+        turn.stopping.run_until_cancelled(sleep_until(until)).await;
+    }
+
+    /// So many more reports were asked for.
+    pub(crate) fn asked(&self, reports: u64) {
+        let mut until = self.until.lock();
+        *until = (*until).max(Instant::now()) + self.each * u32::try_from(reports).unwrap_or(u32::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_share_a_pace_page_by_page_and_save_nothing_up() {
+        let pace = RequestPace::new(200);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let (begun, stopping) = (Instant::now(), CancellationToken::new());
+        let turn = JobTurn { begun, stopping: &stopping };
+        let waited = async || {
+            pace.wait(&turn).await;
+            begun.elapsed().as_millis()
+        };
+        assert_eq!(waited().await, 0);
+        pace.asked(100);
+        let other = async || {
+            let begin = waited().await;
+            pace.asked(300);
+            begin
+        };
+        assert_eq!(tokio::join!(other(), other()), (500, 500), "a page of each");
+        assert_eq!(waited().await, 3_500);
+        pace.asked(1);
+        assert_eq!(waited().await, 3_505);
+        assert!(!turn.is_over());
+        pace.asked(100_000);
+        stopping.cancel();
+        assert_eq!(waited().await, 3_505);
+        assert!(turn.is_over());
+        let stopping = CancellationToken::new();
+        let turn = JobTurn { begun, stopping: &stopping };
+        tokio::time::sleep(TURN).await;
+        assert!(turn.is_over());
+    }
+}
