@@ -9,6 +9,7 @@ use unslide_artifacts::AliasMeta;
 use unslide_artifacts::keys::{self, Key};
 use unslide_model::{ContentHash, DebugId, Owned, Quality};
 use unslide_store::jobs::{self, JobLease};
+use unslide_store::objects::ObjectRow;
 use unslide_store::outbox::{self, Message};
 use unslide_store::symbols::DebugIdSymbols;
 use unslide_store::{objects, slots, symbols, usage};
@@ -72,7 +73,7 @@ async fn alive(
     let Some(known) = known else { return Ok(BTreeSet::new()) };
     let objects = || known.objects.iter().map(|listed| &listed.object);
     let mut alive: BTreeSet<Key> =
-        objects().filter_map(|o| o.symcache()).map(|s| keys.symcache(s.version, &s.sha256)).collect();
+        objects().filter_map(ObjectRow::symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
     for version in versions(builder) {
         let head = builder.objects.head(&keys.alias(version)).await?;
         if let Some(meta) = head.and_then(|head| AliasMeta::from_metadata(&head.metadata))

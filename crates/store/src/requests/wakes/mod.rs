@@ -65,7 +65,9 @@ pub async fn page(
         let page = page_of_day(tx, &arrived, false, &lacking, last, limit).await?;
         let next = match page.last {
             Some(last) => Some(WakeCursor { day: Some(day), last: Some(last) }),
-            None => next_day(tx, &arrived, Some(day), false).await?.map(WakeCursor::at),
+            None => {
+                next_day(tx, &arrived, Some(day), false).await?.map(|lacking| WakeCursor::at(lacking.day))
+            }
         };
         return Ok(WakePage { waiting: page.found, requested: page.requested, next });
     }
@@ -75,15 +77,15 @@ pub async fn page(
     let requested = ask_all(tx, &found, |found| still.contains(&found.key()).then(|| vec![need])).await?;
     let next = match last_of_full(&found, limit) {
         Some(last) => Some(WakeCursor { day: None, last: Some(last) }),
-        None => next_day(tx, &arrived, None, false).await?.map(WakeCursor::at),
+        None => next_day(tx, &arrived, None, false).await?.map(|lacking| WakeCursor::at(lacking.day)),
     };
     let waiting = u64::try_from(found.len()).unwrap_or(u64::MAX);
     Ok(WakePage { waiting, requested, next })
 }
 
 impl WakeCursor {
-    fn at(day: LackingDay) -> WakeCursor {
-        WakeCursor { day: Some(day.day), last: None }
+    fn at(day: Date) -> WakeCursor {
+        WakeCursor { day: Some(day), last: None }
     }
 }
 

@@ -73,7 +73,7 @@ async fn late_symbols_move_a_report_and_every_count_with_it_once() {
     );
     let better = revised(&arrival(3), 2, image(1, false, Some(1)));
     for _ in 0..2 {
-        database.store(&[better.clone()]).await;
+        database.store(std::slice::from_ref(&better)).await;
         let found = all(&database).await;
         let counts: Vec<_> = found.iter().map(|g| (g.provisional, g.reports, g.first_seen)).collect();
         let expected = [(true, 1, arrival(6).received_at), (false, 1, arrival(3).received_at)];
