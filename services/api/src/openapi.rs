@@ -47,6 +47,7 @@ pub fn base() -> OpenApi {
         ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
         ("apps", "Figures by app and version."),
+        ("groups", "Reports of the same bug."),
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),

@@ -103,6 +103,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
+    let groups = world.get("/v1/groups", key).await.expect(200);
+    let group = groups["items"][0]["id"].as_str().unwrap();
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
     let made = made["id"].as_str().unwrap();
@@ -179,6 +181,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/operator/quarantine/{quarantined}/replay"), Foreign::Operators),
         ),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
+        ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
+        ("get_group", Case::new(format!("/v1/groups/{group}"), Foreign::NotFound)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
         ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),

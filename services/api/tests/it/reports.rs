@@ -69,6 +69,13 @@ async fn store_from(
             reason: Some("it crashed".to_owned()),
             summary: json!({"signal": "SIGSEGV"}),
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
+            grouping: enriched.grouping.map(|grouping| reports::Grouping {
+                fingerprint: grouping.fingerprint,
+                kind: grouping.kind.as_str().to_owned(),
+                provisional: grouping.provisional,
+                title: grouping.title,
+                culprit: grouping.culprit.unwrap_or_default(),
+            }),
             ..reports::ReportDetails::default()
         },
         images: vec![reports::ImageUse {
@@ -257,6 +264,41 @@ async fn apps_versions_and_missing_symbols_are_counted() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn groups_are_listed_and_lead_to_their_reports() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
+    let mut hang = crash(B, "2.0");
+    hang["crash"]["error"]["type"] = "hang".into();
+    store(&world, "acme", &hang, 1, now() + time::Duration::HOUR).await;
+    let groups = world.get("/v1/groups", &key).await.expect(200);
+    let kinds = |page: &Value| {
+        let items = page["items"].as_array().unwrap().iter();
+        items.map(|group| group["kind"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&groups), ["hang", "crash"]);
+    assert_eq!(kinds(&world.get("/v1/groups?sort=first_seen&limit=1", &key).await.expect(200)), ["hang"]);
+    assert_eq!(kinds(&world.get("/v1/groups?version=1.0", &key).await.expect(200)), ["crash"]);
+    assert_eq!(kinds(&world.get("/v1/groups?kind=hang&q=HANG", &key).await.expect(200)), ["hang"]);
+    let first = &groups["items"][1];
+    assert_eq!((&first["reports"], &first["first_version"]), (&1.into(), &"1.0".into()));
+    assert_eq!(first["provisional"], true, "its symbols are missing");
+    let id = first["id"].as_str().unwrap();
+    let group = world.get(&format!("/v1/groups/{id}"), &key).await.expect(200);
+    assert_eq!(group["title"], first["title"]);
+    assert_eq!(group["versions"], json!([{"version": "1.0", "reports": 1}]));
+    assert_eq!(group["days"], json!([{"day": "2026-11-18", "reports": 1}]));
+    let listed = world.get(&format!("/v1/reports?group={id}"), &key).await.expect(200);
+    assert_eq!(ids(&listed), [A]);
+    assert_eq!(listed["items"][0]["group"], first["id"]);
+    world.get("/v1/groups?sort=size", &key).await.expect_problem(400, "invalid-parameter");
+    world.get("/v1/groups?seen_from=today", &key).await.expect_problem(400, "invalid-parameter");
+    world.get("/v1/groups/7", &key).await.expect_problem(400, "invalid-parameter");
+    world.get(&format!("/v1/groups/{A}"), &key).await.expect_problem(404, "not-found");
+    world.stop().await;
+}
+
 /// A key for one app sees that app, and learns nothing of the others.
 #[tokio::test]
 async fn a_key_for_one_app_sees_that_app() {
@@ -268,6 +310,16 @@ async fn a_key_for_one_app_sees_that_app() {
     store(&world, "acme", &bank, 1, now()).await;
     assert_eq!(ids(&world.get("/v1/reports", &key).await.expect(200)), [B]);
     world.get("/v1/reports?app=com.example.shop", &key).await.expect_problem(403, "insufficient-scope");
+    let any = world.key("acme", &[Scope::ReportsRead]).await;
+    for group in world.get("/v1/groups", &any).await.expect(200)["items"].as_array().unwrap() {
+        let answer = world.get(&format!("/v1/groups/{}", group["id"].as_str().unwrap()), &key).await;
+        if group["app"] == "com.example.bank" {
+            answer.expect(200);
+        } else {
+            answer.expect_problem(404, "not-found");
+        }
+    }
+    assert_eq!(ids(&world.get("/v1/groups", &key).await.expect(200)).len(), 1);
     world.get(&format!("/v1/reports/{A}"), &key).await.expect_problem(404, "not-found");
     world.get(&format!("/v1/reports/{A}/explain"), &key).await.expect_problem(404, "not-found");
     world.get(&format!("/v1/reports/{B}"), &key).await.expect(200);
