@@ -238,6 +238,8 @@ impl World {
             "app_days",
             "app_devices",
             "wanted_images",
+            "groups",
+            "group_days",
             "symbol_slots",
             "outbox",
             "unreadable_records",
