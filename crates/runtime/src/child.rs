@@ -26,21 +26,21 @@ const MAX_STDERR_BYTES: u64 = 4096;
 
 /// How this program is started again.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ChildProgram {
     path: PathBuf,
     arguments: Vec<OsString>,
 }
 
-impl Program {
+impl ChildProgram {
     /// The executable that runs here, with these arguments.
     ///
     /// # Errors
     /// Where the executable cannot be found.
-    pub fn current(arguments: &[&str]) -> io::Result<Program> {
+    pub fn current(arguments: &[&str]) -> io::Result<ChildProgram> {
         // Still the same file after an update has replaced it.
         let own = Path::new("/proc/self/exe");
         let path = if own.exists() { own.to_owned() } else { std::env::current_exe()? };
-        Ok(Program { path, arguments: arguments.iter().map(OsString::from).collect() })
+        Ok(ChildProgram { path, arguments: arguments.iter().map(OsString::from).collect() })
     }
 
     /// A command that starts the program without this process's environment.
@@ -84,7 +84,7 @@ async fn wait(child: &mut Child) -> io::Result<Ended> {
 
 /// Limits that a child puts on itself.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ChildLimits {
     /// Bytes of writable private memory. Files that are mapped for reading do not count.
     pub memory_bytes: u64,
     /// Seconds of CPU; `None` for a child that serves as long as its parent lives.
@@ -93,7 +93,7 @@ pub struct Limits {
     pub file_bytes: u64,
 }
 
-impl Limits {
+impl ChildLimits {
     /// Closes inherited descriptors and puts the limits on this process.
     ///
     /// # Errors
@@ -143,14 +143,14 @@ pub enum Ended {
     Interrupted(String),
 }
 
-/// A limit of [`Limits`].
+/// A limit of [`ChildLimits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// [`Limits::memory_bytes`]
+    /// [`ChildLimits::memory_bytes`]
     Memory,
-    /// [`Limits::cpu_seconds`]
+    /// [`ChildLimits::cpu_seconds`]
     Cpu,
-    /// [`Limits::file_bytes`]
+    /// [`ChildLimits::file_bytes`]
     FileSize,
 }
 
@@ -215,7 +215,7 @@ mod tests {
             if task == "kill" {
                 nix::sys::signal::raise(Signal::SIGKILL).unwrap();
             }
-            let limits = Limits { memory_bytes: 128 * MIB, cpu_seconds: Some(1), file_bytes: MIB };
+            let limits = ChildLimits { memory_bytes: 128 * MIB, cpu_seconds: Some(1), file_bytes: MIB };
             limits.apply().unwrap();
             match task.as_str() {
                 "memory" => drop(std::hint::black_box(vec![1_u8; 256 << 20])),
@@ -232,7 +232,7 @@ mod tests {
             }
             return;
         }
-        let program = Program::current(&[NEXT, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
+        let program = ChildProgram::current(&[NEXT, &["--test-threads=1", "--nocapture"]].concat()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let end = |task: &str| {
             let folder = tempfile::tempdir().unwrap();

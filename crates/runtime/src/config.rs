@@ -23,7 +23,7 @@ fn variable(key: &str) -> String {
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// The key with dots, such as `kafka.bootstrap`; empty where no single key is to blame.
     pub key: String,
     /// What is wrong, as a phrase that follows the key.
@@ -32,11 +32,11 @@ pub struct Problem {
     pub origin: Option<String>,
 }
 
-impl Problem {
-    /// A problem with a key; where the value came from is added by [`Reader`].
+impl ConfigProblem {
+    /// A problem with a key; where the value came from is added by [`ConfigReader`].
     #[must_use]
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Problem {
-        Problem { key: key.into(), message: message.into(), origin: None }
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> ConfigProblem {
+        ConfigProblem { key: key.into(), message: message.into(), origin: None }
     }
 
     /// What a section says of its own keys, with the section's name before each. Where a key is not set,
@@ -44,7 +44,7 @@ impl Problem {
     pub fn in_section<K: fmt::Display>(
         section: &str,
         problems: impl IntoIterator<Item = (K, String)>,
-    ) -> impl Iterator<Item = Problem> {
+    ) -> impl Iterator<Item = ConfigProblem> {
         problems.into_iter().map(move |(key, message)| {
             let full = format!("{section}.{key}");
             let how = format!(
@@ -52,12 +52,12 @@ impl Problem {
                 variable(&full)
             );
             let unset = message == UNSET;
-            Problem::new(full, if unset { message + &how } else { message })
+            ConfigProblem::new(full, if unset { message + &how } else { message })
         })
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.key.is_empty() {
             write!(f, "{}: ", self.key)?;
@@ -72,7 +72,7 @@ impl fmt::Display for Problem {
 
 /// Everything that is wrong with a configuration; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems(pub Vec<ConfigProblem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,8 +152,8 @@ impl Sources {
 
     /// Reads the file and begins.
     #[must_use]
-    pub fn read(self) -> Reader {
-        let mut reader = Reader {
+    pub fn read(self) -> ConfigReader {
+        let mut reader = ConfigReader {
             tree: Table::new(),
             origins: BTreeMap::new(),
             variables: self.variables,
@@ -173,26 +173,26 @@ impl Sources {
     }
 }
 
-fn read_file(file: &Path) -> Result<Table, Problem> {
+fn read_file(file: &Path) -> Result<Table, ConfigProblem> {
     let text = std::fs::read_to_string(file)
-        .map_err(|error| Problem::new("", format!("cannot read {}: {error}", file.display())))?;
+        .map_err(|error| ConfigProblem::new("", format!("cannot read {}: {error}", file.display())))?;
     text.parse().map_err(|error: toml::de::Error| {
-        Problem::new("", format!("{} is not TOML: {}", file.display(), error.to_string().trim_end()))
+        ConfigProblem::new("", format!("{} is not TOML: {}", file.display(), error.to_string().trim_end()))
     })
 }
 
 /// Reads typed configurations from one set of sources and collects what is wrong with them.
-pub struct Reader {
+pub struct ConfigReader {
     tree: Table,
     /// The file or variable of each leaf of the tree.
     origins: BTreeMap<String, String>,
     variables: Vec<Variable>,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     /// For each reading, the keys that it did not know (a key stands for all below it).
     ignored: Vec<BTreeSet<String>>,
 }
 
-impl Reader {
+impl ConfigReader {
     fn take_file(&mut self, table: Table, file: &Path) {
         let mut keys = Vec::new();
         leaves("", &Value::Table(table.clone()), &mut keys);
@@ -218,7 +218,7 @@ impl Reader {
 
     /// Reads a configuration from the whole tree: each of its fields is a section. Wrong values are
     /// noted and replaced by their defaults, so that one reading finds them all; the result is
-    /// of use only where [`Reader::finish`] has nothing to say.
+    /// of use only where [`ConfigReader::finish`] has nothing to say.
     pub fn whole<T: DeserializeOwned + Default>(&mut self) -> T {
         self.at("", self.tree.clone())
     }
@@ -261,7 +261,7 @@ impl Reader {
                 continue;
             }
             let message = describe(&key, error.inner());
-            self.note(Problem::new(key, message));
+            self.note(ConfigProblem::new(key, message));
             if !replace(&mut tree, &path, None) {
                 self.ignored.push(ignored);
                 return T::default();
@@ -276,7 +276,7 @@ impl Reader {
     }
 
     /// Notes a problem with where its value came from; the same problem twice is one.
-    pub fn note(&mut self, mut problem: Problem) {
+    pub fn note(&mut self, mut problem: ConfigProblem) {
         problem.origin = problem.origin.or_else(|| self.origin(&problem.key).map(str::to_owned));
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
@@ -284,7 +284,7 @@ impl Reader {
     }
 
     /// Notes all problems of a configuration that was read.
-    pub fn note_all(&mut self, problems: impl IntoIterator<Item = Problem>) {
+    pub fn note_all(&mut self, problems: impl IntoIterator<Item = ConfigProblem>) {
         problems.into_iter().for_each(|problem| self.note(problem));
     }
 
@@ -308,7 +308,7 @@ impl Reader {
                 })
             });
             if unknown && !self.ignored.is_empty() {
-                self.note(Problem::new(key, "no such key"));
+                self.note(ConfigProblem::new(key, "no such key"));
             }
         }
         self.problems.sort();
@@ -407,7 +407,7 @@ mod tests {
         second: Section,
     }
 
-    fn reader(file: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, Reader) {
+    fn reader(file: &str, variables: &[(&str, &str)]) -> (tempfile::TempDir, ConfigReader) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("unslide.toml");
         std::fs::write(&path, file).unwrap();
@@ -443,7 +443,7 @@ mod tests {
         let _: Config = reader.whole();
         let other: Other = reader.whole();
         assert_eq!(other.second.size, 3);
-        reader.note(Problem::new("second.size", "must be even"));
+        reader.note(ConfigProblem::new("second.size", "must be even"));
         let problems = reader.finish().unwrap_err().0;
         let keys: Vec<&str> = problems.iter().map(|p| p.key.as_str()).collect();
         assert_eq!(

@@ -17,12 +17,12 @@ mod supervise;
 pub mod telemetry;
 mod tenants;
 
-pub use config::Problem;
+pub use config::ConfigProblem;
 pub use factory::MetricFactory;
 pub use health::Health;
 pub use host::Host;
 pub use metrics::Metrics;
-pub use pool::{CpuError, CpuPool, Job};
+pub use pool::{CpuError, CpuJob, CpuPool};
 pub use shutdown::{ListenError, Shutdown};
-pub use supervise::{Outcome, Supervised, supervise};
+pub use supervise::{ServiceEnd, Supervised, supervise};
 pub use tenants::TenantDefaults;

@@ -149,8 +149,8 @@ impl CpuPool {
     }
 
     /// Puts a job on the queue at once, without a bound: for callers that bound their own batches,
-    /// on or off the async runtime. The result is awaited, or waited for with [`Job::wait`].
-    pub fn submit<T, F>(&self, job: F) -> Job<T>
+    /// on or off the async runtime. The result is awaited, or waited for with [`CpuJob::wait`].
+    pub fn submit<T, F>(&self, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -159,7 +159,7 @@ impl CpuPool {
     }
 
     /// As [`CpuPool::submit`], for a job that one tenant causes, where that is known.
-    pub fn submit_for<T, F>(&self, tenant: Option<TenantId>, job: F) -> Job<T>
+    pub fn submit_for<T, F>(&self, tenant: Option<TenantId>, job: F) -> CpuJob<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -168,7 +168,7 @@ impl CpuPool {
     }
 
     /// Puts a job on the queue, with the place that it takes there where its caller may go away.
-    fn push<T, F>(&self, owner: JobOwner, job: F, place: Option<FairPermit<JobOwner>>) -> Job<T>
+    fn push<T, F>(&self, owner: JobOwner, job: F, place: Option<FairPermit<JobOwner>>) -> CpuJob<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
@@ -189,7 +189,7 @@ impl CpuPool {
         shared.queue.lock().jobs.push(self.class, owner, work);
         shared.waiting.inc();
         shared.more.notify_one();
-        Job(receive)
+        CpuJob(receive)
     }
 
     /// Registers the pool's metrics.
@@ -205,9 +205,9 @@ impl CpuPool {
 
 /// The result of a job to come.
 #[must_use = "a job's result says whether it panicked"]
-pub struct Job<T>(oneshot::Receiver<Result<T, CpuError>>);
+pub struct CpuJob<T>(oneshot::Receiver<Result<T, CpuError>>);
 
-impl<T> Job<T> {
+impl<T> CpuJob<T> {
     /// Waits on this thread until the job is done. Panics when called on the async runtime, which it
     /// would hold up.
     ///
@@ -218,7 +218,7 @@ impl<T> Job<T> {
     }
 }
 
-impl<T> Future for Job<T> {
+impl<T> Future for CpuJob<T> {
     type Output = Result<T, CpuError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -6,10 +6,10 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
 /// What a service's `run` ended with. The error is boxed: each service has its own type.
-pub type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+pub type ServiceEnd = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// A service's name and its running.
-pub type Supervised = (&'static str, BoxFuture<'static, Outcome>);
+pub type Supervised = (&'static str, BoxFuture<'static, ServiceEnd>);
 
 /// Runs services until they have all ended. The first that ends, for whatever reason, begins the
 /// shutdown for all; those that have not drained when it expires are dropped and named in the log.

@@ -39,10 +39,10 @@ impl Default for Settings {
 impl Settings {
     /// What is wrong with these settings.
     #[must_use]
-    pub fn validate(&self) -> Vec<crate::Problem> {
+    pub fn validate(&self) -> Vec<crate::ConfigProblem> {
         match self.filter.parse::<EnvFilter>() {
             Ok(_) => Vec::new(),
-            Err(error) => vec![crate::Problem::new("log.filter", error.to_string())],
+            Err(error) => vec![crate::ConfigProblem::new("log.filter", error.to_string())],
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a tenant may use that has no limit of its own.
 
-use crate::Problem;
+use crate::ConfigProblem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,13 +39,13 @@ impl Default for TenantDefaults {
 impl TenantDefaults {
     /// Everything that is wrong with this section.
     #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
+    pub fn problems(&self) -> Vec<ConfigProblem> {
         let numbers = [
             ("upload_size", self.upload_bytes),
             ("symbols_size", self.symbol_bytes),
             ("symbolication_units_per_second", self.symbolication_units_per_second.into()),
         ];
         let zero = numbers.iter().filter(|(_, value)| *value == 0);
-        zero.map(|(name, _)| Problem::new(format!("tenants.{name}"), "must be more than 0")).collect()
+        zero.map(|(name, _)| ConfigProblem::new(format!("tenants.{name}"), "must be more than 0")).collect()
     }
 }

@@ -22,6 +22,6 @@ pub use fenced::{FencedProducer, NotSent};
 pub use producer::{Delivered, Producer};
 pub use record::{Headers, OutRecord, Record, RecordRef, split_by_size};
 pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
-pub use spread::{BatchLimits, Place, SpreadConsumer};
+pub use spread::{BatchLimits, SpreadConsumer, TopicPartition};
 pub use tail::{TailEvent, TailProgress, TailReader};
 pub use topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};

@@ -28,7 +28,7 @@ pub struct BatchLimits {
 }
 
 /// A partition of a topic.
-pub type Place = (Arc<str>, i32);
+pub type TopicPartition = (Arc<str>, i32);
 
 /// How often the client says how far it is, in milliseconds.
 const FIGURES: &str = "1000";
@@ -36,7 +36,7 @@ const FIGURES: &str = "1000";
 /// Takes down how far the client is.
 #[derive(Default)]
 struct Figures {
-    passed: Mutex<BTreeMap<Place, i64>>,
+    passed: Mutex<BTreeMap<TopicPartition, i64>>,
 }
 
 impl ClientContext for Figures {
@@ -81,7 +81,7 @@ impl SpreadConsumer {
     /// [`StreamError::Settings`], or what the client said.
     pub fn open<'a>(
         settings: &Settings,
-        positions: impl IntoIterator<Item = (&'a Place, i64)>,
+        positions: impl IntoIterator<Item = (&'a TopicPartition, i64)>,
     ) -> Result<SpreadConsumer, StreamError> {
         let mut config = settings.checked()?.consumer();
         config
@@ -147,7 +147,7 @@ impl SpreadConsumer {
     /// Up to where a partition was given out: there is no record before this offset that no batch has
     /// held. It lags by about a second, and reaches the log's end also where no record lies there.
     #[must_use]
-    pub fn passed(&self, place: &Place) -> Option<i64> {
+    pub fn passed(&self, place: &TopicPartition) -> Option<i64> {
         // A record that is kept for the next batch was polled and not given out.
         let held = self.held.as_ref().filter(|r| r.at.topic == place.0 && r.at.partition == place.1);
         let passed = self.inner.context().passed.lock().get(place).copied()?;

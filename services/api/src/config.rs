@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use unslide_model::Secret;
 use unslide_proto::signed::{KeyError, Signer, SigningKey};
-use unslide_runtime::{Problem, TenantDefaults};
+use unslide_runtime::{ConfigProblem, TenantDefaults};
 
 /// A client that takes less of an answer counts as stalled.
 const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
@@ -205,31 +205,31 @@ impl Limits {
 impl Config {
     /// Everything that is wrong with the configuration.
     #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
+    pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let limits = &self.api.limits;
         if limits.requests == 0 {
-            problems.push(Problem::new("api.limits.requests", "must be more than 0"));
+            problems.push(ConfigProblem::new("api.limits.requests", "must be more than 0"));
         }
         problems.extend(self.tenants.problems());
         if let Err(network) = TrustedProxies::read(&self.api.trusted_proxies) {
             let message = format!("{network} is not a network such as 10.0.0.0/8");
-            problems.push(Problem::new("api.trusted_proxies", message));
+            problems.push(ConfigProblem::new("api.trusted_proxies", message));
         }
         if self.api.cache_dir.as_os_str().is_empty() {
-            problems.push(Problem::new("api.cache_dir", "must name a folder"));
+            problems.push(ConfigProblem::new("api.cache_dir", "must name a folder"));
         }
         match self.api.signing.signer() {
-            Err(error) => problems.push(Problem::new("api.signing.key", error.to_string())),
+            Err(error) => problems.push(ConfigProblem::new("api.signing.key", error.to_string())),
             Ok(Some(_)) if self.api.signing.name.is_empty() => {
-                problems.push(Problem::new("api.signing.name", "must name the key"));
+                problems.push(ConfigProblem::new("api.signing.name", "must name the key"));
             }
             Ok(_) => {}
         }
-        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
-        problems.extend(Problem::in_section("objects", self.objects.problems()));
-        problems.extend(Problem::in_section("symcaches", self.symcaches.problems()));
-        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
+        problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
+        problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));
+        problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

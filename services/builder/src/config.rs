@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_artifacts::archive;
-use unslide_runtime::{Problem, TenantDefaults};
+use unslide_runtime::{ConfigProblem, TenantDefaults};
 use unslide_symbolicate::symcache::WRITES;
 
 /// The builder's configuration. Each field is a section.
@@ -115,7 +115,7 @@ impl Settings {
 impl Config {
     /// Everything that is wrong with the configuration.
     #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
+    pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let own = &self.builder;
         let numbers = [
@@ -125,17 +125,19 @@ impl Config {
             ("archive_size", own.archive_bytes),
         ];
         let zero = numbers.iter().filter(|(_, value)| *value == 0);
-        problems.extend(zero.map(|(name, _)| Problem::new(format!("builder.{name}"), "must be more than 0")));
+        problems.extend(
+            zero.map(|(name, _)| ConfigProblem::new(format!("builder.{name}"), "must be more than 0")),
+        );
         if own.work_bytes < own.archive_bytes {
-            problems.push(Problem::new("builder.work_size", "must be at least builder.archive_size"));
+            problems.push(ConfigProblem::new("builder.work_size", "must be at least builder.archive_size"));
         }
         if own.work_dir.as_os_str().is_empty() {
-            problems.push(Problem::new("builder.work_dir", "must name a folder"));
+            problems.push(ConfigProblem::new("builder.work_dir", "must name a folder"));
         }
         problems.extend(self.tenants.problems());
-        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
-        problems.extend(Problem::in_section("objects", self.objects.problems()));
-        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
+        problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
+        problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

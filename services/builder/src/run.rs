@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::Host;
-use unslide_runtime::child::Program;
+use unslide_runtime::child::ChildProgram;
 use unslide_store::Store;
 use unslide_store::jobs::JobKind;
 use unslide_stream::Producer;
@@ -50,7 +50,7 @@ const REPROCESS_PER_SECOND: u32 = 200;
 ///
 /// # Errors
 /// [`Error`] where the service can't start.
-pub async fn run(config: Config, host: Host, child: Program) -> Result<(), Error> {
+pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), Error> {
     prepare(&config.builder.work_dir)?;
     let store = Store::connect(&config.postgres, host.clock.clone()).await?;
     let builder = Arc::new(Builder {

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use unslide_artifacts::ObjectStore;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
-use unslide_runtime::child::Program;
+use unslide_runtime::child::ChildProgram;
 use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
 use unslide_store::{Store, objects, uploads, usage};
 use unslide_stream::Producer;
@@ -54,7 +54,7 @@ pub(crate) struct Builder {
     /// Where jobs of all kinds pass.
     pub(crate) gate: IsolationGate,
     /// Reads what tenants upload: see [`crate::build::child`].
-    pub(crate) child: Program,
+    pub(crate) child: ChildProgram,
     pub(crate) host: Host,
 }
 

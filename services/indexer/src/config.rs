@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use unslide_runtime::Problem;
+use unslide_runtime::ConfigProblem;
 
 /// The indexer's configuration. Each field is a section.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -94,25 +94,25 @@ impl Settings {
 impl Config {
     /// Everything that is wrong with the configuration.
     #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
+    pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let own = &self.indexer;
         let ranges = [("retention", own.keep_days, 1..=3_000), ("remember", own.remember_days, 1..=3_650)];
         for (key, value, range) in ranges {
             if !range.contains(&value) {
                 let message = format!("must be between {}d and {}d", range.start(), range.end());
-                problems.push(Problem::new(format!("indexer.{key}"), message));
+                problems.push(ConfigProblem::new(format!("indexer.{key}"), message));
             }
         }
         if !(1..=604_800).contains(&own.segment_after_seconds) {
-            problems.push(Problem::new("indexer.segment_after", "must be between 1s and 7d"));
+            problems.push(ConfigProblem::new("indexer.segment_after", "must be between 1s and 7d"));
         }
         if own.remember_days <= own.keep_days {
-            problems.push(Problem::new("indexer.remember", "must be more than indexer.retention"));
+            problems.push(ConfigProblem::new("indexer.remember", "must be more than indexer.retention"));
         }
-        problems.extend(Problem::in_section("postgres", self.postgres.problems()));
-        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
-        problems.extend(Problem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
+        problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
+        problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
         problems
     }
 }

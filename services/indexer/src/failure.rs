@@ -36,7 +36,7 @@ impl Failure {
 
 /// Why a reader cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum IndexerError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -64,13 +64,15 @@ pub enum Trouble {
     NotQuarantined { reason: &'static str, why: String },
 }
 
-impl Trouble {
+impl IndexerError {
     /// True where nothing will change by itself.
     pub fn needs_operator(&self) -> bool {
         matches!(
             self,
-            Trouble::OtherTopic { .. } | Trouble::OutOfRange { .. } | Trouble::NotQuarantined { .. }
-        ) || matches!(self, Trouble::Objects(error) if error.is_operators_fault())
+            IndexerError::OtherTopic { .. }
+                | IndexerError::OutOfRange { .. }
+                | IndexerError::NotQuarantined { .. }
+        ) || matches!(self, IndexerError::Objects(error) if error.is_operators_fault())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::config::Settings;
 use crate::failure::causes;
 use crate::metrics::Metrics;
 use crate::reader::State;
-use crate::segments::{BodyMover, Trouble};
+use crate::segments::{BodyMover, MoveError};
 use orphans::Orphans;
 use std::time::Duration;
 use time::UtcOffset;
@@ -89,7 +89,7 @@ async fn once(
     settings: &Settings,
     metrics: &Metrics,
     reports: &State,
-) -> Result<bool, Trouble> {
+) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
     let made = partitions::ensure(store, today, today.saturating_add(DAYS_AHEAD)).await?;

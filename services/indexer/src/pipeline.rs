@@ -8,7 +8,7 @@ pub mod replays;
 mod tests;
 
 use crate::config::Settings;
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::failure::{Failure, TRIES};
 use crate::metrics::Metrics;
 use crate::records::enriched::Unreadable;
@@ -104,7 +104,7 @@ impl Pipeline {
         records: Vec<Record>,
         positions: &mut Positions,
         effects: Effects,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexerError> {
         let Resources { settings, metrics, topics, .. } = &self.resources;
         let (metrics, topic) = (metrics.clone(), topics.shared.clone());
         let polled: usize = records.iter().map(Record::size).sum();
@@ -129,7 +129,7 @@ impl Pipeline {
     pub async fn pass(
         &self,
         positions: &mut Positions,
-        passed: impl Fn(&unslide_stream::Place) -> Option<i64>,
+        passed: impl Fn(&unslide_stream::TopicPartition) -> Option<i64>,
     ) -> Result<(), StoreError> {
         self.batches.pass(positions, passed).await
     }
@@ -149,7 +149,7 @@ impl Pipeline {
         &mut self,
         quarantined: &Quarantined,
         record: Record,
-    ) -> Result<Result<(), Failure>, Trouble> {
+    ) -> Result<Result<(), Failure>, IndexerError> {
         let fetched = self.fetch(vec![record]).await?;
         let Some(item) = self.read(fetched).await?.pop() else { return Ok(Ok(())) };
         match item.parsed {
@@ -160,7 +160,7 @@ impl Pipeline {
         caught(self.batches.replay(&item, quarantined)).await
     }
 
-    async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::Fetched>, Trouble> {
+    async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
         let Resources { objects, host, metrics, .. } = &self.resources;
         // The object store's client makes large futures.
         let records = Box::pin(external_body::read(objects, host, records, self.pause())).await?;
@@ -173,7 +173,7 @@ impl Pipeline {
         self.resources.settings.batch_wait()
     }
 
-    async fn read(&self, records: Vec<external_body::Fetched>) -> Result<Vec<Item>, Trouble> {
+    async fn read(&self, records: Vec<external_body::FetchedBody>) -> Result<Vec<Item>, IndexerError> {
         let Resources { host, kafka, content, read, .. } = &self.resources;
         let reading = Reading {
             content: *content,
@@ -208,7 +208,7 @@ impl Pipeline {
         items: Vec<Item>,
         positions: &mut Positions,
         effects: Effects,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexerError> {
         if items.len() > 1
             && let Some((item, failure)) = all_failed(&items)
         {
@@ -254,7 +254,7 @@ impl Pipeline {
         items: &[Item],
         positions: &mut Positions,
         effects: Effects,
-    ) -> Result<Result<(), Failure>, Trouble> {
+    ) -> Result<Result<(), Failure>, IndexerError> {
         caught(self.batches.store(items, positions, effects)).await
     }
 
@@ -265,7 +265,7 @@ impl Pipeline {
         positions: &mut Positions,
         effects: Effects,
         mut failure: Failure,
-    ) -> Result<Result<(), Failure>, Trouble> {
+    ) -> Result<Result<(), Failure>, IndexerError> {
         for _ in 1..TRIES {
             tokio::time::sleep(self.pause()).await;
             match self.attempt(std::slice::from_ref(item), positions, effects).await? {
@@ -282,7 +282,7 @@ impl Pipeline {
         parts: &[Vec<Item>],
         positions: &Positions,
         effects: Effects,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, IndexerError> {
         let others: Vec<&Item> =
             parts.iter().rev().flatten().filter(|item| item.failure().is_none()).collect();
         let step = others.len().div_ceil(OTHERS).max(1);
@@ -297,7 +297,9 @@ impl Pipeline {
 }
 
 /// Tells failures of the records themselves, panics among them, from those of servers.
-async fn caught(work: impl Future<Output = Result<(), StoreError>>) -> Result<Result<(), Failure>, Trouble> {
+async fn caught(
+    work: impl Future<Output = Result<(), StoreError>>,
+) -> Result<Result<(), Failure>, IndexerError> {
     match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
         Ok(Ok(())) => Ok(Ok(())),
         Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),

@@ -4,7 +4,7 @@
 mod assignment;
 pub mod replay_target;
 
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::failure::causes;
 use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use unslide_store::positions;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
-use unslide_stream::{BatchLimits, Place, Record, SpreadConsumer};
+use unslide_stream::{BatchLimits, Record, SpreadConsumer, TopicPartition};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -70,7 +70,7 @@ impl State {
 }
 
 /// A reader of one topic, and of tenants' topics of the same kind.
-pub struct Reader {
+pub struct OutputReader {
     resources: Resources,
     /// Topics of which this reader may have leases.
     leased: Mutex<BTreeSet<String>>,
@@ -78,14 +78,14 @@ pub struct Reader {
     state: State,
 }
 
-impl Reader {
+impl OutputReader {
     /// A reader that has not begun. Among those who share partitions it is `owner`.
-    pub fn new(resources: Resources, owner: String) -> Reader {
-        Reader { resources, leased: Mutex::default(), owner, state: State::new() }
+    pub fn new(resources: Resources, owner: String) -> OutputReader {
+        OutputReader { resources, leased: Mutex::default(), owner, state: State::new() }
     }
 
     /// What readiness says of topics that are not read. It names no tenant's: the log does.
-    fn told(&self, troubles: &[(Arc<str>, Trouble)]) -> Vec<String> {
+    fn told(&self, troubles: &[(Arc<str>, IndexerError)]) -> Vec<String> {
         let (shared, own): (Vec<_>, Vec<_>) =
             troubles.iter().partition(|(topic, _)| **topic == *self.resources.topics.shared);
         let mut told: Vec<String> = shared.iter().map(|(_, trouble)| causes(trouble)).collect();
@@ -108,7 +108,7 @@ impl Reader {
         let topic = &self.resources.topics.shared;
         while !self.resources.host.shutdown.is_begun() {
             let Err(trouble) = self.session().await else { continue };
-            if let Trouble::Store(StoreError::Fenced { .. }) = trouble {
+            if let IndexerError::Store(StoreError::Fenced { .. }) = trouble {
                 // Another indexer has the partition, or an operator moved the position.
                 tracing::warn!(kafka.topic = topic, error = %trouble, "a batch was given up");
                 continue;
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Reads until the topics or their partitions change hands, something fails, or the shutdown begins.
-    async fn session(&self) -> Result<(), Trouble> {
+    async fn session(&self) -> Result<(), IndexerError> {
         let seconds = i64::try_from(self.resources.settings.lease_seconds).unwrap_or(i64::MAX);
         let lease = Lease {
             store: &self.resources.store,
@@ -153,8 +153,8 @@ impl Reader {
         // One tenant's topic must not keep the others' requests back.
         let whole = assignment.troubles.iter().all(|(topic, _)| **topic != *self.resources.topics.shared);
         let troubles = self.told(&assignment.troubles);
-        let ends: BTreeMap<Place, i64> = assignment.ends(&positions).collect();
-        let mut behind: BTreeSet<Place> = positions
+        let ends: BTreeMap<TopicPartition, i64> = assignment.ends(&positions).collect();
+        let mut behind: BTreeSet<TopicPartition> = positions
             .iter()
             .filter(|(place, at)| ends.get(*place) > Some(&at.next_offset))
             .map(|(place, _)| place.clone())
@@ -219,8 +219,9 @@ impl Reader {
                 .await?;
             self.store_batch(&mut pipeline, records, &mut positions, !behind.is_empty()).await?;
             if !behind.is_empty() {
-                let at =
-                    |place: &Place| positions.get(place).map(|at| at.next_offset).max(consumer.passed(place));
+                let at = |place: &TopicPartition| {
+                    positions.get(place).map(|at| at.next_offset).max(consumer.passed(place))
+                };
                 behind.retain(|place| at(place) < ends.get(place).copied());
                 if behind.is_empty() && whole {
                     tracing::info!(
@@ -241,7 +242,7 @@ impl Reader {
         records: Vec<Record>,
         positions: &mut Positions,
         behind: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexerError> {
         if records.is_empty() {
             return Ok(());
         }

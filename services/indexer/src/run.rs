@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
 use crate::pipeline::{Pipeline, Resources};
-use crate::reader::Reader;
+use crate::reader::OutputReader;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
 use crate::topics::Topics;
@@ -62,7 +62,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         resources(Topics { shared: topics.dead_letter, tenants: false }, Content::DeadLetters),
     ];
     let pipelines = all.each_ref().map(Pipeline::new);
-    let [reports, ledger, letters] = all.map(|resources| Reader::new(resources, owner.clone()));
+    let [reports, ledger, letters] = all.map(|resources| OutputReader::new(resources, owner.clone()));
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();

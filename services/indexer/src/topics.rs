@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use unslide_model::TenantId;
 use unslide_proto::topics::TopicNames;
 use unslide_store::positions::PartitionPosition;
-use unslide_stream::{Place, StreamError, admin};
+use unslide_stream::{StreamError, TopicPartition, admin};
 
 /// The positions of what a reader reads.
-pub type Positions = BTreeMap<Place, PartitionPosition>;
+pub type Positions = BTreeMap<TopicPartition, PartitionPosition>;
 
 /// Which topics a reader reads.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use unslide_runtime::{Problem, TenantDefaults};
+use unslide_runtime::{ConfigProblem, TenantDefaults};
 
 /// As long as the other lanes wait.
 const LONGEST_FETCH_MILLISECONDS: u64 = 5_000;
@@ -87,24 +87,24 @@ impl Settings {
 impl Config {
     /// Everything that is wrong with the configuration.
     #[must_use]
-    pub fn validate(&self) -> Vec<Problem> {
+    pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let own = &self.symbolizer;
         if own.cache_bytes < 1 << 20 {
-            problems.push(Problem::new("symbolizer.cache_size", "must be at least 1MiB"));
+            problems.push(ConfigProblem::new("symbolizer.cache_size", "must be at least 1MiB"));
         }
         // A report that still has to wait after that has used up a try; a rebalance waits for the batch.
         if !(10..=LONGEST_FETCH_MILLISECONDS).contains(&own.fetch_milliseconds) {
-            problems.push(Problem::new("symbolizer.fetch_wait", "must be between 10ms and 5s"));
+            problems.push(ConfigProblem::new("symbolizer.fetch_wait", "must be between 10ms and 5s"));
         }
         if own.cache_dir.as_os_str().is_empty() {
-            problems.push(Problem::new("symbolizer.cache_dir", "must name a folder"));
+            problems.push(ConfigProblem::new("symbolizer.cache_dir", "must name a folder"));
         }
         problems.extend(self.tenants.problems());
-        problems.extend(Problem::in_section("symbolizer.signatures", own.signatures.problems()));
-        problems.extend(Problem::in_section("objects", self.objects.problems()));
-        problems.extend(Problem::in_section("symcaches", self.symcaches.problems()));
-        problems.extend(Problem::in_section("kafka", self.kafka.problems()));
+        problems.extend(ConfigProblem::in_section("symbolizer.signatures", own.signatures.problems()));
+        problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
+        problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));
+        problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::admission::tenants::Tenants;
 use crate::output::ledger::outcome_name;
-use crate::symbols::Symbols;
+use crate::symbols::SymbolSource;
 use prometheus::{Histogram, HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +166,7 @@ impl Metrics {
     }
 
     /// Takes the figures of what the lanes share over.
-    pub fn refresh_shared(&self, symbols: &Symbols, tenants: &Tenants, monotonic: Duration) {
+    pub fn refresh_shared(&self, symbols: &SymbolSource, tenants: &Tenants, monotonic: Duration) {
         self.breaker_open.set(i64::from(symbols.breaker().is_open()));
         if let Some(looked_at) = tenants.looked_at() {
             let age = monotonic.saturating_sub(looked_at).as_secs();

@@ -11,8 +11,8 @@ use crate::lanes::retry::{self, Retry};
 use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::tenant_topics::Outputs;
-use crate::symbols::Symbols;
-use crate::symbols::breaker::{Breaker, Limits};
+use crate::symbols::SymbolSource;
+use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::worker::Worker;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,8 +33,8 @@ const BATCH: BatchLimits = BatchLimits { records: 200, bytes: 8 << 20, wait: Dur
 /// then has used up a try. The lane polls meanwhile, but a rebalance waits for the batch.
 const CYCLE: Duration = Duration::from_secs(5);
 /// When failures to fetch are taken for a failure of object storage as a whole.
-const BREAKER: Limits =
-    Limits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
+const BREAKER: BreakerLimits =
+    BreakerLimits { debug_ids: 10, window: Duration::from_secs(30), open: Duration::from_secs(15) };
 /// How much of its rate a tenant that was quiet may use at once.
 const BURST: Duration = Duration::from_secs(2);
 
@@ -69,7 +69,8 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     crate::metrics::watch(&host.metrics, &cache, &objects)?;
     let breaker = Arc::new(Breaker::new(BREAKER));
     let (downloads, probe) = (config.symcaches.downloads, CYCLE);
-    let symbols = Symbols::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
+    let symbols =
+        SymbolSource::new(cache.clone(), objects.clone(), breaker, host.clock.clone(), downloads, probe);
     let events = crate::symbols::symbol_events::start(&config.kafka, host.clock.clone(), cache.clone())?;
     let forget = cache.clone();
     let tenants =
@@ -122,7 +123,7 @@ fn worker(
     host: &Host,
     metrics: &Metrics,
     tenants: Arc<Tenants>,
-    symbols: Symbols,
+    symbols: SymbolSource,
     objects: ObjectStore,
 ) -> Worker {
     let own = &config.symbolizer;

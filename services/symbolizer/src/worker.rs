@@ -1,14 +1,14 @@
 //! What the lanes of one worker have in common.
 
 use crate::admission::signatures::Signatures;
-use crate::admission::tenants::{Limits, Tenants};
+use crate::admission::tenants::{AllowedUse, Tenants};
 use crate::metrics::Metrics;
-use crate::output::claim_check::{self, Body};
+use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::dead_letters::{DeadLetterTopic, Provenance};
 use crate::output::ledger::Ledger;
 use crate::output::tenant_topics::Outputs;
 use crate::source_record::SourceRecord;
-use crate::symbols::{Answers, Symbols};
+use crate::symbols::{Answers, SymbolSource};
 use std::sync::Arc;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -38,7 +38,7 @@ pub struct Worker {
     /// Who may send them.
     pub signatures: Signatures,
     /// The symcaches.
-    pub symbols: Symbols,
+    pub symbols: SymbolSource,
     /// Where bodies go that are too large for Kafka.
     pub objects: ObjectStore,
     /// The installation's topics.
@@ -64,16 +64,16 @@ pub struct Worker {
 }
 
 /// An enriched report as it is written.
-pub struct Output {
+pub struct ReportOutput {
     /// What was found.
     pub enriched: Enriched,
     /// The record.
     pub record: OutRecord,
     /// The report, where the record only refers to it.
-    pub body: Option<Body>,
+    pub body: Option<ClaimCheckBody>,
 }
 
-impl Output {
+impl ReportOutput {
     /// The enriched report.
     pub fn bytes(&self) -> &[u8] {
         let whole = self.record.value.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ impl Worker {
     }
 
     /// A tenant's cost units a second over all partitions; `None`: no limit.
-    pub fn rate(&self, limits: Limits) -> Option<f64> {
+    pub fn rate(&self, limits: AllowedUse) -> Option<f64> {
         let own = limits.units_per_second;
         let rate = if own == 0 { self.tenant_units_per_second } else { own };
         (rate > 0).then_some(f64::from(rate))
@@ -141,7 +141,7 @@ impl Worker {
         answers: &Answers,
         history: &Provenance<'_>,
         context: Context<'_>,
-    ) -> Output {
+    ) -> ReportOutput {
         let symbols = |id: &unslide_model::DebugId| -> Option<&ImageSymbols> { answers.get(id) };
         let revision = context.revision.unwrap_or(1);
         let topic = self.output_topic(&id.tenant, history);
@@ -155,7 +155,7 @@ impl Worker {
         let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
         if is_taken(bytes.len()) {
             record.value = Some(bytes);
-            return Output { enriched, record, body: None };
+            return ReportOutput { enriched, record, body: None };
         }
         // The object is named after its content. Each try of a record has to give the same object, so it has
         // the time of the record's arrival and not that of the try.
@@ -165,7 +165,7 @@ impl Worker {
         let mut enriched = plan.enrich_fitting(&symbols, &context, is_taken);
         let bytes = bytes::Bytes::from(std::mem::take(&mut enriched.bytes));
         let (record, body) = claim_check::apart(history, &topic, id, (revision, context.supersedes), bytes);
-        Output { enriched, record, body: Some(body) }
+        ReportOutput { enriched, record, body: Some(body) }
     }
 
     /// The ledger of a lane.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::SystemClock;
-use unslide_runtime::{CpuPool, Host, Problem, Shutdown, admin, telemetry};
+use unslide_runtime::{ConfigProblem, CpuPool, Host, Shutdown, admin, telemetry};
 use unslide_store::{Store, StoreError};
 
 /// The sections that concern the process and not one service.
@@ -42,13 +42,13 @@ impl Default for Resources {
 
 impl Process {
     /// What is wrong with these sections.
-    pub fn validate(&self) -> Vec<Problem> {
+    pub fn validate(&self) -> Vec<ConfigProblem> {
         let mut problems = self.log.validate();
         if self.process.cpu_threads > 4096 {
-            problems.push(Problem::new("process.cpu_threads", "more than 4096"));
+            problems.push(ConfigProblem::new("process.cpu_threads", "more than 4096"));
         }
         if self.process.drain_seconds == 0 {
-            problems.push(Problem::new("process.drain", "must be more than 0"));
+            problems.push(ConfigProblem::new("process.drain", "must be more than 0"));
         }
         problems
     }

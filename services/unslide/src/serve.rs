@@ -4,7 +4,7 @@ use crate::boot;
 use crate::cli::{BUILD_SYMCACHE, Configured};
 use crate::configuration::{self, Configuration};
 use crate::failure::{BoxError, Exit, Outcome};
-use unslide_runtime::child::Program;
+use unslide_runtime::child::ChildProgram;
 use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
 
 /// The services.
@@ -42,7 +42,7 @@ impl Service {
             }
             Service::Builder => {
                 let config = configuration.builder.clone();
-                let child = Program::current(&[BUILD_SYMCACHE])?;
+                let child = ChildProgram::current(&[BUILD_SYMCACHE])?;
                 (
                     self.name(),
                     Box::pin(async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }),

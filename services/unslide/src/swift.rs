@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
-use unslide_runtime::child::{Limits, Program};
+use unslide_runtime::child::{ChildLimits, ChildProgram};
 use unslide_symbolicate::demangle::{Swift, Unavailable, demangle_here, demangle_with};
 
 /// The subcommand of the process that demangles.
@@ -28,7 +28,7 @@ const MAX_BYTES: u32 = 1 << 20;
 /// For longer than this no name is tried.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The demangler only writes to its socket.
-const LIMITS: Limits = Limits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
+const LIMITS: ChildLimits = ChildLimits { memory_bytes: 1 << 30, cpu_seconds: None, file_bytes: 0 };
 
 /// Has Swift's names demangled by other processes from here on.
 pub fn isolate() {
@@ -72,7 +72,7 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         ours.set_write_timeout(Some(PATIENCE))?;
-        let child = Program::current(&[COMMAND])?
+        let child = ChildProgram::current(&[COMMAND])?
             .command()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))

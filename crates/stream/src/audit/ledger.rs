@@ -1,10 +1,10 @@
 //! The ledger against the records: transactions tell what they took and what became of it, and the
 //! topics have to show the same.
 
-use super::tally::{ARRAY, KINDS, Part, Spot, Taken, Tally};
+use super::tally::{ARRAY, AuditTally, KINDS, Part, Spot, Taken};
 use unslide_proto::report::Outcome;
 
-impl Tally {
+impl AuditTally {
     /// Appends a sentence for everything that does not agree.
     pub(super) fn check_ledger(&self, contradictions: &mut Vec<String>) {
         for (number, part) in self.parts.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! Every record of every topic that a lane consumes has exactly one outcome: a published report, a
 //! dead letter, a copy in a retry tier or in overflow, or an end in the ledger; of an array each
 //! report has one. An outcome names its record in the `source-…` headers. A copy is a record with an
-//! outcome of its own and counts for the record that it is a copy of. [`Tally`] holds the arithmetic
+//! outcome of its own and counts for the record that it is a copy of. [`AuditTally`] holds the arithmetic
 //! and knows nothing of Kafka.
 
 #[cfg(test)]
@@ -16,8 +16,8 @@ mod tally;
 #[cfg(test)]
 mod tests;
 
-pub use summary::{Finding, Scope, Summary, SummaryRow};
-pub use tally::{At, Extent, Role, Taken, Tally, TooMany, Traced};
+pub use summary::{AuditScope, Finding, Summary, SummaryRow};
+pub use tally::{AuditTally, Extent, RecordPosition, Role, Taken, TooMany, Traced};
 
 use crate::error::StreamError;
 use crate::settings::Settings;

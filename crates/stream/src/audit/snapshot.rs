@@ -20,8 +20,8 @@
 //! outcome of, so the outcomes of inputs younger than everything that was deleted are all there. The
 //! audit starts [`MARGIN`] after that moment: brokers' clocks differ.
 
-use super::tally::{At, Extent, KINDS, Role, Taken, Tally, Traced};
-use super::{Audit, AuditError, Progress, Scope, Window};
+use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
+use super::{Audit, AuditError, AuditScope, Progress, Window};
 use crate::admin::{self, Retention};
 use crate::error::StreamError;
 use crate::scan::{Range, Scanner, Sighting};
@@ -268,7 +268,7 @@ pub(super) fn run(
             window,
         )?);
     }
-    let mut tally = Tally::new(extents)?;
+    let mut tally = AuditTally::new(extents)?;
     let mut reading = Reading { scanner: &scanner, tally: &mut tally, progress, patience, read: 0 };
     for topic in all.iter().filter(|topic| topic.role != Role::Copies) {
         reading.inputs(topic)?;
@@ -285,7 +285,7 @@ pub(super) fn run(
         }
     }
     let ledger = outcomes.iter().filter(|topic| topic.kind.is_none()).flat_map(|topic| &topic.held);
-    let scope = Scope {
+    let scope = AuditScope {
         everything: asked == Window::default(),
         whole_ledger: window.from.is_none() && ledger.into_iter().all(|(_, start, _)| *start == 0),
     };
@@ -295,7 +295,7 @@ pub(super) fn run(
 /// Step 4.
 struct Reading<'r> {
     scanner: &'r Scanner,
-    tally: &'r mut Tally,
+    tally: &'r mut AuditTally,
     progress: &'r dyn Fn(Progress<'_>),
     patience: Duration,
     read: u64,
@@ -306,7 +306,7 @@ impl Reading<'_> {
         &mut self,
         topic: &str,
         ranges: &[Range],
-        mut each: impl FnMut(&mut Tally, &Sighting<'_>),
+        mut each: impl FnMut(&mut AuditTally, &Sighting<'_>),
     ) -> Result<(), StreamError> {
         let ends: Vec<(i32, i64)> =
             ranges.iter().filter(|r| r.from < r.to).map(|r| (r.partition, r.to)).collect();
@@ -366,7 +366,7 @@ impl Reading<'_> {
     }
 }
 
-fn ledger(tally: &mut Tally, sighting: &Sighting<'_>) {
+fn ledger(tally: &mut AuditTally, sighting: &Sighting<'_>) {
     let record = sighting.value().and_then(|value| LedgerRecord::decode(value).ok());
     let Some(entry) = record.and_then(|record| record.entry) else {
         return tally.unreadable(sighting.partition(), sighting.offset());
@@ -396,8 +396,8 @@ fn ledger(tally: &mut Tally, sighting: &Sighting<'_>) {
     }
 }
 
-fn at(reference: &ProtoRef) -> At<'_> {
-    At { topic: &reference.topic, partition: reference.partition, offset: reference.offset }
+fn at(reference: &ProtoRef) -> RecordPosition<'_> {
+    RecordPosition { topic: &reference.topic, partition: reference.partition, offset: reference.offset }
 }
 
 /// What the headers of an outcome say, and the tenant among them.
@@ -408,8 +408,8 @@ fn traced<'s>(sighting: &'s Sighting<'_>) -> (Traced<'s>, &'s [u8]) {
     #[derive(Default)]
     struct Place<'s>(Option<&'s str>, Option<i32>, Option<i64>);
     impl<'s> Place<'s> {
-        fn at(&self) -> Option<At<'s>> {
-            Some(At { topic: self.0?, partition: self.1?, offset: self.2? })
+        fn at(&self) -> Option<RecordPosition<'s>> {
+            Some(RecordPosition { topic: self.0?, partition: self.1?, offset: self.2? })
         }
     }
     let (mut source, mut origin) = (Place::default(), Place::default());

@@ -1,6 +1,6 @@
 //! What the tally amounts to: a row for each partition and tenant, and whatever is wrong.
 
-use super::tally::{ARRAY, NOWHERE, Part, Role, Slot, Spot, Tally};
+use super::tally::{ARRAY, AuditTally, NOWHERE, Part, RecordState, Role, Spot};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use unslide_proto::report::Outcome;
@@ -159,7 +159,7 @@ impl Summary {
 
 /// How much the tally can say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Scope {
+pub struct AuditScope {
     /// True where the audit covers all that the logs hold, so that what expired counts.
     pub everything: bool,
     /// True where the ledger was never cut by retention.
@@ -168,10 +168,10 @@ pub struct Scope {
 
 type Rows = BTreeMap<(u32, u16), SummaryRow>;
 
-impl Tally {
+impl AuditTally {
     /// Adds everything up.
     #[must_use]
-    pub fn summary(mut self, scope: Scope) -> Summary {
+    pub fn summary(mut self, scope: AuditScope) -> Summary {
         let mut rows = Rows::new();
         let mut summary = Summary::default();
         for (number, part) in self.parts.iter().enumerate() {
@@ -237,7 +237,7 @@ impl Tally {
         Some(spot)
     }
 
-    fn settle(&self, spot: Spot, part: &Part, noted: Slot, rows: &mut Rows, summary: &mut Summary) {
+    fn settle(&self, spot: Spot, part: &Part, noted: RecordState, rows: &mut Rows, summary: &mut Summary) {
         let Some(root) = self.root(spot) else { return };
         let is_root = root == spot;
         let tenant = self.parts[root.part as usize].slots[root.slot as usize].tenant;
@@ -299,7 +299,7 @@ impl Tally {
     /// transactions as well, so offsets don't tell. What the ledger says was written, less what it
     /// says was taken, less what is there, is at most what expired: `written` leaves out what was
     /// written after the audit began, `taken` and what is there do not.
-    fn expired_copies(&self, scope: Scope, rows: &mut Rows, summary: &mut Summary) {
+    fn expired_copies(&self, scope: AuditScope, rows: &mut Rows, summary: &mut Summary) {
         let copies = |part: &&Part| part.extent.role == Role::Copies;
         let gaps: Vec<(usize, u64)> = (0..)
             .zip(&self.parts)

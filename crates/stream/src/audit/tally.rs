@@ -43,7 +43,7 @@ pub struct Extent {
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At<'a> {
+pub struct RecordPosition<'a> {
     /// The topic.
     pub topic: &'a str,
     /// The partition.
@@ -56,9 +56,9 @@ pub struct At<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traced<'a> {
     /// The record that it is the outcome of.
-    pub source: Option<At<'a>>,
+    pub source: Option<RecordPosition<'a>>,
     /// The first record of the history.
-    pub origin: Option<At<'a>>,
+    pub origin: Option<RecordPosition<'a>>,
     /// Which of how many reports of the source.
     pub index: Option<(u32, u32)>,
 }
@@ -76,7 +76,7 @@ pub(super) const ARRAY: u8 = 15;
 
 /// One offset.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct RecordState {
     pub tenant: u16,
     /// Low half: the outcome that names this record as its source ([`Outcome`]'s number, or
     /// [`ARRAY`]). High half: the outcome that names it as its origin only.
@@ -87,7 +87,7 @@ pub(super) struct Slot {
 const PRESENT: u8 = 1;
 const EXCUSED: u8 = 2;
 
-impl Slot {
+impl RecordState {
     pub(super) fn kind(self) -> u8 {
         self.kinds & 15
     }
@@ -131,7 +131,7 @@ pub(super) const NOWHERE: Spot = Spot { part: u32::MAX, slot: 0 };
 
 pub(super) struct Part {
     pub extent: Extent,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<RecordState>,
     /// Of copies: the record that each is a copy of.
     pub parents: Vec<Spot>,
     /// The tenant that the topic names.
@@ -188,7 +188,7 @@ enum Reach {
 
 /// The notes.
 #[derive(Default)]
-pub struct Tally {
+pub struct AuditTally {
     pub(super) parts: Vec<Part>,
     by_topic: HashMap<Arc<str>, BTreeMap<i32, usize>>,
     pub(super) tenants: Vec<String>,
@@ -203,13 +203,13 @@ pub struct Tally {
     pub(super) strays: u64,
 }
 
-impl Tally {
+impl AuditTally {
     /// An empty tally for these partitions.
     ///
     /// # Errors
     /// [`TooMany`] where a partition has more than four billion offsets.
-    pub fn new(extents: Vec<Extent>) -> Result<Tally, TooMany> {
-        let mut tally = Tally::default();
+    pub fn new(extents: Vec<Extent>) -> Result<AuditTally, TooMany> {
+        let mut tally = AuditTally::default();
         tally.number("");
         for extent in extents {
             let offsets = (extent.to - extent.from).max(0);
@@ -225,7 +225,7 @@ impl Tally {
             tally.parts.push(Part {
                 extent,
                 owner,
-                slots: vec![Slot::default(); count as usize],
+                slots: vec![RecordState::default(); count as usize],
                 parents: vec![NOWHERE; copies],
             });
         }
@@ -262,7 +262,7 @@ impl Tally {
         }
     }
 
-    fn reach(&self, at: &At<'_>) -> Reach {
+    fn reach(&self, at: &RecordPosition<'_>) -> Reach {
         let part = self.by_topic.get(at.topic).and_then(|places| places.get(&at.partition));
         let Some(part) = part else { return Reach::Gone };
         let known = &self.parts[*part];
@@ -273,7 +273,7 @@ impl Tally {
         }
     }
 
-    fn slot(&mut self, spot: Spot) -> &mut Slot {
+    fn slot(&mut self, spot: Spot) -> &mut RecordState {
         &mut self.parts[spot.part as usize].slots[spot.slot as usize]
     }
 
@@ -297,7 +297,8 @@ impl Tally {
         self.record(part, offset, tenant);
         let parent = self.outcome(kind, traced);
         let Some(spot) = self.parts[part].spot(part, offset) else { return };
-        let gone = |at: Option<At<'_>>| at.is_some_and(|at| !self.by_topic.contains_key(at.topic));
+        let gone =
+            |at: Option<RecordPosition<'_>>| at.is_some_and(|at| !self.by_topic.contains_key(at.topic));
         let excused = gone(traced.source) || gone(traced.origin);
         if excused {
             self.slot(spot).flags |= EXCUSED;
@@ -402,7 +403,7 @@ impl Tally {
         let gone = usize::try_from(start - part.extent.from).unwrap_or(0).min(part.slots.len());
         for slot in &mut part.slots[..gone] {
             if !slot.is_present() {
-                *slot = Slot::default();
+                *slot = RecordState::default();
             }
         }
     }

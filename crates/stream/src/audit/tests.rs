@@ -1,7 +1,9 @@
 //! The arithmetic: each test breaks one thing.
 //! Proves: one-outcome
 
-use super::{At, Extent, Finding, Role, Scope, Summary, SummaryRow, Taken, Tally, Traced};
+use super::{
+    AuditScope, AuditTally, Extent, Finding, RecordPosition, Role, Summary, SummaryRow, Taken, Traced,
+};
 use unslide_model::TenantId;
 use unslide_proto::report::Outcome;
 
@@ -9,7 +11,7 @@ const IN: &str = "crash.reports";
 const TIER: &str = "unslide.retry.10s";
 const OVER: &str = "unslide.overflow";
 const REQUESTS: &str = "unslide.resymbolicate";
-const ALL: Scope = Scope { everything: true, whole_ledger: true };
+const ALL: AuditScope = AuditScope { everything: true, whole_ledger: true };
 
 fn extent(topic: &str, role: Role, offsets: std::ops::Range<i64>, committed: i64) -> Extent {
     Extent {
@@ -26,8 +28,8 @@ fn extent(topic: &str, role: Role, offsets: std::ops::Range<i64>, committed: i64
 }
 
 /// Ten offsets of input, of which eight were taken; two tiers with five offsets, of which three were.
-fn tally() -> Tally {
-    Tally::new(vec![
+fn tally() -> AuditTally {
+    AuditTally::new(vec![
         extent(IN, Role::Input, 0..10, 8),
         extent(TIER, Role::Copies, 0..5, 3),
         extent(OVER, Role::Copies, 0..5, 3),
@@ -40,8 +42,8 @@ const INPUT: usize = 0;
 const TIERS: usize = 1;
 const OVERFLOW: usize = 2;
 
-fn at(topic: &str, offset: i64) -> Option<At<'_>> {
-    Some(At { topic, partition: 0, offset })
+fn at(topic: &str, offset: i64) -> Option<RecordPosition<'_>> {
+    Some(RecordPosition { topic, partition: 0, offset })
 }
 
 fn of(topic: &str, offset: i64) -> Traced<'_> {
@@ -58,7 +60,7 @@ fn element(offset: i64, index: u32, count: u32) -> Traced<'static> {
 }
 
 fn took(
-    tally: &mut Tally,
+    tally: &mut AuditTally,
     topic: &str,
     offsets: std::ops::Range<i64>,
     records: u64,
@@ -73,7 +75,7 @@ fn took(
 }
 
 /// Eight records of input that were taken and published, and two that wait, with the ledger of it.
-fn fine() -> Tally {
+fn fine() -> AuditTally {
     let mut tally = tally();
     for offset in 0..10 {
         tally.record(INPUT, offset, b"acme");
@@ -87,7 +89,7 @@ fn fine() -> Tally {
 }
 
 /// Sums up a tally whose ledger is not looked at.
-fn unaccounted(mut tally: Tally) -> Summary {
+fn unaccounted(mut tally: AuditTally) -> Summary {
     tally.taken.clear();
     let mut summary = tally.summary(ALL);
     summary.contradictions.retain(|what| !what.contains("by no transaction of the ledger"));
@@ -128,7 +130,7 @@ fn the_order_in_which_records_are_read_does_not_matter() {
 #[test]
 fn a_taken_record_without_an_outcome_is_lost() {
     let mut tally = fine();
-    tally.parts[INPUT].slots[3] = super::tally::Slot::default();
+    tally.parts[INPUT].slots[3] = super::tally::RecordState::default();
     tally.record(INPUT, 3, b"other");
     let summary = unaccounted(tally);
     assert!(!summary.is_clean());
@@ -250,7 +252,7 @@ fn an_array_that_is_copied_unread_counts_its_reports_once_it_was_read() {
 fn copies_that_retention_deleted_after_they_were_taken_are_no_loss() {
     let tier = Extent { start: 2, from: 2, counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 3) };
     let over = extent(OVER, Role::Copies, 0..5, 3);
-    let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..10, 8), tier, over]).unwrap();
+    let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..10, 8), tier, over]).unwrap();
     tally.record(INPUT, 0, b"acme");
     tally.record(INPUT, 1, b"acme");
     tally.end(Outcome::Symbolicated, &from(TIER, 0, 0));
@@ -263,10 +265,10 @@ fn copies_that_retention_deleted_after_they_were_taken_are_no_loss() {
 #[test]
 fn what_was_deleted_before_it_was_taken_expired() {
     let input = Extent { start: 6, from: 6, counted: 6..10, ..extent(IN, Role::Input, 6..10, 4) };
-    let summary = Tally::new(vec![input.clone()]).unwrap().summary(ALL);
+    let summary = AuditTally::new(vec![input.clone()]).unwrap().summary(ALL);
     assert_eq!((row(&summary).expired, summary.is_clean()), (2, false));
     // Who asks for a time does not ask for what came before.
-    let summary = Tally::new(vec![input]).unwrap().summary(Scope::default());
+    let summary = AuditTally::new(vec![input]).unwrap().summary(AuditScope::default());
     assert!(summary.is_clean(), "{summary:?}");
 }
 
@@ -306,7 +308,7 @@ fn what_expired_unread_may_be_anybodys_and_is_shown_apart_beside_each_tenants() 
 fn markers_below_the_start_of_a_tier_are_no_loss_and_copies_are() {
     let tier = Extent { start: 6, from: 6, counted: 6..8, ..extent(TIER, Role::Copies, 6..8, 4) };
     let started = |written: u64| {
-        let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..0, 8), tier.clone()]).unwrap();
+        let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..0, 8), tier.clone()]).unwrap();
         took(&mut tally, IN, 0..8, 8, &[(Outcome::Retry, written), (Outcome::Symbolicated, 8 - written)]);
         took(&mut tally, TIER, 0..4, 2, &[(Outcome::Symbolicated, 2)]);
         tally.copy(1, 7, b"acme", Outcome::Retry, &of(IN, 7));
@@ -320,7 +322,7 @@ fn markers_below_the_start_of_a_tier_are_no_loss_and_copies_are() {
     let expired: u64 = summary.rows.iter().map(|row| row.expired).sum();
     assert_eq!((expired, summary.is_clean()), (1, false));
     // With a part of the ledger there is no telling.
-    let summary = started(4).summary(Scope { whole_ledger: false, ..ALL });
+    let summary = started(4).summary(AuditScope { whole_ledger: false, ..ALL });
     assert!(summary.is_clean() && summary.notes.len() == 1, "{summary:?}");
 }
 
@@ -376,13 +378,13 @@ fn offsets_of_markers_and_aborted_records_are_no_records() {
 #[test]
 fn an_outcome_of_a_record_that_is_not_there_is_a_contradiction() {
     let mut tally = fine();
-    tally.parts[INPUT].slots[2] = super::tally::Slot::default();
+    tally.parts[INPUT].slots[2] = super::tally::RecordState::default();
     tally.end(Outcome::Symbolicated, &of(IN, 2));
     let summary = unaccounted(tally);
     assert!(summary.contradictions[0].contains("there is no such record"), "{summary:?}");
     // Unless the log has lost its beginning while it was read.
     let mut tally = fine();
-    tally.parts[INPUT].slots[..3].fill(super::tally::Slot::default());
+    tally.parts[INPUT].slots[..3].fill(super::tally::RecordState::default());
     tally.end(Outcome::Symbolicated, &of(IN, 2));
     tally.begins_now(INPUT, 3);
     assert!(unaccounted(tally).is_clean());
@@ -392,7 +394,7 @@ fn an_outcome_of_a_record_that_is_not_there_is_a_contradiction() {
 fn only_records_of_the_audited_time_count() {
     let input = Extent { from: 4, to: 6, counted: 4..6, ..extent(IN, Role::Input, 0..10, 8) };
     let tier = Extent { counted: 2..5, ..extent(TIER, Role::Copies, 0..5, 5) };
-    let mut tally = Tally::new(vec![input, tier]).unwrap();
+    let mut tally = AuditTally::new(vec![input, tier]).unwrap();
     for offset in 0..10 {
         tally.record(INPUT, offset, b"acme");
         if offset < 4 {
@@ -417,7 +419,7 @@ fn the_topic_names_the_tenant_else_a_valid_header_does() {
         tenant: Some(TenantId::new("acme").unwrap()),
         ..extent(IN, Role::Input, 0..1, 0)
     };
-    let mut tally = Tally::new(vec![extent(IN, Role::Input, 0..3, 0), owned]).unwrap();
+    let mut tally = AuditTally::new(vec![extent(IN, Role::Input, 0..3, 0), owned]).unwrap();
     tally.record(0, 0, b"other");
     tally.record(0, 1, b"No Slug");
     tally.record(0, 2, b"\xff");

@@ -1,9 +1,9 @@
 //! Writing what is ready.
 
 use super::attempts::Attempts;
-use super::context::{Mark, Place, offsets};
+use super::context::{Mark, TopicPartition, offsets};
 use super::engine::{Engine, POLL};
-use super::slots::{Batch, Ready, Slot};
+use super::slots::{Batch, BatchSlot, Ready};
 use super::transaction::Fault;
 use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
 use crate::record::{OutRecord, Record};
@@ -27,7 +27,7 @@ struct Cut {
     /// Indexes of its records.
     items: Vec<usize>,
     /// What is committed for each partition, and where its attempts stand afterwards.
-    next: BTreeMap<Place, (i64, Attempts)>,
+    next: BTreeMap<TopicPartition, (i64, Attempts)>,
 }
 
 impl<P: Processor> Engine<P> {
@@ -168,9 +168,11 @@ impl<P: Processor> Engine<P> {
     /// Has the records of a batch prepared once more, and after them what is prepared or ready now: where
     /// their outputs go may be seen otherwise by now.
     fn prepare_again(&mut self, first: Ready) {
-        match std::mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Empty => {}
-            Slot::Marking { batch, .. } | Slot::Preparing { batch, .. } | Slot::Waiting { batch, .. } => {
+        match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
+            BatchSlot::Empty => {}
+            BatchSlot::Marking { batch, .. }
+            | BatchSlot::Preparing { batch, .. }
+            | BatchSlot::Waiting { batch, .. } => {
                 self.backlog.push_front(batch);
             }
         }
@@ -190,7 +192,7 @@ impl<P: Processor> Engine<P> {
     fn cut(&self, ready: &Ready) -> Cut {
         let ownership = self.consumer.context().ownership.lock();
         let mut items = Vec::with_capacity(ready.held.len());
-        let mut last: BTreeMap<Place, (i64, usize)> = BTreeMap::new();
+        let mut last: BTreeMap<TopicPartition, (i64, usize)> = BTreeMap::new();
         for (index, held) in ready.held.iter().enumerate() {
             if held.is_current(&ownership) {
                 items.push(index);

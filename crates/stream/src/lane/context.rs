@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A partition of a topic.
-pub(super) type Place = (Arc<str>, i32);
+pub(super) type TopicPartition = (Arc<str>, i32);
 
 /// Where a partition's attempts stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) enum Gate {
 
 /// What becomes of a record that was polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum PollOutcome {
     /// It is taken, under this epoch.
     Take { epoch: u64 },
     /// It is not this lane's, or comes again later.
@@ -67,7 +67,7 @@ pub(super) enum Admission {
 
 /// A partition that is this lane's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owned {
+pub(super) struct AssignedPartition {
     pub gate: Gate,
     /// No two assignments, also of one partition, have the same epoch.
     pub epoch: u64,
@@ -93,7 +93,7 @@ pub(super) struct Lag {
 #[derive(Debug, Default)]
 pub(super) struct Ownership {
     next_epoch: u64,
-    pub owned: BTreeMap<Place, Owned>,
+    pub owned: BTreeMap<TopicPartition, AssignedPartition>,
     /// The member id under which the group gave them to this lane.
     pub member: String,
     /// This lane was thrown out and has come again with partitions that it had before: others may have
@@ -145,25 +145,25 @@ impl Ownership {
     }
 
     /// The epoch of a partition; `None` where it is not this lane's.
-    pub(super) fn epoch(&self, place: &Place) -> Option<u64> {
+    pub(super) fn epoch(&self, place: &TopicPartition) -> Option<u64> {
         self.owned.get(place).map(|owned| owned.epoch)
     }
 
     /// Decides on a record that was polled.
-    pub(super) fn admit(&mut self, place: &Place, offset: i64) -> Admission {
-        let Some(owned) = self.owned.get_mut(place) else { return Admission::Pass };
+    pub(super) fn admit(&mut self, place: &TopicPartition, offset: i64) -> PollOutcome {
+        let Some(owned) = self.owned.get_mut(place) else { return PollOutcome::Pass };
         owned.touched = true;
         match &mut owned.gate {
             Gate::Held { offset: held, lost, .. } => {
                 *lost |= offset >= *held;
-                return Admission::Pass;
+                return PollOutcome::Pass;
             }
-            Gate::Due { offset: due } if offset < *due => return Admission::Pass,
-            Gate::Due { offset: due } if offset > *due => return Admission::Missed { due: *due },
+            Gate::Due { offset: due } if offset < *due => return PollOutcome::Pass,
+            Gate::Due { offset: due } if offset > *due => return PollOutcome::Missed { due: *due },
             Gate::Open | Gate::Due { .. } => {}
         }
         owned.gate = Gate::Open;
-        Admission::Take { epoch: owned.epoch }
+        PollOutcome::Take { epoch: owned.epoch }
     }
 
     /// Lets go of what is known of the committed offsets: somebody may have committed others since, so
@@ -207,7 +207,7 @@ impl LaneContext {
     pub(super) fn take_back(
         consumer: &BaseConsumer<LaneContext>,
         member: &str,
-        marks: &[(Place, i64, Attempts)],
+        marks: &[(TopicPartition, i64, Attempts)],
     ) {
         if marks.is_empty() || !membership::is_still(consumer, member) {
             return;
@@ -242,7 +242,7 @@ impl LaneContext {
 
 /// A list of offsets with attempts as their metadata.
 pub(super) fn offsets<'a>(
-    entries: impl IntoIterator<Item = (&'a Place, i64, Attempts)>,
+    entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Attempts)>,
 ) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
     for ((topic, partition), offset, attempts) in entries {
@@ -257,7 +257,7 @@ pub(super) fn offsets<'a>(
 }
 
 /// A list of partitions.
-pub(super) fn places<'a>(entries: impl IntoIterator<Item = &'a Place>) -> TopicPartitionList {
+pub(super) fn places<'a>(entries: impl IntoIterator<Item = &'a TopicPartition>) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     for (topic, partition) in entries {
         list.add_partition(topic, *partition);
@@ -290,7 +290,7 @@ impl ConsumerContext for LaneContext {
         let mut ownership = self.ownership.lock();
         let mut written = Vec::new();
         for element in list.elements() {
-            let place: Place = (element.topic().into(), element.partition());
+            let place: TopicPartition = (element.topic().into(), element.partition());
             if let Some(owned) = ownership.owned.remove(&place)
                 && let Mark::Written { offset, attempts } = owned.mark
             {
@@ -322,7 +322,13 @@ impl ConsumerContext for LaneContext {
         }
         for element in list.elements() {
             let epoch = ownership.fresh_epoch();
-            let owned = Owned { gate: Gate::Open, epoch, mark: Mark::Unread, noted: None, touched: false };
+            let owned = AssignedPartition {
+                gate: Gate::Open,
+                epoch,
+                mark: Mark::Unread,
+                noted: None,
+                touched: false,
+            };
             ownership.owned.insert((element.topic().into(), element.partition()), owned);
         }
         ownership.shares_changed = true;
@@ -366,7 +372,8 @@ mod tests {
     }
 
     fn waiting(gates: [Gate; 2], fetched: [i64; 2], queued: i64) -> i64 {
-        let owned = |gate| Owned { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true };
+        let owned =
+            |gate| AssignedPartition { gate, epoch: 1, mark: Mark::Unread, noted: None, touched: true };
         let places = [("t".into(), 0), ("t".into(), 1)];
         let mut ownership =
             Ownership { owned: places.into_iter().zip(gates.map(owned)).collect(), ..Ownership::default() };

@@ -1,9 +1,9 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
 use super::byte_bound::ByteBound;
-use super::context::{Admission, Gate, LaneContext, places};
-use super::gather::{Gather, Held};
-use super::slots::{Batch, Ready, Slot};
+use super::context::{Gate, LaneContext, PollOutcome, places};
+use super::gather::{Gather, GatheredRecord};
+use super::slots::{Batch, BatchSlot, Ready};
 use super::suspects::Trial;
 use super::transaction::TxProducer;
 use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor, membership, rewind};
@@ -48,7 +48,7 @@ pub(super) struct Engine<P> {
     pub(super) gather: Gather,
     /// Batches that were cut up and go before what is gathered.
     pub(super) backlog: VecDeque<Batch>,
-    pub(super) slot: Slot,
+    pub(super) slot: BatchSlot,
     pub(super) ready: VecDeque<Ready>,
     /// Held while a record is tried that may kill the process.
     pub(super) trial: Option<Trial>,
@@ -117,7 +117,7 @@ impl<P: Processor> Engine<P> {
             gather: Gather::new(lane.batch),
             settings: settings.clone(),
             backlog: VecDeque::new(),
-            slot: Slot::Empty,
+            slot: BatchSlot::Empty,
             ready: VecDeque::new(),
             trial: None,
             producing: false,
@@ -268,16 +268,16 @@ impl<P: Processor> Engine<P> {
         let admitted = self.consumer.context().ownership.lock().admit(&place, message.offset());
         match admitted {
             // While a rewind is due the record comes again.
-            Admission::Take { epoch } if !self.rewinding && !stopping => {
+            PollOutcome::Take { epoch } if !self.rewinding && !stopping => {
                 self.topics.insert(Arc::clone(&topic));
                 let record = Record::copy(&message, topic);
                 drop(message);
                 if !self.held_back(&place, &record) {
-                    self.gather.push(Held { record, epoch });
+                    self.gather.push(GatheredRecord { record, epoch });
                 }
             }
-            Admission::Take { .. } | Admission::Pass => {}
-            Admission::Missed { due } => {
+            PollOutcome::Take { .. } | PollOutcome::Pass => {}
+            PollOutcome::Missed { due } => {
                 let (topic, partition) = (&*place.0, place.1);
                 tracing::error!(topic, partition, "the record at {due} did not come again: going back");
                 self.rewinding = true;
@@ -293,9 +293,9 @@ impl<P: Processor> Engine<P> {
 
     fn longest_wait(&self) -> Duration {
         match &self.slot {
-            Slot::Preparing { .. } => return Duration::ZERO,
-            Slot::Marking { .. } => return GLANCE,
-            Slot::Waiting { .. } if self.producing => return POLL,
+            BatchSlot::Preparing { .. } => return Duration::ZERO,
+            BatchSlot::Marking { .. } => return GLANCE,
+            BatchSlot::Waiting { .. } if self.producing => return POLL,
             _ => {}
         }
         if !self.producing {
@@ -319,7 +319,7 @@ impl<P: Processor> Engine<P> {
 
     /// Waits for a moment whether the preparation ends.
     fn glance(&mut self) {
-        if let Slot::Preparing { batch, result } = &mut self.slot {
+        if let BatchSlot::Preparing { batch, result } = &mut self.slot {
             match result.recv_timeout(GLANCE) {
                 Ok(prepared) => {
                     let (sender, receiver) = mpsc::channel();
@@ -346,15 +346,15 @@ impl<P: Processor> Engine<P> {
             for batch in &mut self.backlog {
                 batch.held.retain(|held| held.is_current(&ownership));
             }
-            if let Slot::Waiting { batch, .. } | Slot::Marking { batch, .. } = &mut self.slot {
+            if let BatchSlot::Waiting { batch, .. } | BatchSlot::Marking { batch, .. } = &mut self.slot {
                 batch.held.retain(|held| held.is_current(&ownership));
             }
         }
         drop(ownership);
         self.backlog.retain(|batch| !batch.held.is_empty());
-        if matches!(&self.slot, Slot::Waiting { batch, .. } | Slot::Marking { batch, .. } if batch.held.is_empty())
+        if matches!(&self.slot, BatchSlot::Waiting { batch, .. } | BatchSlot::Marking { batch, .. } if batch.held.is_empty())
         {
-            self.slot = Slot::Empty;
+            self.slot = BatchSlot::Empty;
         }
     }
 
@@ -381,7 +381,7 @@ impl<P: Processor> Engine<P> {
         self.gather.clear();
         self.backlog.clear();
         self.ready.clear();
-        self.slot = Slot::Empty;
+        self.slot = BatchSlot::Empty;
         self.rewinding = true;
         self.producing = false;
         let member = format!("{}unslide.{}.{}", self.settings.topic_prefix, self.lane.name, self.lane.worker);
@@ -420,7 +420,7 @@ impl<P: Processor> Engine<P> {
     /// Where the work that a pause was for was taken away, the pause ends: nothing else would end it,
     /// because nothing is fetched meanwhile.
     fn end_idle_pause(&mut self) {
-        if matches!(self.slot, Slot::Empty) && self.ready.is_empty() && self.backlog.is_empty() {
+        if matches!(self.slot, BatchSlot::Empty) && self.ready.is_empty() && self.backlog.is_empty() {
             self.paused = None;
             self.unwritten = false;
         }
@@ -453,7 +453,7 @@ impl<P: Processor> Engine<P> {
         let waiting = self.consumer.context().ownership.lock().waiting > 0;
         let here = !self.gather.is_empty() || !self.backlog.is_empty() || !self.ready.is_empty();
         // Before a rewind nobody knows what is to be done.
-        let begun = self.rewinding || !matches!(self.slot, Slot::Empty);
+        let begun = self.rewinding || !matches!(self.slot, BatchSlot::Empty);
         self.paused.is_none() && (waiting || here || begun)
     }
 

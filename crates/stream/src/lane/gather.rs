@@ -1,6 +1,6 @@
 //! Records that were polled and are not being prepared yet.
 
-use super::context::{Ownership, Place};
+use super::context::{Ownership, TopicPartition};
 use crate::record::Record;
 use crate::spread::BatchLimits;
 use std::collections::VecDeque;
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 /// A record with the epoch of its partition's assignment.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct GatheredRecord {
     pub record: Record,
     pub epoch: u64,
 }
 
-impl Held {
-    pub(super) fn place(&self) -> Place {
+impl GatheredRecord {
+    pub(super) fn place(&self) -> TopicPartition {
         (Arc::clone(&self.record.at.topic), self.record.at.partition)
     }
 
@@ -29,7 +29,7 @@ impl Held {
 #[derive(Debug)]
 pub(super) struct Gather {
     limits: BatchLimits,
-    queue: VecDeque<Held>,
+    queue: VecDeque<GatheredRecord>,
     bytes: usize,
     /// When the oldest record came.
     since: Option<Instant>,
@@ -40,7 +40,7 @@ impl Gather {
         Gather { limits, queue: VecDeque::new(), bytes: 0, since: None }
     }
 
-    pub(super) fn push(&mut self, held: Held) {
+    pub(super) fn push(&mut self, held: GatheredRecord) {
         self.bytes += held.record.size();
         self.queue.push_back(held);
         self.since.get_or_insert_with(Instant::now);
@@ -70,8 +70,8 @@ impl Gather {
     }
 
     /// The partition of the first record.
-    pub(super) fn first(&self) -> Option<Place> {
-        self.queue.front().map(Held::place)
+    pub(super) fn first(&self) -> Option<TopicPartition> {
+        self.queue.front().map(GatheredRecord::place)
     }
 
     pub(super) fn clear(&mut self) {
@@ -91,8 +91,8 @@ impl Gather {
 
     /// Takes the next batch, in the order of arrival. A record whose partition goes one a
     /// transaction makes a batch of its own.
-    pub(super) fn take(&mut self, alone: impl Fn(&Place) -> bool) -> Vec<Held> {
-        let mut batch: Vec<Held> = Vec::new();
+    pub(super) fn take(&mut self, alone: impl Fn(&TopicPartition) -> bool) -> Vec<GatheredRecord> {
+        let mut batch: Vec<GatheredRecord> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.queue.front() {
             let size = next.record.size();
@@ -119,17 +119,20 @@ mod tests {
     use crate::record::{Headers, RecordRef};
     use std::time::Duration;
 
-    fn held(partition: i32, offset: i64, bytes: usize) -> Held {
+    fn held(partition: i32, offset: i64, bytes: usize) -> GatheredRecord {
         let at = RecordRef { topic: "t".into(), partition, offset };
         let value = Some(vec![0; bytes].into());
-        Held { record: Record { at, time_millis: None, key: None, value, headers: Headers::new() }, epoch: 1 }
+        GatheredRecord {
+            record: Record { at, time_millis: None, key: None, value, headers: Headers::new() },
+            epoch: 1,
+        }
     }
 
     fn gather(records: usize, bytes: usize) -> Gather {
         Gather::new(BatchLimits { records, bytes, wait: Duration::from_secs(9) })
     }
 
-    fn offsets(batch: &[Held]) -> Vec<i64> {
+    fn offsets(batch: &[GatheredRecord]) -> Vec<i64> {
         batch.iter().map(|h| h.record.at.offset).collect()
     }
 
@@ -153,7 +156,7 @@ mod tests {
         for (partition, offset) in [(0, 0), (1, 0), (1, 1), (0, 1)] {
             queue.push(held(partition, offset, 1));
         }
-        let alone = |place: &Place| place.1 == 1;
+        let alone = |place: &TopicPartition| place.1 == 1;
         assert_eq!(queue.take(alone).len(), 1);
         assert_eq!(queue.take(alone)[0].record.at.partition, 1);
         assert_eq!(queue.take(alone)[0].record.at.offset, 1);

@@ -2,7 +2,7 @@
 //! goes on.
 
 use super::Processor;
-use super::context::{Gate, Place, places};
+use super::context::{Gate, TopicPartition, places};
 use super::engine::Engine;
 use crate::record::Record;
 use rdkafka::Offset;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 impl<P: Processor> Engine<P> {
     /// Holds the record's partition back where the processor says that it is not due. True where it
     /// is held back; the record comes again.
-    pub(super) fn held_back(&self, place: &Place, record: &Record) -> bool {
+    pub(super) fn held_back(&self, place: &TopicPartition, record: &Record) -> bool {
         let until = self.processor.not_before(record);
         let Some(until) = until.filter(|at| *at > Instant::now()) else { return false };
         let mut ownership = self.consumer.context().ownership.lock();
@@ -38,7 +38,7 @@ impl<P: Processor> Engine<P> {
 
     /// The seek comes first: a pause alone would go on behind the record that was polled. Neither
     /// waits; the client drops what it has fetched of the partition.
-    fn set_back(&self, place: &Place, offset: i64) -> KafkaResult<()> {
+    fn set_back(&self, place: &TopicPartition, offset: i64) -> KafkaResult<()> {
         #[cfg(test)]
         if self.faults.not_set_back.as_ref().is_some_and(|failpoint| failpoint()) {
             return Err(KafkaError::Seek("the test wants it".to_owned()));
@@ -87,7 +87,7 @@ impl<P: Processor> Engine<P> {
         }
     }
 
-    fn resume(&mut self, which: &[Place]) {
+    fn resume(&mut self, which: &[TopicPartition]) {
         let _call = self.control.watch.enter("resume");
         if let Err(e) = self.consumer.resume(&places(which)) {
             tracing::warn!(error = %e, "partitions could not be resumed: going back");

@@ -1,10 +1,10 @@
 //! Having batches prepared: attempts noted, the processor asked, its answer taken.
 
 use super::attempts::{Attempts, GIVE_UP};
-use super::context::{LaneContext, Mark, Place, offsets, places};
+use super::context::{LaneContext, Mark, TopicPartition, offsets, places};
 use super::engine::{Engine, NOTE};
-use super::gather::Held;
-use super::slots::{Batch, Prepared, Ready, Slot};
+use super::gather::GatheredRecord;
+use super::slots::{Batch, BatchSlot, Prepared, Ready};
 use super::{LaneError, Pause, Processor, Refusal};
 use rdkafka::Offset;
 use rdkafka::consumer::Consumer;
@@ -15,20 +15,22 @@ use tokio::time::Instant;
 
 impl<P: Processor> Engine<P> {
     pub(super) fn prepare_next(&mut self) {
-        match std::mem::replace(&mut self.slot, Slot::Empty) {
-            Slot::Waiting { batch, until } if Instant::now() >= until && self.may_begin(&batch.places()) => {
+        match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
+            BatchSlot::Waiting { batch, until }
+                if Instant::now() >= until && self.may_begin(&batch.places()) =>
+            {
                 self.begin_batch(batch);
             }
-            Slot::Marking { batch, until } => {
+            BatchSlot::Marking { batch, until } => {
                 let unanswered = self.consumer.context().ownership.lock().unanswered;
                 // Without an answer the batch goes on: a lost note costs at most one more try.
                 if unanswered == 0 || Instant::now() >= until {
                     self.spawn(batch);
                 } else {
-                    self.slot = Slot::Marking { batch, until };
+                    self.slot = BatchSlot::Marking { batch, until };
                 }
             }
-            Slot::Empty => {
+            BatchSlot::Empty => {
                 if let Some(batch) = self.next_batch() {
                     self.begin_batch(batch);
                 }
@@ -63,9 +65,9 @@ impl<P: Processor> Engine<P> {
     /// True where records of these partitions may be begun. Where those of one go one a transaction,
     /// nothing else is under way: not what is written, and not another lane's. What kills the process
     /// would be noted as an attempt of the other as well, time after time, until both were given up.
-    fn may_begin(&mut self, next: &BTreeSet<Place>) -> bool {
+    fn may_begin(&mut self, next: &BTreeSet<TopicPartition>) -> bool {
         let limit = self.lane.batch.records;
-        let alone: BTreeSet<Place> = {
+        let alone: BTreeSet<TopicPartition> = {
             let ownership = self.consumer.context().ownership.lock();
             let alone = ownership.owned.iter().filter(|(_, owned)| owned.mark.is_alone(limit));
             alone.map(|(place, _)| place.clone()).collect()
@@ -86,14 +88,14 @@ impl<P: Processor> Engine<P> {
 
     /// Lets other lanes try theirs once nothing of this one is under way.
     pub(super) fn end_trial(&mut self) {
-        if matches!(self.slot, Slot::Empty | Slot::Waiting { .. }) && self.ready.is_empty() {
+        if matches!(self.slot, BatchSlot::Empty | BatchSlot::Waiting { .. }) && self.ready.is_empty() {
             self.trial = None;
         }
     }
 
     /// Reads the committed offsets' metadata of partitions whose first records have come.
     fn read_marks(&mut self) {
-        let unread: Vec<Place> = {
+        let unread: Vec<TopicPartition> = {
             let ownership = self.consumer.context().ownership.lock();
             let unread = |mark: &Mark| matches!(mark, Mark::Unread);
             let places = ownership.owned.iter().filter(|(_, o)| o.touched && unread(&o.mark));
@@ -116,7 +118,7 @@ impl<P: Processor> Engine<P> {
         };
         let mut ownership = self.consumer.context().ownership.lock();
         for element in list.elements() {
-            let place: Place = (element.topic().into(), element.partition());
+            let place: TopicPartition = (element.topic().into(), element.partition());
             let offset = match element.offset() {
                 Offset::Offset(offset) if element.error().is_ok() => Some(offset),
                 _ => None,
@@ -173,7 +175,7 @@ impl<P: Processor> Engine<P> {
             Ok(list) => LaneContext::note(&self.consumer, list),
             Err(e) => tracing::warn!(error = %e, "an attempt could not be noted"),
         }
-        self.slot = Slot::Marking { batch, until: Instant::now() + NOTE };
+        self.slot = BatchSlot::Marking { batch, until: Instant::now() + NOTE };
     }
 
     fn refuse(&mut self, batch: Batch, why: &Refusal) {
@@ -194,7 +196,7 @@ impl<P: Processor> Engine<P> {
             // The lane may have let go of the batch meanwhile.
             let _ = sender.send(prepared);
         });
-        self.slot = Slot::Preparing { batch, result };
+        self.slot = BatchSlot::Preparing { batch, result };
     }
 
     /// Takes what was prepared, where the batch before it is committed.
@@ -202,13 +204,14 @@ impl<P: Processor> Engine<P> {
         if !self.ready.is_empty() {
             return Ok(());
         }
-        let Slot::Preparing { result, .. } = &self.slot else { return Ok(()) };
+        let BatchSlot::Preparing { result, .. } = &self.slot else { return Ok(()) };
         let prepared = match result.try_recv() {
             Ok(prepared) => prepared,
             Err(mpsc::TryRecvError::Empty) => return Ok(()),
             Err(mpsc::TryRecvError::Disconnected) => Prepared::Panicked("the runtime has ended".to_owned()),
         };
-        let Slot::Preparing { mut batch, .. } = std::mem::replace(&mut self.slot, Slot::Empty) else {
+        let BatchSlot::Preparing { mut batch, .. } = std::mem::replace(&mut self.slot, BatchSlot::Empty)
+        else {
             return Ok(());
         };
         match prepared {
@@ -250,7 +253,7 @@ impl<P: Processor> Engine<P> {
         let mut written = Vec::new();
         {
             let mut ownership = self.consumer.context().ownership.lock();
-            let touched: BTreeSet<Place> = batch.held.iter().map(Held::place).collect();
+            let touched: BTreeSet<TopicPartition> = batch.held.iter().map(GatheredRecord::place).collect();
             for place in touched {
                 if let Some(owned) = ownership.owned.get_mut(&place)
                     && let Mark::Written { offset, attempts } = owned.mark
@@ -266,6 +269,6 @@ impl<P: Processor> Engine<P> {
             Ok(_) => {}
             Err(e) => tracing::warn!(error = %e, "an attempt could not be taken back"),
         }
-        self.slot = Slot::Waiting { batch, until: Instant::now() + pause.wait };
+        self.slot = BatchSlot::Waiting { batch, until: Instant::now() + pause.wait };
     }
 }

@@ -1,6 +1,6 @@
 //! Telling the processor how much of each topic is this lane's.
 
-use super::context::Place;
+use super::context::TopicPartition;
 use super::engine::{Engine, NOTE};
 use super::{Processor, TopicShare};
 use rdkafka::consumer::Consumer;
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl<P: Processor> Engine<P> {
     pub(super) fn tell_shares(&mut self) {
-        let owned: Vec<Place> = {
+        let owned: Vec<TopicPartition> = {
             let mut ownership = self.consumer.context().ownership.lock();
             if !ownership.shares_changed || self.shares_not_before.is_some_and(|at| Instant::now() < at) {
                 return;

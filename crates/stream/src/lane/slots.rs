@@ -1,7 +1,7 @@
 //! Where batches stand between gathering and their commit.
 
-use super::context::Place;
-use super::gather::Held;
+use super::context::TopicPartition;
+use super::gather::GatheredRecord;
 use super::{Done, Pause};
 use crate::record::{OutRecord, Record};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// Records that go through preparation and transaction together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub held: Vec<Held>,
+    pub held: Vec<GatheredRecord>,
 }
 
 impl Batch {
@@ -24,8 +24,8 @@ impl Batch {
     }
 
     /// The partitions of its records.
-    pub(super) fn places(&self) -> BTreeSet<Place> {
-        self.held.iter().map(Held::place).collect()
+    pub(super) fn places(&self) -> BTreeSet<TopicPartition> {
+        self.held.iter().map(GatheredRecord::place).collect()
     }
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Prepared {
 }
 
 /// The batch whose outputs are being made.
-pub(super) enum Slot {
+pub(super) enum BatchSlot {
     Empty,
     /// Its attempts are on their way to the group's coordinator.
     Marking {
@@ -56,24 +56,24 @@ pub(super) enum Slot {
     },
 }
 
-impl Slot {
+impl BatchSlot {
     pub(super) fn is_preparing(&self) -> bool {
-        matches!(self, Slot::Preparing { .. })
+        matches!(self, BatchSlot::Preparing { .. })
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Slot::Empty => 0,
-            Slot::Marking { batch, .. } | Slot::Preparing { batch, .. } | Slot::Waiting { batch, .. } => {
-                batch.bytes()
-            }
+            BatchSlot::Empty => 0,
+            BatchSlot::Marking { batch, .. }
+            | BatchSlot::Preparing { batch, .. }
+            | BatchSlot::Waiting { batch, .. } => batch.bytes(),
         }
     }
 }
 
 /// A batch whose outputs are ready to be written.
 pub(super) struct Ready {
-    pub held: Vec<Held>,
+    pub held: Vec<GatheredRecord>,
     /// One for each of `held`.
     pub done: Vec<Done>,
     /// Transactions that were aborted so far.
@@ -89,7 +89,7 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    pub(super) fn new(held: Vec<Held>, done: Vec<Done>) -> Ready {
+    pub(super) fn new(held: Vec<GatheredRecord>, done: Vec<Done>) -> Ready {
         Ready { held, done, aborted: 0, replaced: false, bare: false, not_before: None, again: false }
     }
 
@@ -98,8 +98,8 @@ impl Ready {
     }
 
     /// The partitions of its records.
-    pub(super) fn places(&self) -> BTreeSet<Place> {
-        self.held.iter().map(Held::place).collect()
+    pub(super) fn places(&self) -> BTreeSet<TopicPartition> {
+        self.held.iter().map(GatheredRecord::place).collect()
     }
 
     /// Bytes of its outputs.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unslide_artifacts::{archive, map_file};
 use unslide_model::{ContentHash, Quality};
-use unslide_runtime::child::{Ended, Limit, Limits};
+use unslide_runtime::child::{ChildLimits, Ended, Limit};
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object::{self, ObjectError};
 
@@ -27,7 +27,7 @@ pub(crate) const SYMCACHE: &str = "symcache";
 
 #[derive(Serialize, Deserialize)]
 struct Request {
-    limits: Limits,
+    limits: ChildLimits,
     task: Task,
 }
 
@@ -57,7 +57,7 @@ pub(crate) async fn run<T: DeserializeOwned>(
     task: Task,
 ) -> ChildAnswer<T> {
     let settings = &builder.settings;
-    let limits = Limits {
+    let limits = ChildLimits {
         memory_bytes: settings.build_bytes,
         cpu_seconds: Some(settings.build_seconds),
         file_bytes: room.limits().member_bytes.max(object::MAX_SYMCACHE_BYTES as u64),

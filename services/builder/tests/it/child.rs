@@ -3,7 +3,7 @@
 use crate::world::{World, zip_of};
 use std::path::Path;
 use std::time::Duration;
-use unslide_runtime::child::Program;
+use unslide_runtime::child::ChildProgram;
 use unslide_store::objects::ObjectStatus;
 use unslide_store::uploads;
 use unslide_testkit::fixtures;
@@ -15,9 +15,9 @@ const HOLD: &str = "hold";
 const WAITING: &str = "waiting";
 
 /// What builders start: [`a_child_does_what_its_folder_says`], alone.
-pub fn program() -> Program {
+pub fn program() -> ChildProgram {
     let test = "child::a_child_does_what_its_folder_says";
-    Program::current(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
+    ChildProgram::current(&[test, "--exact", "--nocapture", "--test-threads=1"]).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! External bodies that no row names, found and condemned: a symbolizer stored one and its transaction
 //! was never committed, or the record that names it could not be stored.
 
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::reader::replay_target::ReplayTarget;
 use crate::topics::Topics;
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ impl Orphans {
     ///
     /// # Errors
     /// Where a server fails; the pass is gone on with the next time.
-    pub async fn round(&mut self) -> Result<(), Trouble> {
+    pub async fn round(&mut self) -> Result<(), IndexerError> {
         let now = self.store.clock().now();
         if self.next.is_some_and(|next| now < next) {
             return Ok(());
@@ -71,7 +71,7 @@ impl Orphans {
         Ok(())
     }
 
-    async fn targets(&self) -> Result<Vec<ReplayTarget>, Trouble> {
+    async fn targets(&self) -> Result<Vec<ReplayTarget>, IndexerError> {
         let topics = self.topics.now(&self.kafka).await?;
         let mut targets = Vec::new();
         for (topic, facts) in topics.iter().zip(topics_facts(&self.kafka, topics.clone()).await?) {
@@ -89,7 +89,7 @@ impl Orphans {
         &self,
         before: OffsetDateTime,
         waiting: &BTreeSet<TenantId>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), IndexerError> {
         let (mut last, mut failed) = (None, None);
         loop {
             let page = tenants::list(&self.store, last.as_ref(), PAGE.into()).await?;
@@ -108,7 +108,11 @@ impl Orphans {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn condemn_orphans_of(&self, tenant: &TenantId, before: OffsetDateTime) -> Result<(), Trouble> {
+    async fn condemn_orphans_of(
+        &self,
+        tenant: &TenantId,
+        before: OffsetDateTime,
+    ) -> Result<(), IndexerError> {
         let prefix = keys::outputs_prefix(tenant);
         let mut after = None;
         loop {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::records::answers::Answered;
 use crate::records::dead_letter;
-use crate::records::enriched::{Enriched, Unreadable};
+use crate::records::enriched::{ReadReport, Unreadable};
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use unslide_store::requests::RequestOutcome;
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
-use unslide_stream::{Place, RecordRef};
+use unslide_stream::{RecordRef, TopicPartition};
 
 /// How items are written.
 pub struct Write<'a> {
@@ -125,13 +125,13 @@ impl BatchWriter {
     pub async fn pass(
         &self,
         positions: &mut Positions,
-        passed: impl Fn(&Place) -> Option<i64>,
+        passed: impl Fn(&TopicPartition) -> Option<i64>,
     ) -> Result<(), StoreError> {
         let further = positions.iter().filter_map(|(place, position)| {
             let next = passed(place).filter(|next| *next > position.next_offset)?;
             Some((place.clone(), next))
         });
-        let further: Vec<(Place, i64)> = further.collect();
+        let further: Vec<(TopicPartition, i64)> = further.collect();
         if further.is_empty() {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl BatchWriter {
         &self,
         tx: &mut BatchTx,
         tenant: &TenantId,
-        arrivals: &[(&'i Item, &Enriched)],
+        arrivals: &[(&'i Item, &ReadReport)],
         effects: Effects,
         unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
         tally: &mut Tally,
@@ -269,7 +269,7 @@ impl BatchWriter {
 
 /// What was read, by what is to be done with it.
 struct Sorted<'i> {
-    arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i Enriched)>>,
+    arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
     /// By tenant and report.
     answers: BTreeSet<&'i Answered>,
     dead_letters: Vec<NewLetter>,
@@ -314,7 +314,7 @@ impl<'i> Sorted<'i> {
 
 async fn advance(
     tx: &mut BatchTx,
-    ends: &BTreeMap<Place, i64>,
+    ends: &BTreeMap<TopicPartition, i64>,
     positions: &Positions,
 ) -> Result<(), StoreError> {
     for (place, next) in ends {
@@ -362,7 +362,7 @@ async fn note_unreadable(tx: &mut BatchTx, at: &RecordRef, why: Unreadable) -> R
 }
 
 /// The offset after the last of the items in each partition.
-fn ends(items: &[Item]) -> BTreeMap<Place, i64> {
+fn ends(items: &[Item]) -> BTreeMap<TopicPartition, i64> {
     items.iter().map(|item| ((item.at.topic.clone(), item.at.partition), item.at.offset + 1)).collect()
 }
 
@@ -384,7 +384,7 @@ fn quarantined(item: &Item, failure: &Failure, positions: &Positions) -> NewReco
 /// reports that are not kept are condemned at once.
 async fn note_external_bodies(
     tx: &mut TenantTx,
-    arrivals: &[(&Item, &Enriched)],
+    arrivals: &[(&Item, &ReadReport)],
     stored: &[StoredArrival],
 ) -> Result<(), StoreError> {
     let (mut kept, mut condemned) = (Vec::new(), Vec::new());

@@ -6,7 +6,7 @@
 //! cause is not in the records: then the reader stops and an operator decides.
 
 use crate::failure::Failure;
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::metrics::Metrics;
 use crate::records::Item;
 use crate::topics::Positions;
@@ -50,9 +50,9 @@ impl Quarantine {
     /// Agrees that a record which failed is passed over.
     ///
     /// # Errors
-    /// [`Trouble::NotQuarantined`] where too many were in the last ten minutes, or one of another tenant
+    /// [`IndexerError::NotQuarantined`] where too many were in the last ten minutes, or one of another tenant
     /// for the same reason.
-    pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), Trouble> {
+    pub async fn admit(&self, item: &Item, failure: &Failure) -> Result<(), IndexerError> {
         let latched = {
             let stopped = self.stopped.lock();
             stopped
@@ -85,12 +85,12 @@ impl Quarantine {
     }
 
     /// Says that a record is not passed over because no other one succeeds.
-    pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> Trouble {
+    pub fn refuse_alone(&self, at: &RecordRef, failure: &Failure) -> IndexerError {
         let why = "no other record that was read with it could be stored either".to_owned();
         self.refuse(at, failure, why, false)
     }
 
-    fn refuse(&self, at: &RecordRef, failure: &Failure, why: String, latched: bool) -> Trouble {
+    fn refuse(&self, at: &RecordRef, failure: &Failure, why: String, latched: bool) -> IndexerError {
         tracing::error!(
             kafka.topic = &*at.topic,
             kafka.partition = at.partition,
@@ -102,7 +102,7 @@ impl Quarantine {
         let latched = latched.then(|| why.clone());
         *self.stopped.lock() = Some(Stopped { at: at.clone(), latched });
         self.metrics.quarantine_stopped(&self.topic, true);
-        Trouble::NotQuarantined { reason: failure.reason, why }
+        IndexerError::NotQuarantined { reason: failure.reason, why }
     }
 
     /// Ends the stop once the record that caused it is stored, or another indexer reads it.

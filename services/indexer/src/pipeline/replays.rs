@@ -2,7 +2,7 @@
 //! in Kafka and stored, or what stands against that is noted.
 
 use crate::failure::Failure;
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::failure::causes;
 use crate::pipeline::Pipeline;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub async fn run<const N: usize>(
     }
 }
 
-async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline]) -> Result<(), Trouble> {
+async fn replay_due(store: &Store, kafka: &Settings, pipelines: &mut [Pipeline]) -> Result<(), IndexerError> {
     let mut failed = None;
     for due in quarantine::replays_due(store, PAGE).await? {
         if let Err(trouble) = Box::pin(replay(store, kafka, pipelines, &due)).await {
@@ -55,7 +55,7 @@ async fn replay(
     kafka: &Settings,
     pipelines: &mut [Pipeline],
     due: &Quarantined,
-) -> Result<(), Trouble> {
+) -> Result<(), IndexerError> {
     let (status, detail) = match held(kafka, due).await? {
         Err(why) => (ReplayStatus::PastRetention, why),
         Ok(record) => {
@@ -72,14 +72,19 @@ async fn replay(
     end(store, due, status, &detail).await
 }
 
-async fn end(store: &Store, due: &Quarantined, status: ReplayStatus, detail: &str) -> Result<(), Trouble> {
+async fn end(
+    store: &Store,
+    due: &Quarantined,
+    status: ReplayStatus,
+    detail: &str,
+) -> Result<(), IndexerError> {
     let mut tx = store.batch().await?;
     quarantine::replayed(&mut tx, due.id, status, Some(detail)).await?;
     Ok(tx.commit().await?)
 }
 
 /// The record, or why it can't be read any more.
-async fn held(kafka: &Settings, due: &Quarantined) -> Result<Result<Record, String>, Trouble> {
+async fn held(kafka: &Settings, due: &Quarantined) -> Result<Result<Record, String>, IndexerError> {
     let at = &due.record;
     let facts = match topic_facts(kafka, &at.topic).await {
         Ok(facts) => facts,

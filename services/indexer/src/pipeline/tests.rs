@@ -2,7 +2,7 @@
 //! Proves: replay
 
 use super::*;
-use crate::records::external_body::Fetched;
+use crate::records::external_body::FetchedBody;
 use crate::segments::tests::world::{World, tenant};
 use sha2::{Digest, Sha256};
 use unslide_artifacts::keys::Key;
@@ -42,7 +42,7 @@ fn external(of: &str, offset: u8) -> (Record, Key, bytes::Bytes) {
 }
 
 /// Reads as always, and panics on one app's reports.
-fn panic_on_poison(fetched: &Fetched, reading: &Reading) -> Parsed {
+fn panic_on_poison(fetched: &FetchedBody, reading: &Reading) -> Parsed {
     let value = fetched.record.value.clone().unwrap_or_default();
     assert!(!String::from_utf8_lossy(&value).contains("poison"), "poisoned");
     records::parse(fetched, reading)
@@ -80,7 +80,7 @@ impl Bench {
         Bench { world, registry, pipeline, positions }
     }
 
-    async fn store(&mut self, records: Vec<Record>) -> Result<(), Trouble> {
+    async fn store(&mut self, records: Vec<Record>) -> Result<(), IndexerError> {
         Box::pin(self.pipeline.store(records, &mut self.positions, Effects::Now)).await
     }
 
@@ -109,8 +109,8 @@ impl Bench {
     }
 }
 
-fn is_stop(stored: &Result<(), Trouble>) -> bool {
-    matches!(stored, Err(Trouble::NotQuarantined { .. }))
+fn is_stop(stored: &Result<(), IndexerError>) -> bool {
+    matches!(stored, Err(IndexerError::NotQuarantined { .. }))
 }
 
 fn batch(poison: &[u8], last: u8) -> Vec<Record> {
@@ -156,7 +156,7 @@ async fn a_record_whose_body_alone_cannot_be_read_goes_into_quarantine() {
     for fault in [Fault::Transient, Fault::Refused] {
         bench.world.memory.fail(Operation::Get, "", fault, None);
         let stored = bench.store(records.clone()).await;
-        assert!(matches!(stored, Err(Trouble::Objects(_))), "{stored:?}");
+        assert!(matches!(stored, Err(IndexerError::Objects(_))), "{stored:?}");
         bench.world.memory.heal();
     }
     assert_eq!(bench.counts().await, (0, 0, 0));

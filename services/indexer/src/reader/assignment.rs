@@ -1,14 +1,14 @@
 //! What a reader holds of its topics: which there are, which of their partitions are its own, and
 //! where it goes on.
 
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::reader::replay_target::ReplayTarget;
 use crate::topics::Positions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::{Store, StoreError};
-use unslide_stream::{Place, StreamError, TopicFacts, topics_facts};
+use unslide_stream::{StreamError, TopicFacts, TopicPartition, topics_facts};
 
 /// Who asks for partitions, and for how long.
 pub struct Lease<'a> {
@@ -34,7 +34,7 @@ pub struct Assignment {
     /// Where each partition of this reader's goes on.
     pub positions: Positions,
     /// Topics that can't be read for now, and why. They are nobody else's hindrance.
-    pub troubles: Vec<(Arc<str>, Trouble)>,
+    pub troubles: Vec<(Arc<str>, IndexerError)>,
 }
 
 impl Assignment {
@@ -46,7 +46,7 @@ impl Assignment {
         kafka: &unslide_stream::Settings,
         topics: &[String],
         lease: &Lease<'_>,
-    ) -> Result<Assignment, Trouble> {
+    ) -> Result<Assignment, IndexerError> {
         let mut assignment = Assignment {
             facts: BTreeMap::new(),
             mine: BTreeMap::new(),
@@ -66,7 +66,7 @@ impl Assignment {
             let mine = lease.share(&topic, &facts).await?;
             match found(lease.store, &topic, &facts, &mine).await {
                 Ok(positions) => assignment.positions.extend(positions),
-                Err(Trouble::Store(error)) => return Err(error.into()),
+                Err(IndexerError::Store(error)) => return Err(error.into()),
                 Err(trouble) => {
                     assignment.troubles.push((topic, trouble));
                     continue;
@@ -130,7 +130,7 @@ impl Assignment {
     }
 
     /// The end of each of these partitions' logs when it was last looked at.
-    pub fn ends(&self, positions: &Positions) -> impl Iterator<Item = (Place, i64)> {
+    pub fn ends(&self, positions: &Positions) -> impl Iterator<Item = (TopicPartition, i64)> {
         let places = self.facts.iter().flat_map(|(topic, facts)| {
             facts.partitions.iter().map(move |p| ((Arc::clone(topic), p.partition), p.end))
         });
@@ -144,7 +144,7 @@ async fn found(
     topic: &Arc<str>,
     facts: &TopicFacts,
     mine: &[i32],
-) -> Result<Positions, Trouble> {
+) -> Result<Positions, IndexerError> {
     let mut found = Positions::new();
     for held in facts.partitions.iter().filter(|p| mine.contains(&p.partition)) {
         let first = PartitionPosition {
@@ -156,10 +156,10 @@ async fn found(
         let position = positions::begin(store, &first).await?;
         if position.topic_id != first.topic_id {
             let (topic, was, is) = (first.topic, position.topic_id, first.topic_id);
-            return Err(Trouble::OtherTopic { topic, was, is });
+            return Err(IndexerError::OtherTopic { topic, was, is });
         }
         if !(held.start..=held.end).contains(&position.next_offset) {
-            return Err(Trouble::OutOfRange {
+            return Err(IndexerError::OutOfRange {
                 topic: first.topic,
                 partition: held.partition,
                 offset: position.next_offset,

@@ -12,7 +12,7 @@ use unslide_stream::Record;
 
 /// A report and its owner.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Enriched {
+pub struct ReadReport {
     /// The owner.
     pub tenant: TenantId,
     /// The report.
@@ -33,7 +33,7 @@ fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
 }
 
 /// Reads a record. `now` only bounds times that cannot be.
-pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result<Enriched, Unreadable> {
+pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result<ReadReport, Unreadable> {
     let tenant = record.headers.text(headers::TENANT).ok_or_else(|| {
         unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
     })?;
@@ -58,7 +58,7 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
         origin: origin(record),
         traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
     };
-    Ok(Enriched { tenant, arrival })
+    Ok(ReadReport { tenant, arrival })
 }
 
 /// When the broker had the report first: as the symbolizer passed it on, else the record's own

@@ -1,7 +1,7 @@
 //! Bodies that the symbolizer stored as objects because they were too large for the topic: fetched and
 //! checked, so that what follows sees the record as it would have been.
 
-use crate::failure::Trouble;
+use crate::failure::IndexerError;
 use crate::failure::causes;
 use crate::failure::{Failure, TRIES};
 use crate::records::enriched::Unreadable;
@@ -21,7 +21,7 @@ const OTHERS: u16 = 8;
 
 /// A record with its body, or with why it has none.
 #[derive(Clone, Debug)]
-pub struct Fetched {
+pub struct FetchedBody {
     /// The record; its value is the body, wherever that was.
     pub record: Record,
     /// The object that the body was in.
@@ -83,17 +83,17 @@ pub async fn read(
     host: &Host,
     records: Vec<Record>,
     pause: Duration,
-) -> Result<Vec<Fetched>, Trouble> {
+) -> Result<Vec<FetchedBody>, IndexerError> {
     let mut all = Vec::with_capacity(records.len());
     for mut record in records {
         if !is_external(&record) {
-            all.push(Fetched { record, key: None, failed: None, fault: None });
+            all.push(FetchedBody { record, key: None, failed: None, fault: None });
             continue;
         }
         let place = match place(&record) {
             Ok(place) => place,
             Err(why) => {
-                all.push(Fetched { record, key: None, failed: Some(why), fault: None });
+                all.push(FetchedBody { record, key: None, failed: Some(why), fault: None });
                 continue;
             }
         };
@@ -103,7 +103,7 @@ pub async fn read(
             Ok(Err(why)) => failed = Some(why),
             Err(failure) => fault = Some(failure),
         }
-        all.push(Fetched { record, key: Some(place.key), failed, fault });
+        all.push(FetchedBody { record, key: Some(place.key), failed, fault });
     }
     Ok(all)
 }
@@ -115,17 +115,17 @@ async fn body_or_fault(
     host: &Host,
     place: &Place,
     pause: Duration,
-) -> Result<Result<Result<Bytes, Unreadable>, Failure>, Trouble> {
+) -> Result<Result<Result<Bytes, Unreadable>, Failure>, IndexerError> {
     let mut tries = 1;
     loop {
         match body(objects, host, place, pause).await {
             Ok(read) => return Ok(Ok(read)),
-            Err(Trouble::Objects(error @ StoreError::ObjectAtFault { .. })) if tries < TRIES => {
+            Err(IndexerError::Objects(error @ StoreError::ObjectAtFault { .. })) if tries < TRIES => {
                 tracing::warn!(object.key = %place.key, error = causes(&error), "a body can't be read");
                 tries += 1;
                 tokio::time::sleep(pause).await;
             }
-            Err(Trouble::Objects(error @ StoreError::ObjectAtFault { .. })) => {
+            Err(IndexerError::Objects(error @ StoreError::ObjectAtFault { .. })) => {
                 return match another_is_read(objects, place).await? {
                     true => Ok(Err(Failure::of_body(&error))),
                     false => Err(error.into()),
@@ -160,14 +160,14 @@ async fn body(
     host: &Host,
     place: &Place,
     pause: Duration,
-) -> Result<Result<Bytes, Unreadable>, Trouble> {
+) -> Result<Result<Bytes, Unreadable>, IndexerError> {
     let limit = u64::try_from(place.bytes).unwrap_or(u64::MAX);
     let read = read_again(&place.key, pause, || async {
         let bytes = match objects.get(&place.key, limit).await {
             Ok(Some(object)) => object.bytes,
             Ok(None) => return Ok(Err(Wrong::Absent)),
             Err(StoreError::TooLarge { .. }) => return Ok(Err(Wrong::Longer)),
-            Err(error) => return Err(Trouble::from(error)),
+            Err(error) => return Err(IndexerError::from(error)),
         };
         let hashed = bytes.clone();
         let sha256 = host.cpu.run(move || ContentHash(Sha256::digest(&hashed).into())).await?;
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    async fn one(objects: &ObjectStore, record: Record) -> Result<Fetched, Trouble> {
+    async fn one(objects: &ObjectStore, record: Record) -> Result<FetchedBody, IndexerError> {
         let host = Host::local().unwrap();
         let read = read(objects, &host, vec![record], Duration::from_millis(1)).await?;
         Ok(read.into_iter().next().unwrap())
@@ -247,14 +247,14 @@ mod tests {
         objects.put(&other, body.clone().into(), &Put::default()).await.unwrap();
         memory.fail(Operation::Get, "", Fault::Refused, None);
         let error = one(&objects, record(KEY, &body)).await.unwrap_err();
-        assert!(matches!(error, Trouble::Objects(StoreError::Refused { .. })), "{error:?}");
+        assert!(matches!(error, IndexerError::Objects(StoreError::Refused { .. })), "{error:?}");
         memory.heal();
         memory.fail(Operation::Get, "/one", Fault::Corrupted, None);
         let fault = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!(fault.fault.unwrap().reason, "body_at_fault");
         memory.fail(Operation::Get, "/two", Fault::Transient, None);
         let error = one(&objects, record(KEY, &body)).await.unwrap_err();
-        assert!(matches!(error, Trouble::Objects(StoreError::Transient { .. })), "{error:?}");
+        assert!(matches!(error, IndexerError::Objects(StoreError::Transient { .. })), "{error:?}");
     }
 
     /// Proves: isolation

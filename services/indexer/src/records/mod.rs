@@ -1,8 +1,8 @@
 //! From records to what is to be stored of them, on the CPU pool.
 
 use answers::Answered;
-use enriched::{Enriched, Unreadable};
-use external_body::Fetched;
+use enriched::{ReadReport, Unreadable};
+use external_body::FetchedBody;
 pub mod answers;
 pub mod dead_letter;
 pub mod enriched;
@@ -36,7 +36,7 @@ pub enum Content {
 #[derive(Clone, Debug)]
 pub enum Parsed {
     /// A report to store.
-    Report(Box<Enriched>),
+    Report(Box<ReadReport>),
     /// An answer to a request.
     Answer(Answered),
     /// A dead letter, and the request that ends with it.
@@ -83,7 +83,7 @@ pub struct Reading {
 }
 
 /// Reads one record: [`parse`], or what a test has in its place.
-pub type ReadRecord = fn(&Fetched, &Reading) -> Parsed;
+pub type ReadRecord = fn(&FetchedBody, &Reading) -> Parsed;
 
 /// Reads records on the CPU pool, in their order. Where reading panics, each record is read by itself:
 /// one that panics each time has failed.
@@ -94,12 +94,12 @@ pub async fn read(
     host: &Host,
     reading: &Reading,
     read: ReadRecord,
-    records: Vec<Fetched>,
+    records: Vec<FetchedBody>,
 ) -> Result<Vec<Item>, CpuError> {
     let mut records = records.into_iter();
     let mut jobs = Vec::new();
     loop {
-        let some: Arc<[Fetched]> = records.by_ref().take(RECORDS_A_JOB).collect();
+        let some: Arc<[FetchedBody]> = records.by_ref().take(RECORDS_A_JOB).collect();
         if some.is_empty() {
             break;
         }
@@ -128,7 +128,7 @@ async fn read_alone(
     host: &Host,
     reading: &Reading,
     read: ReadRecord,
-    records: &Arc<[Fetched]>,
+    records: &Arc<[FetchedBody]>,
     index: usize,
 ) -> Result<Item, CpuError> {
     let mut panic = String::new();
@@ -144,7 +144,7 @@ async fn read_alone(
     Ok(item(&records[index], reading, Parsed::Failed(Failure::panicked(panic))))
 }
 
-fn item(fetched: &Fetched, reading: &Reading, parsed: Parsed) -> Item {
+fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
     let record = &fetched.record;
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
@@ -160,7 +160,7 @@ fn item(fetched: &Fetched, reading: &Reading, parsed: Parsed) -> Item {
 }
 
 /// Reads one record.
-pub fn parse(fetched: &Fetched, reading: &Reading) -> Parsed {
+pub fn parse(fetched: &FetchedBody, reading: &Reading) -> Parsed {
     if let Some(failure) = &fetched.fault {
         return Parsed::Failed(failure.clone());
     }

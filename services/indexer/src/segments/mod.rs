@@ -32,7 +32,7 @@ const SEGMENTS_A_ROUND: usize = 16;
 
 /// Why a segment could not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum MoveError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,12 +54,12 @@ pub enum Trouble {
     /// A test lets the process die here.
     #[cfg(test)]
     #[error("stopped after {0:?}")]
-    Stopped(Step),
+    Stopped(MoveStep),
 }
 
 /// A moment that a process may die after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum MoveStep {
     /// The intent is noted.
     Intended,
     /// The object is there.
@@ -81,7 +81,7 @@ pub struct BodyMover {
     metrics: Metrics,
     shutdown: Shutdown,
     #[cfg(test)]
-    die_after: Option<Step>,
+    die_after: Option<MoveStep>,
 }
 
 impl BodyMover {
@@ -110,11 +110,11 @@ impl BodyMover {
     ///
     /// # Errors
     /// The first failure of the round; one tenant's does not keep the others waiting.
-    pub async fn round(&self) -> Result<bool, Trouble> {
+    pub async fn round(&self) -> Result<bool, MoveError> {
         let mut left = SEGMENTS_A_ROUND;
         let mut failed = self.sweep().await.err();
         #[cfg(test)]
-        if let Some(stopped @ Trouble::Stopped(_)) = failed {
+        if let Some(stopped @ MoveError::Stopped(_)) = failed {
             return Err(stopped);
         }
         let pending = segments::pending(&self.store).await?;
@@ -129,7 +129,7 @@ impl BodyMover {
                     Ok(true) => {}
                     Ok(false) => break,
                     #[cfg(test)]
-                    Err(stopped @ Trouble::Stopped(_)) => return Err(stopped),
+                    Err(stopped @ MoveError::Stopped(_)) => return Err(stopped),
                     Err(trouble) => {
                         tracing::warn!(
                             error = crate::failure::causes(&trouble),
@@ -156,13 +156,13 @@ impl BodyMover {
     }
 
     /// Notes the intent to write a segment; `None` where somebody else is writing one of this day.
-    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(SegmentIntent, Key)>, Trouble> {
+    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(SegmentIntent, Key)>, MoveError> {
         let mut tx = self.store.tenant(tenant).await?;
         let id = segments::new_id(&mut tx).await?;
         let key = keys::segment(tenant, day, id);
         let begun = segments::begin(&mut tx, id, day, key.as_str()).await?;
         tx.commit().await?;
-        self.reach(Step::Intended)?;
+        self.reach(MoveStep::Intended)?;
         Ok(begun.map(|begun| (begun, key)))
     }
 
@@ -171,8 +171,8 @@ impl BodyMover {
         &self,
         key: &Key,
         source: tokio::io::DuplexStream,
-        fill: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, Trouble> {
+        fill: impl Future<Output = Result<T, MoveError>>,
+    ) -> Result<T, MoveError> {
         let put = Put { condition: Condition::Absent, ..Put::default() };
         // The last frame may be the largest there is.
         let limit = self.settings.segment_bytes + (2 << 30);
@@ -180,18 +180,18 @@ impl BodyMover {
         let stored = Box::pin(async { Ok(self.objects.put_stream(key, source, limit, &put).await?) });
         let fill = Box::pin(fill);
         let both = tokio::time::timeout(PATIENCE, async { tokio::try_join!(fill, stored) });
-        let (filled, _) = both.await.map_err(|_| Trouble::Slow(key.clone()))??;
-        self.reach(Step::Put)?;
+        let (filled, _) = both.await.map_err(|_| MoveError::Slow(key.clone()))??;
+        self.reach(MoveStep::Put)?;
         Ok(filled)
     }
 
     /// After a failure: what was begun is given up at once rather than when it is old.
-    async fn give_up(&self, tenant: &TenantId, begun: &SegmentIntent, trouble: &Trouble) {
+    async fn give_up(&self, tenant: &TenantId, begun: &SegmentIntent, trouble: &MoveError) {
         #[cfg(test)]
-        if let Trouble::Stopped(_) = trouble {
+        if let MoveError::Stopped(_) = trouble {
             return;
         }
-        if let Trouble::Fenced(_) = trouble {
+        if let MoveError::Fenced(_) = trouble {
             return;
         }
         let given_up = async {
@@ -206,13 +206,13 @@ impl BodyMover {
     }
 
     #[cfg(test)]
-    fn reach(&self, step: Step) -> Result<(), Trouble> {
-        if self.die_after == Some(step) { Err(Trouble::Stopped(step)) } else { Ok(()) }
+    fn reach(&self, step: MoveStep) -> Result<(), MoveError> {
+        if self.die_after == Some(step) { Err(MoveError::Stopped(step)) } else { Ok(()) }
     }
 
     #[cfg(not(test))]
     #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "a test stops the process here")]
-    fn reach(&self, _step: Step) -> Result<(), Trouble> {
+    fn reach(&self, _step: MoveStep) -> Result<(), MoveError> {
         Ok(())
     }
 }

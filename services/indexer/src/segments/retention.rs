@@ -1,6 +1,6 @@
 //! Days that are over: each tenant's by its own limit, the tables once no tenant keeps them.
 
-use super::{BodyMover, Trouble};
+use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::tenants::{self, TenantStanding};
@@ -20,7 +20,7 @@ impl BodyMover {
     ///
     /// # Errors
     /// The first failure; one tenant's does not keep the others' reports.
-    pub async fn expire(&self) -> Result<(), Trouble> {
+    pub async fn expire(&self) -> Result<(), MoveError> {
         let settings = &self.settings;
         let today = self.store.clock().now().to_offset(UtcOffset::UTC).date();
         let longest = retention::longest(&self.store, settings.keep_days, settings.remember_days).await?;
@@ -68,7 +68,7 @@ impl BodyMover {
     }
 
     /// Each tenant with the first day that is kept of it.
-    async fn boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, Trouble> {
+    async fn boundaries(&self, today: Date) -> Result<Vec<(TenantId, Date)>, MoveError> {
         let (mut all, mut last) = (Vec::new(), None);
         loop {
             let page = tenants::list(&self.store, last.as_ref(), TENANTS).await?;

@@ -1,6 +1,6 @@
 //! The bytes of a segment on their way into object storage, made on the CPU pool.
 
-use super::Trouble;
+use super::MoveError;
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use unslide_artifacts::StoreError as ObjectError;
@@ -13,7 +13,7 @@ use unslide_store::segments::{MovedBody, PendingBody};
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Writes a segment of one tenant into a stream.
-pub struct Sink {
+pub struct SegmentSink {
     cpu: CpuPool,
     tenant: TenantId,
     pipe: DuplexStream,
@@ -21,15 +21,15 @@ pub struct Sink {
     pub bytes: u64,
 }
 
-impl Sink {
+impl SegmentSink {
     /// A segment that begins, and the stream that it comes out of.
-    pub fn new(cpu: CpuPool, tenant: TenantId) -> (Sink, DuplexStream) {
+    pub fn new(cpu: CpuPool, tenant: TenantId) -> (SegmentSink, DuplexStream) {
         let (pipe, source) = duplex(PIPE_BYTES);
-        (Sink { cpu, tenant, pipe, bytes: 0 }, source)
+        (SegmentSink { cpu, tenant, pipe, bytes: 0 }, source)
     }
 
     /// Adds bodies, and says where each lies. One that is larger than readers take stays where it is.
-    pub async fn add(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, Trouble> {
+    pub async fn add(&mut self, bodies: Vec<PendingBody>) -> Result<Vec<MovedBody>, MoveError> {
         let (tenant, start) = (self.tenant.clone(), self.bytes);
         let (moved, out) = self.cpu.run(move || frames(&tenant, start, bodies)).await??;
         self.send(out.into()).await?;
@@ -37,16 +37,16 @@ impl Sink {
     }
 
     /// Ends the segment.
-    pub async fn finish(mut self) -> Result<(), Trouble> {
+    pub async fn finish(mut self) -> Result<(), MoveError> {
         if self.bytes == 0 {
             self.send(Bytes::from_static(&HEADER)).await?;
         }
-        self.pipe.shutdown().await.map_err(|e| Trouble::Objects(ObjectError::Source(e)))
+        self.pipe.shutdown().await.map_err(|e| MoveError::Objects(ObjectError::Source(e)))
     }
 
-    async fn send(&mut self, bytes: Bytes) -> Result<(), Trouble> {
+    async fn send(&mut self, bytes: Bytes) -> Result<(), MoveError> {
         self.bytes += bytes.len() as u64;
-        self.pipe.write_all(&bytes).await.map_err(|e| Trouble::Objects(ObjectError::Source(e)))
+        self.pipe.write_all(&bytes).await.map_err(|e| MoveError::Objects(ObjectError::Source(e)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Deleting what is condemned.
 
-use super::{BodyMover, PATIENCE, Step, Trouble};
+use super::{BodyMover, MoveError, MoveStep, PATIENCE};
 use unslide_artifacts::StoreError as ObjectError;
 use unslide_artifacts::keys::{self, Key};
 use unslide_store::segments::{self, Condemned};
@@ -14,7 +14,7 @@ impl BodyMover {
     /// Gives up what dead writers have left, and deletes objects that have been condemned for longer than
     /// anybody reads. One that cannot be deleted is left for later,
     /// and the others go on.
-    pub(super) async fn sweep(&self) -> Result<(), Trouble> {
+    pub(super) async fn sweep(&self) -> Result<(), MoveError> {
         let now = self.store.clock().now();
         let given_up = segments::abandon(&self.store, now - PATIENCE * 2).await?;
         if given_up > 0 {
@@ -45,7 +45,7 @@ impl BodyMover {
                     // Nothing of ours: what it names is not touched.
                     Err(error) => tracing::error!(error = %error, "a condemned object has a foreign key"),
                 }
-                self.reach(Step::Deleted)?;
+                self.reach(MoveStep::Deleted)?;
                 let mut tx = self.store.tenant(&condemned.tenant).await?;
                 segments::forget(&mut tx, &[condemned.key]).await?;
                 tx.commit().await?;

@@ -1,7 +1,7 @@
 //! Moving a day's bodies into a segment.
 
-use super::sink::Sink;
-use super::{BodyMover, Step, Trouble};
+use super::sink::SegmentSink;
+use super::{BodyMover, MoveError, MoveStep};
 use time::Date;
 use unslide_model::TenantId;
 use unslide_store::segments::{self, MovedBody};
@@ -13,34 +13,34 @@ const MOST_FRAMES: usize = 10_000;
 
 impl BodyMover {
     /// Moves bodies of a tenant and day into one segment. True where more may wait.
-    pub(super) async fn move_day(&self, tenant: &TenantId, day: Date) -> Result<bool, Trouble> {
+    pub(super) async fn move_day(&self, tenant: &TenantId, day: Date) -> Result<bool, MoveError> {
         let Some((begun, key)) = self.begin(tenant, day).await? else { return Ok(false) };
         let written = async {
-            let (sink, source) = Sink::new(self.cpu.clone(), tenant.clone());
+            let (sink, source) = SegmentSink::new(self.cpu.clone(), tenant.clone());
             let (moved, more) = self.put(&key, source, self.fill(sink, tenant, day)).await?;
             let mut tx = self.store.tenant(tenant).await?;
             let finished = segments::finish(&mut tx, &begun, &moved).await?;
-            let finished = finished.ok_or_else(|| Trouble::Fenced(key.clone()))?;
-            self.reach(Step::Pointed)?;
+            let finished = finished.ok_or_else(|| MoveError::Fenced(key.clone()))?;
+            self.reach(MoveStep::Pointed)?;
             tx.commit().await?;
             Ok(more && finished > 0)
         };
-        let written: Result<bool, Trouble> = written.await;
+        let written: Result<bool, MoveError> = written.await;
         if let Err(trouble) = &written {
             self.give_up(tenant, &begun, trouble).await;
         }
         let more = written?;
-        self.reach(Step::Live)?;
+        self.reach(MoveStep::Live)?;
         Ok(more)
     }
 
     /// Fills a segment with bodies. Gives where each went, and whether more may wait.
     async fn fill(
         &self,
-        mut sink: Sink,
+        mut sink: SegmentSink,
         tenant: &TenantId,
         day: Date,
-    ) -> Result<(Vec<MovedBody>, bool), Trouble> {
+    ) -> Result<(Vec<MovedBody>, bool), MoveError> {
         let mut moved: Vec<MovedBody> = Vec::new();
         let (mut after, mut more) = (None, true);
         while sink.bytes < self.settings.segment_bytes && moved.len() < MOST_FRAMES {

@@ -1,6 +1,6 @@
 //! Whose record it is, and whether it is taken.
 
-use crate::admission::tenants::{Limits, TenantStatus};
+use crate::admission::tenants::{AllowedUse, TenantStatus};
 use crate::source_record::{Reason, SourceRecord};
 use crate::worker::Worker;
 use unslide_model::TenantId;
@@ -19,7 +19,7 @@ pub enum Admission {
         /// The tenant.
         tenant: TenantId,
         /// What it may use.
-        limits: Limits,
+        limits: AllowedUse,
     },
     /// Nobody has told of the tenant, and somebody still may.
     Early {

@@ -22,13 +22,13 @@ pub struct Settings {
     /// case, if there are keys.
     pub required: bool,
     /// The keys of the gateways.
-    pub keys: Vec<Key>,
+    pub keys: Vec<GatewayKey>,
 }
 
 /// A gateway's key.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct Key {
+pub struct GatewayKey {
     /// The name, as it is in the header `signature-key`.
     pub name: String,
     /// The public key of Ed25519: 32 bytes in base64.
@@ -88,7 +88,7 @@ pub struct Signatures {
 impl Signatures {
     /// What the settings say; keys that can't be used, which validation refuses, are left out.
     pub fn new(settings: &Settings) -> Signatures {
-        let known = |key: &Key| {
+        let known = |key: &GatewayKey| {
             let all = key.tenants.iter().any(|tenant| tenant == "*");
             let tenants = (!all).then(|| key.tenants.iter().cloned().collect());
             Some((key.name.clone(), Known { key: VerifyingKey::parse(&key.public_key).ok()?, tenants }))
@@ -157,7 +157,7 @@ mod tests {
 
     fn settings(required: bool, tenants: &[&str]) -> Settings {
         let tenants = tenants.iter().map(|t| (*t).to_owned()).collect();
-        let key = Key { name: "edge".into(), public_key: key().verifying().to_string(), tenants };
+        let key = GatewayKey { name: "edge".into(), public_key: key().verifying().to_string(), tenants };
         Settings { required, keys: vec![key] }
     }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn every_problem_of_the_settings_is_named() {
         let mut bad = settings(true, &["acme", "No Slug"]);
-        bad.keys.push(Key { name: "edge".into(), public_key: "x".into(), tenants: vec![] });
+        bad.keys.push(GatewayKey { name: "edge".into(), public_key: "x".into(), tenants: vec![] });
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
         let expected = ["keys.0.tenants", "keys.1.name", "keys.1.public_key", "keys.1.tenants"];
         assert_eq!(fields, expected);

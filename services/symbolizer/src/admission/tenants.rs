@@ -26,7 +26,7 @@ pub enum TenantStatus {
 
 /// What a tenant may use. 0: the service's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct AllowedUse {
     /// Cost units a second over all partitions.
     pub units_per_second: u32,
     /// Bytes of one report.
@@ -37,7 +37,7 @@ pub struct Limits {
 struct Row {
     version: u64,
     standing: TenantStatus,
-    limits: Limits,
+    limits: AllowedUse,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -106,8 +106,8 @@ impl Tenants {
     }
 
     /// What a tenant may use; nobody's limits are the service's defaults.
-    pub fn limits(&self, tenant: &TenantId) -> Limits {
-        self.rows.read().get(tenant).map_or_else(Limits::default, |row| row.limits)
+    pub fn limits(&self, tenant: &TenantId) -> AllowedUse {
+        self.rows.read().get(tenant).map_or_else(AllowedUse::default, |row| row.limits)
     }
 
     /// Everything that was said of tenants before this time (microseconds since the Unix epoch) is
@@ -146,7 +146,7 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
         return;
     }
     let told = config.limits.unwrap_or_default();
-    let limits = Limits { units_per_second: told.units_per_second, report_bytes: told.report_bytes };
+    let limits = AllowedUse { units_per_second: told.units_per_second, report_bytes: told.report_bytes };
     rows.insert(tenant.clone(), Row { version: config.version, standing, limits });
     drop(rows);
     if standing == TenantStatus::Deleted && known.is_none_or(|row| row.standing != TenantStatus::Deleted) {

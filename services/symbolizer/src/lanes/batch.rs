@@ -1,17 +1,17 @@
 //! One batch of a lane: every record is processed on the CPU pool, the symbols that any of them wants
 //! are fetched, and bodies that are too large for Kafka are stored.
 
-use crate::output::claim_check::{self, Body};
+use crate::output::claim_check::{self, ClaimCheckBody};
 use crate::output::stored_reports::{self, Bodies};
 use crate::source_record::SourceRecord;
-use crate::symbols::{Fetched, Wanted};
+use crate::symbols::{FetchedSymbols, Wanted};
 use crate::worker::Worker;
 use futures::{StreamExt, stream};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::StoreError;
-use unslide_runtime::{CpuPool, Job};
+use unslide_runtime::{CpuJob, CpuPool};
 use unslide_stream::lane::{Done, Pause};
 use unslide_stream::{OutRecord, Record};
 
@@ -19,35 +19,35 @@ use unslide_stream::{OutRecord, Record};
 const STORES_AT_ONCE: usize = 8;
 
 /// The result of processing one record once.
-pub enum Step {
+pub enum RecordStep {
     /// It is done, once these bodies are stored.
-    Done(Done, Vec<Body>),
+    Done(Done, Vec<ClaimCheckBody>),
     /// These symbols are wanted first.
     Wants(Vec<Wanted>),
 }
 
 /// A record whose step is awaited.
 enum Ahead {
-    Known(Step),
-    Job(Job<Step>),
+    Known(RecordStep),
+    Job(CpuJob<RecordStep>),
 }
 
-impl Step {
+impl RecordStep {
     /// Bytes of what is to be written.
     fn bytes(&self) -> usize {
         match self {
-            Step::Done(done, bodies) => {
+            RecordStep::Done(done, bodies) => {
                 let outputs = done.outputs.iter().map(OutRecord::size).sum::<usize>();
                 outputs + bodies.iter().map(|body| body.bytes.len()).sum::<usize>()
             }
-            Step::Wants(_) => 0,
+            RecordStep::Wants(_) => 0,
         }
     }
 }
 
-impl From<Done> for Step {
-    fn from(done: Done) -> Step {
-        Step::Done(done, Vec::new())
+impl From<Done> for RecordStep {
+    fn from(done: Done) -> RecordStep {
+        RecordStep::Done(done, Vec::new())
     }
 }
 
@@ -55,7 +55,7 @@ impl From<Done> for Step {
 pub trait RecordProcessor: Send + Sync + 'static {
     /// Processes a record: for the first time, or with the results of fetching everything that it wanted
     /// then. The second time must not want more.
-    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step;
+    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep;
 
     /// The end of a record one of whose bodies could not be stored for now.
     fn not_stored(&self, record: &Record, why: &str) -> Done;
@@ -119,7 +119,7 @@ impl Worker {
         self.process_batch(resources, processor, &records, None, &mut steps).await;
         let wanted: Vec<Wanted> = steps
             .iter()
-            .filter_map(|step| if let Step::Wants(wanted) = step { Some(wanted) } else { None })
+            .filter_map(|step| if let RecordStep::Wants(wanted) = step { Some(wanted) } else { None })
             .flatten()
             .cloned()
             .collect();
@@ -141,8 +141,8 @@ impl Worker {
         resources: &LaneResources,
         processor: &Arc<L>,
         records: &[Record],
-        fetched: Option<&Arc<Fetched>>,
-        steps: &mut Vec<Step>,
+        fetched: Option<&Arc<FetchedSymbols>>,
+        steps: &mut Vec<RecordStep>,
     ) {
         let last = if fetched.is_some() { steps.len() } else { records.len() };
         let mut known = std::mem::take(steps).into_iter();
@@ -152,7 +152,7 @@ impl Worker {
         while bytes < self.most_outputs {
             while begun < last && ahead.len() < most_ahead {
                 ahead.push_back(match known.next() {
-                    Some(step @ Step::Done(..)) => Ahead::Known(step),
+                    Some(step @ RecordStep::Done(..)) => Ahead::Known(step),
                     _ => Ahead::Job(self.submit(resources, &records[begun], fetched, processor)),
                 });
                 begun += 1;
@@ -171,9 +171,9 @@ impl Worker {
         &self,
         resources: &LaneResources,
         record: &Record,
-        fetched: Option<&Arc<Fetched>>,
+        fetched: Option<&Arc<FetchedSymbols>>,
         processor: &Arc<L>,
-    ) -> Job<Step> {
+    ) -> CpuJob<RecordStep> {
         let tenant = self.tenant_named(&SourceRecord::of(record, &self.topics));
         let (record, fetched, processor) = (record.clone(), fetched.cloned(), Arc::clone(processor));
         resources.cpu.submit_for(tenant, move || processor.process(&record, fetched.as_deref()))
@@ -181,11 +181,11 @@ impl Worker {
 
     async fn store<L: RecordProcessor>(
         &self,
-        step: Step,
+        step: RecordStep,
         record: &Record,
         processor: &Arc<L>,
     ) -> Result<Done, Pause> {
-        let Step::Done(done, bodies) = step else {
+        let RecordStep::Done(done, bodies) = step else {
             let reason = "a record wants symbols after everything was fetched".to_owned();
             return Err(Pause { reason, wait: Duration::from_secs(1) });
         };
@@ -201,7 +201,7 @@ impl Worker {
 }
 
 /// A job's result. A panic is passed on: the lane finds the record that is at fault.
-async fn finish(job: Job<Step>) -> Step {
+async fn finish(job: CpuJob<RecordStep>) -> RecordStep {
     match job.await {
         Ok(step) => step,
         Err(error) => std::panic::resume_unwind(Box::new(error.to_string())),

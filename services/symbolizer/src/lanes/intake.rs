@@ -4,14 +4,14 @@
 use crate::admission::Admission;
 use crate::admission::fair_share::FairShares;
 use crate::admission::tenant_rates::TenantRates;
-use crate::admission::tenants::Limits;
-use crate::lanes::batch::{RecordProcessor, Step};
-use crate::output::claim_check::Body;
+use crate::admission::tenants::AllowedUse;
+use crate::lanes::batch::{RecordProcessor, RecordStep};
+use crate::output::claim_check::ClaimCheckBody;
 use crate::output::dead_letters::{Position, Provenance};
 use crate::output::outcomes::SPREAD;
 use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
-use crate::symbols::{self, Fetched, Generations, Held, Wanted};
+use crate::symbols::{self, FetchedSymbols, Generations, UnfetchedSymbols, Wanted};
 use crate::worker::Worker;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -58,18 +58,18 @@ struct Reading<'r> {
     entry: SourceRecord<'r>,
     value: &'r Bytes,
     tenant: &'r TenantId,
-    limits: Limits,
-    fetched: Option<&'r Fetched>,
+    limits: AllowedUse,
+    fetched: Option<&'r FetchedSymbols>,
     /// What can't be fetched now won't be tried again.
     last: bool,
 }
 
 /// What became of one report of a record.
 enum Part {
-    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<Body>, bytes: usize },
+    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<ClaimCheckBody>, bytes: usize },
     Dead(OutRecord),
     Wants(Vec<Wanted>),
-    Held(Held),
+    Held(UnfetchedSymbols),
 }
 
 impl Intake {
@@ -91,13 +91,13 @@ impl Intake {
         &self,
         entry: SourceRecord<'_>,
         tenant: &TenantId,
-        limits: Limits,
-        fetched: Option<&Fetched>,
-    ) -> Step {
+        limits: AllowedUse,
+        fetched: Option<&FetchedSymbols>,
+    ) -> RecordStep {
         let nothing = Bytes::new();
         let value = entry.record.value.as_ref().unwrap_or(&nothing);
         let dead = |reason: &str, detail: &str| {
-            Step::from(self.worker.dead_letter(&entry, Some(tenant), reason, detail))
+            RecordStep::from(self.worker.dead_letter(&entry, Some(tenant), reason, detail))
         };
         let elements = match split(value, &self.worker.limits) {
             // An empty array is a record without a report, and still has an outcome.
@@ -117,7 +117,7 @@ impl Intake {
 
     /// One output for each report of the record; or the symbols that any of them wants; or one outcome
     /// for the whole record where a report waits for symbols.
-    fn answer(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> Step {
+    fn answer(&self, reading: &Reading<'_>, elements: &[Element<'_>]) -> RecordStep {
         let (count, tenant) = (elements.len(), reading.tenant);
         // One report that fills the record is no array, whatever bytes are around it.
         let single = matches!(elements, [Element::Report(bytes)] if bytes.len() == reading.value.len());
@@ -150,13 +150,13 @@ impl Intake {
             }
         }
         if !wanted.is_empty() {
-            return Step::Wants(wanted);
+            return RecordStep::Wants(wanted);
         }
         if let Some(held) = held {
             return self.hold(reading, &held).into();
         }
         answered.iter().for_each(|enriched| self.worker.metrics.symbolicated(enriched));
-        Step::Done(done, bodies)
+        RecordStep::Done(done, bodies)
     }
 
     /// One report's output of at most so many bytes, or what it wants first.
@@ -221,7 +221,7 @@ impl Intake {
     /// The outcome of a record that waits for symbols. On its way from the input being late is no try
     /// yet; after that it is a failure like another. Nothing is paced in the tiers, so nobody waits
     /// there for another tenant's rate.
-    fn hold(&self, reading: &Reading<'_>, held: &Held) -> Done {
+    fn hold(&self, reading: &Reading<'_>, held: &UnfetchedSymbols) -> Done {
         let (entry, tenant) = (&reading.entry, reading.tenant);
         let late = "a symcache did not arrive in time";
         let cold = held.failure.is_none() && !entry.internal;
@@ -232,7 +232,7 @@ impl Intake {
         retried.unwrap_or_else(|| self.worker.dead_letter(entry, Some(tenant), "too_large", why))
     }
 
-    fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: Limits) -> bool {
+    fn admits(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse) -> bool {
         let now = self.worker.clock.monotonic_micros();
         let (at, units) = (&entry.record.at, units(entry.record));
         if self.paid.lock().contains(at) {
@@ -249,7 +249,7 @@ impl Intake {
 
     /// The reports of an array beside the first are owed where the record itself was counted: on the
     /// input, and in overflow. Once, however often the record is looked at before it is done.
-    fn owe(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: Limits, more: u64) {
+    fn owe(&self, entry: &SourceRecord<'_>, tenant: &TenantId, limits: AllowedUse, more: u64) {
         let at = &entry.record.at;
         let paced = is_paced(entry);
         let Some(rate) = self.worker.rate(limits).filter(|_| paced || !entry.internal) else { return };
@@ -281,7 +281,7 @@ impl Intake {
 }
 
 impl RecordProcessor for Intake {
-    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let first = fetched.is_none();
         match self.worker.admit(&entry, first) {

@@ -1,14 +1,14 @@
 //! The resymbolicate lane: stored reports that newer symbols may make better.
 
 use crate::admission::tenants::TenantStatus;
-use crate::lanes::batch::{LaneResources, RecordProcessor, Step};
+use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::output::dead_letters::Provenance;
 use crate::output::ledger::{Ledger, reference};
 use crate::output::retry_tiers::Tier;
 use crate::output::stored_reports::{Bodies, Fetch, key};
 use crate::source_record::{Reason, SourceRecord};
-use crate::symbols::{self, Answers, Fetched, Generations, Wanted};
-use crate::worker::{Output, Worker};
+use crate::symbols::{self, Answers, FetchedSymbols, Generations, Wanted};
+use crate::worker::{ReportOutput, Worker};
 use futures::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Requests {
 /// Why a request ends before it has an answer.
 enum Ended {
     /// With this step.
-    Step(Step),
+    Step(RecordStep),
     /// As a dead letter, since the request can never be answered.
     Unusable { reason: &'static str, detail: String },
 }
@@ -73,7 +73,12 @@ impl ResymbolicateRecord {
         ResymbolicateRecord { ledger: worker.ledger(lane), worker }
     }
 
-    fn answer(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Result<Step, Ended> {
+    fn answer(
+        &self,
+        record: &Record,
+        fetched: Option<&FetchedSymbols>,
+        bodies: &Bodies,
+    ) -> Result<RecordStep, Ended> {
         let request = self.read_request(record)?;
         let stored = self.stored_body(&request, bodies)?;
         let limits =
@@ -94,7 +99,7 @@ impl ResymbolicateRecord {
             outputs: vec![of_variant(&request.content, output.record)],
             outcomes: vec![(request.id.tenant.to_string(), Outcome::Symbolicated)],
         };
-        Ok(Step::Done(done, output.body.into_iter().collect()))
+        Ok(RecordStep::Done(done, output.body.into_iter().collect()))
     }
 
     /// Reads the request, and ends it where its tenant was deleted.
@@ -159,7 +164,7 @@ impl ResymbolicateRecord {
         &self,
         request: &Request<'_>,
         plan: &Plan<'_, '_>,
-        fetched: Option<&Fetched>,
+        fetched: Option<&FetchedSymbols>,
     ) -> Result<Answers, Ended> {
         let newest = generations(&request.content).map_err(Ended::not_a_request)?;
         let at_least = |need: &SymbolNeed| newest.get(&need.debug_id).copied().unwrap_or_default();
@@ -170,7 +175,7 @@ impl ResymbolicateRecord {
             || request.record.size() + COPY_HEADERS > self.worker.letters.most_bytes;
         match self.worker.symbols.lookup(wanted, fetched, last) {
             symbols::Lookup::Answers(answers) => Ok(answers),
-            symbols::Lookup::Wants(wanted) => Err(Ended::Step(Step::Wants(wanted))),
+            symbols::Lookup::Wants(wanted) => Err(Ended::Step(RecordStep::Wants(wanted))),
             symbols::Lookup::Held(held) => {
                 let why = held.failure.as_deref().unwrap_or("a symcache did not arrive in time");
                 let too_large = || Ended::Unusable { reason: "too_large", detail: why.to_owned() };
@@ -179,7 +184,7 @@ impl ResymbolicateRecord {
         }
     }
 
-    fn output(&self, request: &Request<'_>, plan: &Plan<'_, '_>, answers: &Answers) -> Output {
+    fn output(&self, request: &Request<'_>, plan: &Plan<'_, '_>, answers: &Answers) -> ReportOutput {
         let Request { entry, record, content, id } = request;
         let traceparent = match content.traceparent.as_str() {
             "" => self.worker.traceparent(record),
@@ -200,24 +205,24 @@ impl ResymbolicateRecord {
     }
 
     /// The request goes to the next retry tier; `None` where none takes it.
-    fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<Step> {
+    fn retry(&self, request: &Request<'_>, id: Option<&DebugId>, why: &str) -> Option<RecordStep> {
         let tenant = &request.id.tenant;
-        self.worker.retry(&request.entry, tenant, id, Reason::FetchFailed, why).map(Step::from)
+        self.worker.retry(&request.entry, tenant, id, Reason::FetchFailed, why).map(RecordStep::from)
     }
 
-    fn terminal(&self, request: &Request<'_>, outcome: Outcome) -> Step {
+    fn terminal(&self, request: &Request<'_>, outcome: Outcome) -> RecordStep {
         self.ended(request, end(request, outcome))
     }
 
-    fn ended(&self, request: &Request<'_>, end: TerminalOutcome) -> Step {
+    fn ended(&self, request: &Request<'_>, end: TerminalOutcome) -> RecordStep {
         let outcomes = vec![(end.tenant.clone(), end.outcome())];
         let entry = self.ledger.terminal(end, self.worker.clock.now_micros());
         let outputs = vec![of_variant(&request.content, entry)];
-        Step::from(Done { source: request.record.at.clone(), outputs, outcomes })
+        RecordStep::from(Done { source: request.record.at.clone(), outputs, outcomes })
     }
 
     /// Processes a request with the bodies that were fetched for its batch.
-    pub fn process(&self, record: &Record, fetched: Option<&Fetched>, bodies: &Bodies) -> Step {
+    pub fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>, bodies: &Bodies) -> RecordStep {
         self.answer(record, fetched, bodies).unwrap_or_else(|ended| match ended {
             Ended::Step(step) => step,
             Ended::Unusable { reason, detail } => {
@@ -245,7 +250,7 @@ struct Group {
 }
 
 impl RecordProcessor for Group {
-    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         self.again.process(record, fetched, &self.bodies)
     }
 

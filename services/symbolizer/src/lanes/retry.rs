@@ -3,14 +3,14 @@
 
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::TenantStatus;
-use crate::lanes::batch::{LaneResources, RecordProcessor, Step};
+use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
 use crate::lanes::intake::{Intake, is_paced, part_of, units};
 use crate::lanes::resymbolicate::ResymbolicateRecord;
 use crate::output::ledger::Ledger;
 use crate::output::retry_tiers::{ClockReading, Tier, TierWaits};
 use crate::output::stored_reports::Bodies;
 use crate::source_record::SourceRecord;
-use crate::symbols::Fetched;
+use crate::symbols::FetchedSymbols;
 use crate::worker::Worker;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ struct Group {
 }
 
 impl RecordProcessor for Group {
-    fn process(&self, record: &Record, fetched: Option<&Fetched>) -> Step {
+    fn process(&self, record: &Record, fetched: Option<&FetchedSymbols>) -> RecordStep {
         if self.ways.is_request(record) {
             self.ways.again.process(record, fetched, &self.bodies)
         } else {

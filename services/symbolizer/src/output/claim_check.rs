@@ -15,7 +15,7 @@ use unslide_stream::OutRecord;
 
 /// A body to be stored.
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct ClaimCheckBody {
     /// The object's key.
     pub key: Key,
     /// The enriched report.
@@ -29,7 +29,7 @@ pub fn apart(
     report: &Scoped<ReportId>,
     (revision, supersedes): (u32, Option<u32>),
     bytes: Bytes,
-) -> (OutRecord, Body) {
+) -> (OutRecord, ClaimCheckBody) {
     let sha256 = ContentHash(Sha256::digest(&bytes).into());
     let key = keys::output_body(report, &sha256);
     // None of these has a character that JSON would want to be escaped.
@@ -41,7 +41,7 @@ pub fn apart(
     record.headers.set(headers::BODY_KEY, key.to_string());
     record.headers.set(headers::BODY_BYTES, bytes.len().to_string());
     record.headers.set(headers::BODY_SHA256, sha256.to_string());
-    (record, Body { key, bytes })
+    (record, ClaimCheckBody { key, bytes })
 }
 
 /// Stores a body. One that is there already is written again, so that its age, by which the indexer
@@ -49,6 +49,6 @@ pub fn apart(
 ///
 /// # Errors
 /// What the store says.
-pub async fn store(objects: &ObjectStore, body: &Body) -> Result<(), StoreError> {
+pub async fn store(objects: &ObjectStore, body: &ClaimCheckBody) -> Result<(), StoreError> {
     objects.put(&body.key, body.bytes.clone(), &Put::default()).await.map(drop)
 }

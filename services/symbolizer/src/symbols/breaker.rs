@@ -9,7 +9,7 @@ use unslide_model::{DebugId, Scoped, TenantId};
 
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct BreakerLimits {
     /// So many distinct debug ids have to fail, and more than succeed.
     pub debug_ids: usize,
     /// In such a time.
@@ -63,13 +63,13 @@ struct Inner {
 /// The breaker, shared by the lanes of a worker.
 #[derive(Debug)]
 pub struct Breaker {
-    limits: Limits,
+    limits: BreakerLimits,
     inner: Mutex<Inner>,
 }
 
 impl Breaker {
     /// A closed breaker.
-    pub fn new(limits: Limits) -> Breaker {
+    pub fn new(limits: BreakerLimits) -> Breaker {
         let inner = Inner {
             state: State::Closed,
             failed: HashMap::new(),
@@ -212,7 +212,8 @@ mod tests {
     const SECOND: i64 = 1_000_000;
 
     fn breaker() -> Breaker {
-        let limits = Limits { debug_ids: 3, window: Duration::from_secs(30), open: Duration::from_secs(10) };
+        let limits =
+            BreakerLimits { debug_ids: 3, window: Duration::from_secs(30), open: Duration::from_secs(10) };
         Breaker::new(limits)
     }
 

@@ -82,14 +82,14 @@ pub enum Got {
 }
 
 /// What was fetched for a batch.
-pub type Fetched = HashMap<Wanted, Got>;
+pub type FetchedSymbols = HashMap<Wanted, Got>;
 
 /// What a report's images are answered with.
 pub type Answers = HashMap<DebugId, ImageSymbols>;
 
 /// Why a report has no answers now.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct UnfetchedSymbols {
     /// The first image that it waits for.
     pub id: DebugId,
     /// The failure; `None` where the symcache has only not arrived in time.
@@ -103,12 +103,12 @@ pub enum Lookup {
     /// Nobody has asked for these yet.
     Wants(Vec<Wanted>),
     /// Some could not be had.
-    Held(Held),
+    Held(UnfetchedSymbols),
 }
 
 /// The cache, kept fresh by the log of symbol events.
 #[derive(Clone)]
-pub struct Symbols {
+pub struct SymbolSource {
     cache: SymcacheCache,
     store: ObjectStore,
     breaker: Arc<Breaker>,
@@ -156,7 +156,7 @@ impl Drop for UnderWay {
     }
 }
 
-impl Symbols {
+impl SymbolSource {
     /// Symbols from `cache`, which has them from `store`, as long as `breaker` lets them be fetched.
     /// `downloads` is how many the cache has at the same time, `probe` how long a fetch that closes the
     /// breaker again may take.
@@ -167,10 +167,10 @@ impl Symbols {
         clock: Arc<dyn Clock>,
         downloads: usize,
         probe: Duration,
-    ) -> Symbols {
+    ) -> SymbolSource {
         let at_once = Arc::new(Semaphore::new(AT_ONCE));
         let of_one_tenant = (downloads / OF_ONE_TENANT).max(1);
-        Symbols { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
+        SymbolSource { cache, store, breaker, clock, at_once, of_one_tenant, tenants: Arc::default(), probe }
     }
 
     /// The circuit breaker.
@@ -186,9 +186,9 @@ impl Symbols {
 
     /// The answers to everything that is wanted. `fetched` are asked first: they stay whatever the
     /// cache evicts. Where this is the `last` lookup, what can't be had is answered with that.
-    pub fn lookup(&self, wanted: Vec<Wanted>, fetched: Option<&Fetched>, last: bool) -> Lookup {
+    pub fn lookup(&self, wanted: Vec<Wanted>, fetched: Option<&FetchedSymbols>, last: bool) -> Lookup {
         let mut answers = Answers::with_capacity(wanted.len());
-        let mut held: Option<Held> = None;
+        let mut held: Option<UnfetchedSymbols> = None;
         for one in &wanted {
             let got = fetched.and_then(|fetched| fetched.get(one)).cloned();
             let got =
@@ -200,13 +200,13 @@ impl Symbols {
                 (Some(Got::Failed(why)), _) => {
                     // A failure says more than a delay.
                     if held.as_ref().is_none_or(|held| held.failure.is_none()) {
-                        held = Some(Held { id: one.id.id, failure: Some(why) });
+                        held = Some(UnfetchedSymbols { id: one.id.id, failure: Some(why) });
                     }
                     continue;
                 }
                 // It was here at the first lookup and is evicted again.
                 (Some(Got::Cold) | None, _) => {
-                    held.get_or_insert(Held { id: one.id.id, failure: None });
+                    held.get_or_insert(UnfetchedSymbols { id: one.id.id, failure: None });
                     continue;
                 }
             };
@@ -221,9 +221,9 @@ impl Symbols {
     ///
     /// # Errors
     /// [`Pause`] where an operator has to act, and while the breaker is open.
-    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+    pub async fn fetch(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<FetchedSymbols, Pause> {
         let wanted = in_turn(wanted);
-        let mut fetched = Fetched::with_capacity(wanted.len());
+        let mut fetched = FetchedSymbols::with_capacity(wanted.len());
         match self.breaker.ask(self.clock.monotonic_micros()) {
             Verdict::Closed => {}
             Verdict::Open { wait_micros, reason } => return Err(open(wait_micros, &reason)),
@@ -240,7 +240,7 @@ impl Symbols {
 
     /// Finds out whether the store works again. Where as many fail as had to fail before, it doesn't;
     /// where fewer are wanted they may all be broken by themselves, and the bucket is asked.
-    async fn probe(&self, wanted: &[Wanted]) -> Result<Fetched, Pause> {
+    async fn probe(&self, wanted: &[Wanted]) -> Result<FetchedSymbols, Pause> {
         let most = self.breaker.debug_ids();
         let fetched = self.try_all(wanted.iter().take(most).cloned().collect(), self.probe).await?;
         let here = fetched.values().any(|got| matches!(got, Got::Here(_)));
@@ -259,9 +259,9 @@ impl Symbols {
     }
 
     /// Fetches these, all at once, as far as they come within `patience`.
-    async fn try_all(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<Fetched, Pause> {
+    async fn try_all(&self, wanted: Vec<Wanted>, patience: Duration) -> Result<FetchedSymbols, Pause> {
         let until = Instant::now() + patience;
-        let mut fetched = Fetched::with_capacity(wanted.len());
+        let mut fetched = FetchedSymbols::with_capacity(wanted.len());
         let mut under_way: FuturesUnordered<_> =
             wanted.iter().map(|one| async move { (one.clone(), self.one(one, patience).await) }).collect();
         let mut operators: Option<(usize, CacheError)> = None;

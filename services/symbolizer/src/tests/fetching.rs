@@ -1,8 +1,8 @@
 //! Fetching symcaches, without Kafka.
 
 use super::world::TestClock;
-use crate::symbols::breaker::{Breaker, Limits};
-use crate::symbols::{Fetched, Generations, Got, Symbols, Wanted};
+use crate::symbols::breaker::{Breaker, BreakerLimits};
+use crate::symbols::{FetchedSymbols, Generations, Got, SymbolSource, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{
@@ -14,7 +14,7 @@ use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::symcache::VERSION;
 
 struct Bench {
-    symbols: Symbols,
+    symbols: SymbolSource,
     store: ObjectStore,
     memory: Memory,
     clock: Arc<TestClock>,
@@ -33,13 +33,15 @@ impl Bench {
         clock.stand();
         let cache = CacheSettings::new(folder.path().join("cache"), 1 << 30).limited(cache_limits);
         let cache = SymcacheCache::open(cache, store.clone(), clock.clone()).unwrap();
-        let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
+        let limits =
+            BreakerLimits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(10) };
         let breaker = Arc::new(Breaker::new(limits));
-        let symbols = Symbols::new(cache, store.clone(), breaker, clock.clone(), 32, Duration::from_secs(5));
+        let symbols =
+            SymbolSource::new(cache, store.clone(), breaker, clock.clone(), 32, Duration::from_secs(5));
         Bench { symbols, store, memory, clock, _folder: folder }
     }
 
-    async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<Fetched, Pause> {
+    async fn fetch(&self, wanted: &[Wanted], milliseconds: u64) -> Result<FetchedSymbols, Pause> {
         self.symbols.fetch(wanted.to_vec(), Duration::from_millis(milliseconds)).await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::admission::Admission;
-use crate::admission::signatures::{Key, Settings};
+use crate::admission::signatures::{GatewayKey, Settings};
 use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -74,8 +74,11 @@ async fn a_record_that_names_two_tenants_is_nobodys_and_ends_in_dead_letter() {
 #[tokio::test(flavor = "multi_thread")]
 async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_still_signed() {
     let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
-    let edge =
-        Key { name: "edge".into(), public_key: key.verifying().to_string(), tenants: vec!["acme".into()] };
+    let edge = GatewayKey {
+        name: "edge".into(),
+        public_key: key.verifying().to_string(),
+        tenants: vec!["acme".into()],
+    };
     let signatures = Settings { required: true, keys: vec![edge] };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
@@ -123,7 +126,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
     let parsed = |secret| SigningKey::parse(&Secret::new(secret)).unwrap();
     let edge = parsed("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=");
     let api = parsed("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
-    let known = |name: &str, key: &SigningKey, tenants: &str| Key {
+    let known = |name: &str, key: &SigningKey, tenants: &str| GatewayKey {
         name: name.into(),
         public_key: key.verifying().to_string(),
         tenants: vec![tenants.into()],

@@ -1,7 +1,7 @@
 //! When symbols, or outputs, have trouble with object storage.
 
 use super::world::*;
-use crate::symbols::breaker::Limits;
+use crate::symbols::breaker::BreakerLimits;
 use std::time::Duration;
 use unslide_artifacts::{Fault, Operation};
 use unslide_model::DebugId;
@@ -96,7 +96,8 @@ async fn symbols_that_come_late_send_a_report_by_way_of_the_shortest_tier_and_ar
 /// Proves: outages
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_fails_for_many_stops_the_lane_and_costs_no_report_a_try() {
-    let limits = Limits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(2) };
+    let limits =
+        BreakerLimits { debug_ids: 3, window: Duration::from_secs(60), open: Duration::from_secs(2) };
     let bench = Bench::with(Wishes { breaker: limits, input_partitions: 1, ..Wishes::default() }).await;
     let app = App::new();
     bench.publish(&app, 1).await;

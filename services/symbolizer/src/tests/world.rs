@@ -11,8 +11,8 @@ use crate::metrics::Metrics;
 use crate::output::dead_letters::DeadLetterTopic;
 use crate::output::tenant_topics::Outputs;
 use crate::run::probe_lane;
-use crate::symbols::Symbols;
-use crate::symbols::breaker::{Breaker, Limits};
+use crate::symbols::SymbolSource;
+use crate::symbols::breaker::{Breaker, BreakerLimits};
 use crate::worker::Worker;
 use parking_lot::Mutex;
 use prost::Message;
@@ -133,7 +133,7 @@ pub struct Wishes {
     pub output_bytes: Option<usize>,
     pub most_outputs: usize,
     pub patience: Duration,
-    pub breaker: Limits,
+    pub breaker: BreakerLimits,
     pub signatures: signatures::Settings,
     /// Of acme.
     pub limits: TenantLimits,
@@ -149,7 +149,11 @@ impl Default for Wishes {
             output_bytes: None,
             most_outputs: 128 << 20,
             patience: Duration::from_secs(5),
-            breaker: Limits { debug_ids: 100, window: Duration::from_secs(30), open: Duration::from_secs(1) },
+            breaker: BreakerLimits {
+                debug_ids: 100,
+                window: Duration::from_secs(30),
+                open: Duration::from_secs(1),
+            },
             signatures: signatures::Settings::default(),
             limits: TenantLimits::default(),
             tenant_topics: false,
@@ -209,7 +213,7 @@ impl Bench {
             clock: clock.clone(),
             tenants: Arc::new(tenants),
             signatures: Signatures::new(&wishes.signatures),
-            symbols: Symbols::new(cache, store.clone(), breaker, clock.clone(), 32, probe),
+            symbols: SymbolSource::new(cache, store.clone(), breaker, clock.clone(), 32, probe),
             objects: store.clone(),
             topics: names.clone(),
             tenant_topics: settings.tenant_topics,

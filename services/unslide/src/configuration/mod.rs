@@ -7,8 +7,8 @@ use crate::output::say;
 use crate::serve::Service;
 use settings::Effective;
 use unslide_proto::signed::SigningKey;
-use unslide_runtime::Problem;
-use unslide_runtime::config::{Problems, Reader, Sources};
+use unslide_runtime::ConfigProblem;
+use unslide_runtime::config::{ConfigReader, Problems, Sources};
 
 mod reference;
 mod settings;
@@ -25,7 +25,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    fn read(reader: &mut Reader) -> Configuration {
+    fn read(reader: &mut ConfigReader) -> Configuration {
         Configuration {
             process: reader.whole(),
             api: reader.whole(),
@@ -36,7 +36,7 @@ impl Configuration {
     }
 
     /// What is wrong with the parts that the given service uses; with all parts for `None`.
-    pub fn validate(&self, service: Option<Service>) -> Vec<Problem> {
+    pub fn validate(&self, service: Option<Service>) -> Vec<ConfigProblem> {
         let mut problems = self.process.validate();
         let of = |one: Service| service.is_none_or(|service| service == one);
         if of(Service::Api) {
@@ -59,7 +59,7 @@ impl Configuration {
     }
 
     /// What the api sends, symbolizers that ask for signatures have to take.
-    fn signing(&self) -> Option<Problem> {
+    fn signing(&self) -> Option<ConfigProblem> {
         let (own, asked) = (&self.api.api.signing, &self.symbolizer.symbolizer.signatures);
         if !asked.required {
             return None;
@@ -67,7 +67,7 @@ impl Configuration {
         let Ok(key) = SigningKey::parse(&own.key) else {
             let text = "is needed where `symbolizer.signatures.required` is set: else every report sent over HTTP and \
                         every replay of one report of an array is the dead letter `no_signature`";
-            return own.key.reveal().is_empty().then(|| Problem::new("api.signing.key", text));
+            return own.key.reveal().is_empty().then(|| ConfigProblem::new("api.signing.key", text));
         };
         let public = key.verifying().to_string();
         let taken = asked.keys.iter().any(|known| {
@@ -78,7 +78,7 @@ impl Configuration {
         (!taken).then(|| {
             let text = "is not among `symbolizer.signatures.keys` with the tenants \"*\": symbolizers would refuse what the \
                         api sends";
-            Problem::new("api.signing.key", text)
+            ConfigProblem::new("api.signing.key", text)
         })
     }
 }
@@ -86,7 +86,7 @@ impl Configuration {
 /// Reads the configuration, and has a part of it checked.
 fn read<T>(
     configured: &Configured,
-    check: impl FnOnce(&Configuration) -> Vec<Problem>,
+    check: impl FnOnce(&Configuration) -> Vec<ConfigProblem>,
     part: impl FnOnce(Configuration) -> T,
 ) -> Result<T, Problems> {
     let mut reader = Sources::process(configured.config.as_deref()).read();
@@ -125,8 +125,8 @@ pub struct Administration {
 /// Everything that is wrong with them.
 pub fn administration(configured: &Configured, kafka: bool) -> Result<Administration, Problems> {
     let problems = |configuration: &Configuration| {
-        let postgres = Problem::in_section("postgres", configuration.api.postgres.problems());
-        let kafka = kafka.then(|| Problem::in_section("kafka", configuration.api.kafka.problems()));
+        let postgres = ConfigProblem::in_section("postgres", configuration.api.postgres.problems());
+        let kafka = kafka.then(|| ConfigProblem::in_section("kafka", configuration.api.kafka.problems()));
         postgres.chain(kafka.into_iter().flatten()).collect()
     };
     read(configured, problems, |Configuration { api, .. }| Administration {
@@ -141,19 +141,19 @@ pub fn administration(configured: &Configured, kafka: bool) -> Result<Administra
 /// Everything that is wrong with it.
 pub fn kafka(configured: &Configured) -> Result<unslide_stream::Settings, Problems> {
     let problems = |configuration: &Configuration| {
-        Problem::in_section("kafka", configuration.api.kafka.problems()).collect()
+        ConfigProblem::in_section("kafka", configuration.api.kafka.problems()).collect()
     };
     read(configured, problems, |configuration| configuration.api.kafka)
 }
 
 impl Configuration {
     /// What is allowed, and unsafe wherever others can reach the network.
-    pub fn warnings(&self) -> Vec<Problem> {
+    pub fn warnings(&self) -> Vec<ConfigProblem> {
         let kafka = self.api.kafka.insecure();
         let objects = self.api.objects.insecure();
         let postgres = self.api.postgres.insecure();
         let sections = [("kafka", kafka), ("objects", objects), ("postgres", postgres)];
-        let problems = sections.into_iter().map(|(section, found)| Problem::in_section(section, found));
+        let problems = sections.into_iter().map(|(section, found)| ConfigProblem::in_section(section, found));
         problems.flatten().collect()
     }
 }

@@ -2,7 +2,7 @@
 //! Proves: replay
 
 use super::world::{World, start, tenant};
-use crate::segments::{Step, Trouble};
+use crate::segments::{MoveError, MoveStep};
 use time::Duration;
 use unslide_artifacts::keys::Key;
 use unslide_artifacts::{Fault, Operation, Put};
@@ -11,14 +11,14 @@ use unslide_store::segments::{self, ReportBody};
 
 const OLD: Duration = Duration::hours(2);
 
-async fn dies(world: &World, step: Step) {
+async fn dies(world: &World, step: MoveStep) {
     let died = world.mover(Some(step)).round().await;
-    assert!(matches!(died, Err(Trouble::Stopped(at)) if at == step), "{died:?}");
+    assert!(matches!(died, Err(MoveError::Stopped(at)) if at == step), "{died:?}");
 }
 
 #[tokio::test]
 async fn a_writer_may_die_after_each_step_of_a_move() {
-    for step in [Step::Intended, Step::Put, Step::Pointed, Step::Live] {
+    for step in [MoveStep::Intended, MoveStep::Put, MoveStep::Pointed, MoveStep::Live] {
         let mut world = World::new().await;
         world.fill(20).await;
         world.wait(OLD);
@@ -27,7 +27,7 @@ async fn a_writer_may_die_after_each_step_of_a_move() {
         // Before the intent is old nobody else writes this day; after that somebody does.
         world.rounds().await;
         world.all_is_well().await;
-        let moved = if step == Step::Live { 20 } else { 0 };
+        let moved = if step == MoveStep::Live { 20 } else { 0 };
         assert_eq!(world.number("SELECT count(*) FROM report_frames").await, moved, "{step:?}");
         world.nothing_is_left().await;
         world.all_is_well().await;
@@ -39,7 +39,7 @@ async fn a_writer_may_die_after_each_step_of_a_move() {
 
 #[tokio::test]
 async fn a_segment_whose_reports_were_all_revised_goes_whenever_its_indexer_dies() {
-    for step in [Step::Intended, Step::Put, Step::Pointed, Step::Live, Step::Deleted] {
+    for step in [MoveStep::Intended, MoveStep::Put, MoveStep::Pointed, MoveStep::Live, MoveStep::Deleted] {
         let mut world = World::new().await;
         world.fill(20).await;
         world.wait(OLD);
@@ -96,7 +96,7 @@ async fn failures_of_object_storage_cost_nothing_and_leave_nothing() {
     world.wait(OLD);
     for (operation, fault) in [(Operation::Put, Fault::Transient), (Operation::Put, Fault::Refused)] {
         world.memory.fail(operation, "segments", fault, None);
-        assert!(matches!(world.mover(None).round().await, Err(Trouble::Objects(_))));
+        assert!(matches!(world.mover(None).round().await, Err(MoveError::Objects(_))));
         world.all_is_well().await;
         world.memory.heal();
     }
@@ -155,7 +155,7 @@ async fn an_object_that_can_not_be_deleted_is_passed_over_and_tried_again_later(
     world.wait(OLD);
     let tries = world.memory.calls(Operation::Delete);
     world.memory.fail(Operation::Delete, "segments", Fault::Transient, None);
-    assert!(matches!(mover.round().await, Err(Trouble::Objects(_))));
+    assert!(matches!(mover.round().await, Err(MoveError::Objects(_))));
     assert_eq!(world.memory.calls(Operation::Delete), tries + 5);
     world.memory.heal();
     world.nothing_is_left().await;

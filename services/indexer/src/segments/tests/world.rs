@@ -2,7 +2,7 @@
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
-use crate::segments::{BodyMover, PATIENCE, Step};
+use crate::segments::{BodyMover, MoveStep, PATIENCE};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// Another indexer's, which may have died in the middle of what it did.
-    pub fn mover(&self, die_after: Option<Step>) -> BodyMover {
+    pub fn mover(&self, die_after: Option<MoveStep>) -> BodyMover {
         let metrics = Metrics::new(&prometheus::Registry::new()).unwrap();
         let own = self.settings.clone();
         let mut mover = BodyMover::new(self.store.clone(), self.objects.clone(), own, metrics, &self.host);
