@@ -1,7 +1,7 @@
 //! Any bytes as an upload: unpacked within the limits or refused with a reason.
 
 use std::io::{Cursor, Read};
-use unslide_artifacts::archive::{ArchiveError, Binary, Limits, Sink, unpack};
+use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, UnpackLimits, unpack};
 
 /// Counts members and throws them away.
 #[derive(Default)]
@@ -10,7 +10,7 @@ struct Count {
     bytes: u64,
 }
 
-impl Sink for Count {
+impl MemberSink for Count {
     fn member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         self.members += 1;
         let mut buffer = [0; 4096];
@@ -32,7 +32,12 @@ impl Sink for Count {
 }
 
 pub fn check(data: &[u8]) {
-    let limits = Limits { entries: 1000, total_bytes: 32 << 20, member_bytes: 8 << 20, ..Limits::default() };
+    let limits = UnpackLimits {
+        entries: 1000,
+        total_bytes: 32 << 20,
+        member_bytes: 8 << 20,
+        ..UnpackLimits::default()
+    };
     let mut sink = Count::default();
     match unpack(Cursor::new(data), "upload", &limits, &mut sink) {
         Ok(contents) => {

@@ -4,8 +4,8 @@ use std::io;
 
 /// Why an operation on object storage failed. "Not there" is no error: reads answer `None`.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The condition of a conditional write did not hold: somebody else was first.
+pub enum StorageError {
+    /// The condition of a conditional write did not hold: another writer was first.
     #[error("the object {key} is not what the condition of the write asked for")]
     Precondition {
         /// The object.
@@ -76,13 +76,15 @@ pub enum StoreError {
     File(#[source] io::Error),
 }
 
-impl StoreError {
-    /// True where what the caller wants may succeed later without anybody's doing.
+impl StorageError {
+    /// True where what the caller wants may succeed later without an operator.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            StoreError::Transient { .. } | StoreError::ObjectAtFault { .. } | StoreError::Unfinished { .. }
+            StorageError::Transient { .. }
+                | StorageError::ObjectAtFault { .. }
+                | StorageError::Unfinished { .. }
         )
     }
 
@@ -91,30 +93,30 @@ impl StoreError {
     #[must_use]
     pub fn without_key(&self) -> String {
         match self {
-            StoreError::Precondition { .. } => {
+            StorageError::Precondition { .. } => {
                 "an object is not what the condition of a write asked for".into()
             }
-            StoreError::Refused { operation, detail, .. } => {
+            StorageError::Refused { operation, detail, .. } => {
                 format!("object storage refused to {operation} an object: {detail}")
             }
-            StoreError::Transient { operation, detail, .. } => {
+            StorageError::Transient { operation, detail, .. } => {
                 format!("object storage could not {operation} an object for now: {detail}")
             }
-            StoreError::ObjectAtFault { operation, detail, .. } => {
+            StorageError::ObjectAtFault { operation, detail, .. } => {
                 format!("object storage cannot {operation} an object that is at fault itself: {detail}")
             }
-            StoreError::Unfinished { .. } => "an unfinished upload is not there".into(),
-            StoreError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),
-            StoreError::Range { start, end, .. } => {
+            StorageError::Unfinished { .. } => "an unfinished upload is not there".into(),
+            StorageError::TooLarge { limit, .. } => format!("an object has more than {limit} bytes"),
+            StorageError::Range { start, end, .. } => {
                 format!("the range {start}..{end} lies outside an object")
             }
-            StoreError::Source(_) | StoreError::File(_) => self.to_string(),
+            StorageError::Source(_) | StorageError::File(_) => self.to_string(),
         }
     }
 
     /// True where an operator has to act: keys, bucket, region, policy.
     #[must_use]
     pub fn is_operators_fault(&self) -> bool {
-        matches!(self, StoreError::Refused { .. } | StoreError::File(_))
+        matches!(self, StorageError::Refused { .. } | StorageError::File(_))
     }
 }

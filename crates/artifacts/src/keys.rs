@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(String);
+pub struct ObjectKey(String);
 
 /// What the keys of several objects begin with; ends with `/`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,11 +27,11 @@ pub struct Prefix(String);
 /// A key that came from elsewhere and is not one that its tenant may use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an object key of tenant {tenant}")]
-pub struct KeyError {
+pub struct ObjectKeyError {
     tenant: TenantId,
 }
 
-impl Key {
+impl ObjectKey {
     /// The key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -41,18 +41,18 @@ impl Key {
     /// A key that came from a message or a row, checked to lie under `tenant`.
     ///
     /// # Errors
-    /// [`KeyError`] where it lies elsewhere, or has empty, `.` or `..` segments or characters that
+    /// [`ObjectKeyError`] where it lies elsewhere, or has empty, `.` or `..` segments or characters that
     /// no key of ours has.
-    pub fn of_tenant(tenant: &TenantId, text: &str) -> Result<Key, KeyError> {
+    pub fn of_tenant(tenant: &TenantId, text: &str) -> Result<ObjectKey, ObjectKeyError> {
         let fits = text.starts_with(&tenant_prefix(tenant).0)
             && text.len() <= 512
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-.".contains(&b))
             && text.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
-        if fits { Ok(Key(text.into())) } else { Err(KeyError { tenant: tenant.clone() }) }
+        if fits { Ok(ObjectKey(text.into())) } else { Err(ObjectKeyError { tenant: tenant.clone() }) }
     }
 
-    pub(crate) fn listed(text: String) -> Key {
-        Key(text)
+    pub(crate) fn listed(text: String) -> ObjectKey {
+        ObjectKey(text)
     }
 }
 
@@ -64,13 +64,13 @@ impl Prefix {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -117,23 +117,23 @@ pub fn owner_prefix(owner: &Owner) -> Prefix {
 
 /// The file that a client uploaded, untouched.
 #[must_use]
-pub fn upload(upload: impl Into<Owned<Uuid>>) -> Key {
+pub fn upload(upload: impl Into<Owned<Uuid>>) -> ObjectKey {
     let upload = upload.into();
-    Key(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
+    ObjectKey(format!("{}uploads/{}", owner_prefix(&upload.owner).0, upload.id))
 }
 
 /// A Mach-O slice by the SHA-256 of its bytes.
 #[must_use]
-pub fn object(object: impl Into<Owned<ContentHash>>) -> Key {
+pub fn object(object: impl Into<Owned<ContentHash>>) -> ObjectKey {
     let object = object.into();
-    Key(format!("{}objects/{}", owner_prefix(&object.owner).0, object.id))
+    ObjectKey(format!("{}objects/{}", owner_prefix(&object.owner).0, object.id))
 }
 
 /// A segment of stored reports; `day` is the day of arrival in UTC.
 #[must_use]
-pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> Key {
+pub fn segment(tenant: &TenantId, day: Date, segment: Uuid) -> ObjectKey {
     let (year, month, day) = day.to_calendar_date();
-    Key(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
+    ObjectKey(format!("t/{tenant}/segments/{year:04}-{:02}-{day:02}/{segment}", u8::from(month)))
 }
 
 /// The segment whose key a message names; `None` where it names none of this tenant's.
@@ -146,8 +146,8 @@ pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
 /// An enriched report that is too large for its topic, by the SHA-256 of its bytes: written again it
 /// is the same object.
 #[must_use]
-pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> Key {
-    Key(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
+pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> ObjectKey {
+    ObjectKey(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
 }
 
 /// Where the symbols of one debug id lie.
@@ -159,12 +159,6 @@ pub struct SymbolKeys(String);
 pub fn symbols(id: impl Into<Owned<DebugId>>) -> SymbolKeys {
     let id = id.into();
     SymbolKeys(format!("{}{}", owner_prefix(&id.owner).0, unified(id.id)))
-}
-
-/// Where the system's symbols for a debug id lie, which every tenant may read.
-#[must_use]
-pub fn system_symbols(id: DebugId) -> SymbolKeys {
-    symbols(Owner::System.own(id))
 }
 
 /// The "unified" symbol-server layout: the first two digits are a folder.
@@ -183,22 +177,22 @@ impl SymbolKeys {
 
     /// The object that answers for the debug id.
     #[must_use]
-    pub fn debuginfo(&self) -> Key {
-        Key(format!("{}debuginfo", self.0))
+    pub fn debuginfo(&self) -> ObjectKey {
+        ObjectKey(format!("{}debuginfo", self.0))
     }
 
     /// A symcache of format `version` with these bytes; written once.
     #[must_use]
-    pub fn symcache(&self, version: u32, sha256: &ContentHash) -> Key {
-        Key(format!("{}symcache-v{version}-{sha256}", self.0))
+    pub fn symcache(&self, version: u32, sha256: &ContentHash) -> ObjectKey {
+        ObjectKey(format!("{}symcache-v{version}-{sha256}", self.0))
     }
 
     /// The symcache of format `version` that answers: the same bytes as one of
     /// [`SymbolKeys::symcache`], with [`crate::AliasMeta`] as user metadata, replaced when a better
     /// one comes. One GET is all that a cold image costs.
     #[must_use]
-    pub fn alias(&self, version: u32) -> Key {
-        Key(format!("{}symcache-v{version}", self.0))
+    pub fn alias(&self, version: u32) -> ObjectKey {
+        ObjectKey(format!("{}symcache-v{version}", self.0))
     }
 }
 
@@ -217,10 +211,10 @@ mod tests {
         assert_eq!(keys.prefix().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/");
         assert_eq!(keys.debuginfo().as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/debuginfo");
         assert_eq!(keys.alias(1).as_str(), "t/acme/symbols/0f/1e2d3c4b5a69788796a5b4c3d2e1f0/symcache-v1");
-        assert!(system_symbols(id).alias(1).as_str().starts_with("system/symbols/0f/"));
+        assert!(symbols(Owner::System.own(id)).alias(1).as_str().starts_with("system/symbols/0f/"));
         let body = output_body(&acme().scope(ReportId([1; 16])), &ContentHash([0xab; 32]));
         let name = format!("t/acme/outputs/01010101-0101-0101-0101-010101010101/{}", "ab".repeat(32));
-        assert_eq!((body.as_str(), Key::of_tenant(&acme(), &name)), (&*name, Ok(body.clone())));
+        assert_eq!((body.as_str(), ObjectKey::of_tenant(&acme(), &name)), (&*name, Ok(body.clone())));
         let hash = ContentHash([0xab; 32]);
         assert_eq!(object(Owner::System.own(hash)).as_str(), format!("system/objects/{hash}"));
         assert_eq!(
@@ -241,7 +235,7 @@ mod tests {
     #[test]
     fn a_key_from_elsewhere_must_lie_under_its_tenant() {
         let good = "t/acme/segments/2026-03-04/x";
-        assert_eq!(Key::of_tenant(&acme(), good).unwrap().as_str(), good);
+        assert_eq!(ObjectKey::of_tenant(&acme(), good).unwrap().as_str(), good);
         for bad in [
             "",
             "t/acme",
@@ -254,7 +248,7 @@ mod tests {
             "t/acme/a b",
             "t/acme/./x",
         ] {
-            assert!(Key::of_tenant(&acme(), bad).is_err(), "{bad}");
+            assert!(ObjectKey::of_tenant(&acme(), bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files at rest: object storage, uploaded archives taken apart, and the local cache of symcaches.
+//! Files at rest: object storage, unpacked uploads, and the local cache of symcaches.
 //!
 //! * [`ObjectStore`]: S3, or, for tests, memory with failure switches; one suite holds both.
 //! * [`archive`]: zip, tar and gzip in any nesting, down to the Mach-O files.
@@ -21,7 +21,7 @@ mod testkit;
 
 pub use alias::AliasMeta;
 pub use cache::{CacheError, CacheLimits, CacheSettings, CacheStats, Evictions, Hint, SymcacheCache};
-pub use error::StoreError;
+pub use error::StorageError;
 pub use mapped::map as map_file;
 pub use object_store::{
     Condition, Download, ETag, FetchedFile, FetchedObject, Head, ListingEntry, ListingPage, MOST_PARTS,

@@ -1,8 +1,8 @@
 //! When an object counts as lost or damaged: only where readings of it agree. What is another one
 //! each time was changed on its way.
 
-use crate::StoreError;
-use crate::keys::Key;
+use crate::StorageError;
+use crate::keys::ObjectKey;
 use std::time::Duration;
 use unslide_model::ContentHash;
 
@@ -27,14 +27,14 @@ pub enum Wrong {
 /// that grows by `pause`. The inner error is what every one of them found.
 ///
 /// # Errors
-/// What `read` fails with; [`StoreError::ObjectAtFault`] where the readings differ.
+/// What `read` fails with; [`StorageError::ObjectAtFault`] where the readings differ.
 pub async fn read_again<T, E, F>(
-    key: &Key,
+    key: &ObjectKey,
     pause: Duration,
     mut read: impl FnMut() -> F,
 ) -> Result<Result<T, Wrong>, E>
 where
-    E: From<StoreError>,
+    E: From<StorageError>,
     F: Future<Output = Result<Result<T, Wrong>, E>>,
 {
     let mut last = match read().await? {
@@ -57,7 +57,7 @@ where
         return Ok(Err(last));
     }
     let detail = format!("{READINGS} readings of it differ; by the last it {last}");
-    Err(StoreError::ObjectAtFault { operation: "get", key: key.to_string(), detail }.into())
+    Err(StorageError::ObjectAtFault { operation: "get", key: key.to_string(), detail }.into())
 }
 
 #[cfg(test)]
@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use unslide_model::TenantId;
 
-    async fn after(found: &[Result<u8, Wrong>]) -> (Result<Result<u8, Wrong>, StoreError>, usize) {
-        let key = Key::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/one").unwrap();
+    async fn after(found: &[Result<u8, Wrong>]) -> (Result<Result<u8, Wrong>, StorageError>, usize) {
+        let key = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/one").unwrap();
         let mut readings = found.iter().cloned();
         let mut count = 0;
         let read = || {

@@ -5,8 +5,8 @@
 //! at once. The encryption authenticates whose body it is, so that a wrong body is never taken for the
 //! right one. `docs/formats.md` has the layout and its history; [`VERSION`] goes up with each change.
 
-use crate::keys::Key;
-use crate::{ObjectStore, StoreError};
+use crate::keys::ObjectKey;
+use crate::{ObjectStore, StorageError};
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SystemRandom, generate};
@@ -125,14 +125,14 @@ fn nonce() -> Nonce {
 /// As [`ObjectStore::get_range`], but a range outside the object is none.
 pub async fn fetch(
     objects: &ObjectStore,
-    key: &Key,
+    key: &ObjectKey,
     offset: u64,
     length: u64,
-) -> Result<Option<Bytes>, StoreError> {
+) -> Result<Option<Bytes>, StorageError> {
     let end = offset.checked_add(length).filter(|_| (1..=MAX_FRAME_BYTES).contains(&length));
     let Some(end) = end else { return Ok(Some(Bytes::new())) };
     match objects.get_range(key, offset..end).await {
-        Err(StoreError::Range { .. }) => Ok(Some(Bytes::new())),
+        Err(StorageError::Range { .. }) => Ok(Some(Bytes::new())),
         other => other,
     }
 }

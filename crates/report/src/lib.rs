@@ -2,7 +2,7 @@
 //!
 //! One pass over the bytes checks the grammar of JSON within fixed bounds and notes where the
 //! frames are and what they and the images say. Nothing else of a report is looked at, nothing is
-//! copied, and what is written later is spliced into the input as it came.
+//! copied, and what is written later is spliced into the unchanged input.
 
 mod blank;
 mod crash_error;

@@ -158,7 +158,7 @@ impl ReportPart<'_> {
 }
 
 /// One object of `binary_images`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Image<'a> {
     /// `image_addr`: where the Mach-O header lies in memory.
     pub addr: Option<Number>,
@@ -228,7 +228,7 @@ pub struct ThreadFacts {
 }
 
 /// One frame object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame<'a> {
     /// The frame's position in its array, non-objects counted: 0 is the innermost.
     pub index: usize,

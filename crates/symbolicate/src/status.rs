@@ -81,13 +81,13 @@ words! {
 
 /// The frames of a report, counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FrameTally {
     pub(crate) counts: FrameCounts,
     /// Frames that leave nothing to be wished for.
     settled: u64,
 }
 
-impl Tally {
+impl FrameTally {
     pub(crate) fn add(&mut self, status: FrameStatus, system_image: bool) {
         let counts = &mut self.counts;
         counts.total += 1;
@@ -126,8 +126,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(frames: &[(FrameStatus, bool)]) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(frames: &[(FrameStatus, bool)]) -> FrameTally {
+        let mut tally = FrameTally::default();
         frames.iter().for_each(|(status, system)| tally.add(*status, *system));
         tally
     }

@@ -1,12 +1,11 @@
 //! What the engine is given: the symbols of the images that a report refers to.
 
 use crate::symcache::SymCache;
-use std::fmt;
 use std::sync::Arc;
 use unslide_model::ContentHash;
 
 /// What is known of the symbols for a debug id.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum ImageSymbols {
     /// They are here.
     Found {
@@ -40,23 +39,6 @@ impl ImageSymbols {
         match self {
             ImageSymbols::Found { generation, .. } => *generation,
             _ => None,
-        }
-    }
-}
-
-impl fmt::Debug for ImageSymbols {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ImageSymbols::Found { symcache, generation, object } => f
-                .debug_struct("Found")
-                .field("debug_id", &symcache.debug_id())
-                .field("generation", generation)
-                .field("object", object)
-                .finish(),
-            ImageSymbols::Missing => f.write_str("Missing"),
-            ImageSymbols::Malformed => f.write_str("Malformed"),
-            ImageSymbols::Unsupported => f.write_str("Unsupported"),
-            ImageSymbols::FetchingFailed => f.write_str("FetchingFailed"),
         }
     }
 }

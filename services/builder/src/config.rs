@@ -86,7 +86,7 @@ impl Default for Settings {
             uploads: 2,
             build_bytes: 1 << 30,
             build_seconds: 600,
-            archive_bytes: archive::Limits::default().total_bytes,
+            archive_bytes: archive::UnpackLimits::default().total_bytes,
             lease_seconds: 30,
             patience_seconds: 900,
             wake_per_second: 1_000,
@@ -101,8 +101,8 @@ impl Default for Settings {
 impl Settings {
     /// What an upload may cost.
     #[must_use]
-    pub fn archive(&self) -> archive::Limits {
-        archive::Limits { total_bytes: self.archive_bytes, ..archive::Limits::default() }
+    pub fn archive(&self) -> archive::UnpackLimits {
+        archive::UnpackLimits { total_bytes: self.archive_bytes, ..archive::UnpackLimits::default() }
     }
 
     /// How long a job belongs to a builder that does not answer any more.

@@ -51,9 +51,9 @@ impl From<unslide_store::StoreError> for JobFailure {
     }
 }
 
-impl From<unslide_artifacts::StoreError> for JobFailure {
-    fn from(error: unslide_artifacts::StoreError) -> JobFailure {
-        use unslide_artifacts::StoreError::{File, Refused, Source, Transient, Unfinished};
+impl From<unslide_artifacts::StorageError> for JobFailure {
+    fn from(error: unslide_artifacts::StorageError) -> JobFailure {
+        use unslide_artifacts::StorageError::{File, Refused, Source, Transient, Unfinished};
         match error {
             File(error) | Source(error) => error.into(),
             error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => {

@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// The object that holds its body can't be read.
-    pub fn of_body(error: &unslide_artifacts::StoreError) -> Failure {
+    pub fn of_body(error: &unslide_artifacts::StorageError) -> Failure {
         Failure { reason: "body_at_fault", detail: causes(error) }
     }
 }
@@ -44,7 +44,7 @@ pub enum IndexerError {
     #[error("reading records failed")]
     Cpu(#[from] CpuError),
     #[error("an external body can't be fetched")]
-    Objects(#[from] unslide_artifacts::StoreError),
+    Objects(#[from] unslide_artifacts::StorageError),
     #[error(
         "the topic {topic} is another one than was read before (its id was {was} and is {is}): its offsets mean \
          something else, so nothing is stored until an operator resets the positions (unslide migrate --topics \

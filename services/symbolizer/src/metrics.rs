@@ -11,7 +11,7 @@ use unslide_proto::headers;
 use unslide_runtime::{MetricFactory, sampled};
 use unslide_stream::Record;
 use unslide_stream::lane::{Done, Observer, TransactionEnd};
-use unslide_symbolicate::Enriched;
+use unslide_symbolicate::Enrichment;
 
 /// What the symbolizer counts.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ impl Metrics {
     }
 
     /// A report was answered; whether it counts is decided by the commit.
-    pub fn symbolicated(&self, enriched: &Enriched) {
+    pub fn symbolicated(&self, enriched: &Enrichment) {
         let counts = &enriched.frames;
         for (status, count) in [
             ("symbolicated", counts.symbolicated),

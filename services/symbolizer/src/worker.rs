@@ -22,7 +22,7 @@ use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
 use unslide_stream::lane::Pause;
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, ImageSymbols, Plan};
+use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan};
 
 /// Bytes of an output's key and headers at most.
 const HEADER_BYTES: usize = 4 << 10;
@@ -66,7 +66,7 @@ pub struct Worker {
 /// An enriched report as it is written.
 pub struct ReportOutput {
     /// What was found.
-    pub enriched: Enriched,
+    pub enriched: Enrichment,
     /// The record.
     pub record: OutRecord,
     /// The report, where the record only refers to it.

@@ -1,11 +1,11 @@
 //! What unpacking may still cost, counted where bytes come out of a decompressor.
 
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, UnpackLimits};
 use std::cell::Cell;
 use std::io::{self, Read};
 
 pub(super) struct Budget<'a> {
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a UnpackLimits,
     upload_bytes: u64,
     entries: Cell<u64>,
     unpacked: Cell<u64>,
@@ -13,7 +13,7 @@ pub(super) struct Budget<'a> {
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn new(limits: &'a Limits, upload_bytes: u64) -> Budget<'a> {
+    pub(super) fn new(limits: &'a UnpackLimits, upload_bytes: u64) -> Budget<'a> {
         Budget { limits, upload_bytes, entries: Cell::new(0), unpacked: Cell::new(0), members: Cell::new(0) }
     }
 

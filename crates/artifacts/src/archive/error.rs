@@ -1,4 +1,4 @@
-//! Why an upload can't be taken apart.
+//! Why an upload can't be unpacked.
 
 use std::io;
 

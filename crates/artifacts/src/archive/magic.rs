@@ -10,7 +10,7 @@ pub enum Binary {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FileKind {
     Binary(Binary),
     Zip,
     Gzip,
@@ -27,34 +27,34 @@ pub(super) const PEEK: usize = 512;
 /// (45 and more) in that place.
 const MOST_ARCHITECTURES: u32 = 44;
 
-pub(super) fn detect(head: &[u8]) -> Kind {
+pub(super) fn detect(head: &[u8]) -> FileKind {
     let word = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match word(0) {
-        Some(0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe) => return Kind::Binary(Binary::Thin),
+        Some(0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe) => return FileKind::Binary(Binary::Thin),
         Some(0xcafe_babe | 0xcafe_babf) if word(4).is_some_and(|n| (1..=MOST_ARCHITECTURES).contains(&n)) => {
-            return Kind::Binary(Binary::Fat);
+            return FileKind::Binary(Binary::Fat);
         }
         _ => {}
     }
-    let signatures: [(&[u8], Kind); 13] = [
-        (b"PK\x03\x04", Kind::Zip),
-        (b"PK\x05\x06", Kind::Zip),
-        (b"\x1f\x8b\x08", Kind::Gzip),
-        (b"!<arch>\n", Kind::StaticLibrary),
-        (b"\xfd7zXZ\0", Kind::Unsupported("xz")),
-        (b"BZh", Kind::Unsupported("bzip2")),
-        (b"\x28\xb5\x2f\xfd", Kind::Unsupported("zstd")),
-        (b"7z\xbc\xaf\x27\x1c", Kind::Unsupported("7z")),
-        (b"Rar!\x1a\x07", Kind::Unsupported("rar")),
-        (b"xar!", Kind::Unsupported("xar")),
-        (b"AA01", Kind::Unsupported("Apple")),
-        (b"AEA1", Kind::Unsupported("encrypted Apple")),
-        (b"PK\x07\x08", Kind::Unsupported("spanned zip")),
+    let signatures: [(&[u8], FileKind); 13] = [
+        (b"PK\x03\x04", FileKind::Zip),
+        (b"PK\x05\x06", FileKind::Zip),
+        (b"\x1f\x8b\x08", FileKind::Gzip),
+        (b"!<arch>\n", FileKind::StaticLibrary),
+        (b"\xfd7zXZ\0", FileKind::Unsupported("xz")),
+        (b"BZh", FileKind::Unsupported("bzip2")),
+        (b"\x28\xb5\x2f\xfd", FileKind::Unsupported("zstd")),
+        (b"7z\xbc\xaf\x27\x1c", FileKind::Unsupported("7z")),
+        (b"Rar!\x1a\x07", FileKind::Unsupported("rar")),
+        (b"xar!", FileKind::Unsupported("xar")),
+        (b"AA01", FileKind::Unsupported("Apple")),
+        (b"AEA1", FileKind::Unsupported("encrypted Apple")),
+        (b"PK\x07\x08", FileKind::Unsupported("spanned zip")),
     ];
     if let Some((_, kind)) = signatures.iter().find(|(magic, _)| head.starts_with(magic)) {
         return *kind;
     }
-    if super::tar::is_header(head) { Kind::Tar } else { Kind::Other }
+    if super::tar::is_header(head) { FileKind::Tar } else { FileKind::Other }
 }
 
 #[cfg(test)]
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn the_first_bytes_decide() {
         let fat = |n: u32| [0xcafe_babe_u32.to_be_bytes(), n.to_be_bytes()].concat();
-        assert_eq!(detect(&fat(2)), Kind::Binary(Binary::Fat));
-        assert_eq!(detect(&fat(61)), Kind::Other, "a Java class file");
-        assert_eq!(detect(&fat(0)), Kind::Other);
-        assert_eq!(detect(&0xfeed_facf_u32.to_le_bytes()), Kind::Binary(Binary::Thin));
-        assert_eq!(detect(b"PK\x03\x04"), Kind::Zip);
-        assert_eq!(detect(b"\x1f\x8b\x08\x00"), Kind::Gzip);
-        assert_eq!(detect(b"BZh9"), Kind::Unsupported("bzip2"));
-        assert_eq!(detect(b""), Kind::Other);
-        assert_eq!(detect(&[0; 512]), Kind::Other, "zeros are no tar header");
+        assert_eq!(detect(&fat(2)), FileKind::Binary(Binary::Fat));
+        assert_eq!(detect(&fat(61)), FileKind::Other, "a Java class file");
+        assert_eq!(detect(&fat(0)), FileKind::Other);
+        assert_eq!(detect(&0xfeed_facf_u32.to_le_bytes()), FileKind::Binary(Binary::Thin));
+        assert_eq!(detect(b"PK\x03\x04"), FileKind::Zip);
+        assert_eq!(detect(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
+        assert_eq!(detect(b"BZh9"), FileKind::Unsupported("bzip2"));
+        assert_eq!(detect(b""), FileKind::Other);
+        assert_eq!(detect(&[0; 512]), FileKind::Other, "zeros are no tar header");
     }
 }

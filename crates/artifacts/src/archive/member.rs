@@ -29,7 +29,7 @@ impl Member {
 }
 
 /// Takes the Mach-O files of an upload as they are found.
-pub trait Sink {
+pub trait MemberSink {
     /// A Mach-O file. What is not read of `content` is passed over.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub trait Sink {
         self.len() == 0
     }
 
-    /// A file for an archive within an archive, in memory up to so many bytes.
+    /// A file for an archive within an archive, in memory up to `bytes`.
     fn spool(&self, bytes: usize) -> SpooledTempFile {
         SpooledTempFile::new(bytes)
     }
@@ -74,7 +74,7 @@ impl ToFolder {
     }
 }
 
-impl Sink for ToFolder {
+impl MemberSink for ToFolder {
     fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         let temporary = tempfile::Builder::new()
             .prefix("member-")

@@ -33,7 +33,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// An empty map of a file with so many bytes, holes included.
+    /// An empty map of a file with `real` bytes, holes included.
     pub(super) fn of_size(real: Option<u64>) -> Map {
         Map { real, ..Map::default() }
     }
@@ -118,7 +118,7 @@ impl Map {
         Ok(())
     }
 
-    /// The fragments of a file that has so many bytes in the archive, and its size with the holes.
+    /// The fragments of a file that has `stored` bytes in the archive, and its size with the holes.
     pub(super) fn fragments(mut self, stored: u64) -> Result<(Vec<Range<u64>>, u64), SkipReason> {
         match self.real {
             None => self.wrong("comes without the file's size"),
@@ -135,14 +135,14 @@ impl Map {
 
 /// What pax headers say of a sparse file.
 #[derive(Default)]
-pub(super) struct Records {
+pub(super) struct SparseRecords {
     name: Option<Vec<u8>>,
     map: Option<Map>,
     /// Pax 0.0: an offset whose length comes next.
     offset: Option<u64>,
 }
 
-impl Records {
+impl SparseRecords {
     /// One record, without `GNU.sparse.` before it.
     pub(super) fn read(&mut self, record: &[u8]) {
         let Some(equals) = record.iter().position(|b| *b == b'=') else { return };

@@ -3,7 +3,7 @@
 //! Source of the format: POSIX.1-2017, `pax` (ustar and extended headers); GNU tar manual,
 //! "Basic Tar Format" (long names, base-256 numbers) and "Storing Sparse Files".
 
-use super::sparse::{Filled, Map, Records};
+use super::sparse::{Filled, Map, SparseRecords};
 use super::walk::{Walk, entry_path};
 use super::{ArchiveError, SkipReason};
 use std::io::{self, Read};
@@ -136,7 +136,7 @@ fn padded(size: u64) -> u64 {
 struct Extended {
     path: Option<Vec<u8>>,
     size: Option<u64>,
-    sparse: Records,
+    sparse: SparseRecords,
 }
 
 impl Extended {
@@ -282,7 +282,7 @@ struct Content<'a, 't> {
 }
 
 impl Content<'_, '_> {
-    /// Goes to the entry's end and so many bytes on.
+    /// Goes to the entry's end and over its padding.
     fn pass_over(self, padding: u64) -> Result<(), ArchiveError> {
         self.tar.at += self.read;
         self.tar.skip(self.left.saturating_add(padding), self.path)

@@ -1,16 +1,16 @@
 //! Going through an upload, layer by layer.
 
 use super::budget::Budget;
-use super::magic::{self, Kind, PEEK};
+use super::magic::{self, FileKind, PEEK};
 use super::member::copy;
-use super::{ArchiveError, Contents, Limits, Sink, SkipReason, tar, zip};
+use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits, tar, zip};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 
 /// An archive within an archive is held in memory up to this many bytes, then in a file.
 const SPOOL_BYTES: usize = 1 << 20;
 
-/// Takes an upload apart: every Mach-O file in it goes to `sink`, at most what `limits` allow.
+/// Unpacks an upload: every Mach-O file in it goes to `sink`, at most what `limits` allow.
 /// `name` is what a bare file is called.
 ///
 /// # Errors
@@ -19,8 +19,8 @@ const SPOOL_BYTES: usize = 1 << 20;
 pub fn unpack(
     source: impl Read + Seek,
     name: &str,
-    limits: &Limits,
-    sink: &mut dyn Sink,
+    limits: &UnpackLimits,
+    sink: &mut dyn MemberSink,
 ) -> Result<Contents, ArchiveError> {
     let mut source = BufReader::new(source);
     let size = source.seek(SeekFrom::End(0)).map_err(ArchiveError::Disk)?;
@@ -32,19 +32,19 @@ pub fn unpack(
     source.rewind().map_err(ArchiveError::Disk)?;
     match magic::detect(&head) {
         _ if head.is_empty() => return Err(ArchiveError::Empty),
-        Kind::Zip => zip::walk(&mut walk, &mut source, "", 1)?,
-        Kind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
-        Kind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
-        Kind::Other => {
+        FileKind::Zip => zip::walk(&mut walk, &mut source, "", 1)?,
+        FileKind::Unsupported(format) => return Err(ArchiveError::Unsupported(format)),
+        FileKind::StaticLibrary => return Err(ArchiveError::Unsupported("ar (static library)")),
+        FileKind::Other => {
             let shown: Vec<_> = head.iter().take(8).map(|b| format!("{b:02x}")).collect();
             return Err(ArchiveError::Unrecognised(shown.join(" ")));
         }
-        Kind::Binary(binary) => {
+        FileKind::Binary(binary) => {
             budget.member()?;
             walk.sink.member(name, binary, &mut source)?;
         }
-        Kind::Gzip => walk.gzip(&mut source, name, "", 1)?,
-        Kind::Tar => tar::walk(&mut walk, &mut source, "", 1)?,
+        FileKind::Gzip => walk.gzip(&mut source, name, "", 1)?,
+        FileKind::Tar => tar::walk(&mut walk, &mut source, "", 1)?,
     }
     let mut contents = walk.contents;
     contents.entries = budget.entries();
@@ -54,7 +54,7 @@ pub fn unpack(
 
 pub(super) struct Walk<'w> {
     pub(super) budget: &'w Budget<'w>,
-    sink: &'w mut dyn Sink,
+    sink: &'w mut dyn MemberSink,
     contents: Contents,
 }
 
@@ -82,29 +82,29 @@ impl Walk<'_> {
         let kind = magic::detect(&head);
         let mut content = Cursor::new(head).chain(content);
         match kind {
-            Kind::Other => Ok(()),
-            Kind::Binary(binary) => {
+            FileKind::Other => Ok(()),
+            FileKind::Binary(binary) => {
                 self.budget.member()?;
                 self.sink.member(path, binary, &mut content)
             }
-            Kind::StaticLibrary => {
+            FileKind::StaticLibrary => {
                 self.skip(path, SkipReason::StaticLibrary);
                 Ok(())
             }
-            Kind::Unsupported(format) if path.is_empty() => Err(ArchiveError::Unsupported(format)),
-            Kind::Unsupported(format) => {
+            FileKind::Unsupported(format) if path.is_empty() => Err(ArchiveError::Unsupported(format)),
+            FileKind::Unsupported(format) => {
                 self.skip(path, SkipReason::Format(format));
                 Ok(())
             }
-            Kind::Zip | Kind::Gzip | Kind::Tar if depth >= self.budget.limits.depth => {
+            FileKind::Zip | FileKind::Gzip | FileKind::Tar if depth >= self.budget.limits.depth => {
                 self.skip(path, SkipReason::TooDeep);
                 Ok(())
             }
-            Kind::Zip | Kind::Gzip | Kind::Tar => {
+            FileKind::Zip | FileKind::Gzip | FileKind::Tar => {
                 let kept = self.sink.len();
                 let walked = match kind {
-                    Kind::Zip => self.spooled_zip(&mut content, path, depth + 1),
-                    Kind::Gzip => self.gzip(&mut content, path, path, depth + 1),
+                    FileKind::Zip => self.spooled_zip(&mut content, path, depth + 1),
+                    FileKind::Gzip => self.gzip(&mut content, path, path, depth + 1),
                     _ => tar::walk(self, &mut content, path, depth + 1),
                 };
                 match walked {
@@ -146,9 +146,9 @@ impl Walk<'_> {
         let kind = magic::detect(&head);
         let mut content = Cursor::new(head).chain(&mut unpacked);
         match kind {
-            Kind::Tar => tar::walk(self, &mut content, inner, depth + 1)?,
-            Kind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
-            Kind::Other if container.is_empty() => {
+            FileKind::Tar => tar::walk(self, &mut content, inner, depth + 1)?,
+            FileKind::Zip => self.spooled_zip(&mut content, inner, depth + 1)?,
+            FileKind::Other if container.is_empty() => {
                 return Err(ArchiveError::Unrecognised("a gzip layer around something else".into()));
             }
             _ => self.content(&mut content, path, inner, depth)?,
@@ -192,7 +192,7 @@ pub(super) fn broken(error: io::Error, container: &str, what: &str, at: u64) -> 
 }
 
 /// The path of an entry below its archive, or why it has none that may be used.
-pub(super) fn entry_path(container: &str, name: &[u8], limits: &Limits) -> Result<String, SkipReason> {
+pub(super) fn entry_path(container: &str, name: &[u8], limits: &UnpackLimits) -> Result<String, SkipReason> {
     if container.len() + name.len() > limits.path_bytes {
         return Err(SkipReason::PathTooLong);
     }

@@ -46,6 +46,9 @@ pub(super) struct OnDisk {
     pub(super) size: u64,
 }
 
+/// A file of the last run, and whose symcache it is.
+type FoundFile = (Owned<DebugId>, OnDisk);
+
 impl OnDisk {
     /// What the file, mapped, knows of its debug id.
     pub(super) fn symbols(&self, symcache: Arc<SymCache>) -> ImageSymbols {
@@ -56,11 +59,7 @@ impl OnDisk {
 impl Disk {
     /// Makes the folders and lists what is there, the longest unused first. What is left of
     /// downloads that were cut off and of other formats is removed.
-    pub(super) fn open(
-        root: &Path,
-        versions: &[u32],
-        create: Create,
-    ) -> io::Result<(Disk, Vec<(Owned<DebugId>, OnDisk)>)> {
+    pub(super) fn open(root: &Path, versions: &[u32], create: Create) -> io::Result<(Disk, Vec<FoundFile>)> {
         fs::create_dir_all(root)?;
         for entry in fs::read_dir(root)? {
             let entry = entry?;
@@ -115,7 +114,7 @@ impl Disk {
         self.folder.join(format!("v{version}"))
     }
 
-    /// A new file for a download. The folder is made again where somebody deleted the cache.
+    /// A new file for a download. It makes the folder again where the cache was deleted.
     pub(super) fn temporary(&self) -> io::Result<(PathBuf, File)> {
         let folder = self.folder.join(TEMPORARY);
         fs::create_dir_all(&folder)?;
@@ -142,7 +141,7 @@ impl Disk {
         Ok(OnDisk { path, version, generation, sha256, object, size })
     }
 
-    /// Unlinks an entry's file; whoever has it mapped goes on reading.
+    /// Unlinks an entry's file. Maps of it stay readable.
     pub(super) fn remove(&self, entry: &CacheEntry) {
         match fs::remove_file(&entry.file.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -36,7 +36,7 @@ impl CacheEntry {
 pub(super) enum EvictionReason {
     /// Its owner had more than its share.
     OverShare,
-    /// It was used once, and so many others were too.
+    /// It was used once, as too many others were.
     Probation,
     /// Of all that were used again it was used longest ago.
     LeastUsed,
@@ -91,8 +91,8 @@ pub(super) struct Entries {
 
 impl Entries {
     pub(super) fn new(settings: CacheSettings) -> Entries {
-        let (all, owners, mapped) = Default::default();
-        Entries { settings, all, owners, mapped, ticks: 0, bytes: 0 }
+        let (all, owners) = (HashMap::new(), HashMap::new());
+        Entries { settings, all, owners, mapped: BTreeMap::new(), ticks: 0, bytes: 0 }
     }
 
     pub(super) fn get(&self, id: &Owned<DebugId>) -> Option<&CacheEntry> {
@@ -164,15 +164,15 @@ impl Entries {
         given
     }
 
-    /// True where so many bytes of one more file do not fit.
+    /// True where one more file of `incoming` bytes does not fit.
     pub(super) fn is_full(&self, incoming: u64) -> bool {
         let cost: u64 = self.owners.values().map(OwnerEntries::cost).sum();
         cost.saturating_add(self.settings.cost(incoming)) > self.settings.max_bytes
     }
 
-    /// Which entry makes room for so many bytes of an owner: one of its own where it is over its
-    /// share, then one of whoever is most over its own, then the probation that is over its part, and
-    /// only then what was used longest ago.
+    /// Which entry makes room for `incoming` bytes of an owner: one of its own where it is over its share,
+    /// then one of the owner that is most over its own, then the oldest on probation where probation is over
+    /// its part, and only then the one that was used longest ago.
     pub(super) fn victim(
         &self,
         owner: Option<&Owner>,

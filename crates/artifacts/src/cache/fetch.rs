@@ -4,9 +4,9 @@ use super::disk::OnDisk;
 use super::download_space::Reserved;
 use super::eviction::CacheEntry;
 use super::{Answer, CacheError, Inner};
-use crate::keys::{self, Key};
+use crate::keys::{self, ObjectKey};
 use crate::mapped::map;
-use crate::{AliasMeta, FetchedFile, StoreError};
+use crate::{AliasMeta, Download, FetchedFile, StorageError};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const TRIES: usize = 4;
 /// Between two reads of an alias whose bytes and metadata were not of one write.
 const TORN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a flight to its end; whatever happens, those who wait are told.
+/// Runs a flight to its end. Those who wait get an answer whatever happens.
 pub(super) async fn fly(inner: Arc<Inner>, id: Owned<DebugId>) {
     let mut landing = Landing { inner, id, landed: false };
     let answer = answer(&landing.inner, &landing.id).await;
@@ -221,64 +221,21 @@ async fn fetch_version(inner: &Arc<Inner>, id: &Owned<DebugId>, version: u32) ->
     }
 }
 
-/// Why a download has no file.
-enum Failed {
-    /// The disk has no room for so many bytes.
-    Full(u64),
-    Other(CacheError),
-}
-
-impl From<CacheError> for Failed {
-    fn from(error: CacheError) -> Failed {
-        Failed::Other(error)
-    }
-}
-
 /// Downloads an object. Where the disk is full, others make way and it is tried once more.
 async fn download(
     inner: &Arc<Inner>,
     id: &Owned<DebugId>,
-    key: &Key,
+    key: &ObjectKey,
 ) -> Result<Option<(Temporary, FetchedFile)>, CacheError> {
-    let bytes = match try_download(inner, id, key).await {
-        Err(Failed::Full(bytes)) => bytes,
-        Err(Failed::Other(error)) => return Err(error),
-        Ok(done) => return Ok(done),
-    };
-    let (way, owner) = (inner.clone(), id.owner.clone());
-    blocking(move || {
-        let gone = way.state.lock().make_way(&owner, bytes);
-        tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
-        for gone in gone {
-            way.disk.remove(&gone);
-        }
-        Ok(())
-    })
-    .await?;
-    match try_download(inner, id, key).await {
-        Err(Failed::Full(_)) => Err(disk_full()),
-        Err(Failed::Other(error)) => Err(error),
-        Ok(done) => Ok(done),
-    }
-}
-
-async fn try_download(
-    inner: &Inner,
-    id: &Owned<DebugId>,
-    key: &Key,
-) -> Result<Option<(Temporary, FetchedFile)>, Failed> {
     let limits = &inner.settings.limits;
-    let mut had: Option<Reserved> = None;
+    let (mut had, mut made_way): (Option<Reserved>, bool) = (None, false);
     loop {
         let opened = timeout(limits.download(), inner.store.open(key)).await.map_err(|_| too_slow())?;
         let Some(download) = opened.map_err(store_error)? else { return Ok(None) };
         let size = download.head.size;
         if size > limits.largest_bytes {
-            return Err(store_error(StoreError::TooLarge {
-                key: key.to_string(),
-                limit: limits.largest_bytes,
-            })
-            .into());
+            let (key, limit) = (key.to_string(), limits.largest_bytes);
+            return Err(store_error(StorageError::TooLarge { key, limit }));
         }
         let reserved = had.take().filter(|reserved| reserved.fits(size));
         let Some(reserved) = reserved.or_else(|| inner.space.reserve_now(&id.owner, size)) else {
@@ -287,17 +244,38 @@ async fn try_download(
             had = Some(inner.space.reserve(&id.owner, size, limits.download()).await?);
             continue;
         };
-        let full =
-            |error: io::Error| if is_full(&error) { Failed::Full(size) } else { disk_error(&error).into() };
-        let (path, file) = inner.disk.temporary().map_err(full)?;
-        let temporary = Temporary { path, _reserved: reserved };
-        let written = download.write_to(file.into(), limits.largest_bytes);
-        return match timeout(limits.download(), written).await.map_err(|_| too_slow())? {
-            Ok(fetched) => Ok(Some((temporary, fetched))),
-            Err(StoreError::File(error)) => Err(full(error)),
-            Err(error) => Err(store_error(error).into()),
-        };
+        let written = timeout(limits.download(), write(inner, download, reserved)).await;
+        match written.map_err(|_| too_slow())? {
+            Err(StorageError::File(error)) if is_full(&error) && !made_way => {
+                made_way = true;
+                make_way(inner, id, size).await?;
+            }
+            written => return written.map(Some).map_err(store_error),
+        }
     }
+}
+
+async fn write(
+    inner: &Inner,
+    download: Download,
+    reserved: Reserved,
+) -> Result<(Temporary, FetchedFile), StorageError> {
+    let (path, file) = inner.disk.temporary().map_err(StorageError::File)?;
+    let temporary = Temporary { path, _reserved: reserved };
+    let fetched = download.write_to(file.into(), inner.settings.limits.largest_bytes).await?;
+    Ok((temporary, fetched))
+}
+
+/// Removes symcaches of as many bytes as the disk has no room for.
+async fn make_way(inner: &Arc<Inner>, id: &Owned<DebugId>, bytes: u64) -> Result<(), CacheError> {
+    let (inner, owner) = (inner.clone(), id.owner.clone());
+    blocking(move || {
+        let gone = inner.state.lock().make_way(&owner, bytes);
+        tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
+        gone.iter().for_each(|gone| inner.disk.remove(gone));
+        Ok(())
+    })
+    .await
 }
 
 async fn open(
@@ -320,13 +298,13 @@ async fn open(
     .await
 }
 
-fn store_error(error: StoreError) -> CacheError {
+fn store_error(error: StorageError) -> CacheError {
     match error {
-        StoreError::Transient { .. } | StoreError::ObjectAtFault { .. } => {
+        StorageError::Transient { .. } | StorageError::ObjectAtFault { .. } => {
             CacheError::Transient(error.without_key())
         }
-        StoreError::TooLarge { .. } => CacheError::NoRoom(error.without_key()),
-        StoreError::File(error) => disk_error(&error),
+        StorageError::TooLarge { .. } => CacheError::NoRoom(error.without_key()),
+        StorageError::File(error) => disk_error(&error),
         other => CacheError::Operator(other.without_key()),
     }
 }
@@ -335,17 +313,13 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-fn disk_full() -> CacheError {
-    CacheError::Transient("the symcache cache's disk is full".into())
-}
-
 fn too_slow() -> CacheError {
     CacheError::Transient("object storage did not deliver a symcache in time".into())
 }
 
 fn disk_error(error: &io::Error) -> CacheError {
     if is_full(error) {
-        return disk_full();
+        return CacheError::Transient("the symcache cache's disk is full".into());
     }
     CacheError::Operator(format!("the symcache cache's disk failed: {error}"))
 }

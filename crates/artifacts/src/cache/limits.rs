@@ -120,7 +120,7 @@ impl CacheSettings {
         u64::try_from(u128::from(self.max_bytes) * u128::from(per_cent) / 100).unwrap_or(u64::MAX)
     }
 
-    /// What a file of this size takes of the bytes: at least what is left for each of so many files.
+    /// What a file of this size takes of the bytes: at least its part of them where there are as many files as allowed.
     pub(super) fn cost(&self, size: u64) -> u64 {
         size.max(self.max_bytes / self.limits.files.max(1))
     }

@@ -1,4 +1,5 @@
-//! What is known not to be there, for a while and so many: who asks for more makes room by its own.
+//! Remembered answers that are not a symcache, bounded in time and number. Where there are too many, the
+//! owner that has the most loses its oldest.
 
 use std::collections::{BTreeMap, HashMap};
 use unslide_model::{DebugId, Owned, Owner};
@@ -20,7 +21,7 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// Remembers at most so many.
+    /// Remembers at most `most`.
     pub(super) fn new(most: usize) -> Missing {
         Missing { most: most.max(1), all: HashMap::new(), owners: HashMap::new(), ticks: 0 }
     }
@@ -64,7 +65,7 @@ impl Missing {
         self.remove(&id);
         let mut dropped = 0;
         while self.all.len() >= self.most {
-            // The oldest of whoever has the most; of two that have as many the same one each time.
+            // The oldest of the owner that has the most; of two that have as many the same one each time.
             let largest =
                 self.owners.iter().max_by(|(a, x), (b, y)| x.len().cmp(&y.len()).then_with(|| b.cmp(a)));
             let Some((owner, own)) = largest else { break };

@@ -201,7 +201,7 @@ impl CacheState {
         ids.iter().filter_map(|id| self.entries.remove(id)).collect()
     }
 
-    /// Takes out what has to go before so many bytes of an owner fit.
+    /// Takes out what has to go before `incoming` bytes of an owner fit.
     pub(super) fn make_room(&mut self, owner: Option<&Owner>, incoming: u64) -> Vec<CacheEntry> {
         let mut gone = Vec::new();
         while self.entries.is_full(incoming)

@@ -2,8 +2,8 @@
 
 use super::gate::RequestPermit;
 use super::{FetchedFile, FetchedObject, Head, STEP};
-use crate::StoreError;
-use crate::keys::Key;
+use crate::StorageError;
+use crate::keys::ObjectKey;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
@@ -11,9 +11,9 @@ use tokio::io::AsyncWriteExt;
 use unslide_model::ContentHash;
 
 /// What a backend answers to a GET.
-pub(crate) type Opened = (Head, Body);
+pub(crate) type Opened = (Head, DownloadBody);
 
-pub(crate) enum Body {
+pub(crate) enum DownloadBody {
     #[cfg(feature = "s3")]
     S3(aws_sdk_s3::primitives::ByteStream),
     #[cfg(feature = "testkit")]
@@ -25,32 +25,34 @@ pub(crate) enum Body {
 pub struct Download {
     /// Size, state and metadata.
     pub head: Head,
-    key: Key,
-    body: Body,
+    key: ObjectKey,
+    body: DownloadBody,
     _permit: RequestPermit,
 }
 
 impl Download {
-    pub(super) fn new(key: Key, head: Head, body: Body, permit: RequestPermit) -> Download {
+    pub(super) fn new(key: ObjectKey, head: Head, body: DownloadBody, permit: RequestPermit) -> Download {
         Download { head, key, body, _permit: permit }
     }
 
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, StorageError> {
         match &mut self.body {
             #[cfg(feature = "s3")]
-            Body::S3(stream) => stream.next().await.transpose().map_err(|error| StoreError::Transient {
-                operation: "get",
-                key: self.key.to_string(),
-                detail: error.to_string(),
-            }),
+            DownloadBody::S3(stream) => {
+                stream.next().await.transpose().map_err(|error| StorageError::Transient {
+                    operation: "get",
+                    key: self.key.to_string(),
+                    detail: error.to_string(),
+                })
+            }
             #[cfg(feature = "testkit")]
-            Body::Memory(held) => Ok(held.next().await),
+            DownloadBody::Memory(held) => Ok(held.next().await),
         }
     }
 
     /// The next bytes, `size` of which came before; `None` at the end, if that is where the store
     /// said that it would be.
-    async fn next_of(&mut self, size: &mut u64, limit: u64) -> Result<Option<Bytes>, StoreError> {
+    async fn next_of(&mut self, size: &mut u64, limit: u64) -> Result<Option<Bytes>, StorageError> {
         if self.head.size > limit {
             return Err(self.too_large(limit));
         }
@@ -61,16 +63,16 @@ impl Download {
         if *size > limit { Err(self.too_large(limit)) } else { Ok(Some(chunk)) }
     }
 
-    fn too_large(&self, limit: u64) -> StoreError {
-        StoreError::TooLarge { key: self.key.to_string(), limit }
+    fn too_large(&self, limit: u64) -> StorageError {
+        StorageError::TooLarge { key: self.key.to_string(), limit }
     }
 
-    fn cut_off(&self, size: u64) -> StoreError {
+    fn cut_off(&self, size: u64) -> StorageError {
         let detail = format!("{size} bytes came where {} were announced", self.head.size);
-        StoreError::Transient { operation: "get", key: self.key.to_string(), detail }
+        StorageError::Transient { operation: "get", key: self.key.to_string(), detail }
     }
 
-    pub(super) async fn into_object(mut self, limit: u64) -> Result<FetchedObject, StoreError> {
+    pub(super) async fn into_object(mut self, limit: u64) -> Result<FetchedObject, StorageError> {
         let mut size = 0;
         let mut bytes = Vec::new();
         while let Some(chunk) = self.next_of(&mut size, limit).await? {
@@ -86,18 +88,18 @@ impl Download {
     /// is whole only where this succeeds.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] past the limit, [`StoreError::File`]; transient where the bytes end
+    /// [`StorageError::TooLarge`] past the limit, [`StorageError::File`]; transient where the bytes end
     /// early.
-    pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<FetchedFile, StoreError> {
+    pub async fn write_to(mut self, mut file: File, limit: u64) -> Result<FetchedFile, StorageError> {
         let mut hash = Sha256::new();
         let mut size = 0;
         while let Some(chunk) = self.next_of(&mut size, limit).await? {
             for step in chunk.chunks(STEP) {
                 hash.update(step);
-                file.write_all(step).await.map_err(StoreError::File)?;
+                file.write_all(step).await.map_err(StorageError::File)?;
             }
         }
-        file.flush().await.map_err(StoreError::File)?;
+        file.flush().await.map_err(StorageError::File)?;
         Ok(FetchedFile { head: self.head, sha256: ContentHash(hash.finalize().into()) })
     }
 }

@@ -1,7 +1,7 @@
 //! How many requests run at the same time: each takes a connection, and memory for its bytes.
 
 use super::ObjectStore;
-use crate::StoreError;
+use crate::StorageError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -91,11 +91,11 @@ impl RequestGate {
         RequestPermit { _permit: self.free.clone().acquire_owned().await.ok() }
     }
 
-    pub(super) fn answered<T>(&self, answer: &Result<T, StoreError>) {
+    pub(super) fn answered<T>(&self, answer: &Result<T, StorageError>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         match answer {
-            Err(StoreError::Transient { .. }) => self.transient.fetch_add(1, Ordering::Relaxed),
-            Err(StoreError::Refused { .. }) => self.refused.fetch_add(1, Ordering::Relaxed),
+            Err(StorageError::Transient { .. }) => self.transient.fetch_add(1, Ordering::Relaxed),
+            Err(StorageError::Refused { .. }) => self.refused.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
     }

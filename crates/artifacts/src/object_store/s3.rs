@@ -1,9 +1,9 @@
 //! S3 by the AWS SDK, with rustls and ring.
 
-use super::download::{Body, Opened};
+use super::download::{DownloadBody, Opened};
 use super::{Condition, ETag, Head, ListingEntry, ListingPage, Put};
-use crate::keys::{Key, Prefix};
-use crate::{Settings, StoreError};
+use crate::keys::{ObjectKey, Prefix};
+use crate::{Settings, StorageError};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::config::retry::RetryConfig;
@@ -34,7 +34,7 @@ pub(crate) struct S3 {
 /// How one call failed, before the caller decides whether "not found" is an answer.
 enum Failure {
     NotFound,
-    Error(StoreError),
+    Error(StorageError),
 }
 
 fn failure<E>(operation: &'static str, key: &str, error: &SdkError<E, HttpResponse>) -> Failure
@@ -50,31 +50,33 @@ where
     };
     let key = key.to_owned();
     Failure::Error(match (status, code) {
-        (_, "NoSuchBucket") => StoreError::Refused { operation, key, detail },
-        (_, "InvalidObjectState" | "KeyTooLongError") => StoreError::ObjectAtFault { operation, key, detail },
+        (_, "NoSuchBucket") => StorageError::Refused { operation, key, detail },
+        (_, "InvalidObjectState" | "KeyTooLongError") => {
+            StorageError::ObjectAtFault { operation, key, detail }
+        }
         // What vanished is not the object.
-        (_, "NoSuchUpload" | "InvalidPart") => StoreError::Unfinished { key },
+        (_, "NoSuchUpload" | "InvalidPart") => StorageError::Unfinished { key },
         (404, _) => return Failure::NotFound,
         (412, _) | (_, "ConditionalRequestConflict" | "PreconditionFailed") => {
-            StoreError::Precondition { key }
+            StorageError::Precondition { key }
         }
         (408 | 409 | 429 | 500.., _) | (_, "SlowDown" | "RequestTimeout" | "ThrottlingException") => {
-            StoreError::Transient { operation, key, detail }
+            StorageError::Transient { operation, key, detail }
         }
         // Credentials that cannot be had and settings that make no request.
         (0, _) if matches!(error, SdkError::ConstructionFailure(_)) => {
-            StoreError::Refused { operation, key, detail }
+            StorageError::Refused { operation, key, detail }
         }
-        (0, _) | (200..300, _) => StoreError::Transient { operation, key, detail },
-        _ => StoreError::Refused { operation, key, detail },
+        (0, _) | (200..300, _) => StorageError::Transient { operation, key, detail },
+        _ => StorageError::Refused { operation, key, detail },
     })
 }
 
 impl Failure {
-    fn into_error(self, operation: &'static str, key: &str) -> StoreError {
+    fn into_error(self, operation: &'static str, key: &str) -> StorageError {
         match self {
             Failure::Error(error) => error,
-            Failure::NotFound => StoreError::Transient {
+            Failure::NotFound => StorageError::Transient {
                 operation,
                 key: key.to_owned(),
                 detail: "404 where an object was expected".into(),
@@ -167,7 +169,7 @@ impl S3 {
         }
     }
 
-    pub(super) async fn check(&self) -> Result<(), StoreError> {
+    pub(super) async fn check(&self) -> Result<(), StorageError> {
         // Who asks waits for two seconds at most and wants to know why: once more, and no more.
         let retries = RetryConfig::standard().with_max_attempts(2).with_initial_backoff(CHECK_BACKOFF);
         let once_more = aws_sdk_s3::Config::builder().retry_config(retries);
@@ -178,16 +180,21 @@ impl S3 {
         Ok(())
     }
 
-    pub(super) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+    pub(super) async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
         self.put_body(key, bytes.into(), put).await
     }
 
-    pub(super) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
-        let body = ByteStream::from_path(path).await.map_err(|e| StoreError::File(e.into()))?;
+    pub(super) async fn put_file(
+        &self,
+        key: &ObjectKey,
+        path: &Path,
+        put: &Put,
+    ) -> Result<ETag, StorageError> {
+        let body = ByteStream::from_path(path).await.map_err(|e| StorageError::File(e.into()))?;
         self.put_body(key, body, put).await
     }
 
-    async fn put_body(&self, key: &Key, body: ByteStream, put: &Put) -> Result<ETag, StoreError> {
+    async fn put_body(&self, key: &ObjectKey, body: ByteStream, put: &Put) -> Result<ETag, StorageError> {
         let (none_match, matches) = conditions(put);
         let sent = self
             .client
@@ -209,8 +216,8 @@ impl S3 {
     /// S3 answers 404 to a conditional write of an object that is gone: its condition failed. And a
     /// store that refuses a write may close the connection before it has read the body, so that the
     /// client sees a broken connection and no answer: then the object itself is asked.
-    async fn write_failure(&self, failure: Failure, key: &Key, put: &Put) -> StoreError {
-        let precondition = || StoreError::Precondition { key: key.to_string() };
+    async fn write_failure(&self, failure: Failure, key: &ObjectKey, put: &Put) -> StorageError {
+        let precondition = || StorageError::Precondition { key: key.to_string() };
         let error = match failure {
             Failure::NotFound if matches!(put.condition, Condition::Unchanged(_)) => return precondition(),
             other => other.into_error("put", key.as_str()),
@@ -227,7 +234,7 @@ impl S3 {
         if holds { error } else { precondition() }
     }
 
-    pub(super) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
+    pub(super) async fn begin_parts(&self, key: &ObjectKey, put: &Put) -> Result<String, StorageError> {
         let begun = self
             .client
             .create_multipart_upload()
@@ -242,11 +249,11 @@ impl S3 {
 
     pub(super) async fn put_part(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         number: usize,
         part: Bytes,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, StorageError> {
         let sent = self
             .client
             .upload_part()
@@ -263,11 +270,11 @@ impl S3 {
 
     pub(super) async fn complete_parts(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         tags: &[String],
         put: &Put,
-    ) -> Result<ETag, StoreError> {
+    ) -> Result<ETag, StorageError> {
         let parts = tags
             .iter()
             .zip(1..)
@@ -290,19 +297,19 @@ impl S3 {
         }
     }
 
-    pub(super) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+    pub(super) async fn abort_parts(&self, key: &ObjectKey, id: &str) -> Result<(), StorageError> {
         let sent = self.client.abort_multipart_upload().bucket(&self.bucket).key(key.as_str()).upload_id(id);
         let aborted = sent
             .send()
             .await
             .map_err(|e| failure("abort", key.as_str(), &e).into_error("abort", key.as_str()));
         match aborted {
-            Ok(_) | Err(StoreError::Unfinished { .. }) => Ok(()),
+            Ok(_) | Err(StorageError::Unfinished { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+    pub(super) async fn head(&self, key: &ObjectKey) -> Result<Option<Head>, StorageError> {
         let sent = self.client.head_object().bucket(&self.bucket).key(key.as_str()).send().await;
         match sent {
             Ok(output) => {
@@ -318,9 +325,9 @@ impl S3 {
 
     pub(super) async fn open(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         range: Option<Range<u64>>,
-    ) -> Result<Option<Opened>, StoreError> {
+    ) -> Result<Option<Opened>, StorageError> {
         let sent = self
             .client
             .get_object()
@@ -333,7 +340,7 @@ impl S3 {
             Ok(output) => {
                 let head =
                     head_of(output.content_length, output.e_tag, output.last_modified, output.metadata);
-                Ok(Some((head, Body::S3(output.body))))
+                Ok(Some((head, DownloadBody::S3(output.body))))
             }
             Err(error) => {
                 let status = error.raw_response().map(|response| response.status().as_u16());
@@ -341,7 +348,7 @@ impl S3 {
                     (Failure::NotFound, _) if self.answered.load(Ordering::Relaxed) => Ok(None),
                     (Failure::NotFound, _) => self.check().await.map(|()| None),
                     (_, Some(range)) if status == Some(416) => {
-                        Err(StoreError::Range { key: key.to_string(), start: range.start, end: range.end })
+                        Err(StorageError::Range { key: key.to_string(), start: range.start, end: range.end })
                     }
                     (Failure::Error(error), _) => Err(error),
                 }
@@ -352,9 +359,9 @@ impl S3 {
     pub(super) async fn list(
         &self,
         prefix: &Prefix,
-        after: Option<&Key>,
+        after: Option<&ObjectKey>,
         max: u16,
-    ) -> Result<ListingPage, StoreError> {
+    ) -> Result<ListingPage, StorageError> {
         let sent = self
             .client
             .list_objects_v2()
@@ -374,7 +381,7 @@ impl S3 {
             .filter_map(|object| {
                 let size = u64::try_from(object.size.unwrap_or_default()).unwrap_or_default();
                 Some(ListingEntry {
-                    key: Key::listed(object.key?),
+                    key: ObjectKey::listed(object.key?),
                     size,
                     modified: time_of(object.last_modified),
                 })
@@ -384,7 +391,7 @@ impl S3 {
         Ok(ListingPage { entries, next })
     }
 
-    pub(super) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    pub(super) async fn delete(&self, key: &ObjectKey) -> Result<(), StorageError> {
         let sent = self.client.delete_object().bucket(&self.bucket).key(key.as_str()).send().await;
         match sent {
             Ok(_) => Ok(()),

@@ -1,8 +1,8 @@
 //! Storing a stream in parts, and taking the parts back when it fails.
 
 use super::{Backend, ETag, ObjectStore, PART_BYTES, Put, StoredObject, on_backend, read_part};
-use crate::StoreError;
-use crate::keys::Key;
+use crate::StorageError;
+use crate::keys::ObjectKey;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncRead;
@@ -16,11 +16,11 @@ const LARGEST_PART_BYTES: usize = 64 << 20;
 
 pub(super) async fn stream(
     store: &ObjectStore,
-    key: &Key,
+    key: &ObjectKey,
     mut source: impl AsyncRead + Send + Unpin,
     limit: u64,
     put: &Put,
-) -> Result<StoredObject, StoreError> {
+) -> Result<StoredObject, StorageError> {
     let part_bytes =
         usize::try_from(limit / MOST_PARTS).unwrap_or(usize::MAX).clamp(PART_BYTES, LARGEST_PART_BYTES);
     let mut hash = Sha256::new();
@@ -55,32 +55,32 @@ pub(super) async fn stream(
     }
 }
 
-fn within(key: &Key, size: u64, limit: u64) -> Result<u64, StoreError> {
-    if size > limit { Err(StoreError::TooLarge { key: key.to_string(), limit }) } else { Ok(size) }
+fn within(key: &ObjectKey, size: u64, limit: u64) -> Result<u64, StorageError> {
+    if size > limit { Err(StorageError::TooLarge { key: key.to_string(), limit }) } else { Ok(size) }
 }
 
 /// A multipart upload that is aborted unless it is completed, also when its future is dropped.
 struct Parts {
     store: ObjectStore,
-    key: Key,
+    key: ObjectKey,
     id: Option<String>,
     tags: Vec<String>,
 }
 
 impl Parts {
-    async fn begin(store: &ObjectStore, key: &Key, put: &Put) -> Result<Parts, StoreError> {
+    async fn begin(store: &ObjectStore, key: &ObjectKey, put: &Put) -> Result<Parts, StorageError> {
         let id = on_backend!(store, begin_parts(key, put))?;
         Ok(Parts { store: store.clone(), key: key.clone(), id: Some(id), tags: Vec::new() })
     }
 
-    async fn send(&mut self, part: Bytes) -> Result<(), StoreError> {
+    async fn send(&mut self, part: Bytes) -> Result<(), StorageError> {
         let id = self.id.as_deref().unwrap_or_default();
         let tag = on_backend!(self.store, put_part(&self.key, id, self.tags.len() + 1, part))?;
         self.tags.push(tag);
         Ok(())
     }
 
-    async fn complete(mut self, put: &Put) -> Result<ETag, StoreError> {
+    async fn complete(mut self, put: &Put) -> Result<ETag, StorageError> {
         let id = self.id.clone().unwrap_or_default();
         let done = on_backend!(self.store, complete_parts(&self.key, &id, &self.tags, put));
         match done {
@@ -112,7 +112,7 @@ impl Drop for Parts {
     }
 }
 
-async fn abort(store: &ObjectStore, key: &Key, id: &str) {
+async fn abort(store: &ObjectStore, key: &ObjectKey, id: &str) {
     let aborted = on_backend!(store, abort_parts(key, id));
     if let Err(error) = aborted {
         // The bucket's lifecycle rule for unfinished uploads takes what is left.

@@ -1,8 +1,10 @@
 //! Object storage in memory, whose failures a test switches on and off.
 
-use crate::keys::{Key, Prefix};
-use crate::object_store::{Backend, Body, Condition, ETag, Head, ListingEntry, ListingPage, Opened, Put};
-use crate::{ObjectStore, Settings, StoreError};
+use crate::keys::{ObjectKey, Prefix};
+use crate::object_store::{
+    Backend, Condition, DownloadBody, ETag, Head, ListingEntry, ListingPage, Opened, Put,
+};
+use crate::{ObjectStore, Settings, StorageError};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -30,9 +32,9 @@ pub enum Operation {
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// For now: [`StoreError::Transient`].
+    /// For now: [`StorageError::Transient`].
     Transient,
-    /// Until an operator acts: [`StoreError::Refused`].
+    /// Until an operator acts: [`StorageError::Refused`].
     Refused,
     /// A get's bytes end early.
     Truncated,
@@ -184,18 +186,18 @@ impl Memory {
         operation: Operation,
         name: &'static str,
         key: &str,
-        work: impl FnOnce(&mut State) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        work: impl FnOnce(&mut State) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
         let (outcome, gate) = {
             let mut state = self.state.lock();
             *state.calls.entry(operation).or_default() += 1;
             let outcome = match state.fault(operation, key) {
-                Some(Fault::Transient) => Err(StoreError::Transient {
+                Some(Fault::Transient) => Err(StorageError::Transient {
                     operation: name,
                     key: key.into(),
                     detail: "switched to fail".into(),
                 }),
-                Some(Fault::Refused) => Err(StoreError::Refused {
+                Some(Fault::Refused) => Err(StorageError::Refused {
                     operation: name,
                     key: key.into(),
                     detail: "switched to fail".into(),
@@ -213,23 +215,28 @@ impl Memory {
         outcome
     }
 
-    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+    pub(crate) async fn check(&self) -> Result<(), StorageError> {
         self.perform(Operation::List, "list", "", |_| Ok(())).await
     }
 
-    pub(crate) async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+    pub(crate) async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             state.put(key, bytes, put.metadata.clone(), put)
         })
         .await
     }
 
-    pub(crate) async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
-        let bytes = tokio::fs::read(path).await.map_err(StoreError::File)?;
+    pub(crate) async fn put_file(
+        &self,
+        key: &ObjectKey,
+        path: &Path,
+        put: &Put,
+    ) -> Result<ETag, StorageError> {
+        let bytes = tokio::fs::read(path).await.map_err(StorageError::File)?;
         self.put(key, bytes.into(), put).await
     }
 
-    pub(crate) async fn begin_parts(&self, key: &Key, put: &Put) -> Result<String, StoreError> {
+    pub(crate) async fn begin_parts(&self, key: &ObjectKey, put: &Put) -> Result<String, StorageError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             state.writes += 1;
             let id = format!("upload-{}", state.writes);
@@ -242,11 +249,11 @@ impl Memory {
 
     pub(crate) async fn put_part(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         number: usize,
         part: Bytes,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, StorageError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get_mut(id).ok_or_else(|| no_upload(key))?;
             state.writes += 1;
@@ -259,11 +266,11 @@ impl Memory {
 
     pub(crate) async fn complete_parts(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         tags: &[String],
         put: &Put,
-    ) -> Result<ETag, StoreError> {
+    ) -> Result<ETag, StorageError> {
         self.perform(Operation::Put, "put", key.as_str(), |state| {
             let pending = state.pending.get(id).ok_or_else(|| no_upload(key))?;
             let parts: Option<Vec<&Bytes>> = tags
@@ -282,7 +289,7 @@ impl Memory {
         .await
     }
 
-    pub(crate) async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+    pub(crate) async fn abort_parts(&self, key: &ObjectKey, id: &str) -> Result<(), StorageError> {
         self.perform(Operation::Delete, "abort", key.as_str(), |state| {
             state.pending.remove(id);
             Ok(())
@@ -290,7 +297,7 @@ impl Memory {
         .await
     }
 
-    pub(crate) async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+    pub(crate) async fn head(&self, key: &ObjectKey) -> Result<Option<Head>, StorageError> {
         self.perform(Operation::Head, "head", key.as_str(), |state| {
             Ok(state.objects.get(key.as_str()).map(StoredObject::head))
         })
@@ -299,9 +306,9 @@ impl Memory {
 
     pub(crate) async fn open(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         range: Option<Range<u64>>,
-    ) -> Result<Option<Opened>, StoreError> {
+    ) -> Result<Option<Opened>, StorageError> {
         self.perform(Operation::Get, "get", key.as_str(), |state| {
             let spoil = state.spoil.take();
             let Some(object) = state.objects.get(key.as_str()) else { return Ok(None) };
@@ -309,7 +316,7 @@ impl Memory {
                 None => object.bytes.clone(),
                 Some(range) => {
                     let outside =
-                        || StoreError::Range { key: key.to_string(), start: range.start, end: range.end };
+                        || StorageError::Range { key: key.to_string(), start: range.start, end: range.end };
                     let size = object.bytes.len();
                     let start =
                         usize::try_from(range.start).ok().filter(|s| *s < size).ok_or_else(outside)?;
@@ -330,7 +337,7 @@ impl Memory {
             };
             let head = object.head();
             let open = state.gated(Operation::Get, key.as_str(), true);
-            Ok(Some((head, Body::Memory(HeldBytes { bytes: Some(bytes), open }))))
+            Ok(Some((head, DownloadBody::Memory(HeldBytes { bytes: Some(bytes), open }))))
         })
         .await
     }
@@ -338,9 +345,9 @@ impl Memory {
     pub(crate) async fn list(
         &self,
         prefix: &Prefix,
-        after: Option<&Key>,
+        after: Option<&ObjectKey>,
         max: u16,
-    ) -> Result<ListingPage, StoreError> {
+    ) -> Result<ListingPage, StorageError> {
         self.perform(Operation::List, "list", prefix.as_str(), |state| {
             let mut found = state
                 .objects
@@ -348,7 +355,7 @@ impl Memory {
                 .take_while(|(key, _)| key.starts_with(prefix.as_str()))
                 .filter(|(key, _)| after.is_none_or(|after| key.as_str() > after.as_str()))
                 .map(|(key, object)| ListingEntry {
-                    key: Key::listed(key.clone()),
+                    key: ObjectKey::listed(key.clone()),
                     size: object.bytes.len() as u64,
                     modified: object.modified,
                 });
@@ -360,7 +367,7 @@ impl Memory {
         .await
     }
 
-    pub(crate) async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    pub(crate) async fn delete(&self, key: &ObjectKey) -> Result<(), StorageError> {
         self.perform(Operation::Delete, "delete", key.as_str(), |state| {
             state.objects.remove(key.as_str());
             Ok(())
@@ -369,8 +376,8 @@ impl Memory {
     }
 }
 
-fn no_upload(key: &Key) -> StoreError {
-    StoreError::Unfinished { key: key.to_string() }
+fn no_upload(key: &ObjectKey) -> StorageError {
+    StorageError::Unfinished { key: key.to_string() }
 }
 
 impl StoredObject {
@@ -401,11 +408,11 @@ impl State {
 
     fn put(
         &mut self,
-        key: &Key,
+        key: &ObjectKey,
         bytes: Bytes,
         metadata: BTreeMap<String, String>,
         put: &Put,
-    ) -> Result<ETag, StoreError> {
+    ) -> Result<ETag, StorageError> {
         let there = self.objects.get(key.as_str()).map(|object| &object.etag);
         let holds = match &put.condition {
             Condition::Always => true,
@@ -413,7 +420,7 @@ impl State {
             Condition::Unchanged(etag) => there == Some(etag),
         };
         if !holds {
-            return Err(StoreError::Precondition { key: key.to_string() });
+            return Err(StorageError::Precondition { key: key.to_string() });
         }
         self.writes += 1;
         let etag = ETag(format!("\"{}\"", self.writes));

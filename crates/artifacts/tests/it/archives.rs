@@ -4,7 +4,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{Cursor, Read, Write};
 use unslide_artifacts::archive::{
-    ArchiveError, Binary, Contents, Limits, Sink, SkipReason, ToFolder, unpack,
+    ArchiveError, Binary, Contents, MemberSink, SkipReason, ToFolder, UnpackLimits, unpack,
 };
 use zip::write::SimpleFileOptions;
 
@@ -12,7 +12,7 @@ use zip::write::SimpleFileOptions;
 #[derive(Default)]
 pub struct Kept(pub Vec<(String, Binary, Vec<u8>)>);
 
-impl Sink for Kept {
+impl MemberSink for Kept {
     fn member(&mut self, path: &str, binary: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes).map_err(|e| match e.downcast::<ArchiveError>() {
@@ -35,7 +35,7 @@ impl Sink for Kept {
 /// Members by path, and the rest.
 type Opened = (Vec<(String, Vec<u8>)>, Contents);
 
-pub fn open(bytes: &[u8], limits: &Limits) -> Result<Opened, ArchiveError> {
+pub fn open(bytes: &[u8], limits: &UnpackLimits) -> Result<Opened, ArchiveError> {
     let mut kept = Kept::default();
     let contents = unpack(Cursor::new(bytes), "upload", limits, &mut kept)?;
     Ok((kept.0.into_iter().map(|(path, _, bytes)| (path, bytes)).collect(), contents))
@@ -100,7 +100,7 @@ fn each_kind_of_archive_gives_the_same_members() {
     let (zip, tar) = (zip_of(&entries), tar_of(&entries));
     let wanted = vec![(DSYM.to_owned(), thin(3)), ("Products/Applications/App.app/App".to_owned(), fat())];
     for (what, archive) in [("zip", zip), ("tar.gz", gz(&tar)), ("tar.gz.gz", gz(&gz(&tar))), ("tar", tar)] {
-        let (members, contents) = open(&archive, &Limits::default()).unwrap();
+        let (members, contents) = open(&archive, &UnpackLimits::default()).unwrap();
         assert_eq!(contents.skipped, [], "{what}");
         assert!(contents.entries >= 5, "{what}");
         if what == "tar.gz.gz" {
@@ -116,7 +116,7 @@ fn archives_within_archives() {
     let inner = zip_of(&[(DSYM, &thin(1))]);
     let tar = gz(&tar_of(&[("deep/inner.bin", &inner), ("B.dSYM/x", &thin(2))]));
     let outer = zip_of(&[("all/symbols", &tar), ("C", &gz(&thin(4)))]);
-    let (members, _) = open(&outer, &Limits::default()).unwrap();
+    let (members, _) = open(&outer, &UnpackLimits::default()).unwrap();
     let paths: Vec<_> = members.iter().map(|(path, _)| path.as_str()).collect();
     let first = format!("all/symbols/deep/inner.bin/{DSYM}");
     assert_eq!(paths, [first.as_str(), "all/symbols/B.dSYM/x", "C"]);
@@ -127,7 +127,7 @@ fn archives_within_archives() {
 fn bare_files() {
     for (bytes, packed) in [(thin(1), false), (fat(), false), (thin(1), true)] {
         let upload = if packed { gz(&bytes) } else { bytes.clone() };
-        let (members, _) = open(&upload, &Limits::default()).unwrap();
+        let (members, _) = open(&upload, &UnpackLimits::default()).unwrap();
         assert_eq!(members, [("upload".to_owned(), bytes)]);
     }
 }
@@ -137,7 +137,7 @@ fn members_go_to_temporary_files_that_go_with_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = ToFolder::new(folder.path());
     let upload = zip_of(&[("a", &thin(1)), ("b", &fat())]);
-    unpack(Cursor::new(&upload), "upload", &Limits::default(), &mut sink).unwrap();
+    unpack(Cursor::new(&upload), "upload", &UnpackLimits::default(), &mut sink).unwrap();
     let members = sink.into_members();
     assert_eq!(members.iter().map(|m| m.binary).collect::<Vec<_>>(), [Binary::Thin, Binary::Fat]);
     assert_eq!(std::fs::read(&members[0].file).unwrap(), thin(1));
@@ -149,7 +149,7 @@ fn members_go_to_temporary_files_that_go_with_them() {
 #[test]
 fn long_names_and_large_members_of_each_writer() {
     let long = format!("{}/App", "d".repeat(180));
-    let (members, _) = open(&tar_of(&[(&long, &thin(1))]), &Limits::default()).unwrap();
+    let (members, _) = open(&tar_of(&[(&long, &thin(1))]), &UnpackLimits::default()).unwrap();
     assert_eq!(members[0].0, long, "a GNU long name");
     let mut tar = tar::Builder::new(Vec::new());
     let records = [("path", long.as_bytes())];
@@ -159,25 +159,25 @@ fn long_names_and_large_members_of_each_writer() {
     header.set_path("short").unwrap();
     header.set_cksum();
     tar.append(&header, &thin(1)[..]).unwrap();
-    let (members, _) = open(&tar.into_inner().unwrap(), &Limits::default()).unwrap();
+    let (members, _) = open(&tar.into_inner().unwrap(), &UnpackLimits::default()).unwrap();
     assert_eq!(members[0].0, long, "a pax path");
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     zip.start_file("a", SimpleFileOptions::default().large_file(true)).unwrap();
     zip.write_all(&thin(1)).unwrap();
-    let (members, _) = open(&zip.finish().unwrap().into_inner(), &Limits::default()).unwrap();
+    let (members, _) = open(&zip.finish().unwrap().into_inner(), &UnpackLimits::default()).unwrap();
     assert_eq!(members[0].1, thin(1), "zip64 fields");
 }
 
 #[test]
 fn formats_without_support_are_named() {
-    let upload = |bytes: &[u8]| open(bytes, &Limits::default()).unwrap_err();
+    let upload = |bytes: &[u8]| open(bytes, &UnpackLimits::default()).unwrap_err();
     assert_eq!(upload(b"\xfd7zXZ\0rest").reason(), "unsupported");
     assert_eq!(upload(b"").reason(), "empty");
     let error = upload(b"%PDF-1.7");
     assert_eq!(error.reason(), "unrecognised");
     assert!(error.to_string().contains("25 50 44 46"), "{error}");
     let nested = zip_of(&[("a.xz", b"\xfd7zXZ\0rest"), ("lib.a", b"!<arch>\nx"), ("b", &thin(1))]);
-    let (members, contents) = open(&nested, &Limits::default()).unwrap();
+    let (members, contents) = open(&nested, &UnpackLimits::default()).unwrap();
     assert_eq!(members.len(), 1);
     let reasons: Vec<_> = contents.skipped.into_iter().map(|s| s.reason).collect();
     assert_eq!(reasons, [SkipReason::Format("xz"), SkipReason::StaticLibrary]);
@@ -195,7 +195,7 @@ fn what_may_hide_symbols_is_named_before_what_does_not() {
     let mut header = tar::Header::new_gnu();
     header.set_size(10);
     tar.append_data(&mut header, "dSYMs.tar.xz", &b"\xfd7zXZ\0rest"[..]).unwrap();
-    let (_, contents) = open(&tar.into_inner().unwrap(), &Limits::default()).unwrap();
+    let (_, contents) = open(&tar.into_inner().unwrap(), &UnpackLimits::default()).unwrap();
     assert_eq!(contents.skipped_count, 2 * Contents::SKIPPED_SHOWN as u64 + 1);
     assert_eq!(contents.skipped.len(), Contents::SKIPPED_SHOWN);
     let mut links = contents.skipped;

@@ -4,7 +4,7 @@ use crate::cache_world::{World, generation, id, size, symcache_of, tenant};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::{CacheLimits, CacheSettings, Evictions, Hint, Operation, SymcacheCache, keys};
-use unslide_model::{DebugId, Scoped};
+use unslide_model::{DebugId, Owner, Scoped};
 use unslide_symbolicate::ImageSymbols;
 
 fn is_here(cache: &SymcacheCache, id: &Scoped<DebugId>) -> bool {
@@ -103,7 +103,7 @@ async fn the_systems_symcaches_have_a_share_of_their_own() {
     let cache = world.open_for(10, limits);
     let asker = tenant("acme");
     let system = async |n: u16| {
-        world.publish(&keys::system_symbols(id(n)), 1, symcache_of(id(n))).await;
+        world.publish(&keys::symbols(Owner::System.own(id(n))), 1, symcache_of(id(n))).await;
         for _ in 0..2 {
             let found = cache.get(&asker.scope(id(n)), true, Hint::default()).await.unwrap();
             assert!(matches!(found, ImageSymbols::Found { .. }));

@@ -3,7 +3,7 @@
 use crate::archives::{gz, open, tar_of, thin};
 use crate::hostile_archives::{checksum, raw_tar};
 use std::io::{Cursor, Read};
-use unslide_artifacts::archive::{ArchiveError, Binary, Limits, Sink, SkipReason, unpack};
+use unslide_artifacts::archive::{ArchiveError, Binary, MemberSink, SkipReason, UnpackLimits, unpack};
 
 const REAL: &str = "App.dSYM/Contents/Resources/DWARF/App";
 
@@ -140,7 +140,7 @@ fn holes_are_filled_with_zeros_in_each_form() {
         let file = Sparse::of_parts(count);
         for (form, tar) in file.forms() {
             for upload in [gz(&followed(tar.clone())), followed(tar)] {
-                let (members, contents) = open(&upload, &Limits::default()).unwrap();
+                let (members, contents) = open(&upload, &UnpackLimits::default()).unwrap();
                 assert_eq!(contents.skipped, [], "{form}, {count} parts");
                 let mut wanted = vec![("good".to_owned(), thin(2))];
                 if count > 0 {
@@ -153,7 +153,7 @@ fn holes_are_filled_with_zeros_in_each_form() {
     // A file that begins with a hole is none of ours, and no harm.
     let file = Sparse { real: 5000, parts: vec![(600, 100)], bytes: vec![1; 100] };
     for (form, tar) in file.forms() {
-        let (members, contents) = open(&followed(tar), &Limits::default()).unwrap();
+        let (members, contents) = open(&followed(tar), &UnpackLimits::default()).unwrap();
         assert_eq!((members.len(), contents.skipped_count), (1, 0), "{form}");
     }
 }
@@ -228,7 +228,7 @@ fn a_map_that_can_not_be_read_costs_only_its_member() {
 
 /// The file is skipped under its own name, and the next one is read.
 fn skipped(what: &str, tar: Vec<u8>, reason: &'static str) {
-    let (members, contents) = open(&followed(tar), &Limits::default()).unwrap();
+    let (members, contents) = open(&followed(tar), &UnpackLimits::default()).unwrap();
     assert_eq!(members, [("good".to_owned(), thin(2))], "{what}");
     let skipped: Vec<_> = contents.skipped.into_iter().map(|s| (s.path, s.reason)).collect();
     assert_eq!(skipped, [(REAL.to_owned(), SkipReason::Holes(reason))], "{what}");
@@ -238,7 +238,7 @@ fn skipped(what: &str, tar: Vec<u8>, reason: &'static str) {
 fn an_upload_cut_within_a_map_is_truncated() {
     let [(_, old), .., (_, new)] = Sparse::of_parts(100).forms();
     for (tar, cut) in [(&old, 512), (&old, 1024), (&old, 1100), (&new, 1536), (&new, 2048), (&new, 2100)] {
-        let error = open(&tar[..cut], &Limits::default()).unwrap_err();
+        let error = open(&tar[..cut], &UnpackLimits::default()).unwrap_err();
         assert_eq!(error.reason(), "truncated", "{error}");
         assert!(error.to_string().ends_with(&format!("at byte {cut}")), "{error}");
     }
@@ -247,7 +247,7 @@ fn an_upload_cut_within_a_map_is_truncated() {
 /// Counts what it is given.
 struct Written(u64);
 
-impl Sink for Written {
+impl MemberSink for Written {
     fn member(&mut self, _: &str, _: Binary, content: &mut dyn Read) -> Result<(), ArchiveError> {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -273,12 +273,12 @@ impl Sink for Written {
 
 #[test]
 fn holes_count_before_they_are_written() {
-    let (default, small) = (Limits::default(), 1 << 20);
+    let (default, small) = (UnpackLimits::default(), 1 << 20);
     let mebibytes_64 = || Sparse { real: 64 << 20, parts: vec![(0, 600)], bytes: thin(1)[..600].to_vec() };
     for (limits, reason) in [
-        (Limits { member_bytes: small, ..default.clone() }, "too_large"),
-        (Limits { total_bytes: small, ..default.clone() }, "too_large"),
-        (Limits { free_bytes: small, ..default.clone() }, "bomb"),
+        (UnpackLimits { member_bytes: small, ..default.clone() }, "too_large"),
+        (UnpackLimits { total_bytes: small, ..default.clone() }, "too_large"),
+        (UnpackLimits { free_bytes: small, ..default.clone() }, "bomb"),
     ] {
         for (form, tar) in mebibytes_64().forms() {
             let mut written = Written(0);
@@ -296,14 +296,14 @@ fn holes_count_before_they_are_written() {
     // Of a file that is only looked at, no more counts than that.
     let other = Sparse { bytes: vec![1; 600], ..mebibytes_64() };
     for (form, tar) in other.forms() {
-        let limits = Limits { free_bytes: small, ..default.clone() };
+        let limits = UnpackLimits { free_bytes: small, ..default.clone() };
         let (members, contents) = open(&followed(tar), &limits).unwrap();
         assert_eq!((members.len(), contents.unpacked_bytes), (1, 512), "{form}");
     }
     // A size near the end of numbers.
     let endless = Sparse { real: u64::MAX, ..mebibytes_64() };
     for (form, tar) in endless.forms() {
-        let limits = Limits { member_bytes: u64::MAX, ..default.clone() };
+        let limits = UnpackLimits { member_bytes: u64::MAX, ..default.clone() };
         let error = open(&followed(tar), &limits).unwrap_err();
         assert_eq!(error.reason(), "too_large", "{form}: {error}");
     }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tokio::io::AsyncReadExt;
-use unslide_artifacts::keys::{self, Key, Prefix};
-use unslide_artifacts::{Condition, Fault, ObjectStore, Operation, PART_BYTES, Put, Settings, StoreError};
+use unslide_artifacts::keys::{self, ObjectKey, Prefix};
+use unslide_artifacts::{Condition, Fault, ObjectStore, Operation, PART_BYTES, Put, Settings, StorageError};
 use unslide_model::{ContentHash, Secret, TenantId};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
-fn key(n: u128) -> Key {
+fn key(n: u128) -> ObjectKey {
     keys::upload(tenant().scope(Uuid::from_u128(n)))
 }
 
@@ -59,7 +59,7 @@ async fn whole_objects(store: &ObjectStore) {
     assert_eq!(object.head.metadata, put.metadata);
     assert_eq!(object.head.etag, etag);
     assert_eq!(store.head(&a).await.unwrap().unwrap(), object.head);
-    assert!(matches!(store.get(&a, 4).await, Err(StoreError::TooLarge { limit: 4, .. })));
+    assert!(matches!(store.get(&a, 4).await, Err(StorageError::TooLarge { limit: 4, .. })));
     let second = store.put(&a, Bytes::from_static(b"second"), &Put::default()).await.unwrap();
     assert_ne!(second, etag);
     let object = store.get(&a, 100).await.unwrap().unwrap();
@@ -74,8 +74,8 @@ async fn ranges(store: &ObjectStore) {
     store.put(&a, Bytes::from_static(b"0123456789"), &Put::default()).await.unwrap();
     assert_eq!(&*store.get_range(&a, 2..5).await.unwrap().unwrap(), b"234");
     assert_eq!(&*store.get_range(&a, 8..100).await.unwrap().unwrap(), b"89");
-    assert!(matches!(store.get_range(&a, 10..12).await, Err(StoreError::Range { .. })));
-    assert!(matches!(store.get_range(&a, 3..3).await, Err(StoreError::Range { .. })));
+    assert!(matches!(store.get_range(&a, 10..12).await, Err(StorageError::Range { .. })));
+    assert!(matches!(store.get_range(&a, 3..3).await, Err(StorageError::Range { .. })));
 }
 
 async fn conditions(store: &ObjectStore) {
@@ -83,14 +83,14 @@ async fn conditions(store: &ObjectStore) {
     let absent = Put { condition: Condition::Absent, ..Put::default() };
     let first = store.put(&a, Bytes::from_static(b"1"), &absent).await.unwrap();
     let lost = store.put(&a, Bytes::from_static(b"2"), &absent).await;
-    assert!(matches!(lost, Err(StoreError::Precondition { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(StorageError::Precondition { .. })), "{lost:?}");
     let unchanged = Put { condition: Condition::Unchanged(first), ..Put::default() };
     store.put(&a, Bytes::from_static(b"3"), &unchanged).await.unwrap();
     let lost = store.put(&a, Bytes::from_static(b"4"), &unchanged).await;
-    assert!(matches!(lost, Err(StoreError::Precondition { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(StorageError::Precondition { .. })), "{lost:?}");
     store.delete(&a).await.unwrap();
     let gone = store.put(&a, Bytes::from_static(b"5"), &unchanged).await;
-    assert!(matches!(gone, Err(StoreError::Precondition { .. })), "{gone:?}");
+    assert!(matches!(gone, Err(StorageError::Precondition { .. })), "{gone:?}");
     assert!(store.head(&a).await.unwrap().is_none());
 }
 
@@ -108,17 +108,17 @@ async fn streams(store: &ObjectStore) {
     let many = || tokio::io::repeat(7).take(u64::MAX);
     for limit in [100, PART_BYTES as u64 + 100] {
         let failed = store.put_stream(&key(34), many(), limit, &Put::default()).await;
-        assert!(matches!(failed, Err(StoreError::TooLarge { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(StorageError::TooLarge { .. })), "{failed:?}");
     }
     let broken = many().take(PART_BYTES as u64 + 1).chain(Broken);
     let failed = store.put_stream(&key(34), broken, LIMIT, &Put::default()).await;
-    assert!(matches!(failed, Err(StoreError::Source(_))), "{failed:?}");
+    assert!(matches!(failed, Err(StorageError::Source(_))), "{failed:?}");
     assert!(store.head(&key(34)).await.unwrap().is_none());
     // A condition holds for parts too.
     let absent = Put { condition: Condition::Absent, ..Put::default() };
     let source = many().take(PART_BYTES as u64 + 1);
     let lost = store.put_stream(&key(31), source, u64::MAX, &absent).await;
-    assert!(matches!(lost, Err(StoreError::Precondition { .. })), "{lost:?}");
+    assert!(matches!(lost, Err(StorageError::Precondition { .. })), "{lost:?}");
     assert_eq!(store.head(&key(31)).await.unwrap().unwrap().size, 1000);
 }
 
@@ -157,7 +157,7 @@ async fn parts(store: &ObjectStore, again: &ObjectStore) {
         store.put_part(&b, &id, 1, part(1, 17)).await.map(drop),
         store.complete_parts(&b, &id, &[tag], 17).await,
     ] {
-        assert!(matches!(gone, Err(StoreError::Unfinished { .. })), "{gone:?}");
+        assert!(matches!(gone, Err(StorageError::Unfinished { .. })), "{gone:?}");
     }
     store.abort_parts(&b, &id).await.unwrap();
     assert!(store.head(&b).await.unwrap().is_none());
@@ -185,7 +185,7 @@ async fn files(store: &ObjectStore) {
     assert_eq!(std::fs::read(&to).unwrap(), b"content");
     std::fs::remove_file(&to).unwrap();
     let failed = store.get_to_file(&key(40), &to, 6).await;
-    assert!(matches!(failed, Err(StoreError::TooLarge { .. })));
+    assert!(matches!(failed, Err(StorageError::TooLarge { .. })));
     assert!(!to.exists(), "a file that was begun is removed");
     assert!(store.get_to_file(&key(41), &to, 6).await.unwrap().is_none());
     assert!(!to.exists());
@@ -282,7 +282,7 @@ async fn a_part_that_was_replaced_is_not_there_any_more() {
     let old = store.put_part(&key(1), &id, 1, part()).await.unwrap();
     let new = store.put_part(&key(1), &id, 1, part()).await.unwrap();
     let failed = store.complete_parts(&key(1), &id, &[old], 4).await;
-    assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(StorageError::Unfinished { .. })), "{failed:?}");
     store.complete_parts(&key(1), &id, &[new], 4).await.unwrap();
     assert_eq!(memory.unfinished(), 0);
 }

@@ -155,7 +155,7 @@ async fn system_symbols_come_first_for_system_paths() {
     let ours = tenant("acme").scope(id(1));
     world.tenants(&ours, 1).await;
     assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(1));
-    world.publish(&keys::system_symbols(ours.id), 9, symcache_of(ours.id)).await;
+    world.publish(&keys::symbols(Owner::System.own(ours.id)), 9, symcache_of(ours.id)).await;
     cache.forget(Owner::System.own(ours.id), 9);
     assert_eq!(cache.get(&ours, true, Hint::default()).await.unwrap().generation(), Some(9));
     assert_eq!(generation(&cache, &ours).await, Some(1));

@@ -131,10 +131,7 @@ impl<'a> JsonScanner<'a> {
         slot: MemberSlot,
         each: impl FnMut(&mut JsonScanner<'a>, JsonMember<'a>) -> Result<(), Stop>,
     ) -> Result<Option<PassedObject>, Stop> {
-        if !self.begins(slot, |b| b == b'{')? {
-            return Ok(None);
-        }
-        self.members(each).map(Some)
+        self.object_with(slot, |s| s.members(each))
     }
 
     /// As [`JsonScanner::object`], of an object that re-encoded reports have as `[]` where it is empty.
@@ -161,6 +158,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Passes an object with `read`, which begins at its brace; `None` where the value is none.
+    #[inline]
     pub(crate) fn object_with<T>(
         &mut self,
         slot: MemberSlot,

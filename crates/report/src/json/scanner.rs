@@ -27,6 +27,7 @@ pub(crate) struct JsonMember<'a> {
 }
 
 /// An object that was passed.
+#[derive(Clone, Copy)]
 pub(crate) struct PassedObject {
     /// The offset of its closing brace.
     pub(crate) close: usize,
@@ -348,7 +349,7 @@ impl<'a> JsonScanner<'a> {
                         Some(b']') if !object => self.leave(),
                         _ => {
                             if object {
-                                self.skip_key()?;
+                                self.key()?;
                             }
                             continue;
                         }
@@ -369,7 +370,7 @@ impl<'a> JsonScanner<'a> {
                         self.pos += 1;
                         self.white();
                         if object {
-                            self.skip_key()?;
+                            self.key()?;
                         }
                         break;
                     }
@@ -379,20 +380,6 @@ impl<'a> JsonScanner<'a> {
                 }
             }
         }
-    }
-
-    fn skip_key(&mut self) -> Result<(), Stop> {
-        if self.byte() != Some(b'"') {
-            return self.fail(self.pos, "a key");
-        }
-        self.string()?;
-        self.white();
-        if self.byte() != Some(b':') {
-            return self.fail(self.pos, "':'");
-        }
-        self.pos += 1;
-        self.white();
-        Ok(())
     }
 }
 

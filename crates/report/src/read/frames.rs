@@ -197,18 +197,7 @@ fn frame_list<'a>(
 }
 
 fn frame<'a>(s: &mut JsonScanner<'a>, index: usize, place: &'static str) -> Result<Frame<'a>, Stop> {
-    let mut frame = Frame {
-        index,
-        insert_at: 0,
-        has_members: false,
-        instruction_addr: None,
-        object_addr: None,
-        object_uuid: None,
-        object_name: None,
-        symbol_addr: None,
-        symbol_name: None,
-        own_member: None,
-    };
+    let mut frame = Frame { index, ..Frame::default() };
     let mut own = MemberSlots::new(place);
     let object = s.members(|s, member| {
         frame.own_member = None;

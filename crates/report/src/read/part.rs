@@ -323,7 +323,7 @@ fn image_list<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<(V
 }
 
 fn image<'a>(s: &mut JsonScanner<'a>) -> Result<Image<'a>, Stop> {
-    let mut image = Image { addr: None, vmaddr: None, size: 0, uuid: None, name: None, cpu: None };
+    let mut image = Image::default();
     let mut header = [None; 2];
     let mut own = MemberSlots::new("binary_images[]");
     s.members(|s, member| {

@@ -26,27 +26,30 @@ impl<'r, 'a> PartFacts<'r, 'a> {
         Some(Value::at(self.report.input, at?))
     }
 
-    /// The first value that is not null of the sections, part by part.
-    fn first<const N: usize>(
-        &self,
-        sections: impl Fn(&ReportPart<'a>) -> [Option<usize>; N],
-        key: &str,
-    ) -> Option<Value<'a>> {
-        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
-        parts
-            .flat_map(sections)
-            .filter_map(|section| self.value(section)?.get(key))
-            .find(|value| !value.is_null())
-    }
-
-    /// A member of `system`, in which `system_atcrash` goes first.
-    pub(crate) fn system(&self, key: &str) -> Option<Value<'a>> {
-        self.first(|part| [part.sections.system_atcrash, part.sections.system], key)
-    }
-
     /// A member of `report`.
     pub(crate) fn header(&self, key: &str) -> Option<Value<'a>> {
-        self.first(|part| [part.sections.report], key)
+        let [value] = self.first(|part| [part.sections.report], [key]);
+        value
+    }
+
+    /// These members of `system`, in which `system_atcrash` goes first.
+    pub(crate) fn system<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        self.first(|part| [part.sections.system_atcrash, part.sections.system], keys)
+    }
+
+    /// The first value that is not null of each member of the sections, part by part.
+    fn first<const N: usize, const S: usize>(
+        &self,
+        sections: impl Fn(&ReportPart<'a>) -> [Option<usize>; S],
+        keys: [&str; N],
+    ) -> [Option<Value<'a>>; N] {
+        let mut found = [None; N];
+        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
+        for section in parts.flat_map(sections).filter_map(|at| self.value(at)) {
+            let here = section.members(keys).map(|value| value.filter(|value| !value.is_null()));
+            found.iter_mut().zip(here).for_each(|(found, here)| *found = found.or(here));
+        }
+        found
     }
 
     /// The part's own `crash`.
@@ -82,18 +85,6 @@ impl<'r, 'a> PartFacts<'r, 'a> {
     pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
         let (at, position) = self.part()?.sections.subject?;
         Some((self.value(Some(at))?, position))
-    }
-
-    /// The first value that is not null of each of these members of `system`, in one go.
-    pub(crate) fn system_members<const N: usize>(&self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
-        let mut found = [None; N];
-        let parts = self.order.iter().filter_map(|index| self.report.parts.get(*index));
-        let sections = parts.flat_map(|part| [part.sections.system_atcrash, part.sections.system]);
-        for section in sections.filter_map(|at| self.value(at)) {
-            let here = section.members(keys).map(|value| value.filter(|value| !value.is_null()));
-            found.iter_mut().zip(here).for_each(|(found, here)| *found = found.or(here));
-        }
-        found
     }
 }
 

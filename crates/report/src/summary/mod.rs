@@ -95,7 +95,7 @@ impl Report<'_> {
         let facts = PartFacts::of(self, self.main_part());
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
             facts
-                .system_members([
+                .system([
                     "CFBundleIdentifier",
                     "CFBundleName",
                     "CFBundleShortVersionString",

@@ -12,7 +12,7 @@ use time::macros::format_description;
 
 pub(super) fn header(facts: &PartFacts<'_, '_>, out: &mut Log) {
     let [hash, machine, process, id, path, app, version, build, arch, parent, system, release, os_build] =
-        facts.system_members([
+        facts.system([
             "device_app_hash",
             "machine",
             "process_name",

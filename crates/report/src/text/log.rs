@@ -17,7 +17,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Room for what is said of a report of so many bytes.
+    /// Room for what is said of a report of `report_bytes`.
     pub(super) fn of(report_bytes: usize) -> Log {
         let most = report_bytes.saturating_mul(FACTOR).saturating_add(FLOOR).min(MOST);
         Log { text: String::new(), most, full: false }

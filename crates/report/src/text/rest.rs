@@ -33,7 +33,8 @@ pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
         return;
     }
     registers.sort_by_cached_key(|(name, _)| rank(name));
-    let arch = string(facts.system("cpu_arch")).unwrap_or_default();
+    let [arch] = facts.system(["cpu_arch"]);
+    let arch = string(arch).unwrap_or_default();
     let family = facts.part().and_then(|part| part.binary_cpu.or(part.cpu)).map(CpuType::family);
     let cpu = match family {
         Some(CpuFamily::Arm64 | CpuFamily::Arm64_32) => "ARM-64",
@@ -109,7 +110,7 @@ pub(super) fn extra(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log)
         }
     };
     let thread = crash.subject.as_ref();
-    let [stats, memory] = facts.system_members(["application_stats", "app_memory"]);
+    let [stats, memory] = facts.system(["application_stats", "app_memory"]);
     block("Object referenced by NSException", facts.error(&["nsexception", "referenced_object"]));
     block("Notable Addresses", thread.and_then(|thread| thread.notable_addresses));
     block("Application Stats", stats);

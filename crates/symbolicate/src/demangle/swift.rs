@@ -1,6 +1,6 @@
 //! Swift's names.
 //!
-//! Swift's demangler is C++, and two things of it matter to whoever reads strangers' names. Names refer
+//! Swift's demangler is C++, and two things of it matter for names of strangers. Names refer
 //! back to their own parts, so that a short one can stand for a text of any length: what a name may cost is
 //! worked out before it is asked for. And it ends its process by assertions on some names that no compiler
 //! writes (`$s4Shop4QartV3addyySiD`): a service lets another process ask it ([`demangle_with`]), and a name
@@ -15,13 +15,13 @@ use symbolic_demangle::{Demangle, DemangleOptions};
 /// What Swift's mangled names begin with, as its demangler knows them.
 const PREFIXES: [&str; 8] = ["$s", "_$s", "$S", "_$S", "$e", "_$e", "_T0", "@__swiftmacro_"];
 
-/// The most parts that one name may unfold to.
+/// The most parts that one name may expand to.
 const MAX_PARTS: u64 = 1 << 22;
-/// The most parts that the names of one object may unfold to, the short ones not counted.
+/// The most parts that the names of one object may expand to, the short ones not counted.
 const MAX_PARTS_OF_AN_OBJECT: u64 = 1 << 31;
 /// The same for the names of one report.
 const MAX_PARTS_OF_A_REPORT: u64 = 1 << 24;
-/// Names that unfold to no more parts than this are not counted.
+/// Names that expand to no more parts than this are not counted.
 const FEW_PARTS: u64 = 1 << 14;
 /// The most bytes of names that are asked for together.
 const BATCH_BYTES: usize = 32 << 10;

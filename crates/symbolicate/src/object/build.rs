@@ -2,7 +2,7 @@
 
 use super::code::CodeMap;
 use super::dwarf::{self, CodeStretch};
-use super::macho::{MachO, malformed};
+use super::macho::{MachFile, malformed};
 use super::symbols::{SymbolExtent, extents};
 use super::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind, has_symbols};
 use crate::demangle::Unavailable;
@@ -19,7 +19,7 @@ impl From<NoSymcache> for ObjectError {
 }
 
 pub(super) fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
-    let file = MachO::parse(slice)?;
+    let file = MachFile::parse(slice)?;
     if file.kind == ObjectKind::Relocatable {
         return Err(ObjectError::Unsupported("not linked: its addresses are not final".into()));
     }

@@ -1,6 +1,6 @@
 //! Where machine code lies, as offsets from `__TEXT`.
 
-use super::macho::MachO;
+use super::macho::MachFile;
 use std::ops::Range;
 
 /// The sections of machine code. Addresses outside them belong to no function, whatever the debug
@@ -13,7 +13,7 @@ pub(super) struct CodeMap {
 }
 
 impl CodeMap {
-    pub(super) fn new(file: &MachO<'_>) -> CodeMap {
+    pub(super) fn new(file: &MachFile<'_>) -> CodeMap {
         let mut sections: Vec<Range<u64>> =
             file.sections.iter().filter(|s| s.is_code).map(|s| s.addresses.clone()).collect();
         sections.sort_by_key(|s| (s.start, s.end));

@@ -3,7 +3,7 @@
 use super::code::CodeMap;
 use super::functions::{Functions, NO_NODE, Node};
 use super::lines::{self, Lines};
-use super::macho::MachO;
+use super::macho::MachFile;
 use super::paint::Canvas;
 use super::symbols::SymbolExtent;
 use super::units::{Dwarf, UnitFailure, Units, owners, unreadable, warn};
@@ -16,7 +16,7 @@ pub(super) type CodeStretch = (u32, u32, CodePlace);
 
 /// The stretches that the debug information explains, ascending and without overlap.
 pub(super) fn stretches(
-    file: &MachO<'_>,
+    file: &MachFile<'_>,
     code: &CodeMap,
     symbols: &[SymbolExtent<'_>],
     writer: &mut Writer,

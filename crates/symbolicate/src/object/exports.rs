@@ -1,7 +1,8 @@
-//! The export trie: a tree of name parts whose nodes are found by offset. A hostile one can point
-//! back to itself.
+//! The export trie: a tree of name parts whose nodes are found by offset. A hostile one can point back to
+//! itself, or to one node from many others: the iterator of the crate `object` would go through it again for
+//! each of them.
 
-use super::macho::{malformed, uleb};
+use super::macho::malformed;
 use super::{MAX_NAME_BYTES, ObjectError};
 
 const KIND_MASK: u64 = 0x03;
@@ -47,6 +48,24 @@ pub(super) fn walk(trie: &[u8], base: u64) -> Result<Vec<(Vec<u8>, u64)>, Object
     }
     found.sort_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0)));
     Ok(found)
+}
+
+/// Reads a LEB128 number; `None` at the end or where it does not fit 64 bits.
+fn uleb(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u64::from(byte & 0x7F);
+        if shift == 63 && part > 1 {
+            return None;
+        }
+        value |= part << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
 }
 
 #[cfg(test)]

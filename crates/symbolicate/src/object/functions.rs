@@ -6,7 +6,7 @@ use super::code::CodeMap;
 use super::paint::Canvas;
 use super::units::{DwarfSlice, Named, UnitFailure, Units};
 use crate::symcache::MAX_CALLS;
-use gimli::{Attribute, AttributeValue, Unit};
+use gimli::{Abbreviation, Attribute, AttributeValue, EntriesRaw, Unit};
 
 /// Stands for no function.
 pub(super) const NO_NODE: u32 = u32::MAX;
@@ -28,6 +28,21 @@ pub(super) struct Node<'a> {
     /// `DW_AT_low_pc` as an offset from `__TEXT`.
     pub(super) entry: Option<u32>,
     ranges: (usize, usize),
+}
+
+impl Node<'_> {
+    /// A function of which nothing is known yet.
+    const NAMELESS: Self = Node {
+        name: None,
+        parent: NO_NODE,
+        root: NO_NODE,
+        depth: 0,
+        call_file: None,
+        call_line: 0,
+        call_column: 0,
+        entry: None,
+        ranges: (0, 0),
+    };
 }
 
 /// The functions of one unit.
@@ -172,38 +187,10 @@ impl<'c, 'a> Functions<'c, 'a> {
                     continue;
                 }
             };
-            let mut node = Node {
-                name: None,
-                parent: NO_NODE,
-                root: NO_NODE,
-                depth: 0,
-                call_file: None,
-                call_line: 0,
-                call_column: 0,
-                entry: None,
-                ranges: (self.ranges.len(), self.ranges.len()),
-            };
-            let mut named = Named::default();
-            let mut addresses = Addresses::default();
             references.clear();
-            for spec in abbreviation.attributes() {
-                let attribute = raw.read_attribute(*spec)?;
-                let small = || attribute.udata_value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-                match attribute.name() {
-                    gimli::DW_AT_call_file => {
-                        node.call_file = match attribute.value() {
-                            AttributeValue::FileIndex(index) => Some(index),
-                            _ => attribute.udata_value(),
-                        }
-                    }
-                    gimli::DW_AT_call_line => node.call_line = small(),
-                    gimli::DW_AT_call_column => node.call_column = small(),
-                    _ => {
-                        addresses.note(units, unit, &attribute);
-                        named.note(start, &attribute, &mut references);
-                    }
-                }
-            }
+            let (mut node, named, addresses) =
+                read_node(&mut raw, abbreviation, units, (unit, start), &mut references)?;
+            node.ranges = (self.ranges.len(), self.ranges.len());
             let index = u32::try_from(self.nodes.len())
                 .ok()
                 .filter(|n| *n < NO_NODE)
@@ -235,4 +222,34 @@ impl<'c, 'a> Functions<'c, 'a> {
         }
         Ok(())
     }
+}
+
+/// What the attributes of a function say. `references` are the entries that may name it.
+fn read_node<'a>(
+    raw: &mut EntriesRaw<'_, DwarfSlice<'a>>,
+    abbreviation: &Abbreviation,
+    units: &Units<'a>,
+    (unit, start): (&Unit<DwarfSlice<'a>>, usize),
+    references: &mut Vec<usize>,
+) -> gimli::Result<(Node<'a>, Named<'a>, Addresses<'a>)> {
+    let (mut node, mut named, mut addresses) = (Node::NAMELESS, Named::default(), Addresses::default());
+    for spec in abbreviation.attributes() {
+        let attribute = raw.read_attribute(*spec)?;
+        let small = || attribute.udata_value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+        match attribute.name() {
+            gimli::DW_AT_call_file => {
+                node.call_file = match attribute.value() {
+                    AttributeValue::FileIndex(index) => Some(index),
+                    _ => attribute.udata_value(),
+                }
+            }
+            gimli::DW_AT_call_line => node.call_line = small(),
+            gimli::DW_AT_call_column => node.call_column = small(),
+            _ => {
+                addresses.note(units, unit, &attribute);
+                named.note(start, &attribute, references);
+            }
+        }
+    }
+    Ok((node, named, addresses))
 }

@@ -36,9 +36,8 @@ struct Files<'a> {
 pub(super) fn read<'a>(unit: &mut Unit<DwarfSlice<'a>>, code: &CodeMap) -> (Lines<'a>, gimli::Result<()>) {
     let directory = unit.comp_dir.map_or(&[][..], |d| d.slice());
     let program = unit.line_program.take();
-    let mut rows = Vec::new();
-    let result = program.clone().map_or(Ok(()), |program| sequences(program, code, &mut rows));
-    (Lines { rows, files: Files { known: Vec::new(), program, directory } }, result)
+    let (found, result) = program.clone().map_or((Vec::new(), Ok(())), |program| sequences(program, code));
+    (Lines { rows: in_order(found), files: Files { known: Vec::new(), program, directory } }, result)
 }
 
 struct Sequence {
@@ -46,11 +45,11 @@ struct Sequence {
     rows: Vec<LineRow>,
 }
 
+/// The sequences as far as the table can be read.
 fn sequences<'a>(
     program: gimli::IncompleteLineProgram<DwarfSlice<'a>>,
     code: &CodeMap,
-    out: &mut Vec<LineRow>,
-) -> gimli::Result<()> {
+) -> (Vec<Sequence>, gimli::Result<()>) {
     let mut found: Vec<Sequence> = Vec::new();
     let mut current: Vec<LineRow> = Vec::new();
     let mut rows = program.rows();
@@ -87,10 +86,16 @@ fn sequences<'a>(
             _ => current.push(row),
         }
     };
+    (found, result)
+}
+
+/// The rows of all sequences in order of address, an end behind each sequence.
+fn in_order(mut sequences: Vec<Sequence>) -> Vec<LineRow> {
     // An address belongs to the sequence that ends next after it, if that has begun.
-    found.sort_by_key(|sequence| sequence.high);
+    sequences.sort_by_key(|sequence| sequence.high);
+    let mut out: Vec<LineRow> = Vec::new();
     let mut covered = 0;
-    for mut sequence in found {
+    for mut sequence in sequences {
         sequence.rows.sort_by_key(|row| row.start);
         let first = sequence.rows.partition_point(|row| row.start <= covered).saturating_sub(1);
         let begin = sequence.rows.get(first).map_or(0, |row| row.start.max(covered));
@@ -113,7 +118,7 @@ fn sequences<'a>(
         out.push(LineRow { start: sequence.high, file: 0, line: 0, column: 0, known: false });
         covered = sequence.high;
     }
-    result
+    out
 }
 
 impl Lines<'_> {

@@ -1,54 +1,33 @@
-//! The parts of a Mach-O file that symbolication needs (`<mach-o/loader.h>`, `<mach-o/fat.h>`).
-//! Nothing in the file is believed: each offset and count is checked against the bytes that there are.
+//! The parts of a Mach-O file that symbolication needs. Nothing in the file is believed: each offset and count
+//! is checked against the bytes that there are.
 
 use super::{ObjectError, ObjectKind};
+use object::LittleEndian;
+use object::macho::{
+    DyldInfoCommand, FAT_MAGIC, FAT_MAGIC_64, FatArch32, FatArch64, LC_DYLD_EXPORTS_TRIE, LC_DYLD_INFO,
+    LC_DYLD_INFO_ONLY, LC_FUNCTION_STARTS, LC_SYMTAB, LC_UUID, LinkeditDataCommand, MH_CIGAM, MH_CIGAM_64,
+    MH_MAGIC, MH_MAGIC_64, MachHeader32, MachHeader64, N_EXT, S_ATTR_PURE_INSTRUCTIONS,
+    S_ATTR_SOME_INSTRUCTIONS, SymtabCommand,
+};
+use object::read::ReadRef;
+use object::read::macho::{FatArch, MachHeader, MachOFatFile, Nlist, Section, Segment};
 use std::ops::Range;
 use unslide_model::{CpuFamily, CpuType, DebugId};
 
-const MAGIC_32: u32 = 0xFEED_FACE;
-const MAGIC_64: u32 = 0xFEED_FACF;
-const FAT_32: u32 = 0xCAFE_BABE;
-const FAT_64: u32 = 0xCAFE_BABF;
 /// A Java class file begins with the same bytes as a fat file; its next four are a version of 45 or more.
 const JAVA_VERSION: u32 = 45;
 
 /// Slices of a fat file.
 const MAX_SLICES: u32 = 64;
 
-const LC_SEGMENT: u32 = 0x1;
-const LC_SYMTAB: u32 = 0x2;
-const LC_SEGMENT_64: u32 = 0x19;
-const LC_UUID: u32 = 0x1B;
-const LC_DYLD_INFO: u32 = 0x22;
-const LC_DYLD_INFO_ONLY: u32 = 0x8000_0022;
-const LC_FUNCTION_STARTS: u32 = 0x26;
-const LC_DYLD_EXPORTS_TRIE: u32 = 0x8000_0033;
-
-/// `S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS`.
-const CODE_FLAGS: u32 = 0x8000_0400;
+const LITTLE: LittleEndian = LittleEndian;
 
 pub(super) fn malformed(reason: &'static str) -> ObjectError {
     ObjectError::Malformed(reason.into())
 }
 
-/// A reader over the slice in the file's byte order.
-#[derive(Clone, Copy)]
-struct Data<'a>(&'a [u8]);
-
-impl<'a> Data<'a> {
-    fn get(self, at: u64, len: u64) -> Option<&'a [u8]> {
-        let at = usize::try_from(at).ok()?;
-        self.0.get(at..at.checked_add(usize::try_from(len).ok()?)?)
-    }
-    fn u32(self, at: u64) -> Option<u32> {
-        self.get(at, 4)?.try_into().ok().map(u32::from_le_bytes)
-    }
-    fn u64(self, at: u64) -> Option<u64> {
-        self.get(at, 8)?.try_into().ok().map(u64::from_le_bytes)
-    }
-    fn word(self, at: u64, is_64: bool) -> Option<u64> {
-        if is_64 { self.u64(at) } else { self.u32(at).map(u64::from) }
-    }
+fn too_short(_: object::Error) -> ObjectError {
+    malformed("a load command is too short")
 }
 
 /// A section of a segment.
@@ -63,7 +42,7 @@ pub(super) struct MachSection<'a> {
 
 /// A symbol of the symbol table that lies in a section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Symbol<'a> {
+pub(super) struct MachSymbol<'a> {
     /// Without the leading underscore of C names.
     pub(super) name: &'a [u8],
     pub(super) address: u64,
@@ -71,17 +50,16 @@ pub(super) struct Symbol<'a> {
 }
 
 /// One slice.
-pub(super) struct MachO<'a> {
-    data: Data<'a>,
-    pub(super) is_64: bool,
+pub(super) struct MachFile<'a> {
+    bytes: &'a [u8],
     pub(super) cpu: CpuType,
     pub(super) kind: ObjectKind,
     pub(super) debug_id: Option<DebugId>,
     pub(super) text: Option<Range<u64>>,
     pub(super) sections: Vec<MachSection<'a>>,
-    /// The table and the names.
-    symbols: Option<(&'a [u8], &'a [u8])>,
-    function_starts: &'a [u8],
+    /// Their names have all that follows them in the table of names.
+    symbols: Vec<MachSymbol<'a>>,
+    function_starts: Option<&'a LinkeditDataCommand<LittleEndian>>,
     exports: &'a [u8],
 }
 
@@ -89,143 +67,133 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|b| *b == 0).next().unwrap_or_default()
 }
 
-impl<'a> MachO<'a> {
+fn magic(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|magic| u32::from_be_bytes(*magic))
+}
+
+impl<'a> MachFile<'a> {
     /// Reads the header and the load commands.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<MachO<'a>, ObjectError> {
-        let data = Data(bytes);
-        let is_64 = match data.u32(0) {
-            Some(MAGIC_64) => true,
-            Some(MAGIC_32) => false,
-            Some(magic) if matches!(magic.swap_bytes(), MAGIC_32 | MAGIC_64) => {
-                return Err(ObjectError::Unsupported("big-endian Mach-O".into()));
-            }
-            _ => return Err(ObjectError::NotAnObject),
-        };
-        let field = |at| data.u32(at).ok_or_else(|| malformed("the file ends in the Mach-O header"));
-        let (count, size) = (field(16)?, u64::from(field(20)?));
-        let mut file = MachO {
-            data,
-            is_64,
-            cpu: CpuType::new(field(4)?, field(8)?),
-            kind: ObjectKind::from_file_type(field(12)?),
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<MachFile<'a>, ObjectError> {
+        match magic(bytes) {
+            Some(MH_CIGAM_64) => MachFile::read::<MachHeader64<LittleEndian>>(bytes),
+            Some(MH_CIGAM) => MachFile::read::<MachHeader32<LittleEndian>>(bytes),
+            Some(MH_MAGIC | MH_MAGIC_64) => Err(ObjectError::Unsupported("big-endian Mach-O".into())),
+            _ => Err(ObjectError::NotAnObject),
+        }
+    }
+
+    fn read<M: MachHeader<Endian = LittleEndian>>(bytes: &'a [u8]) -> Result<MachFile<'a>, ObjectError> {
+        let header = M::parse(bytes, 0).map_err(|_| malformed("the file ends in the Mach-O header"))?;
+        let mut file = MachFile {
+            bytes,
+            cpu: CpuType::new(header.cputype(LITTLE).0, header.cpusubtype(LITTLE).0),
+            kind: ObjectKind::from_file_type(header.filetype(LITTLE).0),
             debug_id: None,
             text: None,
             sections: Vec::new(),
-            symbols: None,
-            function_starts: &[],
+            symbols: Vec::new(),
+            function_starts: None,
             exports: &[],
         };
-        let mut at = if is_64 { 32 } else { 28 };
-        let end = at + size;
-        if end > bytes.len() as u64 {
-            return Err(malformed("the load commands end outside the file"));
-        }
-        for _ in 0..count {
-            let outside = || malformed("a load command ends outside the load commands");
-            let command = data.u32(at).ok_or_else(outside)?;
-            let length = u64::from(data.u32(at + 4).ok_or_else(outside)?);
-            if length < 8 || at + length > end {
-                return Err(outside());
+        let commands = header.load_commands(LITTLE, bytes, 0);
+        let mut commands = commands.map_err(|_| malformed("the load commands end outside the file"))?;
+        let outside = |_| malformed("a load command ends outside the load commands");
+        while let Some(command) = commands.next().map_err(outside)? {
+            match command.cmd() {
+                LC_UUID => {
+                    let id = command.uuid().map_err(too_short)?.map(|command| DebugId(command.uuid));
+                    file.debug_id = id.filter(|id| id.0 != [0; 16]);
+                }
+                LC_SYMTAB => file.read_symbols::<M>(command.data().map_err(too_short)?)?,
+                LC_FUNCTION_STARTS => {
+                    let starts: &LinkeditDataCommand<_> = command.data().map_err(too_short)?;
+                    let outside = |_| malformed("the function starts end outside the file");
+                    starts.data(LITTLE, bytes).map_err(outside)?;
+                    file.function_starts = Some(starts);
+                }
+                LC_DYLD_EXPORTS_TRIE => {
+                    let trie: &LinkeditDataCommand<LittleEndian> = command.data().map_err(too_short)?;
+                    file.exports = file.trie(trie.dataoff.get(LITTLE), trie.datasize.get(LITTLE))?;
+                }
+                LC_DYLD_INFO | LC_DYLD_INFO_ONLY => {
+                    let info: &DyldInfoCommand<LittleEndian> = command.data().map_err(too_short)?;
+                    file.exports = file.trie(info.export_off.get(LITTLE), info.export_size.get(LITTLE))?;
+                }
+                _ => {
+                    if let Some((segment, sections)) = M::Segment::from_command(command).map_err(too_short)? {
+                        file.read_segment(segment, sections)?;
+                    }
+                }
             }
-            let body = data.get(at, length).ok_or_else(outside)?;
-            file.command(command, Data(body))?;
-            at += length;
         }
         Ok(file)
     }
 
-    /// The bytes that a `linkedit_data_command` or a pair in another command points to.
-    fn linked(&self, body: Data<'a>, at: u64, what: &'static str) -> Result<&'a [u8], ObjectError> {
-        let (Some(offset), Some(size)) = (body.u32(at), body.u32(at + 4)) else {
-            return Err(malformed("a load command is too short"));
-        };
-        self.data.get(u64::from(offset), u64::from(size)).ok_or_else(|| malformed(what))
+    fn trie(&self, offset: u32, size: u32) -> Result<&'a [u8], ObjectError> {
+        let trie = self.bytes.read_bytes_at(offset.into(), size.into());
+        trie.map_err(|()| malformed("the export trie ends outside the file"))
     }
 
-    fn command(&mut self, command: u32, body: Data<'a>) -> Result<(), ObjectError> {
-        let short = || malformed("a load command is too short");
-        match command {
-            LC_UUID => {
-                let id: [u8; 16] = body.get(8, 16).and_then(|b| b.try_into().ok()).ok_or_else(short)?;
-                self.debug_id = Some(DebugId(id)).filter(|id| id.0 != [0; 16]);
-            }
-            LC_SEGMENT | LC_SEGMENT_64 => {
-                self.segment(body, command == LC_SEGMENT_64).ok_or_else(short)??;
-            }
-            LC_SYMTAB => {
-                let count = u64::from(body.u32(12).ok_or_else(short)?);
-                let size = count * if self.is_64 { 16 } else { 12 };
-                let at = u64::from(body.u32(8).ok_or_else(short)?);
-                let table = self
-                    .data
-                    .get(at, size)
-                    .ok_or_else(|| malformed("the symbol table ends outside the file"))?;
-                let names = self.linked(body, 16, "the symbol names end outside the file")?;
-                self.symbols = Some((table, names));
-            }
-            LC_FUNCTION_STARTS => {
-                self.function_starts = self.linked(body, 8, "the function starts end outside the file")?;
-            }
-            LC_DYLD_EXPORTS_TRIE => {
-                self.exports = self.linked(body, 8, "the export trie ends outside the file")?;
-            }
-            LC_DYLD_INFO | LC_DYLD_INFO_ONLY => {
-                self.exports = self.linked(body, 40, "the export trie ends outside the file")?;
-            }
-            _ => {}
-        }
+    fn read_symbols<M: MachHeader<Endian = LittleEndian>>(
+        &mut self,
+        command: &SymtabCommand<LittleEndian>,
+    ) -> Result<(), ObjectError> {
+        let (offset, count) = (command.symoff.get(LITTLE), command.nsyms.get(LITTLE));
+        let table = self.bytes.read_slice_at::<M::Nlist>(offset.into(), count as usize);
+        let table = table.map_err(|()| malformed("the symbol table ends outside the file"))?;
+        let (offset, size) = (command.stroff.get(LITTLE), command.strsize.get(LITTLE));
+        let names = self.bytes.read_bytes_at(offset.into(), size.into());
+        let names = names.map_err(|()| malformed("the symbol names end outside the file"))?;
+        let defined = table.iter().filter(|symbol| symbol.is_definition()).filter_map(|symbol| {
+            Some(MachSymbol {
+                name: names.get(symbol.n_strx(LITTLE) as usize..)?,
+                address: symbol.n_value(LITTLE).into(),
+                is_external: symbol.n_type().contains(N_EXT),
+            })
+        });
+        self.symbols = defined.collect();
         Ok(())
     }
 
-    /// `None` where the command is too short for what it says that it has.
-    fn segment(&mut self, body: Data<'a>, is_64: bool) -> Option<Result<(), ObjectError>> {
-        let segment = until_nul(body.get(8, 16)?);
-        let (vm_address, vm_size) = (body.word(24, is_64)?, body.word(if is_64 { 32 } else { 28 }, is_64)?);
-        if segment == b"__TEXT" && self.text.is_none() {
-            match vm_address.checked_add(vm_size) {
-                Some(end) => self.text = Some(vm_address..end),
-                None => return Some(Err(malformed("__TEXT ends past the last address"))),
-            }
+    fn read_segment<S: Segment<Endian = LittleEndian>>(
+        &mut self,
+        segment: &'a S,
+        sections: &'a [u8],
+    ) -> Result<(), ObjectError> {
+        if segment.name() == b"__TEXT" && self.text.is_none() {
+            let start: u64 = segment.vmaddr(LITTLE).into();
+            let end = start.checked_add(segment.vmsize(LITTLE).into());
+            self.text = Some(start..end.ok_or_else(|| malformed("__TEXT ends past the last address"))?);
         }
-        let (file_offset, file_size) = if is_64 {
-            (body.u64(40)?, body.u64(48)?)
-        } else {
-            (body.word(32, false)?, body.word(36, false)?)
-        };
         // Other segments of a dSYM keep the sizes that they have in the linked file.
-        if segment == b"__DWARF" && self.data.get(file_offset, file_size).is_none() {
-            return Some(Err(malformed("the file ends before its debug information does")));
+        if segment.name() == b"__DWARF" && segment.data(LITTLE, self.bytes).is_err() {
+            return Err(malformed("the file ends before its debug information does"));
         }
-        let count = body.u32(if is_64 { 64 } else { 48 })?;
-        let (mut at, step) = if is_64 { (72, 80) } else { (56, 68) };
-        for _ in 0..count {
-            let section = Data(body.get(at, step)?);
-            let address = section.word(32, is_64)?;
-            let size = section.word(if is_64 { 40 } else { 36 }, is_64)?;
-            let (offset, flags) = if is_64 { (48, 64) } else { (40, 56) };
+        for section in segment.sections(LITTLE, sections).map_err(too_short)? {
+            let address: u64 = section.addr(LITTLE).into();
             self.sections.push(MachSection {
-                segment: until_nul(section.get(16, 16)?),
-                name: until_nul(section.get(0, 16)?),
-                addresses: address..address.saturating_add(size),
-                offset: section.u32(offset)?,
-                is_code: section.u32(flags)? & CODE_FLAGS != 0,
+                segment: section.segment_name(),
+                name: section.name(),
+                addresses: address..address.saturating_add(section.size(LITTLE).into()),
+                offset: section.offset(LITTLE),
+                is_code: section.flags(LITTLE).0 & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS).0
+                    != 0,
             });
-            at += step;
         }
-        Some(Ok(()))
+        Ok(())
     }
 
     /// The contents of a section of debug information; empty where the file has none.
     pub(super) fn debug_section(&self, name: &str) -> Result<&'a [u8], ObjectError> {
         // A name of sixteen bytes has no room for more: `__debug_str_offs`.
         let wanted = name.as_bytes().get(..16).unwrap_or(name.as_bytes());
-        let Some(section) = self.sections.iter().find(|s| s.segment == b"__DWARF" && s.name == wanted) else {
+        let mut sections = self.sections.iter();
+        let Some(section) = sections.find(|s| s.segment == b"__DWARF" && s.name == wanted) else {
             return Ok(&[]);
         };
         let size = section.addresses.end - section.addresses.start;
-        self.data
-            .get(u64::from(section.offset), size)
-            .ok_or_else(|| malformed("a section of debug information ends outside the file"))
+        let bytes = self.bytes.read_bytes_at(section.offset.into(), size);
+        bytes.map_err(|()| malformed("a section of debug information ends outside the file"))
     }
 
     pub(super) fn has_exports(&self) -> bool {
@@ -234,38 +202,20 @@ impl<'a> MachO<'a> {
 
     /// The symbols that are defined in sections, in the order of the table, with at most this many
     /// bytes of their names.
-    pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = Symbol<'a>> + '_ {
-        let (table, names) = self.symbols.unwrap_or_default();
-        let step = if self.is_64 { 16 } else { 12 };
-        let is_64 = self.is_64;
-        table.chunks_exact(step).filter_map(move |entry| {
-            let entry = Data(entry);
-            // struct nlist_64 { u32 n_strx; u8 n_type; u8 n_sect; u16 n_desc; u64 n_value; }
-            let kind = *entry.0.get(4)?;
-            let (is_stab, is_defined, is_external) =
-                (kind & 0xE0 != 0, kind & 0x0E == 0x0E, kind & 0x01 != 0);
-            if is_stab || !is_defined {
-                return None;
-            }
-            let name = names.get(entry.u32(0)? as usize..)?;
-            let name = until_nul(name.get(..name_bytes).unwrap_or(name));
-            let name = name.strip_prefix(b"_").unwrap_or(name);
-            Some(Symbol { name, address: entry.word(8, is_64)?, is_external })
+    pub(super) fn symbols(&self, name_bytes: usize) -> impl Iterator<Item = MachSymbol<'a>> + '_ {
+        self.symbols.iter().map(move |symbol| {
+            let name = until_nul(symbol.name.get(..name_bytes).unwrap_or(symbol.name));
+            MachSymbol { name: name.strip_prefix(b"_").unwrap_or(name), ..*symbol }
         })
     }
 
     /// The starts of functions, ascending, as far as the list makes sense.
     pub(super) fn function_starts(&self) -> Vec<u64> {
-        let mut address = self.text.as_ref().map_or(0, |t| t.start);
+        let text = self.text.as_ref().map_or(0, |text| text.start);
         let thumb = if self.cpu.family() == CpuFamily::Arm { 1 } else { 0 };
-        let mut starts = Vec::new();
-        let mut rest = self.function_starts;
-        while let Some(delta) = uleb(&mut rest).filter(|delta| *delta != 0) {
-            let Some(next) = address.checked_add(delta) else { break };
-            address = next;
-            starts.push(address & !thumb);
-        }
-        starts
+        let starts =
+            self.function_starts.and_then(|starts| starts.function_starts(LITTLE, self.bytes, text).ok());
+        starts.into_iter().flatten().map_while(Result::ok).map(|start| start & !thumb).collect()
     }
 
     /// The exported symbols: name without the leading underscore, and address.
@@ -274,62 +224,37 @@ impl<'a> MachO<'a> {
     }
 }
 
-/// Reads a LEB128 number; `None` at the end or where it does not fit 64 bits.
-pub(super) fn uleb(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let part = u64::from(byte & 0x7F);
-        if shift == 63 && part > 1 {
-            return None;
-        }
-        value |= part << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
-}
-
 /// The byte ranges of a file's slices: the file itself, or the members of a fat file.
 pub(super) fn slices(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
-    let be = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
-    let (Some(magic @ (FAT_32 | FAT_64)), Some(count)) = (be(0), be(4)) else {
-        return match be(0).map(u32::swap_bytes) {
-            Some(MAGIC_32 | MAGIC_64) => Ok(vec![Range { start: 0, end: bytes.len() }]),
-            Some(magic) if matches!(magic.swap_bytes(), MAGIC_32 | MAGIC_64) => {
-                Err(ObjectError::Unsupported("big-endian Mach-O".into()))
-            }
-            _ if bytes.starts_with(b"!<arch>\n") => {
-                Err(ObjectError::Unsupported("static library; upload the dSYM of the linked image".into()))
-            }
-            _ => Err(ObjectError::NotAnObject),
-        };
+    match magic(bytes) {
+        Some(FAT_MAGIC) => fat::<FatArch32>(bytes),
+        Some(FAT_MAGIC_64) => fat::<FatArch64>(bytes),
+        Some(MH_CIGAM | MH_CIGAM_64) => Ok(vec![Range { start: 0, end: bytes.len() }]),
+        Some(MH_MAGIC | MH_MAGIC_64) => Err(ObjectError::Unsupported("big-endian Mach-O".into())),
+        _ if bytes.starts_with(b"!<arch>\n") => {
+            Err(ObjectError::Unsupported("static library; upload the dSYM of the linked image".into()))
+        }
+        _ => Err(ObjectError::NotAnObject),
+    }
+}
+
+fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
+    match bytes.get(4..).and_then(magic) {
+        None => return Err(ObjectError::NotAnObject),
+        Some(JAVA_VERSION..) if F::MAGIC == FAT_MAGIC => return Err(ObjectError::NotAnObject),
+        Some(count) if count > MAX_SLICES => {
+            return Err(ObjectError::TooLarge("too many architectures in a fat file".into()));
+        }
+        Some(_) => {}
+    }
+    let outside = |_| malformed("an architecture of the fat file ends outside the file");
+    let file = MachOFatFile::<F>::parse(bytes).map_err(outside)?;
+    let range = |arch: &F| {
+        let slice = arch.data(bytes).map_err(outside)?;
+        let start = usize::try_from(arch.offset().into()).unwrap_or(usize::MAX);
+        Ok(start..start + slice.len())
     };
-    if magic == FAT_32 && count >= JAVA_VERSION {
-        return Err(ObjectError::NotAnObject);
-    }
-    if count > MAX_SLICES {
-        return Err(ObjectError::TooLarge("too many architectures in a fat file".into()));
-    }
-    let outside = || malformed("an architecture of the fat file ends outside the file");
-    let step = if magic == FAT_64 { 32 } else { 20 };
-    let ranges: Vec<Range<usize>> = (0..count as usize)
-        .map(|i| {
-            let at = 8 + i * step;
-            let word = |at| be(at).map(u64::from).ok_or_else(outside);
-            let (offset, size) = if magic == FAT_64 {
-                (word(at + 8)? << 32 | word(at + 12)?, word(at + 16)? << 32 | word(at + 20)?)
-            } else {
-                (word(at + 8)?, word(at + 12)?)
-            };
-            let end =
-                offset.checked_add(size).filter(|end| *end <= bytes.len() as u64).ok_or_else(outside)?;
-            let index = |n: u64| usize::try_from(n).map_err(|_| outside());
-            Ok(index(offset)?..index(end)?)
-        })
-        .collect::<Result<_, ObjectError>>()?;
+    let ranges = file.arches().iter().map(range).collect::<Result<Vec<_>, ObjectError>>()?;
     // Each is read as a whole, so that one stretch for all of them would be read many times.
     let mut sorted: Vec<&Range<usize>> = ranges.iter().collect();
     sorted.sort_by_key(|range| (range.start, range.end));

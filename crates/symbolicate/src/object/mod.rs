@@ -157,7 +157,7 @@ pub struct BuiltSymCache {
     pub quality: Quality,
     /// The symcache: see [`crate::symcache`].
     pub symcache: Vec<u8>,
-    /// What was left out and why, for whoever uploaded the file.
+    /// What was left out and why, for the uploader.
     pub warnings: Vec<String>,
 }
 
@@ -178,7 +178,7 @@ pub fn objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
 }
 
 fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
-    let file = macho::MachO::parse(slice)?;
+    let file = macho::MachFile::parse(slice)?;
     Ok(ObjectFacts {
         debug_id: file.debug_id,
         cpu: file.cpu,
@@ -191,7 +191,7 @@ fn facts(slice: &[u8]) -> Result<ObjectFacts, ObjectError> {
 }
 
 /// True where the symbol table names machine code.
-fn has_symbols(file: &macho::MachO<'_>, code: &code::CodeMap) -> bool {
+fn has_symbols(file: &macho::MachFile<'_>, code: &code::CodeMap) -> bool {
     file.symbols(0).any(|symbol| code.section(symbol.address).is_some())
 }
 

@@ -1,10 +1,10 @@
 //! Names and extents of functions from the symbol table, the export trie and the function starts.
 //!
 //! A Mach-O symbol has no size. It ends where the next symbol, the next function start or its section
-//! ends, whichever comes first; what that proves is told by [`SymbolExtent::approximate`].
+//! ends, whichever comes first; [`SymbolExtent::approximate`] says what that proves.
 
 use super::code::CodeMap;
-use super::macho::MachO;
+use super::macho::MachFile;
 use super::{MAX_NAME_BYTES, ObjectError};
 use crate::symcache::NameSource;
 use std::borrow::Cow;
@@ -23,7 +23,12 @@ pub(super) struct SymbolExtent<'a> {
     pub(super) approximate: bool,
 }
 
-impl SymbolExtent<'_> {
+impl<'a> SymbolExtent<'a> {
+    /// A name whose extent is not known yet.
+    fn new(start: u64, name: Cow<'a, str>, source: NameSource) -> SymbolExtent<'a> {
+        SymbolExtent { start, end: start, name, folded: Vec::new(), source, approximate: true }
+    }
+
     /// The name that belongs to what the debug information says of this code: its own, where a symbol has
     /// that name too, so that name and line are of one function; else the symbol table's.
     pub(super) fn name_beside(&self, linkage_name: Option<&[u8]>) -> &str {
@@ -40,8 +45,8 @@ impl SymbolExtent<'_> {
 
 /// The named stretches in order of address; they do not overlap, and what no name covers is left out.
 /// Every section of code ends the stretches in it.
-pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<SymbolExtent<'a>>, ObjectError> {
-    let mut names: Vec<Name<'a>> = Vec::new();
+pub(super) fn extents<'a>(file: &MachFile<'a>, code: &CodeMap) -> Result<Vec<SymbolExtent<'a>>, ObjectError> {
+    let mut symbols = Vec::new();
     let mut has_locals = false;
     let is_code = |address| code.section(address).is_some();
     for symbol in file.symbols(MAX_NAME_BYTES) {
@@ -50,77 +55,57 @@ pub(super) fn extents<'a>(file: &MachO<'a>, code: &CodeMap) -> Result<Vec<Symbol
         }
         has_locals |= !symbol.is_external;
         let name = String::from_utf8_lossy(symbol.name);
-        names.push(Name::new(symbol.address, name, NameSource::Symtab));
+        symbols.push(SymbolExtent::new(symbol.address, name, NameSource::Symtab));
     }
     // The last of the symbols at one address names it, as LLVM has it.
-    names.reverse();
-    let mut names = join(names);
+    symbols.reverse();
+    let mut extents = join(symbols);
     let mut exported = Vec::new();
     for (name, address) in file.exports()? {
-        let known = names.binary_search_by_key(&address, |name| name.address).is_ok();
+        let known = extents.binary_search_by_key(&address, |extent| extent.start).is_ok();
         if !known && !is_meaningless(&name) && is_code(address) {
             let name = Cow::Owned(String::from_utf8_lossy(&name).into_owned());
-            exported.push(Name::new(address, name, NameSource::Exports));
+            exported.push(SymbolExtent::new(address, name, NameSource::Exports));
         }
     }
-    names.extend(join(exported));
-    names.sort_by_key(|name| name.address);
+    extents.extend(join(exported));
+    extents.sort_by_key(|extent| extent.start);
 
-    let starts = file.function_starts();
-    let mut extents = Vec::with_capacity(names.len());
-    let mut next_start = 0;
-    let ends: Vec<u64> = names.iter().skip(1).map(|next| next.address).collect();
-    for (i, name) in names.into_iter().enumerate() {
-        while starts.get(next_start).is_some_and(|start| *start <= name.address) {
-            next_start += 1;
-        }
-        let Some(end) = code.section(name.address).map(|s| s.end) else { continue };
-        let next_name = ends.get(i).copied().unwrap_or(end);
-        let next_function = starts.get(next_start).copied().unwrap_or(end);
+    let functions = file.function_starts();
+    let mut next_name = u64::MAX;
+    for extent in extents.iter_mut().rev() {
+        let end = code.section(extent.start).map_or(extent.start, |section| section.end);
+        let next = functions.partition_point(|start| *start <= extent.start);
+        let next_function = functions.get(next).copied().unwrap_or(end);
+        let is_function = functions[..next].last() == Some(&extent.start);
+        extent.end = end.min(next_name).min(next_function);
         // With function starts every end is known; without them only a table that still has its local
         // symbols is known to name each function.
-        let is_function = next_start > 0 && starts[next_start - 1] == name.address;
-        let known =
-            if starts.is_empty() { has_locals && name.source == NameSource::Symtab } else { is_function };
-        extents.push(SymbolExtent {
-            start: name.address,
-            end: end.min(next_name).min(next_function),
-            name: name.name,
-            folded: name.folded,
-            source: name.source,
-            approximate: !known,
-        });
+        let named = if functions.is_empty() {
+            has_locals && extent.source == NameSource::Symtab
+        } else {
+            is_function
+        };
+        extent.approximate = !named;
+        next_name = extent.start;
     }
     Ok(extents)
 }
 
-struct Name<'a> {
-    address: u64,
-    name: Cow<'a, str>,
-    folded: Vec<Cow<'a, str>>,
-    source: NameSource,
-}
-
-impl<'a> Name<'a> {
-    fn new(address: u64, name: Cow<'a, str>, source: NameSource) -> Name<'a> {
-        Name { address, name, folded: Vec::new(), source }
-    }
-}
-
 /// One entry an address, in their order: the first name stands for it, and has the others.
-fn join(mut names: Vec<Name<'_>>) -> Vec<Name<'_>> {
-    names.sort_by_key(|name| name.address);
-    let mut joined: Vec<Name<'_>> = Vec::new();
-    for name in names {
-        match joined.last_mut().filter(|first| first.address == name.address) {
-            Some(first) if first.name == name.name => {}
-            Some(first) => first.folded.push(name.name),
-            None => joined.push(name),
+fn join(mut symbols: Vec<SymbolExtent<'_>>) -> Vec<SymbolExtent<'_>> {
+    symbols.sort_by_key(|symbol| symbol.start);
+    let mut joined: Vec<SymbolExtent<'_>> = Vec::new();
+    for symbol in symbols {
+        match joined.last_mut().filter(|first| first.start == symbol.start) {
+            Some(first) if first.name == symbol.name => {}
+            Some(first) => first.folded.push(symbol.name),
+            None => joined.push(symbol),
         }
     }
-    for name in &mut joined {
-        name.folded.sort_unstable();
-        name.folded.dedup();
+    for symbol in &mut joined {
+        symbol.folded.sort_unstable();
+        symbol.folded.dedup();
     }
     joined
 }

@@ -3,7 +3,7 @@
 
 use super::ObjectError;
 use super::aranges::{self, Set};
-use super::macho::{MachO, malformed};
+use super::macho::{MachFile, malformed};
 use gimli::{
     Attribute, AttributeValue, EndianSlice, LittleEndian, Section, SectionId, Unit, UnitHeader, UnitOffset,
     UnitSectionOffset,
@@ -44,7 +44,7 @@ impl From<crate::symcache::NoSymcache> for UnitFailure {
 }
 
 /// The sections of debug information as gimli wants them.
-pub(super) fn load<'a>(file: &MachO<'a>) -> Result<Dwarf<'a>, ObjectError> {
+pub(super) fn load<'a>(file: &MachFile<'a>) -> Result<Dwarf<'a>, ObjectError> {
     gimli::Dwarf::load(|id: SectionId| {
         let name = id.name().replacen('.', "__", 1);
         file.debug_section(&name).map(|bytes| EndianSlice::new(bytes, LittleEndian))
@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
 
 impl<'a> Units<'a> {
     /// Reads the headers of all units. A damaged header ends the list, with a warning.
-    pub(super) fn read(file: &MachO<'a>, warnings: &mut Vec<String>) -> Result<Units<'a>, ObjectError> {
+    pub(super) fn read(file: &MachFile<'a>, warnings: &mut Vec<String>) -> Result<Units<'a>, ObjectError> {
         let mut dwarf = load(file)?;
         let mut headers = Vec::new();
         let mut iter = dwarf.units();

@@ -57,7 +57,7 @@ mod read;
 mod view;
 mod write;
 
-pub use read::{CodeAnswer, CodeCall, CodeCalls, CodeLookup, NameSource, SymCache, SymCacheError};
+pub use read::{CodeAnswer, CodeCall, CodeLookup, NameSource, SymCache, SymCacheError};
 pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.

@@ -86,7 +86,7 @@ pub(super) struct Layout {
 }
 
 /// A symcache over its bytes: a buffer, or a memory map as [`Bytes::from_owner`] has it. Reading copies nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SymCache {
     bytes: Bytes,
     layout: Layout,
@@ -148,14 +148,6 @@ pub struct CodeCall<'a> {
     pub inlined: bool,
 }
 
-/// The calls at an address, from the innermost inlined function to the owner of the machine code.
-#[derive(Clone, Debug)]
-pub struct CodeCalls<'a> {
-    view: View<'a>,
-    next: Option<PlaceRecord>,
-    left: usize,
-}
-
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
@@ -213,6 +205,12 @@ impl Layout {
         };
         let found = bytes.len() as u64;
         if end == found { Ok(layout) } else { Err(SymCacheError::Length { expected: end, found }) }
+    }
+}
+
+impl std::fmt::Debug for SymCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "symcache of {}", self.layout.debug_id)
     }
 }
 
@@ -324,20 +322,15 @@ impl<'a> CodeAnswer<'a> {
         own.filter_map(move |(_, function)| view.readable(function))
     }
 
-    /// The calls from the innermost inlined function to the owner of the machine code; at least one.
-    #[must_use]
-    pub fn calls(&self) -> CodeCalls<'a> {
-        CodeCalls { view: self.view, next: Some(self.place), left: MAX_CALLS }
-    }
-}
-
-impl<'a> Iterator for CodeCalls<'a> {
-    type Item = CodeCall<'a>;
-
-    fn next(&mut self) -> Option<CodeCall<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        let (call, next) = self.view.call(self.next.take()?)?;
-        self.next = next;
-        Some(call)
+    /// The calls from the innermost inlined function to the owner of the machine code; at least one, and at
+    /// most [`MAX_CALLS`].
+    pub fn calls(&self) -> impl Iterator<Item = CodeCall<'a>> + use<'a> {
+        let (view, mut next) = (self.view, Some(self.place));
+        let calls = std::iter::from_fn(move || {
+            let (call, caller) = view.call(next.take()?)?;
+            next = caller;
+            Some(call)
+        });
+        calls.take(MAX_CALLS)
     }
 }

@@ -262,57 +262,88 @@ impl Writer {
             return Err(NoSymcache::TooLarge);
         }
         let mut out = Vec::with_capacity(size);
-        out.extend_from_slice(MAGIC);
-        let word = |out: &mut Vec<u8>, n: u32| out.extend_from_slice(&n.to_le_bytes());
-        word(&mut out, VERSION);
-        word(&mut out, 0);
-        out.extend_from_slice(&facts.debug_id.0);
-        word(&mut out, facts.cpu.cpu_type);
-        word(&mut out, facts.cpu.cpu_subtype);
-        out.extend_from_slice(&facts.text_address.to_le_bytes());
-        out.extend_from_slice(&facts.text_size.to_le_bytes());
-        word(&mut out, facts.extent);
-        word(&mut out, u32::from(facts.quality.rank().unsigned_abs()));
-        word(&mut out, shift);
-        word(&mut out, buckets);
-        for len in [ranges.len(), self.calls.len(), self.scopes.len(), self.functions.len()] {
-            word(&mut out, count(len)?);
-        }
-        let text_bytes = self.texts.len() + FOLD_SIZE * self.folds.len();
-        word(&mut out, u32::try_from(text_bytes).map_err(|_| NoSymcache::TooLarge)?);
-        word(&mut out, count(self.folds.len())?);
-        debug_assert_eq!(out.len(), HEADER_SIZE);
-        let mut below = 0;
-        for bucket in 0..=u64::from(buckets) {
-            while ranges.get(below).is_some_and(|(start, _)| u64::from(*start) < bucket << shift) {
-                below += 1;
-            }
-            word(&mut out, count(below)?);
-        }
-        for (start, _) in ranges {
-            word(&mut out, *start);
-        }
-        let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
-        for (_, place) in ranges {
-            out.extend_from_slice(&place.unwrap_or(nothing).record());
-        }
-        for call in &self.calls {
-            out.extend_from_slice(&call.record());
-        }
-        for (first, second) in &self.scopes {
-            word(&mut out, *first);
-            word(&mut out, *second);
-        }
-        for text in self.functions.iter().flatten() {
-            word(&mut out, *text);
-        }
-        out.extend_from_slice(&self.texts);
-        for (scope, function) in &self.folds {
-            word(&mut out, *scope);
-            word(&mut out, *function);
-        }
+        self.write_header(facts, ranges.len(), shift, buckets, &mut out)?;
+        write_ranges(ranges, shift, buckets, &mut out)?;
+        self.write_tables(&mut out);
         let crc = checksum(&out);
         out[12..16].copy_from_slice(&crc.to_le_bytes());
         Ok(out)
     }
+
+    fn write_header(
+        &self,
+        object: &ObjectHeader,
+        ranges: usize,
+        shift: u32,
+        buckets: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<(), NoSymcache> {
+        out.extend_from_slice(MAGIC);
+        word(out, VERSION);
+        word(out, 0);
+        out.extend_from_slice(&object.debug_id.0);
+        word(out, object.cpu.cpu_type);
+        word(out, object.cpu.cpu_subtype);
+        out.extend_from_slice(&object.text_address.to_le_bytes());
+        out.extend_from_slice(&object.text_size.to_le_bytes());
+        word(out, object.extent);
+        word(out, u32::from(object.quality.rank().unsigned_abs()));
+        word(out, shift);
+        word(out, buckets);
+        for len in [ranges, self.calls.len(), self.scopes.len(), self.functions.len()] {
+            word(out, count(len)?);
+        }
+        let text_bytes = self.texts.len() + FOLD_SIZE * self.folds.len();
+        word(out, u32::try_from(text_bytes).map_err(|_| NoSymcache::TooLarge)?);
+        word(out, count(self.folds.len())?);
+        debug_assert_eq!(out.len(), HEADER_SIZE);
+        Ok(())
+    }
+
+    /// Calls, scopes, functions, texts and folds.
+    fn write_tables(&self, out: &mut Vec<u8>) {
+        for call in &self.calls {
+            out.extend_from_slice(&call.record());
+        }
+        for (first, second) in &self.scopes {
+            word(out, *first);
+            word(out, *second);
+        }
+        for text in self.functions.iter().flatten() {
+            word(out, *text);
+        }
+        out.extend_from_slice(&self.texts);
+        for (scope, function) in &self.folds {
+            word(out, *scope);
+            word(out, *function);
+        }
+    }
+}
+
+/// Buckets, starts and places.
+fn write_ranges(
+    ranges: &[(u32, Option<CodePlace>)],
+    shift: u32,
+    buckets: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), NoSymcache> {
+    let mut below = 0;
+    for bucket in 0..=u64::from(buckets) {
+        while ranges.get(below).is_some_and(|(start, _)| u64::from(*start) < bucket << shift) {
+            below += 1;
+        }
+        word(out, count(below)?);
+    }
+    for (start, _) in ranges {
+        word(out, *start);
+    }
+    let nothing = CodePlace { scope: NONE, line: 0, column: 0 };
+    for (_, place) in ranges {
+        out.extend_from_slice(&place.unwrap_or(nothing).record());
+    }
+    Ok(())
+}
+
+fn word(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
 }

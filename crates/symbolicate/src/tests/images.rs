@@ -1,7 +1,7 @@
 //! From an address to an image, and what becomes of images.
 
 use super::{APP, APP_PATH, BASE, Have, LIBRARY, app, at, id, lines, symbols};
-use crate::{Enriched, ImageSymbols, SymbolNeed, needs};
+use crate::{Enrichment, ImageSymbols, SymbolNeed, needs};
 use serde_json::{Value, json};
 use unslide_model::Quality;
 use unslide_report::{ReadLimits, Report as Read};
@@ -127,7 +127,7 @@ fn the_images_of_another_part_serve_where_a_part_has_none() {
     assert_eq!(lines(frame), [12, 40]);
 }
 
-fn enriched(have: &Have, report: Report) -> Enriched {
+fn enriched(have: &Have, report: Report) -> Enrichment {
     have.enrich(&report.crashed_at([BASE + at::INLINED]))
 }
 

@@ -11,7 +11,7 @@ mod samples;
 mod sizes;
 
 use crate::symcache::{CodeOwner, CodePlace, CodeScope, NameSource, ObjectHeader, SymCache, Writer};
-use crate::{Context, Enriched, ImageSymbols, enrich};
+use crate::{Context, Enrichment, ImageSymbols, enrich};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -124,12 +124,12 @@ impl Have {
         self
     }
 
-    pub fn enrich_with(&self, input: &[u8], context: &Context<'_>) -> Enriched {
+    pub fn enrich_with(&self, input: &[u8], context: &Context<'_>) -> Enrichment {
         let report = Report::read(input, &ReadLimits::default()).unwrap();
         enrich(&report, &|id| self.0.get(id), context)
     }
 
-    pub fn enrich(&self, report: &Made) -> Enriched {
+    pub fn enrich(&self, report: &Made) -> Enrichment {
         self.enrich_with(&report.bytes(), &Context::default())
     }
 

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::StreamReader;
-use unslide_artifacts::{MOST_PARTS, StoreError, hashed_part, keys};
+use unslide_artifacts::{MOST_PARTS, StorageError, hashed_part, keys};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::partial::{self, Announced, Partial, UploadPart};
 use unslide_store::uploads::{self, SymbolUpload, UploadStatus};
@@ -186,8 +186,8 @@ pub async fn put(
             let (part, sha256) =
                 hashed_part(&mut reader, usize::try_from(bytes).unwrap_or(usize::MAX)).await?;
             // Asked for more, a body that is too long says so.
-            reader.read(&mut [0]).await.map_err(StoreError::Source)?;
-            Ok::<_, StoreError>((part, sha256))
+            reader.read(&mut [0]).await.map_err(StorageError::Source)?;
+            Ok::<_, StorageError>((part, sha256))
         };
         let time = Duration::from_secs(api.limits.upload_seconds);
         let read = tokio::time::timeout(time, read).await;
@@ -217,7 +217,7 @@ async fn store(api: &Api, owner: &Owner, partial: &Partial, number: u32, part: B
     let place = usize::try_from(number).unwrap_or(usize::MAX);
     let etag = match api.objects.put_part(&key, &partial.multipart_id, place, part).await {
         Ok(etag) => etag,
-        Err(StoreError::Unfinished { .. }) => return Err(lost(api, owner, partial).await?),
+        Err(StorageError::Unfinished { .. }) => return Err(lost(api, owner, partial).await?),
         Err(error) => return Err(error.into()),
     };
     let noted = async {
@@ -294,7 +294,7 @@ pub async fn complete(
         }
         match api.objects.complete_parts(&key, &partial.multipart_id, &tags, size).await {
             Ok(()) => received(&api, &owner, &partial).await,
-            Err(StoreError::Unfinished { .. }) => Err(lost(&api, &owner, &partial).await?),
+            Err(StorageError::Unfinished { .. }) => Err(lost(&api, &owner, &partial).await?),
             Err(error) => {
                 let mut tx = api.owner(&owner).await?;
                 partial::let_go(&mut tx, id).await?;

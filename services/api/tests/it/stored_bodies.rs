@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::{self, BodyId};
 use unslide_artifacts::{ObjectStore, Put};
 use unslide_model::Scope;
@@ -15,7 +15,7 @@ use unslide_store::{Store, segments};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Moves acme's bodies of this day into one segment, as the indexer does, and puts it with `put`.
-async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStore>) -> Key {
+async fn move_bodies(store: &Store, day: time::Date, objects: Option<&ObjectStore>) -> ObjectKey {
     let acme = tenant("acme");
     let mut tx = store.tenant(&acme).await.unwrap();
     let id = segments::new_id(&mut tx).await.unwrap();

@@ -35,7 +35,7 @@ struct Request {
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Unpacks an upload: the answer is an [`Unpacked`].
-    Unpack { file: String, name: String, limits: archive::Limits },
+    Unpack { file: String, name: String, limits: archive::UnpackLimits },
     /// Builds the symcache of one slice: the answer is a [`BuiltSlice`].
     Build { file: PathBuf, range: Range<u64> },
 }

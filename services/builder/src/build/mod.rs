@@ -17,8 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
-use unslide_artifacts::keys::{self, Key};
-use unslide_artifacts::{Condition, Put, StoreError, Wrong, read_again};
+use unslide_artifacts::keys::{self, ObjectKey};
+use unslide_artifacts::{Condition, Put, StorageError, Wrong, read_again};
 use unslide_model::{ContentHash, Owned, Owner};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::objects::{self, ObjectStatus};
@@ -128,7 +128,7 @@ async fn download(
             }
             Ok(Some(_)) => Ok(Ok(())),
             Ok(None) => Ok(Err(Wrong::Absent)),
-            Err(StoreError::TooLarge { .. }) => Ok(Err(Wrong::Longer)),
+            Err(StorageError::TooLarge { .. }) => Ok(Err(Wrong::Longer)),
             Err(error) => Err(JobFailure::from(error)),
         }
     });
@@ -249,7 +249,7 @@ pub(crate) async fn reject(
 pub(crate) async fn keep(
     builder: &Builder,
     slice: &UploadedSlice,
-    key: &Key,
+    key: &ObjectKey,
     condition: &Condition,
 ) -> Result<(), JobFailure> {
     let size = slice.new.size;
@@ -261,7 +261,7 @@ pub(crate) async fn keep(
     match builder.objects.put_stream(key, source, size, &put).await {
         Ok(_) => Ok(()),
         // Stored by content: whoever was first has stored the same bytes.
-        Err(StoreError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
+        Err(StorageError::Precondition { .. }) if *condition == Condition::Absent => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

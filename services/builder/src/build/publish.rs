@@ -20,8 +20,8 @@ use crate::worker::Builder;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use unslide_artifacts::keys::Key;
-use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StoreError, keys};
+use unslide_artifacts::keys::ObjectKey;
+use unslide_artifacts::{AliasMeta, Condition, ETag, ObjectStore, Put, StorageError, keys};
 use unslide_model::{ContentHash, DebugId, Owned, Owner, Quality};
 use unslide_store::objects::Symcache;
 use unslide_store::slots::SymbolSlot;
@@ -97,7 +97,7 @@ pub(crate) async fn publish(
         let absent = Put { condition: Condition::Absent, ..Put::default() };
         match builder.objects.put(&key, form.symcache.clone(), &absent).await {
             // The same symcache was built before.
-            Ok(_) | Err(StoreError::Precondition { .. }) => {}
+            Ok(_) | Err(StorageError::Precondition { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -245,7 +245,7 @@ async fn write(
 /// Writes an alias over what was seen of it; false where it is not that any more.
 async fn point(
     objects: &ObjectStore,
-    alias: &Key,
+    alias: &ObjectKey,
     form: &SymcacheForm,
     meta: &AliasMeta,
     seen: Option<&Current>,
@@ -254,7 +254,7 @@ async fn point(
     let put = Put { condition, metadata: meta.to_metadata() };
     match objects.put(alias, form.symcache.clone(), &put).await {
         Ok(_) => Ok(true),
-        Err(StoreError::Precondition { .. }) => Ok(false),
+        Err(StorageError::Precondition { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, ArchiveError, Skipped, ToFolder};
+use unslide_artifacts::archive::{self, ArchiveError, SkippedEntry, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
@@ -54,7 +54,11 @@ pub(crate) async fn unpack(
 }
 
 /// Unpacks a file into the current folder.
-pub(crate) fn unpack_here(file: &str, name: &str, limits: &archive::Limits) -> Result<Unpacked, JobFailure> {
+pub(crate) fn unpack_here(
+    file: &str,
+    name: &str,
+    limits: &archive::UnpackLimits,
+) -> Result<Unpacked, JobFailure> {
     let folder = std::env::current_dir()?;
     let mut sink = ToFolder::new(&folder);
     let contents = archive::unpack(File::open(file)?, name, limits, &mut sink)?;
@@ -74,7 +78,7 @@ pub(crate) fn unpack_here(file: &str, name: &str, limits: &archive::Limits) -> R
     Ok(unpacked)
 }
 
-fn shown(skipped: &[Skipped], count: u64) -> Vec<uploads::SkippedMember> {
+fn shown(skipped: &[SkippedEntry], count: u64) -> Vec<uploads::SkippedMember> {
     let mut shown: Vec<_> = skipped
         .iter()
         .map(|s| uploads::SkippedMember {

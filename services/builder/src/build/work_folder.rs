@@ -10,14 +10,14 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use unslide_artifacts::archive::Limits;
+use unslide_artifacts::archive::UnpackLimits;
 use unslide_model::Figures;
 
 /// The work folder. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct WorkFolder {
     folder: PathBuf,
-    limits: Limits,
+    limits: UnpackLimits,
     /// KiB of all jobs together.
     all: u32,
     /// A permit for each KiB that no job has. Who waits collects them, so that they are not counted here.
@@ -63,7 +63,8 @@ impl WorkFolder {
             return Err(JobFailure::job("too_large", detail));
         }
         let explained = size.saturating_mul(self.limits.ratio).saturating_add(self.limits.free_bytes);
-        let limits = Limits { total_bytes: self.limits.total_bytes.min(all - files), ..self.limits.clone() };
+        let limits =
+            UnpackLimits { total_bytes: self.limits.total_bytes.min(all - files), ..self.limits.clone() };
         let bytes = kib(files.saturating_add(limits.total_bytes.min(explained))).min(self.all);
         let wanted = Wanted::new(&self.wanted, u64::from(bytes) << 10);
         let held = timeout(self.patience, self.free.clone().acquire_many_owned(bytes)).await;
@@ -107,7 +108,7 @@ impl Drop for Wanted<'_> {
 pub(crate) struct Room {
     folder: TempDir,
     /// What may be unpacked.
-    limits: Limits,
+    limits: UnpackLimits,
     held: Mutex<Held>,
 }
 
@@ -135,7 +136,7 @@ impl Room {
         self.folder.path()
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &UnpackLimits {
         &self.limits
     }
 

@@ -6,8 +6,8 @@ pub(crate) mod purge;
 
 use crate::failure::{JobFailure, chain};
 use crate::worker::Builder;
-use unslide_artifacts::StoreError;
-use unslide_artifacts::keys::Key;
+use unslide_artifacts::StorageError;
+use unslide_artifacts::keys::ObjectKey;
 
 /// After so many deletions in a row that failed for now object storage is taken to be away.
 const FAILURES_IN_A_ROW: u32 = 5;
@@ -26,13 +26,13 @@ impl<'b> Deletion<'b> {
     }
 
     /// Deletes an object; false where it could not be deleted.
-    pub(crate) async fn delete(&mut self, key: &Key) -> Result<bool, JobFailure> {
+    pub(crate) async fn delete(&mut self, key: &ObjectKey) -> Result<bool, JobFailure> {
         let deleted = self.builder.objects.delete(key).await;
         self.note(deleted)
     }
 
     /// Notes how a deletion ended; false where it failed.
-    pub(crate) fn note(&mut self, deleted: Result<(), StoreError>) -> Result<bool, JobFailure> {
+    pub(crate) fn note(&mut self, deleted: Result<(), StorageError>) -> Result<bool, JobFailure> {
         let Err(error) = deleted else {
             self.in_a_row = 0;
             return Ok(true);

@@ -2,7 +2,7 @@
 
 use crate::failure::JobFailure;
 use crate::worker::Builder;
-use unslide_artifacts::{StoreError, keys};
+use unslide_artifacts::{StorageError, keys};
 use unslide_model::Owner;
 use unslide_store::partial::{self, Partial};
 
@@ -24,7 +24,7 @@ pub(crate) async fn clear_or_leave(
 }
 
 /// Takes the parts away.
-pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StoreError> {
+pub(crate) async fn abort(builder: &Builder, owner: &Owner, partial: &Partial) -> Result<(), StorageError> {
     builder.objects.abort_parts(&keys::upload(owner.own(partial.id)), &partial.multipart_id).await
 }
 

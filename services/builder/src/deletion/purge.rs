@@ -6,7 +6,7 @@ use crate::failure::JobFailure;
 use crate::worker::Builder;
 use std::collections::BTreeSet;
 use unslide_artifacts::AliasMeta;
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_model::{ContentHash, DebugId, Owned, Quality};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::objects::ObjectRow;
@@ -68,11 +68,11 @@ async fn alive(
     id: &Owned<DebugId>,
     known: Option<&DebugIdSymbols>,
     published_since: bool,
-) -> Result<BTreeSet<Key>, JobFailure> {
+) -> Result<BTreeSet<ObjectKey>, JobFailure> {
     let keys = keys::symbols(id);
     let Some(known) = known else { return Ok(BTreeSet::new()) };
     let objects = || known.objects.iter().map(|listed| &listed.object);
-    let mut alive: BTreeSet<Key> =
+    let mut alive: BTreeSet<ObjectKey> =
         objects().filter_map(ObjectRow::symcache).map(|s| keys.symcache(s.version, &s.sha256)).collect();
     for version in versions(builder) {
         let head = builder.objects.head(&keys.alias(version)).await?;

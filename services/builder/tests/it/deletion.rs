@@ -6,7 +6,7 @@ use crate::world::{World, acme, zip_of};
 use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use std::time::Duration;
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::{Condition, Put};
 use unslide_model::{DebugId, TenantId};
 use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
@@ -28,7 +28,7 @@ impl World {
         page.entries.into_iter().map(|entry| entry.key.to_string()).collect()
     }
 
-    async fn put(&self, key: &Key) {
+    async fn put(&self, key: &ObjectKey) {
         let put = Put { condition: Condition::Absent, ..Put::default() };
         self.objects.put(key, Bytes::from_static(b"bytes"), &put).await.unwrap();
     }
@@ -156,7 +156,7 @@ async fn an_object_that_can_not_be_deleted_keeps_no_other() {
     let stubborn = Stubborn::before(world.config.objects.endpoint.as_ref().unwrap(), "locked").await;
     world.config.objects.endpoint = Some(stubborn.url.clone());
     let put = async |tenant: &TenantId, name: &str| {
-        let key = Key::of_tenant(tenant, &format!("t/{tenant}/objects/{name}")).unwrap();
+        let key = ObjectKey::of_tenant(tenant, &format!("t/{tenant}/objects/{name}")).unwrap();
         world.put(&key).await;
     };
     for name in ["a", "locked", "z"] {

@@ -6,7 +6,7 @@ use crate::world::{Topic, World, acme};
 use sqlx::PgConnection;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use unslide_artifacts::keys::Key;
+use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{ETag, Put, keys};
 use unslide_model::{DebugId, Scoped};
 use unslide_store::jobs::{self, JobKind};
@@ -99,7 +99,7 @@ async fn is_whole(world: &World, id: &Scoped<DebugId>, upload: Uuid, events: &mu
 /// The bucket has what the one object's row refers to and no more; and once its symbols are deleted, nothing.
 async fn nothing_is_left(world: &World, id: &Scoped<DebugId>) {
     world.files_gone().await;
-    let stored = async || -> BTreeSet<Key> {
+    let stored = async || -> BTreeSet<ObjectKey> {
         let page = world.objects.list(&keys::tenant_prefix(&acme()), None, 1_000).await.unwrap();
         page.entries.into_iter().map(|entry| entry.key).collect()
     };

@@ -142,7 +142,8 @@ async fn late_system_symbols_ask_for_the_reports_of_every_tenant_and_lie_under_n
         let entries = world.objects.list(&keys::tenant_prefix(tenant), None, 10).await.unwrap().entries;
         assert_eq!(entries, [], "nothing of the system lies under a tenant");
     }
-    let alias = keys::system_symbols(debug_id).alias(unslide_symbolicate::symcache::VERSION);
+    let alias = keys::symbols(unslide_model::Owner::System.own(debug_id))
+        .alias(unslide_symbolicate::symcache::VERSION);
     assert!(world.objects.head(&alias).await.unwrap().is_some());
     // Deleted by operators, as a tenant's are.
     let mut tx = world.store.owner(&Owner::System).await.unwrap();

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::segments::tests::world::{World, start, tenant};
     use unslide_artifacts::Put;
-    use unslide_artifacts::keys::Key;
+    use unslide_artifacts::keys::ObjectKey;
     use unslide_model::ReportId;
     use unslide_store::quarantine::{self, NewRecord};
     use unslide_stream::PartitionFacts;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     async fn put(world: &World, name: &str) {
-        let key = Key::of_tenant(&tenant("acme"), &format!("t/acme/outputs/{name}")).unwrap();
+        let key = ObjectKey::of_tenant(&tenant("acme"), &format!("t/acme/outputs/{name}")).unwrap();
         world.objects.put(&key, "x".into(), &Put::default()).await.unwrap();
     }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::records::external_body::FetchedBody;
 use crate::segments::tests::world::{World, tenant};
 use sha2::{Digest, Sha256};
-use unslide_artifacts::keys::Key;
+use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{Fault, Operation, Put};
 use unslide_model::ContentHash;
 use unslide_proto::headers;
@@ -31,10 +31,10 @@ fn report(of: &str, offset: u8, app: &str) -> Record {
 }
 
 /// The same with an external body.
-fn external(of: &str, offset: u8) -> (Record, Key, bytes::Bytes) {
+fn external(of: &str, offset: u8) -> (Record, ObjectKey, bytes::Bytes) {
     let mut record = report(of, offset, "shop");
     let body = record.value.replace("{}".into()).unwrap();
-    let key = Key::of_tenant(&tenant(of), &format!("t/{of}/outputs/{offset}")).unwrap();
+    let key = ObjectKey::of_tenant(&tenant(of), &format!("t/{of}/outputs/{offset}")).unwrap();
     record.headers.push(headers::BODY_KEY, key.to_string());
     record.headers.push(headers::BODY_BYTES, body.len().to_string());
     record.headers.push(headers::BODY_SHA256, ContentHash(Sha256::digest(&body).into()).to_string());

@@ -8,9 +8,9 @@ use crate::records::enriched::Unreadable;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::MAX_BODY_BYTES;
-use unslide_artifacts::{ObjectStore, StoreError, Wrong, read_again};
+use unslide_artifacts::{ObjectStore, StorageError, Wrong, read_again};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
 use unslide_runtime::Host;
@@ -25,7 +25,7 @@ pub struct FetchedBody {
     /// The record; its value is the body, wherever that was.
     pub record: Record,
     /// The object that the body was in.
-    pub key: Option<Key>,
+    pub key: Option<ObjectKey>,
     /// Why the body cannot be had.
     pub failed: Option<Unreadable>,
     /// Why the body can't be read, where its object is at fault and others are read.
@@ -35,7 +35,7 @@ pub struct FetchedBody {
 /// What a record says of its body.
 struct Place {
     tenant: TenantId,
-    key: Key,
+    key: ObjectKey,
     bytes: usize,
     sha256: ContentHash,
 }
@@ -52,7 +52,8 @@ fn place(record: &Record) -> Result<Place, Unreadable> {
     };
     let tenant = TenantId::new(text(headers::TENANT)?).map_err(|e| wrong("no_tenant", e.to_string()))?;
     let named = text(headers::BODY_KEY)?;
-    let key = Key::of_tenant(&tenant, named).map_err(|e| wrong("foreign_body", format!("{named}: {e}")))?;
+    let key =
+        ObjectKey::of_tenant(&tenant, named).map_err(|e| wrong("foreign_body", format!("{named}: {e}")))?;
     if !key.as_str().starts_with(&format!("t/{tenant}/outputs/")) {
         return Err(wrong("foreign_body", format!("{key} holds no output")));
     }
@@ -120,12 +121,12 @@ async fn body_or_fault(
     loop {
         match body(objects, host, place, pause).await {
             Ok(read) => return Ok(Ok(read)),
-            Err(IndexerError::Objects(error @ StoreError::ObjectAtFault { .. })) if tries < TRIES => {
+            Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) if tries < TRIES => {
                 tracing::warn!(object.key = %place.key, error = causes(&error), "a body can't be read");
                 tries += 1;
                 tokio::time::sleep(pause).await;
             }
-            Err(IndexerError::Objects(error @ StoreError::ObjectAtFault { .. })) => {
+            Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) => {
                 return match another_is_read(objects, place).await? {
                     true => Ok(Err(Failure::of_body(&error))),
                     false => Err(error.into()),
@@ -138,7 +139,7 @@ async fn body_or_fault(
 
 /// True where another external body of the tenant can be read. Where there is none, the store has to
 /// answer.
-async fn another_is_read(objects: &ObjectStore, place: &Place) -> Result<bool, StoreError> {
+async fn another_is_read(objects: &ObjectStore, place: &Place) -> Result<bool, StorageError> {
     let page = objects.list(&keys::outputs_prefix(&place.tenant), None, OTHERS).await?;
     let mut others = page.entries.into_iter().filter(|entry| entry.key != place.key).peekable();
     if others.peek().is_none() {
@@ -147,7 +148,7 @@ async fn another_is_read(objects: &ObjectStore, place: &Place) -> Result<bool, S
     for other in others {
         match objects.get_range(&other.key, 0..1).await {
             Ok(Some(_)) => return Ok(true),
-            Ok(None) | Err(StoreError::ObjectAtFault { .. }) => {}
+            Ok(None) | Err(StorageError::ObjectAtFault { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -166,7 +167,7 @@ async fn body(
         let bytes = match objects.get(&place.key, limit).await {
             Ok(Some(object)) => object.bytes,
             Ok(None) => return Ok(Err(Wrong::Absent)),
-            Err(StoreError::TooLarge { .. }) => return Ok(Err(Wrong::Longer)),
+            Err(StorageError::TooLarge { .. }) => return Ok(Err(Wrong::Longer)),
             Err(error) => return Err(IndexerError::from(error)),
         };
         let hashed = bytes.clone();
@@ -211,7 +212,7 @@ mod tests {
     async fn a_body_kept_apart_is_fetched_and_held_against_its_size_and_hash() {
         let (objects, memory) = ObjectStore::memory();
         let acme = TenantId::new("acme").unwrap();
-        let key = Key::of_tenant(&acme, KEY).unwrap();
+        let key = ObjectKey::of_tenant(&acme, KEY).unwrap();
         let body = vec![b'x'; 100];
         let gone = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!(gone.failed.unwrap().reason, "body_gone");
@@ -236,25 +237,25 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_was_changed_on_its_way_is_read_again_and_never_given_up() {
         let (objects, memory) = ObjectStore::memory();
-        let key = Key::of_tenant(&TenantId::new("acme").unwrap(), KEY).unwrap();
+        let key = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), KEY).unwrap();
         let body = vec![b'x'; 100];
         objects.put(&key, body.clone().into(), &Put::default()).await.unwrap();
         memory.fail(Operation::Get, "", Fault::Corrupted, Some(READINGS as usize - 1));
         let right = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!((right.failed, right.record.value.unwrap()), (None, body.clone().into()));
         // Another one that is as bad shows that the store is.
-        let other = Key::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/two").unwrap();
+        let other = ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), "t/acme/outputs/two").unwrap();
         objects.put(&other, body.clone().into(), &Put::default()).await.unwrap();
         memory.fail(Operation::Get, "", Fault::Refused, None);
         let error = one(&objects, record(KEY, &body)).await.unwrap_err();
-        assert!(matches!(error, IndexerError::Objects(StoreError::Refused { .. })), "{error:?}");
+        assert!(matches!(error, IndexerError::Objects(StorageError::Refused { .. })), "{error:?}");
         memory.heal();
         memory.fail(Operation::Get, "/one", Fault::Corrupted, None);
         let fault = one(&objects, record(KEY, &body)).await.unwrap();
         assert_eq!(fault.fault.unwrap().reason, "body_at_fault");
         memory.fail(Operation::Get, "/two", Fault::Transient, None);
         let error = one(&objects, record(KEY, &body)).await.unwrap_err();
-        assert!(matches!(error, IndexerError::Objects(StoreError::Transient { .. })), "{error:?}");
+        assert!(matches!(error, IndexerError::Objects(StorageError::Transient { .. })), "{error:?}");
     }
 
     /// Proves: isolation

@@ -17,9 +17,9 @@ use crate::metrics::Metrics;
 use std::future::Future;
 use std::time::Duration;
 use time::Date;
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::SegmentError;
-use unslide_artifacts::{Condition, ObjectStore, Put, StoreError as ObjectError};
+use unslide_artifacts::{Condition, ObjectStore, Put, StorageError};
 use unslide_model::TenantId;
 use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
 use unslide_store::segments::{self, PendingDay, SegmentIntent};
@@ -38,7 +38,7 @@ pub enum MoveError {
     Store(#[from] StoreError),
     /// Object storage failed.
     #[error("object storage failed")]
-    Objects(#[from] ObjectError),
+    Objects(#[from] StorageError),
     /// Compressing failed.
     #[error("compressing bodies failed")]
     Cpu(#[from] CpuError),
@@ -47,10 +47,10 @@ pub enum MoveError {
     Segment(#[from] SegmentError),
     /// It took too long.
     #[error("writing the segment {0} took too long")]
-    Slow(Key),
+    Slow(ObjectKey),
     /// Another indexer has taken over.
     #[error("the segment {0} was given up by another indexer")]
-    Fenced(Key),
+    Fenced(ObjectKey),
     /// A test lets the process die here.
     #[cfg(test)]
     #[error("stopped after {0:?}")]
@@ -156,7 +156,11 @@ impl BodyMover {
     }
 
     /// Notes the intent to write a segment; `None` where somebody else is writing one of this day.
-    async fn begin(&self, tenant: &TenantId, day: Date) -> Result<Option<(SegmentIntent, Key)>, MoveError> {
+    async fn begin(
+        &self,
+        tenant: &TenantId,
+        day: Date,
+    ) -> Result<Option<(SegmentIntent, ObjectKey)>, MoveError> {
         let mut tx = self.store.tenant(tenant).await?;
         let id = segments::new_id(&mut tx).await?;
         let key = keys::segment(tenant, day, id);
@@ -169,7 +173,7 @@ impl BodyMover {
     /// Stores what `source` gives while `fill` fills it. Returns what `fill` did.
     async fn put<T>(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         source: tokio::io::DuplexStream,
         fill: impl Future<Output = Result<T, MoveError>>,
     ) -> Result<T, MoveError> {

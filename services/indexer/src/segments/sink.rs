@@ -3,7 +3,7 @@
 use super::MoveError;
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
-use unslide_artifacts::StoreError as ObjectError;
+use unslide_artifacts::StorageError;
 use unslide_artifacts::segment::{self, BodyId, HEADER, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{BodyKey, TenantId};
 use unslide_runtime::CpuPool;
@@ -41,12 +41,12 @@ impl SegmentSink {
         if self.bytes == 0 {
             self.send(Bytes::from_static(&HEADER)).await?;
         }
-        self.pipe.shutdown().await.map_err(|e| MoveError::Objects(ObjectError::Source(e)))
+        self.pipe.shutdown().await.map_err(|e| MoveError::Objects(StorageError::Source(e)))
     }
 
     async fn send(&mut self, bytes: Bytes) -> Result<(), MoveError> {
         self.bytes += bytes.len() as u64;
-        self.pipe.write_all(&bytes).await.map_err(|e| MoveError::Objects(ObjectError::Source(e)))
+        self.pipe.write_all(&bytes).await.map_err(|e| MoveError::Objects(StorageError::Source(e)))
     }
 }
 

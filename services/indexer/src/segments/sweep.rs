@@ -1,8 +1,8 @@
 //! Deleting what is condemned.
 
 use super::{BodyMover, MoveError, MoveStep, PATIENCE};
-use unslide_artifacts::StoreError as ObjectError;
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::StorageError;
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_store::segments::{self, Condemned};
 
 /// Objects that are deleted in one go.
@@ -27,7 +27,7 @@ impl BodyMover {
             let due = segments::condemned_due(&self.store, before, PAGE).await?;
             let last = due.len() < usize::try_from(PAGE).unwrap_or(usize::MAX);
             for condemned in due {
-                match Key::of_tenant(&condemned.tenant, &condemned.key) {
+                match ObjectKey::of_tenant(&condemned.tenant, &condemned.key) {
                     Ok(key) => match Box::pin(self.delete(&condemned, &key)).await {
                         Ok(()) => failed_in_a_row = 0,
                         Err(error) => {
@@ -56,7 +56,7 @@ impl BodyMover {
         }
     }
 
-    async fn delete(&self, condemned: &Condemned, key: &Key) -> Result<(), ObjectError> {
+    async fn delete(&self, condemned: &Condemned, key: &ObjectKey) -> Result<(), StorageError> {
         if key.as_str().starts_with(keys::outputs_prefix(&condemned.tenant).as_str()) {
             let head = self.objects.head(key).await?;
             // A record that refers to it may be on its way; where there is none, it is condemned again.

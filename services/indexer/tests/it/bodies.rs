@@ -2,7 +2,7 @@
 
 use crate::world::{World, acme, report};
 use sha2::{Digest, Sha256};
-use unslide_artifacts::keys::{self, Key};
+use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::{BodyId, fetch, open};
 use unslide_artifacts::{ObjectStore, Put};
 use unslide_indexer::Settings;
@@ -75,7 +75,7 @@ async fn a_body_kept_apart_is_stored_like_any_other_and_one_that_is_gone_is_note
     let send = async |n: u8, key: &str, put: bool| {
         let json = report(n, 1, None);
         if put {
-            let key = Key::of_tenant(&acme(), key).unwrap();
+            let key = ObjectKey::of_tenant(&acme(), key).unwrap();
             bucket.put(&key, json.clone().into(), &Put::default()).await.unwrap();
         }
         let sha256: String = Sha256::digest(&json).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_artifacts::StoreError;
+use unslide_artifacts::StorageError;
 use unslide_runtime::{CpuJob, CpuPool};
 use unslide_stream::lane::{Done, Pause};
 use unslide_stream::{OutRecord, Record};
@@ -208,7 +208,7 @@ async fn finish(job: CpuJob<RecordStep>) -> RecordStep {
     }
 }
 
-fn refused(error: &StoreError) -> Pause {
+fn refused(error: &StorageError) -> Pause {
     tracing::error!("a report that is too large for Kafka can't be stored: {error}");
     let reason = format!("a report that is too large for Kafka can't be stored: {}", error.without_key());
     Pause { reason, wait: Duration::from_secs(10) }

@@ -22,7 +22,7 @@ use unslide_proto::report::Outcome;
 use unslide_report::{Element, Report, split};
 use unslide_stream::lane::{Done, Refusal};
 use unslide_stream::{OutRecord, Record, RecordRef};
-use unslide_symbolicate::{Context, Enriched, Plan, most_bytes};
+use unslide_symbolicate::{Context, Enrichment, Plan, most_bytes};
 
 /// What becomes of reports.
 pub struct Intake {
@@ -66,7 +66,7 @@ struct Reading<'r> {
 
 /// What became of one report of a record.
 enum Part {
-    Answered { output: OutRecord, enriched: Box<Enriched>, body: Option<ClaimCheckBody>, bytes: usize },
+    Answered { output: OutRecord, enriched: Box<Enrichment>, body: Option<ClaimCheckBody>, bytes: usize },
     Dead(OutRecord),
     Wants(Vec<Wanted>),
     Held(UnfetchedSymbols),

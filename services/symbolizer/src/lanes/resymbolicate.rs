@@ -20,7 +20,7 @@ use unslide_proto::{Message, body, headers};
 use unslide_report::{ReadLimits, Report};
 use unslide_stream::lane::{Done, Pause, Processor, Refusal};
 use unslide_stream::{OutRecord, Record};
-use unslide_symbolicate::{Context, Enriched, ImageSymbols, Plan, SymbolNeed};
+use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan, SymbolNeed};
 
 /// The lane's name, also in its group and transactional id.
 pub const NAME: &str = unslide_proto::lanes::RESYMBOLICATE;
@@ -296,7 +296,7 @@ fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>,
 
 /// True where the new answer says more of the frames than the stored one did: it differs before our
 /// member of the report object, and no fewer frames have a function.
-fn is_better(stored: &Report<'_>, enriched: &Enriched, new: &[u8], limits: &ReadLimits) -> bool {
+fn is_better(stored: &Report<'_>, enriched: &Enrichment, new: &[u8], limits: &ReadLimits) -> bool {
     let Some(ours) = &stored.ours else { return true };
     let frames = |report: &Report<'_>| report.own_member.as_ref().map_or(report.insert_at, |own| own.start);
     let Ok(again) = Report::read(new, limits) else { return true };

@@ -7,8 +7,8 @@
 use crate::output::dead_letters::Provenance;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use unslide_artifacts::keys::{self, Key};
-use unslide_artifacts::{ObjectStore, Put, StoreError};
+use unslide_artifacts::keys::{self, ObjectKey};
+use unslide_artifacts::{ObjectStore, Put, StorageError};
 use unslide_model::{ContentHash, ReportId, Scoped};
 use unslide_proto::headers;
 use unslide_stream::OutRecord;
@@ -17,7 +17,7 @@ use unslide_stream::OutRecord;
 #[derive(Clone, Debug)]
 pub struct ClaimCheckBody {
     /// The object's key.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The enriched report.
     pub bytes: Bytes,
 }
@@ -49,6 +49,6 @@ pub fn apart(
 ///
 /// # Errors
 /// What the store says.
-pub async fn store(objects: &ObjectStore, body: &ClaimCheckBody) -> Result<(), StoreError> {
+pub async fn store(objects: &ObjectStore, body: &ClaimCheckBody) -> Result<(), StorageError> {
     objects.put(&body.key, body.bytes.clone(), &Put::default()).await.map(drop)
 }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use std::time::Duration;
-use unslide_artifacts::keys::Key;
-use unslide_artifacts::{ObjectStore, StoreError, segment};
+use unslide_artifacts::keys::ObjectKey;
+use unslide_artifacts::{ObjectStore, StorageError, segment};
 use unslide_model::TenantId;
 use unslide_proto::Message;
 use unslide_proto::report::resymbolicate::Body;
@@ -48,8 +48,8 @@ fn place(record: &Record) -> Option<(TenantId, SegmentRef)> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<Key, String> {
-    let key = Key::of_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
+pub fn key(tenant: &TenantId, segment: &SegmentRef) -> Result<ObjectKey, String> {
+    let key = ObjectKey::of_tenant(tenant, &segment.key).map_err(|e| format!("{}: {e}", segment.key))?;
     let own = format!("t/{tenant}/segments/");
     if key.as_str().starts_with(&own) { Ok(key) } else { Err(format!("{key} is no segment of {tenant}")) }
 }
@@ -84,7 +84,7 @@ pub async fn fetch(objects: &ObjectStore, requests: impl Iterator<Item = &Record
     fetching.buffer_unordered(AT_ONCE).try_collect().await
 }
 
-fn refused(key: &Key, error: &StoreError) -> Pause {
+fn refused(key: &ObjectKey, error: &StorageError) -> Pause {
     tracing::error!(object.key = %key, "a stored report can't be fetched: {error}");
     let reason = format!("a stored report can't be fetched: {}", error.without_key());
     Pause { reason, wait: PAUSE }

@@ -324,7 +324,7 @@ impl Bench {
     /// The body of an output that was kept as an object.
     pub async fn apart(&self, output: &Record) -> bytes::Bytes {
         let key = output.headers.text(headers::BODY_KEY).unwrap();
-        let key = keys::Key::of_tenant(&TenantId::new("acme").unwrap(), key).unwrap();
+        let key = keys::ObjectKey::of_tenant(&TenantId::new("acme").unwrap(), key).unwrap();
         self.store.get(&key, 64 << 20).await.unwrap().unwrap().bytes
     }
 

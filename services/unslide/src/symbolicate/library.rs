@@ -109,7 +109,7 @@ impl Library {
     fn add_archive(&mut self, path: &Path, notes: &mut Vec<String>) -> Result<(), Cause> {
         let folder = tempfile::tempdir()?;
         let mut sink = ToFolder::new(folder.path());
-        let contents = archive::unpack(File::open(path)?, "", &archive::Limits::default(), &mut sink)?;
+        let contents = archive::unpack(File::open(path)?, "", &archive::UnpackLimits::default(), &mut sink)?;
         let named = |inside: &str| format!("{}/{inside}", path.display());
         for skipped in
             contents.skipped.iter().filter(|skipped| !SkipReason::HARMLESS.contains(&skipped.reason))

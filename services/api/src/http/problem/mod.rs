@@ -215,15 +215,15 @@ impl From<unslide_store::StoreError> for Problem {
     }
 }
 
-impl From<unslide_artifacts::StoreError> for Problem {
-    fn from(error: unslide_artifacts::StoreError) -> Problem {
-        use unslide_artifacts::StoreError;
+impl From<unslide_artifacts::StorageError> for Problem {
+    fn from(error: unslide_artifacts::StorageError) -> Problem {
+        use unslide_artifacts::StorageError;
         match error {
-            StoreError::TooLarge { limit, .. } => {
+            StorageError::TooLarge { limit, .. } => {
                 Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
             }
             // The bytes came from the client: what was wrong with them is inside.
-            StoreError::Source(source) => carried(&source).unwrap_or_else(|| {
+            StorageError::Source(source) => carried(&source).unwrap_or_else(|| {
                 Problem::new(Kind::IncompleteBody, "the body could not be read to its end")
             }),
             error if error.is_transient() => Problem::unavailable(error, 5),

@@ -4,7 +4,7 @@
 use super::world::{World, start, tenant};
 use crate::segments::{MoveError, MoveStep};
 use time::Duration;
-use unslide_artifacts::keys::Key;
+use unslide_artifacts::keys::ObjectKey;
 use unslide_artifacts::{Fault, Operation, Put};
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::{self, ReportBody};
@@ -123,7 +123,7 @@ async fn an_object_that_can_not_be_deleted_is_passed_over_and_tried_again_later(
         let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
         let all: Vec<String> = names.iter().map(|name| format!("t/{of}/segments/{name}")).collect();
         for key in &all {
-            let key = Key::of_tenant(&tenant(of), key).unwrap();
+            let key = ObjectKey::of_tenant(&tenant(of), key).unwrap();
             world.objects.put(&key, "bytes".into(), &Put::default()).await.unwrap();
         }
         segments::condemn(&mut tx, &all).await.unwrap();

@@ -1,11 +1,11 @@
 //! What is added to a report, as JSON: a member in each frame and one in the report itself.
 
+use crate::answer::DeviceNames;
 use crate::answer::{FrameAnswer, Judged, Name};
-use crate::attribute::Join;
-use crate::device_names::DeviceNames;
 use crate::engine::{Context, Detail, ImageOutcome};
 use crate::grouping::{self, Grouping};
 use crate::json::{JsonKey, ObjectWriter, dashed, key, report_text, string};
+use crate::plan::Join;
 use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{CodeAnswer, NameSource};
 use time::OffsetDateTime;

@@ -1,7 +1,7 @@
 //! The address space of a crashed process, as one image list describes it, and how an address that
 //! a report names is cleaned in it.
 
-use crate::index::{AddressStretch, ImageExtent, ImageIndex};
+use super::index::{AddressStretch, ImageExtent, ImageIndex};
 use std::sync::OnceLock;
 use unslide_model::{CpuFamily, CpuType, DebugId};
 use unslide_report::{Image, Number, ReportPart};

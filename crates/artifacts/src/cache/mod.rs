@@ -5,11 +5,11 @@ mod download_space;
 mod eviction;
 mod fetch;
 mod figures;
-#[cfg(test)]
-mod full_disk;
 mod limits;
 mod missing;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use crate::ObjectStore;
 use disk::Disk;
@@ -51,7 +51,7 @@ pub enum CacheError {
 }
 
 impl CacheError {
-    /// True where another try may succeed without anybody's doing.
+    /// True where another try may succeed without an operator.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, CacheError::Transient(_) | CacheError::NoRoom(_))

@@ -33,7 +33,7 @@ async fn published(store: &ObjectStore) -> (Vec<Scoped<DebugId>>, u64) {
     (ids, built.symcache.len() as u64)
 }
 
-/// A cache on a disk that has room for so many symcaches. Files of `folder` count.
+/// A cache on a disk that has room for `most` symcaches. Files of `folder` count.
 fn on_disk_for(folder: &Path, most: Arc<AtomicUsize>, store: ObjectStore) -> SymcacheCache {
     let files = folder.join(format!("v{VERSION}"));
     let create = move |path: &Path| {
@@ -63,7 +63,7 @@ async fn a_full_disk_costs_another_symcache_and_then_is_said() {
     assert_eq!((stats.evictions.disk_full, stats.disk_full), (1, 1));
     assert_eq!((stats.entries(), stats.bytes, temporary()), (1, size, 0));
     assert!(cache.peek(&ids[0], false, Hint::default()).is_none());
-    // Somebody else has filled the disk: nothing that the cache gives up helps.
+    // Another program has filled the disk: nothing that the cache gives up helps.
     room.store(0, Ordering::Relaxed);
     let error = get(0).await.unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("disk is full"), "{error}");

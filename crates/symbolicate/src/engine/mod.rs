@@ -1,13 +1,15 @@
 //! One pass over a report: every frame is answered, and what is said of it is spliced in.
 
-use crate::answer::{FrameAnswer, Judged, answer, judge};
-use crate::device_names::DeviceNames;
+mod output;
+
+use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping};
-use crate::output::{self, FrameDetail, ReportFacts};
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
-use crate::status::{FrameStatus, ImageStatus, ReportStatus, Tally};
+use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::SymCache;
+pub use output::{ENGINE, VERSION};
+use output::{FrameDetail, ReportFacts};
 use std::collections::HashSet;
 use std::ops::Range;
 use time::OffsetDateTime;
@@ -58,7 +60,7 @@ pub enum Detail {
 
 /// A report with its answers.
 #[derive(Clone, Debug)]
-pub struct Enriched {
+pub struct Enrichment {
     /// The report's bytes with our members spliced in.
     pub bytes: Vec<u8>,
     /// How far it got.
@@ -117,7 +119,7 @@ pub fn enrich<'s>(
     report: &Report<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     context: &Context<'_>,
-) -> Enriched {
+) -> Enrichment {
     Plan::new(report).enrich(symbols, context)
 }
 
@@ -128,7 +130,7 @@ impl Plan<'_, '_> {
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
         context: &Context<'_>,
-    ) -> Enriched {
+    ) -> Enrichment {
         let judged: Vec<Judged<'s>> = self.images.iter().map(|image| judge(image, symbols)).collect();
         let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
         let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
@@ -150,7 +152,7 @@ impl Plan<'_, '_> {
         output::report(&mut splicer.out, &facts, context);
         let cut = splicer.cut;
         let (bytes, frames) = (splicer.finish(), tally.counts);
-        Enriched { bytes, status, frames, images, missing, warnings, grouping, cut }
+        Enrichment { bytes, status, frames, images, missing, warnings, grouping, cut }
     }
 
     /// As [`Plan::enrich`], with the most detail that the bound on the output leaves room for; with none
@@ -160,11 +162,11 @@ impl Plan<'_, '_> {
         &self,
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
         context: &Context<'_>,
-    ) -> Enriched {
+    ) -> Enrichment {
         self.enrich_fitting(symbols, context, |_| true)
     }
 
-    /// As [`Plan::enrich_within`]; an answer of so many bytes also has to be one that `fits`, unless it has
+    /// As [`Plan::enrich_within`]; the bytes of an answer also have to be a number that `fits`, unless it has
     /// the least detail.
     #[must_use]
     pub fn enrich_fitting<'s>(
@@ -172,7 +174,7 @@ impl Plan<'_, '_> {
         symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
         context: &Context<'_>,
         fits: impl Fn(usize) -> bool,
-    ) -> Enriched {
+    ) -> Enrichment {
         for detail in [Detail::Full, Detail::CrashedThreadOnly] {
             let enriched = self.enrich(symbols, &Context { detail, ..*context });
             if !enriched.cut && fits(enriched.bytes.len()) {
@@ -188,8 +190,8 @@ impl Plan<'_, '_> {
         judged: &[Judged<'_>],
         context: &Context<'_>,
         splicer: &mut Splicer<'_>,
-    ) -> (Tally, Vec<u64>) {
-        let mut tally = Tally::default();
+    ) -> (FrameTally, Vec<u64>) {
+        let mut tally = FrameTally::default();
         tally.counts.invalid = self.report.invalid.frames;
         let mut referred = vec![0; self.images.len()];
         let mut names = DeviceNames::new(self, judged);
@@ -416,7 +418,7 @@ fn blank_frames<'r>(report: &'r Report<'_>) -> impl Iterator<Item = &'r BlankFra
     report.backtraces.iter().flat_map(|backtrace| &backtrace.blank_frames)
 }
 
-/// At most so many bytes are written of a report whatever there is room for: the status of each frame,
+/// The most bytes that are written of a report whatever there is room for: the status of each frame,
 /// and the report's own member.
 fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const FRAME: usize = 64;

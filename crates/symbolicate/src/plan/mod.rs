@@ -1,14 +1,21 @@
 //! The first half of symbolication: for each frame its look-up address and its image, for which no
 //! symbols are needed yet.
 
-use crate::attribute::{Attributed, Attribution, Join, attribute};
-use crate::index::AddressStretch;
+mod attribute;
+mod index;
+mod space;
+mod system;
+
 use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
-use crate::space::{Cleaned, Space};
-use crate::system::{file_name, is_system_path, names_image};
+pub use attribute::Join;
+use attribute::{Attributed, Attribution, attribute};
+use index::AddressStretch;
+use space::{Cleaned, Space};
 use std::collections::HashMap;
+pub use system::is_system_path;
+use system::{file_name, names_image};
 use unslide_model::{CpuType, DebugId};
-use unslide_report::{Backtrace, Frame, Number, Report, Text};
+use unslide_report::{Backtrace, Frame, Number, Report, ReportPart, Text};
 
 /// Symbols that a report can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +121,15 @@ impl<'r, 'a> Plan<'r, 'a> {
             .collect();
         needs.sort_by_key(|need| need.system);
         needs
+    }
+}
+
+impl Plan<'_, '_> {
+    /// A frame object that says nothing, as if it were planned.
+    pub(crate) fn blank(&self, backtrace: &Backtrace<'_>, index: usize) -> PlannedFrame {
+        let part = self.report.parts.get(backtrace.part);
+        let circumstances = Circumstances::of(part.unwrap_or(&ReportPart::default()), backtrace);
+        invalid(None, &Circumstances { index, ..circumstances })
     }
 }
 

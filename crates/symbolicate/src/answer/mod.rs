@@ -1,12 +1,14 @@
 //! From a frame's address in an image to code: the second half of symbolication.
 
-use crate::attribute::Join;
+mod device_names;
+
 use crate::json::dashed;
-use crate::plan::{ImagePlace, Plan, PlannedFrame, PlannedImage};
+use crate::plan::{ImagePlace, Join, Plan, PlannedFrame, PlannedImage};
 use crate::rules::{Choice, is_sigtramp};
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::{CodeAnswer, CodeLookup, SymCache};
+pub(crate) use device_names::DeviceNames;
 use unslide_model::{DebugId, Quality, RelativeAddress};
 use unslide_report::{Frame, Text, device_name};
 
@@ -127,7 +129,19 @@ pub(crate) fn answer<'s, 'a>(
         answer.waits_for = (judged.status != ImageStatus::Found).then_some(place.image);
         return answer;
     }
-    match judged.symbols.map(|s| (s, s.lookup(lookup))) {
+    name(&mut answer, frame, planned, (image, judged), lookup);
+    answer
+}
+
+/// Who names the code at an address of an image.
+fn name<'s, 'a>(
+    answer: &mut FrameAnswer<'s, 'a>,
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    (image, judged): (&PlannedImage<'a>, &Judged<'s>),
+    address: RelativeAddress,
+) {
+    match judged.symbols.map(|s| (s, s.lookup(address))) {
         Some((_, CodeLookup::Found(found))) => {
             answer.status = FrameStatus::Symbolicated;
             answer.approximate |= found.approximate || found.folded_with().next().is_some();
@@ -153,7 +167,6 @@ pub(crate) fn answer<'s, 'a>(
             }
         }
     }
-    answer
 }
 
 /// True where the symbols name code with a known extent at an address.

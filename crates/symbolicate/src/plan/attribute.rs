@@ -3,9 +3,9 @@
 //! The address decides. What the frame itself says of its image is believed only where the address
 //! does not contradict it, since writers name the wrong image now and then.
 
-use crate::index::AddressStretch;
-use crate::space::Space;
-use crate::system::{file_name, names_image};
+use super::index::AddressStretch;
+use super::space::Space;
+use super::system::{file_name, names_image};
 use unslide_model::DebugId;
 use unslide_report::{Frame, ReportPart, Text};
 

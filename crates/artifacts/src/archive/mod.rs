@@ -1,4 +1,4 @@
-//! Uploaded files taken apart: zip, tar and gzip in any nesting, with the Mach-O files in them.
+//! Uploaded files unpacked: zip, tar and gzip in any nesting, with the Mach-O files in them.
 //!
 //! What a file is, its first bytes say; names are only shown. Nothing is ever written to a path
 //! that an archive names, so a path that leaves the archive can do no harm; it is refused all the
@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 
 pub use error::ArchiveError;
 pub use magic::Binary;
-pub use member::{Member, Sink, ToFolder};
+pub use member::{Member, MemberSink, ToFolder};
 pub use walk::unpack;
 
 /// What an upload may cost.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Limits {
+pub struct UnpackLimits {
     /// Archives within one another; a gzip around a tar counts as two.
     pub depth: usize,
     /// Entries of all archives together.
@@ -32,7 +32,7 @@ pub struct Limits {
     pub member_bytes: u64,
     /// Bytes of everything that is unpacked.
     pub total_bytes: u64,
-    /// Unpacked bytes for one byte of the upload, on top of [`Limits::free_bytes`].
+    /// Unpacked bytes for one byte of the upload, on top of [`UnpackLimits::free_bytes`].
     pub ratio: u64,
     /// Bytes that may be unpacked whatever the ratio.
     pub free_bytes: u64,
@@ -42,9 +42,9 @@ pub struct Limits {
     pub members: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for UnpackLimits {
+    fn default() -> UnpackLimits {
+        UnpackLimits {
             depth: 8,
             entries: 500_000,
             member_bytes: 8 << 30,
@@ -66,7 +66,7 @@ pub struct Contents {
     pub unpacked_bytes: u64,
     /// Entries that were not looked into though they might have been meant, the first
     /// [`Contents::SKIPPED_SHOWN`] of them; those that may hide symbols come before others.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
     /// How many were skipped.
     pub skipped_count: u64,
 }
@@ -83,13 +83,13 @@ impl Contents {
             self.skipped.remove(at);
         }
         let path = path.chars().take(1024).collect();
-        self.skipped.push(Skipped { path, reason });
+        self.skipped.push(SkippedEntry { path, reason });
     }
 }
 
 /// An entry that was passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedEntry {
     /// Where it lies, archives and folders joined by `/`.
     pub path: String,
     /// Why.
@@ -102,7 +102,7 @@ pub enum SkipReason {
     /// A path with `..` in it, or one that begins at the root or a drive.
     #[error("the path leaves the archive")]
     Outside,
-    /// A path longer than [`Limits::path_bytes`].
+    /// A path longer than [`UnpackLimits::path_bytes`].
     #[error("the path is too long")]
     PathTooLong,
     /// A symbolic or hard link.
@@ -129,7 +129,7 @@ pub enum SkipReason {
     /// A static library, which has no debug id.
     #[error("a static library has no debug id")]
     StaticLibrary,
-    /// An archive within more archives than [`Limits::depth`].
+    /// An archive within more archives than [`UnpackLimits::depth`].
     #[error("archives within one another are too deep")]
     TooDeep,
     /// An archive within the archive that is cut off or damaged.

@@ -66,7 +66,7 @@ impl<'a> DeviceNames<'a> {
         self.known.get(raw)?.as_deref()
     }
 
-    /// Takes so many bytes, where there are enough; once there are not, there are none.
+    /// Takes `bytes`, where there are enough; once there are not, there are none.
     fn pay(&mut self, bytes: usize) -> bool {
         let left = self.bytes_left.checked_sub(bytes);
         self.bytes_left = left.unwrap_or(0);

@@ -2,11 +2,9 @@
 
 mod advice;
 
-use crate::answer::{FrameAnswer, Judged, Name, answer, judge};
-use crate::device_names::DeviceNames;
-use crate::output::ENGINE;
+use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer, judge};
+use crate::engine::ENGINE;
 use crate::plan::{Plan, PlannedFrame};
-use crate::rules::{Choice, Circumstances, Rule, choose};
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::{NameSource, SymCache};
@@ -15,7 +13,7 @@ use serde::Serialize;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
 };
-use unslide_report::{Backtrace, BacktraceOrigin, BlankFrame, Frame, FrameSlot, Number, Report};
+use unslide_report::{BacktraceOrigin, Frame, FrameSlot, Number, Report};
 
 /// The whole reasoning over one report.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +51,7 @@ impl Room {
         left.is_some()
     }
 
-    /// Takes room for texts of so many bytes, where there is enough; once there is not, for none.
+    /// Takes room for texts of `bytes`, where there is enough; once there is not, for none.
     fn calls(&mut self, bytes: usize) -> bool {
         let left = self.call_bytes.checked_sub(bytes);
         self.cut |= left.is_none();
@@ -199,7 +197,12 @@ pub fn explain<'s>(
             let frame = match slot {
                 FrameSlot::Frame(frame) => frame,
                 FrameSlot::Blank(blank) => {
-                    frames.push(explain_blank(report, backtrace, blank));
+                    // It has no place in the plan.
+                    let frame = Frame { index: blank.index(), ..Frame::default() };
+                    let planned = plan.blank(backtrace, frame.index);
+                    let answered = answer(&plan, &judged, &frame, &planned, false);
+                    let names = (&mut names, &mut room, &advisor);
+                    frames.push(explain_frame(&plan, &judged, &frame, &planned, &answered, names));
                     continue;
                 }
             };
@@ -255,36 +258,6 @@ fn images<'s>(
         }
     });
     explained.collect()
-}
-
-/// A frame that says nothing.
-fn explain_blank(report: &Report<'_>, backtrace: &Backtrace<'_>, blank: &BlankFrame) -> ExplainedFrame {
-    let part = report.parts.get(backtrace.part);
-    let circumstances = part.map(|part| Circumstances::of(part, backtrace));
-    let choice = circumstances.map(|c| choose(&Circumstances { index: blank.index(), ..c }));
-    let choice = choice.unwrap_or(Choice { rule: Rule::Otherwise, adjusted: true, approximate: true });
-    ExplainedFrame {
-        index: blank.index(),
-        instruction_addr: None,
-        cleaned: None,
-        imprecise: false,
-        pac_stripped: false,
-        rule: choice.rule.number(),
-        rule_name: choice.rule.name(),
-        adjusted: choice.adjusted,
-        lookup_address: None,
-        image: None,
-        image_by: None,
-        reattributed: false,
-        slide: None,
-        lookup_relative: None,
-        lookup_file_address: None,
-        status: FrameStatus::InvalidAddress,
-        source: None,
-        approximate: false,
-        calls: Vec::new(),
-        reason: NO_ADDRESS.to_owned(),
-    }
 }
 
 fn explain_frame<'a>(
@@ -405,12 +378,10 @@ fn reason(
                 .to_owned()
         }
         FrameStatus::UnknownImage => "the look-up address lies in no image of the report's list".to_owned(),
-        FrameStatus::InvalidAddress => NO_ADDRESS.to_owned(),
+        FrameStatus::InvalidAddress => "the frame has no address, or one in the page at 0".to_owned(),
         _ => format!("{device}; {}", advice.unwrap_or_else(|| symbols.to_owned())),
     }
 }
-
-const NO_ADDRESS: &str = "the frame has no address, or one in the page at 0";
 
 fn spelled(number: Number) -> String {
     match number {

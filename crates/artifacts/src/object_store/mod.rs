@@ -6,11 +6,11 @@ mod gate;
 mod s3;
 mod upload;
 
-use crate::keys::{Key, Prefix};
-use crate::{Settings, StoreError};
+use crate::keys::{ObjectKey, Prefix};
+use crate::{Settings, StorageError};
 use bytes::Bytes;
 pub use download::Download;
-pub(crate) use download::{Body, Opened};
+pub(crate) use download::{DownloadBody, Opened};
 use gate::RequestGate;
 pub use gate::StoreStats;
 #[cfg(feature = "s3")]
@@ -111,7 +111,7 @@ pub struct StoredObject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListingEntry {
     /// The object's key.
-    pub key: Key,
+    pub key: ObjectKey,
     /// Bytes.
     pub size: u64,
     /// When it was written, by the store's clock; `None` where the store does not say.
@@ -124,7 +124,7 @@ pub struct ListingPage {
     /// The objects.
     pub entries: Vec<ListingEntry>,
     /// Where the next page goes on; none at the end.
-    pub next: Option<Key>,
+    pub next: Option<ObjectKey>,
 }
 
 pub(crate) enum Backend {
@@ -180,15 +180,15 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn check(&self) -> Result<(), StoreError> {
+    pub async fn check(&self) -> Result<(), StorageError> {
         on_backend!(self, check())
     }
 
     /// Stores bytes that are in memory anyway.
     ///
     /// # Errors
-    /// [`StoreError::Precondition`] where the condition does not hold; refused or transient.
-    pub async fn put(&self, key: &Key, bytes: Bytes, put: &Put) -> Result<ETag, StoreError> {
+    /// [`StorageError::Precondition`] where the condition does not hold; refused or transient.
+    pub async fn put(&self, key: &ObjectKey, bytes: Bytes, put: &Put) -> Result<ETag, StorageError> {
         on_backend!(self, put(key, bytes, put))
     }
 
@@ -196,37 +196,37 @@ impl ObjectStore {
     /// Nothing is left behind when it fails or is dropped half-way.
     ///
     /// # Errors
-    /// [`StoreError::Source`] where the stream fails, [`StoreError::TooLarge`] past the limit;
+    /// [`StorageError::Source`] where the stream fails, [`StorageError::TooLarge`] past the limit;
     /// precondition, refused or transient.
     pub async fn put_stream(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         source: impl AsyncRead + Send + Unpin,
         limit: u64,
         put: &Put,
-    ) -> Result<StoredObject, StoreError> {
+    ) -> Result<StoredObject, StorageError> {
         upload::stream(self, key, source, limit, put).await
     }
 
     /// Stores a file, in parts where it is large.
     ///
     /// # Errors
-    /// [`StoreError::File`] where the file cannot be read; precondition, refused or transient.
-    pub async fn put_file(&self, key: &Key, path: &Path, put: &Put) -> Result<ETag, StoreError> {
-        let size = tokio::fs::metadata(path).await.map_err(StoreError::File)?.len();
+    /// [`StorageError::File`] where the file cannot be read; precondition, refused or transient.
+    pub async fn put_file(&self, key: &ObjectKey, path: &Path, put: &Put) -> Result<ETag, StorageError> {
+        let size = tokio::fs::metadata(path).await.map_err(StorageError::File)?.len();
         if size >= MULTIPART_FROM {
-            let file = tokio::fs::File::open(path).await.map_err(StoreError::File)?;
+            let file = tokio::fs::File::open(path).await.map_err(StorageError::File)?;
             return upload::stream(self, key, file, size, put).await.map(|stored| stored.etag);
         }
         on_backend!(self, put_file(key, path, put))
     }
 
     /// Begins a multipart upload, which stays until it is completed or aborted by the id that this
-    /// gives, by whomever.
+    /// returns.
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn begin_parts(&self, key: &Key) -> Result<String, StoreError> {
+    pub async fn begin_parts(&self, key: &ObjectKey) -> Result<String, StorageError> {
         on_backend!(self, begin_parts(key, &Put::default()))
     }
 
@@ -234,14 +234,14 @@ impl ObjectStore {
     /// [`MOST_PARTS`]); gives the part's tag.
     ///
     /// # Errors
-    /// [`StoreError::Unfinished`] where there is no such upload; refused or transient.
+    /// [`StorageError::Unfinished`] where there is no such upload; refused or transient.
     pub async fn put_part(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         number: usize,
         part: Bytes,
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, StorageError> {
         on_backend!(self, put_part(key, id, number, part))
     }
 
@@ -249,14 +249,14 @@ impl ObjectStore {
     /// first on. May be done again: the object that is there of an earlier time counts.
     ///
     /// # Errors
-    /// [`StoreError::Unfinished`] where there is neither; refused or transient.
+    /// [`StorageError::Unfinished`] where there is neither; refused or transient.
     pub async fn complete_parts(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         id: &str,
         tags: &[String],
         size: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StorageError> {
         let done = on_backend!(self, complete_parts(key, id, tags, &Put::default()));
         let Err(error) = done else { return Ok(()) };
         // Its answer may have been lost, and stores say in many ways that there is no such upload.
@@ -270,7 +270,7 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn abort_parts(&self, key: &Key, id: &str) -> Result<(), StoreError> {
+    pub async fn abort_parts(&self, key: &ObjectKey, id: &str) -> Result<(), StorageError> {
         on_backend!(self, abort_parts(key, id))
     }
 
@@ -278,15 +278,15 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn head(&self, key: &Key) -> Result<Option<Head>, StoreError> {
+    pub async fn head(&self, key: &ObjectKey) -> Result<Option<Head>, StorageError> {
         on_backend!(self, head(key))
     }
 
     /// The whole object in memory, at most `limit` bytes; `None` where no object has the key.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] past the limit; refused or transient.
-    pub async fn get(&self, key: &Key, limit: u64) -> Result<Option<FetchedObject>, StoreError> {
+    /// [`StorageError::TooLarge`] past the limit; refused or transient.
+    pub async fn get(&self, key: &ObjectKey, limit: u64) -> Result<Option<FetchedObject>, StorageError> {
         let Some(download) = self.open(key).await? else { return Ok(None) };
         download.into_object(limit).await.map(Some)
     }
@@ -294,9 +294,9 @@ impl ObjectStore {
     /// Some bytes of an object, cut at its end; `None` where no object has the key.
     ///
     /// # Errors
-    /// [`StoreError::Range`] where the range is empty or begins past the end; refused or transient.
-    pub async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Option<Bytes>, StoreError> {
-        let outside = || StoreError::Range { key: key.to_string(), start: range.start, end: range.end };
+    /// [`StorageError::Range`] where the range is empty or begins past the end; refused or transient.
+    pub async fn get_range(&self, key: &ObjectKey, range: Range<u64>) -> Result<Option<Bytes>, StorageError> {
+        let outside = || StorageError::Range { key: key.to_string(), start: range.start, end: range.end };
         if range.is_empty() {
             return Err(outside());
         }
@@ -316,15 +316,15 @@ impl ObjectStore {
     /// the key, and then there is no file. A file that was begun is removed on failure.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] past the limit, [`StoreError::File`]; refused or transient.
+    /// [`StorageError::TooLarge`] past the limit, [`StorageError::File`]; refused or transient.
     pub async fn get_to_file(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         path: &Path,
         limit: u64,
-    ) -> Result<Option<FetchedFile>, StoreError> {
+    ) -> Result<Option<FetchedFile>, StorageError> {
         let Some(download) = self.open(key).await? else { return Ok(None) };
-        let file = tokio::fs::File::create_new(path).await.map_err(StoreError::File)?;
+        let file = tokio::fs::File::create_new(path).await.map_err(StorageError::File)?;
         let written = download.write_to(file, limit).await;
         if written.is_err() {
             tokio::fs::remove_file(path).await.ok();
@@ -337,7 +337,7 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn open(&self, key: &Key) -> Result<Option<Download>, StoreError> {
+    pub async fn open(&self, key: &ObjectKey) -> Result<Option<Download>, StorageError> {
         self.open_range(key, None).await
     }
 
@@ -348,9 +348,9 @@ impl ObjectStore {
     pub async fn list(
         &self,
         prefix: &Prefix,
-        after: Option<&Key>,
+        after: Option<&ObjectKey>,
         max: u16,
-    ) -> Result<ListingPage, StoreError> {
+    ) -> Result<ListingPage, StorageError> {
         on_backend!(self, list(prefix, after, max.clamp(1, 1000)))
     }
 
@@ -358,13 +358,17 @@ impl ObjectStore {
     ///
     /// # Errors
     /// Refused or transient.
-    pub async fn delete(&self, key: &Key) -> Result<(), StoreError> {
+    pub async fn delete(&self, key: &ObjectKey) -> Result<(), StorageError> {
         on_backend!(self, delete(key))
     }
 
-    async fn open_range(&self, key: &Key, range: Option<Range<u64>>) -> Result<Option<Download>, StoreError> {
+    async fn open_range(
+        &self,
+        key: &ObjectKey,
+        range: Option<Range<u64>>,
+    ) -> Result<Option<Download>, StorageError> {
         let permit = self.gate.permit().await;
-        let answer: Result<Option<Opened>, StoreError> = match &*self.backend {
+        let answer: Result<Option<Opened>, StorageError> = match &*self.backend {
             #[cfg(feature = "s3")]
             Backend::S3(s3) => s3.open(key, range).await,
             #[cfg(feature = "testkit")]
@@ -381,11 +385,11 @@ const STEP: usize = 64 << 10;
 /// One part of a stream, up to `size` bytes and fewer only at its end, with its SHA-256.
 ///
 /// # Errors
-/// [`StoreError::Source`] where the stream fails.
+/// [`StorageError::Source`] where the stream fails.
 pub async fn hashed_part(
     mut source: impl AsyncRead + Unpin,
     size: usize,
-) -> Result<(Bytes, ContentHash), StoreError> {
+) -> Result<(Bytes, ContentHash), StorageError> {
     let mut hash = Sha256::new();
     let part = read_part(&mut source, size, &mut hash).await?;
     Ok((part, ContentHash(hash.finalize().into())))
@@ -396,12 +400,13 @@ async fn read_part(
     source: &mut (impl AsyncRead + Unpin),
     size: usize,
     hash: &mut Sha256,
-) -> Result<Bytes, StoreError> {
+) -> Result<Bytes, StorageError> {
     let mut part = Vec::new();
     while part.len() < size {
         let begin = part.len();
         let step = STEP.min(size - begin);
-        let read = (&mut *source).take(step as u64).read_buf(&mut part).await.map_err(StoreError::Source)?;
+        let read =
+            (&mut *source).take(step as u64).read_buf(&mut part).await.map_err(StorageError::Source)?;
         if read == 0 {
             break;
         }
