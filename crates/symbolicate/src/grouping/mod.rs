@@ -20,7 +20,7 @@ use names::normalise;
 use runtime::{is_entry, is_runtime};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use unslide_report::{Backtrace, CrashError, Frame};
+use unslide_report::{Backtrace, CrashError, Frame, Text};
 
 /// The version of the rules. Another one gives other fingerprints.
 pub const VERSION: u32 = 1;
@@ -146,7 +146,7 @@ pub(crate) fn group(plan: &Plan<'_, '_>, judged: &[Judged<'_>]) -> Option<Groupi
     };
     let mut trap = None;
     let candidates = candidates(plan, judged, looked_at, kind, &mut trap);
-    let counted = count(kind, candidates);
+    let counted = count(kind, &candidates);
     Some(finish(kind, &error, trap.as_deref(), counted))
 }
 
@@ -231,7 +231,7 @@ fn functions(
     match &answered.name {
         Name::Symbols(found) => {
             for call in found.calls().take(MOST_CALLS) {
-                let path = call.file.map(|path| path.decode());
+                let path = call.file.map(Text::decode);
                 let file = path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
                 push(&call.function.decode(), file.map(|file| file.chars().take(FILE_CHARS).collect()));
             }
@@ -259,7 +259,7 @@ fn waits_for_symbols(status: FrameStatus) -> bool {
 }
 
 /// The functions that count, of those that may.
-fn count(kind: GroupKind, candidates: Vec<Candidate>) -> Vec<CountedFrame> {
+fn count(kind: GroupKind, candidates: &[Candidate]) -> Vec<CountedFrame> {
     let of_app = |candidate: &&Candidate| candidate.in_app && !candidate.entry;
     let counted = |candidate: &Candidate| candidate.counted.clone();
     let app: Vec<CountedFrame> = match kind {
