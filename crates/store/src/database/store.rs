@@ -173,6 +173,12 @@ impl DerefMut for TenantTx {
     }
 }
 
+impl From<TenantTx> for OwnerTx {
+    fn from(tx: TenantTx) -> OwnerTx {
+        tx.0
+    }
+}
+
 impl TenantTx {
     /// Commits.
     ///

@@ -1,7 +1,10 @@
 //! The apps that reports came from.
 
+use super::day;
 use crate::{Result, TenantTx};
+use serde::Serialize;
 use time::Date;
+use utoipa::ToSchema;
 
 /// Rows of an app, one for each of its versions and days, that its figures are made of: those of its most
 /// recent days, where somebody sends reports of ever new versions.
@@ -11,18 +14,22 @@ const MOST_ROWS: i64 = 100_000;
 /// by it.
 pub const MOST_LISTED: i64 = 1_000;
 
-/// An app.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An app that reports came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = App)]
 pub struct AppSummary {
     /// Bundle identifier; empty for reports that name none.
+    #[schema(example = "com.example.shop")]
     pub app: String,
-    /// How many versions reports came from.
+    /// Versions that reports came from.
     pub versions: i64,
-    /// How many reports.
+    /// Reports.
     pub reports: i64,
-    /// The day of the first one (UTC).
+    /// The day of the first report (UTC).
+    #[serde(with = "day")]
     pub first_day: Date,
-    /// The day of the last one (UTC).
+    /// The day of the last report (UTC).
+    #[serde(with = "day")]
     pub last_day: Date,
 }
 

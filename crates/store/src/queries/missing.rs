@@ -1,36 +1,48 @@
 //! The images that reports wait for.
 
 use crate::{Result, TenantTx};
+use serde::Serialize;
 use time::OffsetDateTime;
 use unslide_model::{DebugId, Owner};
+use utoipa::ToSchema;
 
 /// An image without symbols.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = MissingImage)]
 pub struct WantedImage {
     /// Its debug id.
+    #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
     /// Its name.
+    #[schema(example = "Shop")]
     pub name: String,
     /// Its architecture.
+    #[schema(example = "arm64")]
     pub arch: String,
-    /// How many reports came without its symbols.
+    /// Reports that came without its symbols.
     pub reports: i64,
 }
 
-/// A debug id without symbols, over all apps and versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A debug id that reports wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = MissingSymbol)]
 pub struct MissingDebugId {
     /// The image.
+    #[serde(flatten)]
     pub image: WantedImage,
-    /// It is a system image.
+    /// True for an image of the operating system.
     pub system: bool,
     /// The apps whose reports refer to it, at most 50.
+    #[schema(max_items = 50)]
     pub apps: Vec<String>,
     /// The versions whose reports refer to it, at most 50.
+    #[schema(max_items = 50)]
     pub versions: Vec<String>,
     /// When such a report came first.
+    #[serde(with = "time::serde::rfc3339")]
     pub first_seen: OffsetDateTime,
     /// When such a report came last.
+    #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
 }
 

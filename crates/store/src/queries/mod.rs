@@ -7,3 +7,8 @@ pub mod missing;
 pub mod report;
 pub mod reports;
 pub mod versions;
+
+mod dates {
+    time::serde::format_description!(pub(in super::super) day, Date, "[year]-[month]-[day]");
+}
+use dates::day;

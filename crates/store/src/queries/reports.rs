@@ -5,9 +5,11 @@ use crate::cursor::ReportCursor;
 use crate::reports::FrameTotals;
 use crate::segments::bounds;
 use crate::{Result, TenantTx};
+use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::OffsetDateTime;
 use unslide_model::{DebugId, ReportId};
+use utoipa::ToSchema;
 
 /// What is asked for. What is `None` does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,49 +34,63 @@ pub struct ReportFilter {
     pub group: Option<uuid::Uuid>,
 }
 
-/// A report of a list.
-#[derive(Clone, Debug, PartialEq, FromRow)]
+/// A report in a list. Texts are the device's words.
+#[derive(Clone, Debug, PartialEq, FromRow, Serialize, ToSchema)]
+#[schema(as = ListedReport)]
 pub struct ReportRow {
     /// Its id.
     #[sqlx(try_from = "ReportIdColumn")]
+    #[serde(rename = "id")]
+    #[schema(value_type = String, format = Uuid)]
     pub report_id: ReportId,
-    /// 0, or its place among reports of the same id and other bytes.
+    /// 0; or its place among reports of the same id and other bytes.
     #[sqlx(try_from = "U32")]
     pub variant: u32,
-    /// The revision that is stored.
+    /// Its revision: 1 at first, one more with each better answer.
     #[sqlx(try_from = "U32")]
     pub revision: u32,
-    /// When the broker had it first.
+    /// When it arrived.
+    #[serde(with = "time::serde::rfc3339")]
     pub received_at: OffsetDateTime,
     /// Bundle identifier; empty where unknown.
+    #[schema(example = "com.example.shop")]
     pub app: String,
     /// Version; empty where unknown.
+    #[schema(example = "3.1.4")]
     pub version: String,
     /// Build; empty where unknown.
     pub build: String,
-    /// Crash type; empty where unknown.
+    /// The crash's type, such as `mach`; empty where unknown.
     #[sqlx(rename = "type")]
+    #[serde(rename = "type")]
     pub kind: String,
-    /// `complete`, `partial` or `none`.
+    /// `complete`, `partial` or `none`: how far symbolication got.
     pub status: String,
-    /// The device's claim of when it crashed.
+    /// When it crashed, by the device's clock.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub device_time: Option<OffsetDateTime>,
     /// The operating system's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub os_name: Option<String>,
     /// The operating system's version.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub os_version: Option<String>,
-    /// The machine.
+    /// The machine, such as `iPhone16,1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The process's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
     /// The reason in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Exception, signal, top frames.
+    /// More for a list: exception, signal, top frames.
     pub summary: serde_json::Value,
-    /// How the frames ended.
+    /// How its frames ended.
     #[sqlx(flatten)]
     pub frames: FrameTotals,
-    /// Whether the symbols of an image of the app itself are missing.
+    /// True where an image of the app itself has no symbols, so that its frames have the device's names
+    /// or none: upload its dSYM.
     pub symbols_missing: bool,
     /// The group that it is counted for.
     #[sqlx(rename = "group_id")]

@@ -1,27 +1,33 @@
 //! The versions of an app: how they do, and what is missing to know better.
 
+use super::day;
 use super::missing::{self, WantedImage};
 use crate::{Result, TenantTx};
+use serde::Serialize;
 use std::collections::HashMap;
 use time::Date;
+use utoipa::ToSchema;
 
 /// Versions of an app that the list shows: beyond these the least recently seen give way. Reports keep their
 /// version, and are found by it.
 pub const MOST_LISTED: i64 = 1_000;
 
-/// A version of an app.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How a version does.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Version)]
 pub struct VersionSummary {
     /// The version; empty for reports that name none.
+    #[schema(example = "3.1.4")]
     pub version: String,
-    /// How many reports.
+    /// Reports.
     pub reports: i64,
-    /// How many devices crashed, counted once each.
+    /// Devices that crashed, counted once each.
     pub devices: i64,
+    /// The share of frames that symbols answered, 0 to 1; absent where there are no frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share_symbolicated: Option<f64>,
     /// Frames in all reports.
-    pub frames_total: i64,
-    /// Frames that symbols answered.
-    pub frames_symbolicated: i64,
+    pub frames: i64,
     /// Reports in which every frame has its answer.
     pub complete: i64,
     /// Reports in which some frames have theirs.
@@ -29,20 +35,19 @@ pub struct VersionSummary {
     /// Reports in which none has.
     pub none: i64,
     /// The day of the first report (UTC).
+    #[serde(with = "day")]
     pub first_day: Date,
     /// The day of the last report (UTC).
+    #[serde(with = "day")]
     pub last_day: Date,
     /// The app's own images that symbols are missing for, the most wanted first, at most 100.
+    #[schema(max_items = 100)]
     pub missing: Vec<WantedImage>,
 }
 
-impl VersionSummary {
-    /// The share of frames that symbols answered, from 0 to 1; `None` without frames.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-    pub fn share_symbolicated(&self) -> Option<f64> {
-        (self.frames_total > 0).then(|| self.frames_symbolicated as f64 / self.frames_total as f64)
-    }
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn share(symbolicated: i64, frames: i64) -> Option<f64> {
+    (frames > 0).then(|| symbolicated as f64 / frames as f64)
 }
 
 /// The versions of an app, at most [`MOST_LISTED`], that of the newest report first, from the one after `after`
@@ -104,8 +109,8 @@ pub async fn list(
             version: row.version,
             reports: row.reports,
             devices: row.devices,
-            frames_total: row.frames_total,
-            frames_symbolicated: row.symbolicated,
+            share_symbolicated: share(row.symbolicated, row.frames_total),
+            frames: row.frames_total,
             complete: row.complete,
             partial: row.partial,
             none: row.none,

@@ -24,9 +24,11 @@ pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since
 use crate::column::U32;
 #[cfg(test)]
 use crate::{Result, TenantTx};
+use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, DebugId, ReportId};
+use utoipa::ToSchema;
 
 /// An enriched report, read from the output topic.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,8 +93,9 @@ pub struct ReportDetails {
     pub grouping: Option<Grouping>,
 }
 
-/// How a report's frames ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRow)]
+/// How many frames ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromRow, Serialize, ToSchema)]
+#[schema(as = Frames)]
 pub struct FrameTotals {
     /// All of them.
     #[sqlx(rename = "frames_total", try_from = "U32")]
@@ -106,7 +109,7 @@ pub struct FrameTotals {
     /// Those of them that lie in an image of the app itself.
     #[sqlx(rename = "frames_device_app", try_from = "U32")]
     pub device_app: u32,
-    /// Without symbols.
+    /// In images without symbols.
     #[sqlx(rename = "frames_missing", try_from = "U32")]
     pub missing: u32,
 }

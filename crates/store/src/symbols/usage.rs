@@ -7,18 +7,21 @@
 
 use crate::number::{from_row, to_row};
 use crate::{OwnerTx, Result};
+use serde::Serialize;
 use unslide_model::ContentHash;
+use utoipa::ToSchema;
 
-/// What a tenant uses now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a tenant uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Usage)]
 pub struct TenantUsage {
-    /// Bytes of stored slices: what the limit on symbols is about.
+    /// Bytes of stored symbols, each slice once: what `limits.symbol_bytes` is about.
     pub symbol_bytes: u64,
     /// Bytes of uploads that come in parts or wait to be unpacked.
     pub pending_bytes: u64,
     /// Stored slices.
     pub objects: u64,
-    /// Reports by the roll-ups: each once, those that are past their retention too.
+    /// Reports that were stored, those past their retention too.
     pub reports: u64,
     /// Keys that are in force.
     pub keys: u64,

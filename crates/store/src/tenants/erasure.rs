@@ -9,31 +9,40 @@ use crate::jobs::{self, JobLease, Work};
 use crate::number::{from_row, to_row, to_row32};
 use crate::tenants::{self, TenantRecord, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, audit};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
+use utoipa::ToSchema;
 
 /// Numbers by table.
 pub type ByTable = BTreeMap<String, u64>;
 
-/// How far the erasing of a tenant is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How far the erasing of a deleted tenant is, and the proof that nothing is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Erasure)]
 pub struct TenantErasure {
     /// When the tenant was deleted.
+    #[serde(with = "time::serde::rfc3339")]
     pub requested_at: OffsetDateTime,
-    /// Rows that were removed, by table.
+    /// Rows that were removed so far, by table.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub removed: ByTable,
-    /// Objects that were removed from object storage. A worker that dies between a removal and its
-    /// count makes this too low, never too high.
+    /// Objects that were removed from object storage so far.
+    // A worker that dies between a removal and its count makes this too low, never too high.
     pub objects: u64,
     /// Bytes of these objects.
     pub object_bytes: u64,
-    /// What was found at the end: rows by table, and `objects`. All 0.
+    /// What was counted at the end: rows by table, and `object storage`. All 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<BTreeMap<String, u64>>)]
     pub remaining: Option<ByTable>,
     /// When nothing was left.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<OffsetDateTime>,
-    /// When it was looked for once more, and nothing was left.
+    /// When it was looked for a second time, after whatever had begun before the deletion.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub swept_at: Option<OffsetDateTime>,
 }
 

@@ -5,11 +5,13 @@ use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::cursor::KeyCursor;
 use crate::tenants::{QuotaLimits, TenantStanding};
 use crate::{Result, Store, StoreError, TenantTx, Uuid};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use subtle::ConstantTimeEq;
 use time::{Duration, OffsetDateTime};
 use unslide_model::{Scope, Secret, TenantId};
+use utoipa::ToSchema;
 
 /// Digits of the prefix and the secret: five bits each, none that look alike.
 const DIGITS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -20,41 +22,56 @@ const SECRET_LENGTH: usize = 40;
 /// Keys of one tenant that may be in force at once.
 pub const MOST_IN_FORCE: u32 = 1_000;
 
-/// What a new key is to be.
-#[derive(Clone, Debug)]
+/// A key to be made.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewKey)]
 pub struct NewApiKey {
-    /// A name for people.
+    /// Its name for people.
+    #[schema(min_length = 1, max_length = 200, example = "build pipeline")]
     pub name: String,
-    /// What it may do.
+    /// What it may do, at least one scope.
+    #[schema(value_type = Vec<String>, min_items = 1, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
-    /// Set: it speaks for this app alone.
+    /// The only app (bundle identifier) that it speaks for; all where absent.
+    #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// Set: it ends by itself.
+    /// When it ends by itself; never where absent. No later than the key that makes it.
+    #[serde(default, with = "time::serde::rfc3339::option")]
     pub expires_at: Option<OffsetDateTime>,
 }
 
 /// A key as it can be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Key)]
 pub struct ApiKey {
     /// Its id.
     pub id: Uuid,
-    /// A name for people.
+    /// Its name for people.
     pub name: String,
-    /// The public part of its text.
+    /// The public part of its text, after `unslide_`.
+    #[schema(example = "k3mw7qzd")]
     pub prefix: String,
     /// What it may do.
+    #[schema(value_type = Vec<String>, max_items = 6, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
-    /// The only app that it speaks for.
+    /// The only app that it speaks for; absent where it speaks for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// The key that made it, which may be another tenant's; `None` where it was made on the command line.
+    /// The id of the key that made it, which may be an operator's; absent where it was made on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub made_by: Option<Uuid>,
     /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When it ends by itself.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<OffsetDateTime>,
     /// When it was revoked.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<OffsetDateTime>,
     /// When it was used last, give or take a minute.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<OffsetDateTime>,
 }
 

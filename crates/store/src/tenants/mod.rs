@@ -12,6 +12,7 @@ use crate::{OwnerTx, Result, Store, StoreError, TenantTx};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use unslide_model::TenantId;
+use utoipa::ToSchema;
 
 words! {
     /// Whether a tenant is served.
@@ -25,15 +26,16 @@ words! {
     }
 }
 
-/// What a tenant may use. 0 means the service's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a tenant may use; 0 stands for the service's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = TenantLimits)]
 #[serde(default)]
 pub struct QuotaLimits {
-    /// Cost units a second, over all partitions: see [`unslide_model::cost`].
+    /// Cost units a second: a report costs one, and one more for each 64 KiB of its unpacked bytes.
     pub units_per_second: u32,
     /// Bytes of one report.
     pub report_bytes: u64,
-    /// Bytes of one upload.
+    /// Bytes of one symbol upload.
     pub upload_bytes: u64,
     /// Bytes of all stored symbols.
     pub symbol_bytes: u64,
@@ -42,21 +44,26 @@ pub struct QuotaLimits {
 }
 
 /// A tenant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Tenant)]
 pub struct TenantRecord {
-    /// Its slug.
+    /// Its slug: what it is called in topics, object keys and rows. Never changes.
+    #[schema(value_type = String, pattern = "^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$", example = "acme")]
     pub id: TenantId,
     /// Its name for people.
     pub name: String,
-    /// Whether it is served.
+    /// `active`, `suspended` or `deleted`.
+    #[schema(value_type = String)]
     pub state: TenantStanding,
     /// What it may use.
     pub limits: QuotaLimits,
-    /// Counts the changes, from 1.
+    /// Counts its changes, from 1.
     pub version: u64,
     /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     /// When it was changed last.
+    #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }
 

@@ -11,17 +11,21 @@ pub use id::{LetterCursor, LetterId, NoLetterId};
 
 use crate::number::{from_row, from_row32, to_row, to_row32};
 use crate::{BatchTx, Result, Store, StoreError, TenantTx, tenants};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::datetime;
 use unslide_model::TenantId;
+use utoipa::ToSchema;
 
-/// Where a record lies or lay.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a record lies or lay in Kafka.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = RecordPlace)]
 pub struct TopicOffset {
     /// The topic.
+    #[schema(example = "crash.reports")]
     pub topic: String,
     /// The partition.
     pub partition: i32,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owned, Owner};
+use utoipa::ToSchema;
 
 words! {
     /// How far an upload is.
@@ -38,15 +39,16 @@ impl UploadStatus {
     }
 }
 
-/// A member of an archive that was passed over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A member that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Skipped)]
 pub struct SkippedMember {
     /// Its path in the archive.
     pub path: String,
     /// Why, a stable word such as `link`.
     pub reason: String,
-    /// Why, for people; what was noted before there were words has it in `reason`.
-    #[serde(default)]
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
 

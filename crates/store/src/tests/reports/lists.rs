@@ -333,7 +333,7 @@ async fn apps_versions_and_missing_symbols_are_counted() {
             .collect();
         let devices: std::collections::BTreeSet<_> = of.iter().map(|a| &a.facts.device).collect();
         assert_eq!((version.reports, version.devices), (of.len() as i64, devices.len() as i64));
-        assert_eq!(version.share_symbolicated(), Some(0.4));
+        assert_eq!(version.share_symbolicated, Some(0.4));
         assert_eq!(version.missing.len(), 1, "its own image, not the system's: {:?}", version.missing);
         assert_eq!(version.missing[0].reports, of.len() as i64);
     }

@@ -53,7 +53,7 @@ async fn a_revision_takes_the_place_of_the_one_before_and_the_first_of_a_number_
     assert_eq!(stored.listed.received_at, arrival(1).received_at);
     let version = &versions::list(&mut tx, "com.acme.shop", None, 10).await.unwrap()[0];
     assert_eq!((version.reports, version.devices, version.complete, version.partial), (1, 1, 1, 0));
-    assert_eq!((version.frames_total, version.frames_symbolicated), (10, 8));
+    assert_eq!((version.frames, version.share_symbolicated), (10, Some(0.8)));
     assert!(version.missing.is_empty(), "its symbols have come: {:?}", version.missing);
 }
 

@@ -1,10 +1,8 @@
 //! `GET /v1/missing-symbols`.
 
-use super::MissingImage;
 use crate::operations::prelude::*;
-use time::OffsetDateTime;
 use unslide_model::DebugId;
-use unslide_store::queries::missing::{self, MissingFilter};
+use unslide_store::queries::missing::{self, MissingDebugId, MissingFilter};
 
 /// Which images to list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
@@ -25,41 +23,6 @@ pub struct MissingQuery {
     pub cursor: Option<String>,
 }
 
-/// A debug id that reports wait for.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct MissingSymbol {
-    /// The image.
-    #[serde(flatten)]
-    pub image: MissingImage,
-    /// True for an image of the operating system.
-    pub system: bool,
-    /// The apps whose reports refer to it, at most 50.
-    #[schema(max_items = 50)]
-    pub apps: Vec<String>,
-    /// The versions whose reports refer to it, at most 50.
-    #[schema(max_items = 50)]
-    pub versions: Vec<String>,
-    /// When such a report came first.
-    #[serde(with = "time::serde::rfc3339")]
-    pub first_seen: OffsetDateTime,
-    /// When such a report came last.
-    #[serde(with = "time::serde::rfc3339")]
-    pub last_seen: OffsetDateTime,
-}
-
-impl From<missing::MissingDebugId> for MissingSymbol {
-    fn from(missing: missing::MissingDebugId) -> MissingSymbol {
-        MissingSymbol {
-            image: missing.image.into(),
-            system: missing.system,
-            apps: missing.apps,
-            versions: missing.versions,
-            first_seen: missing.first_seen,
-            last_seen: missing.last_seen,
-        }
-    }
-}
-
 problems!(Failures: InvalidParameter);
 
 /// List missing symbols
@@ -67,13 +30,13 @@ problems!(Failures: InvalidParameter);
 /// The debug ids that frames refer to and nobody has uploaded: the dSYMs to look for.
 #[utoipa::path(get, path = "/v1/missing-symbols", tag = "apps", operation_id = "list_missing_symbols",
     params(MissingQuery),
-    responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingSymbol>), Failures),
+    responses((status = 200, description = "A page of images, the most wanted first.", body = Page<MissingDebugId>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_missing_symbols(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<MissingQuery>,
-) -> Result<Json<Page<MissingSymbol>>, Problem> {
+) -> Result<Json<Page<MissingDebugId>>, Problem> {
     let filter = MissingFilter {
         app: access.app(query.app)?.map(|app| app.replace('\0', "")),
         version: query.version.map(|version| version.replace('\0', "")),
@@ -86,7 +49,7 @@ pub async fn list_missing_symbols(
     let mut tx = api.tenant(access.tenant()).await?;
     let found = missing::list(&mut tx, &filter, after, limit + 1).await?;
     tx.rollback().await?;
-    let position = |last: &missing::MissingDebugId| format!("{}.{}", last.image.reports, last.image.debug_id);
+    let position = |last: &MissingDebugId| format!("{}.{}", last.image.reports, last.image.debug_id);
     Ok(Json(Page::of(found, limit, list, position)))
 }
 

@@ -1,59 +1,7 @@
 //! `GET /v1/apps/{app}/versions`.
 
-use super::MissingImage;
 use crate::operations::prelude::*;
-use time::Date;
-use unslide_store::queries::versions;
-
-/// How a version does.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Version {
-    /// The version; empty for reports that name none.
-    #[schema(example = "3.1.4")]
-    pub version: String,
-    /// Reports.
-    pub reports: i64,
-    /// Devices that crashed, counted once each.
-    pub devices: i64,
-    /// The share of frames that symbols answered, 0 to 1; absent where there are no frames.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub share_symbolicated: Option<f64>,
-    /// Frames in all reports.
-    pub frames: i64,
-    /// Reports in which every frame has its answer.
-    pub complete: i64,
-    /// Reports in which some frames have theirs.
-    pub partial: i64,
-    /// Reports in which none has.
-    pub none: i64,
-    /// The day of the first report (UTC).
-    #[serde(with = "super::day")]
-    pub first_day: Date,
-    /// The day of the last report (UTC).
-    #[serde(with = "super::day")]
-    pub last_day: Date,
-    /// The app's own images that symbols are missing for, the most wanted first, at most 100.
-    #[schema(max_items = 100)]
-    pub missing: Vec<MissingImage>,
-}
-
-impl From<versions::VersionSummary> for Version {
-    fn from(version: versions::VersionSummary) -> Version {
-        Version {
-            share_symbolicated: version.share_symbolicated(),
-            version: version.version,
-            reports: version.reports,
-            devices: version.devices,
-            frames: version.frames_total,
-            complete: version.complete,
-            partial: version.partial,
-            none: version.none,
-            first_day: version.first_day,
-            last_day: version.last_day,
-            missing: version.missing.into_iter().map(MissingImage::from).collect(),
-        }
-    }
-}
+use unslide_store::queries::versions::{self, VersionSummary};
 
 problems!(Failures: InvalidParameter, NotFound);
 
@@ -63,14 +11,14 @@ problems!(Failures: InvalidParameter, NotFound);
 /// the newest report first.
 #[utoipa::path(get, path = "/v1/apps/{app}/versions", tag = "apps", operation_id = "list_versions",
     params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), PageQuery),
-    responses((status = 200, description = "A page of versions.", body = Page<Version>), Failures),
+    responses((status = 200, description = "A page of versions.", body = Page<VersionSummary>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_versions(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Path(app): Path<String>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Page<Version>>, Problem> {
+) -> Result<Json<Page<VersionSummary>>, Problem> {
     let list = List::of(access.tenant(), "list_versions", &app);
     let after = page.after(list, super::seen_after)?;
     let after = after.as_ref().map(|(day, version)| (*day, version.as_str()));

@@ -41,24 +41,6 @@ fn own_routes() -> OpenApiRouter<Api> {
         .routes(routes!(replay_many::replay_dead_letters))
 }
 
-/// Where a record lies or lay in Kafka.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct RecordPlace {
-    /// The topic.
-    #[schema(example = "crash.reports")]
-    pub topic: String,
-    /// The partition.
-    pub partition: i32,
-    /// The offset.
-    pub offset: i64,
-}
-
-impl From<TopicOffset> for RecordPlace {
-    fn from(place: TopicOffset) -> RecordPlace {
-        RecordPlace { topic: place.topic, partition: place.partition, offset: place.offset }
-    }
-}
-
 /// A record that could not be processed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DeadLetter {
@@ -82,10 +64,10 @@ pub struct DeadLetter {
     pub attempt: Option<u32>,
     /// The first record of its history.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<RecordPlace>,
+    pub origin: Option<TopicOffset>,
     /// The record that it was made from: another one after retries.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<RecordPlace>,
+    pub source: Option<TopicOffset>,
     /// Which report of the source it is, from 0, where that held an array.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_index: Option<u32>,
@@ -123,8 +105,8 @@ impl From<Letter> for DeadLetter {
             reason: found.reason,
             detail: found.detail,
             attempt: found.attempt,
-            origin: found.origin.map(RecordPlace::from),
-            source: found.source.map(RecordPlace::from),
+            origin: found.origin,
+            source: found.source,
             source_index: found.index.map(|(index, _)| index),
             source_count: found.index.map(|(_, count)| count),
             value_bytes: found.value_bytes,

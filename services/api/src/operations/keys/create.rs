@@ -1,10 +1,11 @@
 //! `POST /v1/keys`.
 
-use super::{CreatedKey, NewKey, make};
+use super::{CreatedKey, check, make};
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use http::StatusCode;
 use unslide_model::Scope;
+use unslide_store::keys::NewApiKey;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
 
@@ -14,15 +15,15 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitRea
 /// never `operator`; one that speaks for one app makes keys for that app only, and one that ends makes
 /// keys that end no later. A tenant may have 1,000 keys in force.
 #[utoipa::path(post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
-    request_body = NewKey,
+    request_body = NewApiKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn create_key(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
-    Json(new): Json<NewKey>,
+    Json(new): Json<NewApiKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
-    new.check(&access.principal, api.clock.now())?;
+    check(&new, &access.principal, api.clock.now())?;
     if new.scopes.contains(&Scope::Operator) {
         return Err(Problem::new(Kind::InsufficientScope, "only operators give the scope operator"));
     }

@@ -1,10 +1,10 @@
 //! `GET /v1/keys`.
 
-use super::Key;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
+use unslide_store::TenantTx;
 use unslide_store::cursor::KeyCursor;
-use unslide_store::{TenantTx, keys};
+use unslide_store::keys::{self, ApiKey};
 
 problems!(Failures: InvalidParameter);
 
@@ -14,13 +14,13 @@ problems!(Failures: InvalidParameter);
 /// for one app sees the keys of that app.
 #[utoipa::path(get, path = "/v1/keys", tag = "keys", operation_id = "list_keys",
     params(PageQuery),
-    responses((status = 200, description = "A page of keys.", body = Page<Key>), Failures),
+    responses((status = 200, description = "A page of keys.", body = Page<ApiKey>), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn list_keys(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Page<Key>>, Problem> {
+) -> Result<Json<Page<ApiKey>>, Problem> {
     let app = access.principal.app.as_deref();
     let list = List::of(access.tenant(), "list_keys", &app);
     // A cursor that is wrong is refused before the database is asked.
@@ -40,7 +40,7 @@ pub async fn answer(
     after: Option<KeyCursor>,
     limit: u32,
     list: List,
-) -> Result<Json<Page<Key>>, Problem> {
+) -> Result<Json<Page<ApiKey>>, Problem> {
     let found = keys::list(&mut tx, app, after.as_ref(), limit + 1).await?;
     tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| KeyCursor::after(last).write())))

@@ -5,11 +5,11 @@ mod get;
 mod list;
 mod replay;
 
-use super::dead_letters::RecordPlace;
 use crate::operations::prelude::*;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::Uuid;
+use unslide_store::dead_letters::TopicOffset;
 use unslide_store::quarantine::{Quarantined, ReplayRequest};
 
 /// The routes of this folder.
@@ -30,7 +30,7 @@ pub struct QuarantinedRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
     /// Where it lies in Kafka.
-    pub place: RecordPlace,
+    pub place: TopicOffset,
     /// Why it could not be stored: a word that does not change.
     #[schema(example = "constraint_violation")]
     pub reason: String,
@@ -81,7 +81,7 @@ impl From<Quarantined> for QuarantinedRecord {
         QuarantinedRecord {
             id,
             tenant: record.tenant,
-            place: RecordPlace { topic: record.topic, partition: record.partition, offset: record.offset },
+            place: TopicOffset { topic: record.topic, partition: record.partition, offset: record.offset },
             reason: record.reason,
             detail: record.detail,
             quarantined_at,

@@ -1,11 +1,10 @@
 //! `GET /v1/reports`.
 
-use super::ListedReport;
 use crate::operations::prelude::*;
 use crate::requests::input::time;
 use crate::requests::page::foreign;
 use unslide_store::cursor::ReportCursor;
-use unslide_store::queries::reports::{self, ReportFilter};
+use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 
 /// Longer filters fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -52,13 +51,13 @@ problems!(Failures: InvalidParameter);
 /// Newest arrival first.
 #[utoipa::path(get, path = "/v1/reports", tag = "reports", operation_id = "list_reports",
     params(ReportQuery),
-    responses((status = 200, description = "A page of reports.", body = Page<ListedReport>), Failures),
+    responses((status = 200, description = "A page of reports.", body = Page<ReportRow>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_reports(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<ReportQuery>,
-) -> Result<Json<Page<ListedReport>>, Problem> {
+) -> Result<Json<Page<ReportRow>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let filter = filter(&access, query)?;
     let list = List::of(access.tenant(), "list_reports", &filter);
@@ -70,10 +69,8 @@ pub async fn list_reports(
     let mut tx = api.tenant(access.tenant()).await?;
     let found = reports::list(&mut tx, &filter, after.as_ref(), limit).await?;
     tx.rollback().await?;
-    Ok(Json(Page {
-        items: found.reports.into_iter().map(ListedReport::from).collect(),
-        next_cursor: found.next.map(|next| list.cursor(&next.write())),
-    }))
+    let next_cursor = found.next.map(|next| list.cursor(&next.write()));
+    Ok(Json(Page { items: found.reports, next_cursor }))
 }
 
 fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilter, Problem> {

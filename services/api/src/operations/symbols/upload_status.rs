@@ -7,7 +7,8 @@ use crate::requests::wait::{LONGEST_WAIT, Wait};
 use axum::Extension;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner};
-use unslide_store::{OwnerTx, Uuid, uploads};
+use unslide_store::uploads::{self, SkippedMember};
+use unslide_store::{OwnerTx, Uuid};
 
 /// How long to wait, and which of the objects to answer.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -69,7 +70,7 @@ pub struct Upload {
     /// links, devices and static libraries. A last one without a path and of the reason `more` stands for
     /// the rest.
     #[schema(max_items = 101)]
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedMember>,
 }
 
 /// An object of an upload.
@@ -82,18 +83,6 @@ pub struct UploadedObject {
     pub path: String,
     /// True where the tenant had this very object before: nothing changed.
     pub known: bool,
-}
-
-/// A member that was passed over.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Skipped {
-    /// Its path in the archive.
-    pub path: String,
-    /// Why, a stable word such as `link`.
-    pub reason: String,
-    /// Why, for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
 }
 
 impl From<uploads::UploadObject> for UploadedObject {
@@ -142,11 +131,6 @@ impl ObjectPage {
 impl Upload {
     /// What the store says of it.
     pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadedObject>) -> Upload {
-        let skipped = |skipped: uploads::SkippedMember| Skipped {
-            path: skipped.path,
-            reason: skipped.reason,
-            detail: skipped.detail,
-        };
         Upload {
             id: upload.id,
             status: upload.status,
@@ -160,7 +144,7 @@ impl Upload {
             updated_at: upload.updated_at,
             objects: objects.items,
             next_cursor: objects.next_cursor,
-            skipped: upload.skipped.into_iter().map(skipped).collect(),
+            skipped: upload.skipped,
         }
     }
 }

@@ -39,7 +39,8 @@ pub struct LimitsChange {
 }
 
 impl LimitsChange {
-    fn of(self, limits: &mut tenants::QuotaLimits) {
+    /// Changes the limits that are named.
+    pub fn apply(self, limits: &mut tenants::QuotaLimits) {
         limits.units_per_second = self.units_per_second.unwrap_or(limits.units_per_second);
         limits.report_bytes = self.report_bytes.unwrap_or(limits.report_bytes);
         limits.upload_bytes = self.upload_bytes.unwrap_or(limits.upload_bytes);
@@ -78,7 +79,7 @@ pub async fn change_tenant(
     }
     let mut tx = api.store.tenant(&tenant).await?;
     let mut now = tenants::lock(&mut tx).await?.ok_or_else(no_such_tenant)?;
-    change.limits.unwrap_or_default().of(&mut now.limits);
+    change.limits.unwrap_or_default().apply(&mut now.limits);
     let (name, state) = (change.name.unwrap_or(now.name), change.state.unwrap_or(now.state));
     let changed = match now.state {
         TenantStanding::Deleted => None,
@@ -92,5 +93,5 @@ pub async fn change_tenant(
     audit::append(&mut tx, &actor, "tenant.change", tenant.as_str(), &detail).await?;
     tx.commit().await?;
     let announced = announced(&api, &tenant, announcement).await?;
-    Ok(axum::Json(ChangedTenant { tenant: changed.into(), announced }))
+    Ok(axum::Json(ChangedTenant { tenant: changed, announced }))
 }

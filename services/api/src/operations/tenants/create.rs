@@ -1,6 +1,7 @@
 //! `POST /v1/tenants`.
 
-use super::{ChangedTenant, TenantLimits, announced};
+use super::change::LimitsChange;
+use super::{ChangedTenant, announced};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
 use http::StatusCode;
@@ -20,7 +21,7 @@ pub struct NewTenant {
     pub name: Option<String>,
     /// What it may use.
     #[serde(default)]
-    pub limits: TenantLimits,
+    pub limits: LimitsChange,
 }
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, Conflict);
@@ -53,11 +54,13 @@ pub async fn create_tenant(
         admin::create_tenant_topics(&api.kafka, &new.id).await?;
     }
     let mut tx = api.store.tenant(&new.id).await?;
-    let made = tenants::create(&mut tx, &name, &new.limits.into()).await?;
+    let mut limits = tenants::QuotaLimits::default();
+    new.limits.apply(&mut limits);
+    let made = tenants::create(&mut tx, &name, &limits).await?;
     let (tenant, announcement) = made.ok_or_else(taken)?;
     let actor = access.principal.key_id.to_string();
     audit::append(&mut tx, &actor, "tenant.create", new.id.as_str(), &serde_json::json!({})).await?;
     tx.commit().await?;
     let announced = announced(&api, &tenant.id, announcement).await?;
-    Ok((StatusCode::CREATED, axum::Json(ChangedTenant { tenant: tenant.into(), announced })))
+    Ok((StatusCode::CREATED, axum::Json(ChangedTenant { tenant, announced })))
 }

@@ -1,10 +1,11 @@
 //! `POST /v1/tenants/{tenant}/keys`.
 
-use crate::operations::keys::{CreatedKey, NewKey, make};
+use crate::operations::keys::{CreatedKey, check, make};
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use http::StatusCode;
 use unslide_model::TenantId;
+use unslide_store::keys::NewApiKey;
 use unslide_store::tenants;
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, LimitReached);
@@ -15,17 +16,17 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 /// text is shown in this answer and never again. A key that ends makes keys that end no later.
 #[utoipa::path(post, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "create_tenant_key",
     params(("tenant" = String, Path, description = "The tenant's slug.")),
-    request_body = NewKey,
+    request_body = NewApiKey,
     responses((status = 201, description = "The key was made.", body = CreatedKey), Failures),
     security(("key" = ["operator"])))]
 pub async fn create_tenant_key(
     State(api): State<Api>,
     access: Access<Operator>,
     Path(tenant): Path<String>,
-    Json(new): Json<NewKey>,
+    Json(new): Json<NewApiKey>,
 ) -> Result<(StatusCode, axum::Json<CreatedKey>), Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
-    new.check(&access.principal, api.clock.now())?;
+    check(&new, &access.principal, api.clock.now())?;
     let mut tx = api.store.tenant(&tenant).await?;
     let found = tenants::get(&mut tx).await?;
     if found.is_none_or(|tenant| tenant.state == tenants::TenantStanding::Deleted) {

@@ -42,5 +42,5 @@ pub async fn delete_tenant(
         None => true,
     };
     let location = Some(format!("/v1/tenants/{tenant}"));
-    Ok(Accepted { body: ChangedTenant { tenant: deleted.into(), announced }, location })
+    Ok(Accepted { body: ChangedTenant { tenant: deleted, announced }, location })
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/tenants/{tenant}`.
 
-use super::{TenantDetail, Usage, no_such_tenant};
+use super::{TenantDetail, no_such_tenant};
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::{erasure, tenants, usage};
@@ -23,15 +23,8 @@ pub async fn get_tenant(
     let tenant: TenantId = parameter("tenant", &tenant)?;
     let mut tx = api.store.tenant(&tenant).await?;
     let tenant = tenants::get(&mut tx).await?.ok_or_else(no_such_tenant)?;
-    let used = usage::get(&mut tx).await?;
+    let usage = usage::get(&mut tx).await?;
     let erasure = erasure::get(&mut tx).await?;
     tx.rollback().await?;
-    let usage = Usage {
-        symbol_bytes: used.symbol_bytes,
-        pending_bytes: used.pending_bytes,
-        objects: used.objects,
-        reports: used.reports,
-        keys: used.keys,
-    };
-    Ok(Json(TenantDetail { tenant: tenant.into(), usage, erasure: erasure.map(Into::into) }))
+    Ok(Json(TenantDetail { tenant, usage, erasure }))
 }

@@ -1,9 +1,8 @@
 //! `GET /v1/tenants`.
 
-use super::Tenant;
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
-use unslide_store::tenants;
+use unslide_store::tenants::{self, TenantRecord};
 
 problems!(Failures: InvalidParameter);
 
@@ -12,13 +11,13 @@ problems!(Failures: InvalidParameter);
 /// Deleted ones too, in the order of their slugs.
 #[utoipa::path(get, path = "/v1/tenants", tag = "tenants", operation_id = "list_tenants",
     params(PageQuery),
-    responses((status = 200, description = "A page of tenants.", body = Page<Tenant>), Failures),
+    responses((status = 200, description = "A page of tenants.", body = Page<TenantRecord>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenants(
     State(api): State<Api>,
     access: Access<Operator>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Page<Tenant>>, Problem> {
+) -> Result<Json<Page<TenantRecord>>, Problem> {
     let list = List::of(access.tenant(), "list_tenants", &());
     let limit = page.limit()?;
     let after: Option<TenantId> = page.after(list, |position| position.parse().ok())?;

@@ -1,11 +1,11 @@
 //! `GET /v1/tenants/{tenant}/keys`.
 
 use super::no_such_tenant;
-use crate::operations::keys::Key;
 use crate::operations::keys::list::answer;
 use crate::operations::prelude::*;
 use unslide_model::TenantId;
 use unslide_store::cursor::KeyCursor;
+use unslide_store::keys::ApiKey;
 use unslide_store::tenants;
 
 problems!(Failures: InvalidParameter, NotFound);
@@ -15,14 +15,14 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Revoked and expired ones too, oldest first. The texts are not known to the service.
 #[utoipa::path(get, path = "/v1/tenants/{tenant}/keys", tag = "tenants", operation_id = "list_tenant_keys",
     params(("tenant" = String, Path, description = "The tenant's slug."), PageQuery),
-    responses((status = 200, description = "A page of keys.", body = Page<Key>), Failures),
+    responses((status = 200, description = "A page of keys.", body = Page<ApiKey>), Failures),
     security(("key" = ["operator"])))]
 pub async fn list_tenant_keys(
     State(api): State<Api>,
     _access: Access<Operator>,
     Path(tenant): Path<String>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Page<Key>>, Problem> {
+) -> Result<Json<Page<ApiKey>>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     let list = List::of(&tenant, "list_tenant_keys", &());
     let after = page.after(list, |position| KeyCursor::read(position).ok())?;
