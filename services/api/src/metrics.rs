@@ -25,6 +25,7 @@ pub struct Metrics {
 }
 
 /// What the listener counts.
+#[derive(Clone, Debug)]
 pub struct ConnectionMetrics {
     /// Open connections.
     pub open: IntGauge,

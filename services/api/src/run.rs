@@ -85,7 +85,6 @@ pub async fn listen(config: &Config) -> Result<TcpListener, Error> {
 /// [`Error`] where the service can't start.
 pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result<(), Error> {
     let limits = &config.api.limits;
-    let ConnectionMetrics { open, stalled, evicted } = ConnectionMetrics::new(&host.metrics)?;
     let settings = ConnectionSettings {
         limit: CONNECTIONS,
         per_network: CONNECTIONS_PER_ADDRESS,
@@ -93,9 +92,7 @@ pub async fn run_on(listener: TcpListener, config: Config, host: Host) -> Result
         proxies: TrustedProxies::read(&config.api.trusted_proxies).unwrap_or_default(),
         head: HEAD,
         pace: limits.answer_pace(),
-        open,
-        stalled,
-        evicted,
+        metrics: ConnectionMetrics::new(&host.metrics)?,
     };
     // Until everything is set up, the service is not ready.
     let serving = Arc::new(AtomicBool::new(false));

@@ -5,12 +5,12 @@ use super::client_stream::{ClientStream, Exchange, ExchangeEnd};
 use super::connections::{ClientConnection, Connections, OpenConnection};
 use super::kept_body::KeptBody;
 use crate::limits::pace::Pace;
+use crate::metrics::ConnectionMetrics;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus::{IntCounter, IntGauge};
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::IpAddr;
@@ -38,12 +38,8 @@ pub struct ConnectionSettings {
     pub head: Duration,
     /// How fast a client has to take its answers.
     pub pace: Pace,
-    /// How many are open.
-    pub open: IntGauge,
-    /// How many were closed because their client took nothing.
-    pub stalled: IntCounter,
-    /// How many were closed to make way for others.
-    pub evicted: IntCounter,
+    /// What is counted.
+    pub metrics: ConnectionMetrics,
 }
 
 /// Where a request's connection comes from.
@@ -70,15 +66,15 @@ pub async fn serve(
         };
         let connection =
             connection(stream, peer, open.client().clone(), app.clone(), settings.clone(), finish.clone());
-        let (abort, gauge, evicted) = (abort.clone(), settings.open.clone(), settings.evicted.clone());
+        let (abort, metrics) = (abort.clone(), settings.metrics.clone());
         tasks.spawn(async move {
-            gauge.inc();
+            metrics.open.inc();
             tokio::select! {
                 () = connection => {}
                 () = abort.cancelled() => {}
-                () = open.evicted() => evicted.inc(),
+                () = open.evicted() => metrics.evicted.inc(),
             }
-            gauge.dec();
+            metrics.open.dec();
             drop(open);
         });
     }
@@ -143,7 +139,8 @@ async fn connection(
     }
     let proxies = settings.proxies.trusts(source).then(|| settings.proxies.clone());
     let exchange = Exchange::default();
-    let stream = ClientStream::new(TokioIo::new(stream), exchange.clone(), settings.pace, settings.stalled);
+    let stream =
+        ClientStream::new(TokioIo::new(stream), exchange.clone(), settings.pace, settings.metrics.stalled);
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
         let end = exchange.begin();
         request.extensions_mut().insert(Peer(source));
@@ -206,12 +203,10 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     fn limits(limit: usize) -> ConnectionSettings {
-        let open = IntGauge::new("open", "Open connections.").unwrap();
-        let stalled = IntCounter::new("stalled", "Stalled connections.").unwrap();
-        let evicted = IntCounter::new("evicted", "Evicted connections.").unwrap();
+        let metrics = ConnectionMetrics::new(&prometheus::Registry::new()).unwrap();
         let (pace, head) = (Pace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
         let (per_network, proxies) = (limit, TrustedProxies::default());
-        ConnectionSettings { limit, per_network, proxies, head, pace, open, stalled, evicted }
+        ConnectionSettings { limit, per_network, proxies, head, pace, metrics }
     }
 
     async fn server(
@@ -289,7 +284,7 @@ mod tests {
     async fn connections_beyond_the_limit_wait_for_one_to_end() {
         let (begun, go_on) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
         let limits = limits(1);
-        let (open, evicted) = (limits.open.clone(), limits.evicted.clone());
+        let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
         let (address, stop, task) =
             server(keyed(begun.clone(), go_on.clone()), limits, Duration::from_secs(5)).await;
         let mut first = send(address, "/wait").await;
@@ -312,7 +307,7 @@ mod tests {
     #[tokio::test]
     async fn connections_without_a_key_make_way_for_those_with_one() {
         let limits = ConnectionSettings { per_network: 4, ..limits(16) };
-        let open = limits.open.clone();
+        let open = limits.metrics.open.clone();
         let (address, stop, task) =
             server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
         let mut tenant = send(address, "/").await;
@@ -336,7 +331,7 @@ mod tests {
     async fn a_trusted_proxy_has_no_bound_by_address_and_says_whose_its_connections_are() {
         let proxies = TrustedProxies::read(&["127.0.0.0/8"]).unwrap();
         let limits = ConnectionSettings { per_network: 2, proxies, ..limits(16) };
-        let (open, evicted) = (limits.open.clone(), limits.evicted.clone());
+        let (open, evicted) = (limits.metrics.open.clone(), limits.metrics.evicted.clone());
         let (address, stop, task) =
             server(keyed(Arc::default(), Arc::default()), limits, Duration::from_secs(5)).await;
         let mut idle = Vec::new();
@@ -372,7 +367,7 @@ mod tests {
         let app = Router::new().route("/", get(endless)).route("/short", get(|| async { "done" }));
         let mut limits = limits(1);
         limits.pace = Pace::new(Duration::from_millis(200), 16 << 10);
-        let stalled = limits.stalled.clone();
+        let stalled = limits.metrics.stalled.clone();
         let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
         let mut never_reads_on = send(address, "/").await;
         // Its request has a valid key: it does not make way.

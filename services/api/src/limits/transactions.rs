@@ -10,34 +10,29 @@ use tracing::Instrument;
 use unslide_model::{Owner, TenantId};
 use unslide_store::{OwnerTx, StoreError, TenantTx};
 
-/// What ends a transaction.
-pub trait Ends: Send + 'static {
+/// A transaction that commits or rolls back.
+pub trait Transaction: Send + 'static {
     /// Commits it, or rolls it back.
     fn end(self, commit: bool) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-impl Ends for TenantTx {
+impl<T: Into<OwnerTx> + Send + 'static> Transaction for T {
     async fn end(self, commit: bool) -> Result<(), StoreError> {
-        if commit { self.commit().await } else { self.rollback().await }
-    }
-}
-
-impl Ends for OwnerTx {
-    async fn end(self, commit: bool) -> Result<(), StoreError> {
-        if commit { self.commit().await } else { self.rollback().await }
+        let tx: OwnerTx = self.into();
+        if commit { tx.commit().await } else { tx.rollback().await }
     }
 }
 
 /// A transaction and the permit for its connection. Where its request is cancelled, also while it begins or
 /// ends, the permit is kept until the database has answered: until then the connection is in use.
-pub struct Tx<T: Ends> {
+pub struct Tx<T: Transaction> {
     /// `None` once it is ended.
     tx: Option<T>,
     /// `None` for what operators do to a tenant, and for the system's symbols.
     permit: Option<Permit>,
 }
 
-impl<T: Ends> Deref for Tx<T> {
+impl<T: Transaction> Deref for Tx<T> {
     type Target = T;
 
     #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
@@ -46,20 +41,20 @@ impl<T: Ends> Deref for Tx<T> {
     }
 }
 
-impl<T: Ends> DerefMut for Tx<T> {
+impl<T: Transaction> DerefMut for Tx<T> {
     #[expect(clippy::expect_used, reason = "only what consumes it ends it")]
     fn deref_mut(&mut self) -> &mut T {
         self.tx.as_mut().expect("it has not ended")
     }
 }
 
-impl<T: Ends> From<T> for Tx<T> {
+impl<T: Transaction> From<T> for Tx<T> {
     fn from(tx: T) -> Tx<T> {
         Tx { tx: Some(tx), permit: None }
     }
 }
 
-impl<T: Ends> Drop for Tx<T> {
+impl<T: Transaction> Drop for Tx<T> {
     fn drop(&mut self) {
         let (Some(tx), Some(permit)) = (self.tx.take(), self.permit.take()) else { return };
         let Ok(runtime) = Handle::try_current() else { return };
@@ -72,7 +67,7 @@ impl<T: Ends> Drop for Tx<T> {
     }
 }
 
-impl<T: Ends> Tx<T> {
+impl<T: Transaction> Tx<T> {
     /// As [`TenantTx::commit`].
     ///
     /// # Errors
@@ -101,7 +96,7 @@ impl<T: Ends> Tx<T> {
 }
 
 /// Goes on where the request goes away in the middle: the connection is taken until the database has answered.
-async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+pub async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work.in_current_span()).await {
         Ok(done) => done,
         Err(ended) => match ended.try_into_panic() {
@@ -110,6 +105,13 @@ async fn detached<T: Send + 'static>(work: impl Future<Output = T> + Send + 'sta
             Err(_) => std::future::pending().await,
         },
     }
+}
+
+async fn begin<T: Transaction>(
+    permit: Option<Permit>,
+    begun: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<Tx<T>, Problem> {
+    Ok(detached(async move { Ok::<_, StoreError>(Tx { tx: Some(begun.await?), permit }) }).await?)
 }
 
 impl Api {
@@ -121,11 +123,7 @@ impl Api {
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Tx<TenantTx>, Problem> {
         let permit = self.permits.connections.acquire(tenant, 1).await;
         let (store, tenant) = (self.store.clone(), tenant.clone());
-        let begun = detached(async move {
-            let tx = store.tenant(&tenant).await?;
-            Ok::<_, StoreError>(Tx { tx: Some(tx), permit: Some(permit) })
-        });
-        Ok(begun.await?)
+        begin(Some(permit), async move { store.tenant(&tenant).await }).await
     }
 
     /// The same for an owner of symbols.
@@ -138,11 +136,7 @@ impl Api {
             Owner::System => None,
         };
         let (store, owner) = (self.store.clone(), owner.clone());
-        let begun = detached(async move {
-            let tx = store.owner(&owner).await?;
-            Ok::<_, StoreError>(Tx { tx: Some(tx), permit })
-        });
-        Ok(begun.await?)
+        begin(permit, async move { store.owner(&owner).await }).await
     }
 }
 
@@ -157,7 +151,7 @@ mod tests {
     /// A transaction that the database is slow to end.
     struct Slow(Arc<Notify>);
 
-    impl Ends for Slow {
+    impl Transaction for Slow {
         async fn end(self, _: bool) -> Result<(), StoreError> {
             self.0.notified().await;
             Ok(())

@@ -6,7 +6,6 @@ use crate::requests::body::Chunks;
 use crate::state::Api;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::str::FromStr;
@@ -14,36 +13,34 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// A path's parameters.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Path), rejection(Problem))]
 pub struct Path<T>(pub T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Path<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Path<T>, Problem> {
-        let read = axum::extract::Path::<T>::from_request_parts(parts, api).await;
-        read.map(|axum::extract::Path(value)| Path(value)).map_err(|rejection| match rejection {
+impl From<PathRejection> for Problem {
+    fn from(rejection: PathRejection) -> Problem {
+        match rejection {
             PathRejection::FailedToDeserializePathParams(error) => {
                 Problem::new(Kind::InvalidParameter, error.body_text())
             }
             other => Problem::internal(other),
-        })
+        }
     }
 }
 
 /// A query string's parameters.
+#[derive(FromRequestParts)]
+#[from_request(via(axum::extract::Query), rejection(Problem))]
 pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Query<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Query<T>, Problem> {
-        let read = axum::extract::Query::<T>::from_request_parts(parts, api).await;
-        read.map(|axum::extract::Query(value)| Query(value)).map_err(|rejection| match rejection {
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Problem {
+        match rejection {
             QueryRejection::FailedToDeserializeQueryString(error) => {
                 Problem::new(Kind::InvalidParameter, error.body_text())
             }
             other => Problem::internal(other),
-        })
+        }
     }
 }
 

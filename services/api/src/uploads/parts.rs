@@ -3,10 +3,11 @@
 //! Between two requests nothing is held but rows and what object storage has: a client that comes
 //! again, to this process or to another, is told which parts are there. Parts are a multipart upload
 //! of object storage from the beginning to [`complete`], and theirs is the row in `partial_uploads`.
-//! What a request that fails leaves behind is taken away by the builder's upkeep.
+//! What a request that fails leaves behind is removed by the builder's maintenance.
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Permit;
+use crate::limits::transactions::detached;
 use crate::requests::body::Chunks;
 use crate::requests::digest;
 use crate::requests::input::parameter;
@@ -82,7 +83,7 @@ pub async fn begin(api: Api, owner: Owner, may: UploadQuota, new: NewUpload) -> 
         size: new.size,
         content_hash: new.sha256,
     };
-    apart(async move {
+    detached(async move {
         let mut tx = api.owner(&owner).await?;
         if let Some(there) = there(&api, &mut tx, may, &announced).await? {
             tx.rollback().await?;
@@ -179,7 +180,7 @@ pub async fn put(
     })?;
     let announced = digest::announced(headers)?;
     let chunks = Chunks::new(headers, body, bytes, api.limits.pace())?;
-    apart(async move {
+    detached(async move {
         let _permit = permit;
         let mut reader = StreamReader::new(Box::pin(chunks.into_stream().map_err(std::io::Error::other)));
         let read = async {
@@ -278,7 +279,7 @@ pub async fn complete(
     let ours = partial::hold(&mut tx, id).await?;
     tx.commit().await?;
     let tags: Vec<String> = parts.into_iter().map(|part| part.etag).collect();
-    apart(async move {
+    detached(async move {
         let (key, size) = (keys::upload(owner.own(id)), partial.announced.size);
         if !ours {
             let made = api.objects.head(&key).await?.is_some_and(|head| head.size == size);
@@ -389,11 +390,4 @@ async fn abort(api: &Api, owner: &Owner, partial: &Partial) -> bool {
         tracing::warn!(object.key = %key, error = %error, "unused parts could not be removed");
     }
     aborted.is_ok()
-}
-
-/// Work in a task of its own, so that a client who goes away does not leave it half done.
-async fn apart<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
-) -> Result<T, Problem> {
-    tokio::spawn(work).await.map_err(Problem::internal)?
 }

@@ -184,24 +184,6 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A problem that travelled through a reader as an I/O error.
-fn carried(error: &(dyn Error + 'static)) -> Option<Problem> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(problem) = error.downcast_ref::<Problem>() {
-            return Some(problem.clone());
-        }
-        // An io::Error's source is its inner error's source: the inner one has to be asked for.
-        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref)
-            && let Some(problem) = inner.downcast_ref::<Problem>()
-        {
-            return Some(problem.clone());
-        }
-        next = error.source();
-    }
-    None
-}
-
 impl From<unslide_store::StoreError> for Problem {
     fn from(error: unslide_store::StoreError) -> Problem {
         if matches!(error, unslide_store::StoreError::TenantDeleted) {
@@ -223,7 +205,7 @@ impl From<unslide_artifacts::StorageError> for Problem {
                 Problem::new(Kind::TooLarge, format!("the limit is {limit} bytes"))
             }
             // The bytes came from the client: what was wrong with them is inside.
-            StorageError::Source(source) => carried(&source).unwrap_or_else(|| {
+            StorageError::Source(source) => source.downcast().unwrap_or_else(|_| {
                 Problem::new(Kind::IncompleteBody, "the body could not be read to its end")
             }),
             error if error.is_transient() => Problem::unavailable(error, 5),
@@ -314,9 +296,9 @@ mod tests {
 
     #[test]
     fn a_problem_passes_through_a_reader() {
-        let wrapped = std::io::Error::other(Problem::bare(Kind::BodyTimeout));
-        assert_eq!(carried(&wrapped).unwrap().kind(), Kind::BodyTimeout);
-        assert!(carried(&std::io::Error::other("else")).is_none());
+        let read = |error| Problem::from(unslide_artifacts::StorageError::Source(error)).kind();
+        assert_eq!(read(std::io::Error::other(Problem::bare(Kind::BodyTimeout))), Kind::BodyTimeout);
+        assert_eq!(read(std::io::Error::other("else")), Kind::IncompleteBody);
     }
 
     #[test]
