@@ -1,6 +1,6 @@
 //! A server's process. It ends when we end, whatever ends us.
 
-use crate::error::{At, Error, tail};
+use crate::error::{AtPath, Error, tail};
 use crate::fetch::missing;
 use crate::place;
 use nix::sys::signal::{Signal, kill};
@@ -13,13 +13,18 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// What to run.
-pub(crate) struct Program<'a> {
+pub(crate) struct ServerProgram<'a> {
     /// For messages.
     pub(crate) what: &'static str,
     pub(crate) program: &'a Path,
     pub(crate) arguments: Vec<std::ffi::OsString>,
     pub(crate) folder: &'a Path,
+    /// Its output; its process id is kept beside it.
     pub(crate) log: &'a Path,
+    /// What it logs when it is ready, and how long that may take.
+    pub(crate) ready: (&'static str, Duration),
+    /// The signals that end it, each with the seconds that it then has.
+    pub(crate) end: &'static [(Signal, u64)],
     /// The signal that the kernel sends when we are gone.
     pub(crate) orphaned: &'static str,
     /// Whether it must not be root.
@@ -31,12 +36,26 @@ pub(crate) struct Child {
     what: &'static str,
     pid: Pid,
     log: PathBuf,
+    end: &'static [(Signal, u64)],
     exited: Arc<(Mutex<Option<ExitStatus>>, Condvar)>,
 }
 
 impl Child {
-    /// Starts a server with its output in its log; the log of the run before is kept as `….old`.
-    pub(crate) fn start(program: &Program<'_>) -> Result<Child, Error> {
+    /// Starts a server and waits until it is ready. The log of the run before is kept as `….old`.
+    pub(crate) fn start(program: &ServerProgram<'_>) -> Result<Child, Error> {
+        let child = Child::spawn(program)?;
+        let pid_file = pid_file(program.log);
+        fs::write(&pid_file, child.id().to_string()).at("write", &pid_file)?;
+        match child.wait_ready(program.ready) {
+            Ok(()) => Ok(child),
+            Err(error) => {
+                child.kill();
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn(program: &ServerProgram<'_>) -> Result<Child, Error> {
         if program.log.exists() {
             let old = program.log.with_extension("log.old");
             fs::rename(program.log, &old).at("rename", program.log)?;
@@ -82,14 +101,14 @@ impl Child {
             .unwrap_or_else(|_| Err(std::io::Error::other("its thread is gone")))
             .map_err(|error| missing(&error, "setpriv", "util-linux", program.what))?;
         let pid = Pid::from_raw(i32::try_from(id).unwrap_or(i32::MAX));
-        Ok(Child { what: program.what, pid, log: program.log.to_path_buf(), exited })
+        Ok(Child { what: program.what, pid, log: program.log.to_path_buf(), end: program.end, exited })
     }
 
-    /// Waits until `ready` says so.
-    pub(crate) fn wait_ready(&self, longest: Duration, mut ready: impl FnMut() -> bool) -> Result<(), Error> {
+    /// Waits until the log has a text.
+    fn wait_ready(&self, (text, longest): (&str, Duration)) -> Result<(), Error> {
         const STEP: Duration = Duration::from_millis(40);
         let mut waited = Duration::ZERO;
-        while !ready() {
+        while !fs::read_to_string(&self.log).is_ok_and(|log| log.contains(text)) {
             if let Some(status) = self.exit_status() {
                 let outcome = status.to_string();
                 return Err(Error::Failed { what: self.what, outcome, tail: tail(&self.log) });
@@ -113,17 +132,31 @@ impl Child {
         *self.exited.0.lock()
     }
 
-    /// Sends each signal in turn and waits up to its time for the end; then kills.
-    pub(crate) fn stop(&self, steps: &[(Signal, Duration)]) {
-        let last = (Signal::SIGKILL, Duration::from_secs(10));
-        for (signal, wait) in steps.iter().copied().chain([last]) {
+    /// Ends it cleanly; kills it where it does not end in time.
+    pub(crate) fn stop(&self) {
+        self.signal(self.end);
+        self.kill();
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&self) {
+        self.signal(&[(Signal::SIGKILL, 10)]);
+    }
+
+    /// Sends each signal in turn, and waits up to its seconds for the end.
+    fn signal(&self, steps: &[(Signal, u64)]) {
+        for (signal, seconds) in steps.iter().copied() {
             if self.exit_status().is_some() {
                 return;
             }
             // An error means that it has just ended.
             let _ = kill(self.pid, signal);
             let (exited, changed) = &*self.exited;
-            changed.wait_while_for(&mut exited.lock(), |status| status.is_none(), wait);
+            changed.wait_while_for(
+                &mut exited.lock(),
+                |status| status.is_none(),
+                Duration::from_secs(seconds),
+            );
         }
     }
 }
@@ -160,13 +193,19 @@ pub(crate) fn run(
     Err(Error::Failed { what, outcome: output.status.to_string(), tail: text })
 }
 
-/// Ends a process of an earlier run that `is_ours` recognises by its folder in `/proc`; waits for
-/// its end. Process ids are used again, so the id alone says nothing.
-pub(crate) fn end_leftover(pid: i32, is_ours: impl Fn(&Path) -> bool) {
-    let process = PathBuf::from(format!("/proc/{pid}"));
+fn pid_file(log: &Path) -> PathBuf {
+    log.with_extension("pid")
+}
+
+/// Ends the server of an earlier run with this log, and waits for its end. Process ids are used again: it has to
+/// be a process in the server's folder.
+pub(crate) fn end_leftover(log: &Path, folder: &Path) {
+    let kept = fs::read_to_string(pid_file(log)).ok();
+    let Some(pid) = kept.and_then(|text| text.trim().parse::<i32>().ok()) else { return };
+    let process = PathBuf::from(format!("/proc/{pid}/cwd"));
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         for step in 0..50 {
-            if pid <= 1 || !process.exists() || !is_ours(&process) {
+            if pid <= 1 || !fs::read_link(&process).is_ok_and(|cwd| cwd == folder) {
                 return;
             }
             if step == 0 {

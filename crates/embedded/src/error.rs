@@ -64,11 +64,11 @@ pub enum Error {
 }
 
 /// Adds the path to an I/O error.
-pub(crate) trait At<T> {
+pub(crate) trait AtPath<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, Error>;
 }
 
-impl<T> At<T> for std::io::Result<T> {
+impl<T> AtPath<T> for std::io::Result<T> {
     fn at(self, action: &'static str, path: &Path) -> Result<T, Error> {
         self.map_err(|source| Error::File { action, path: path.to_path_buf(), source })
     }

@@ -1,7 +1,7 @@
 //! Fetching the servers with Maven, once.
 
 use crate::cache::cache_folder;
-use crate::error::{At, Error, tail};
+use crate::error::{AtPath, Error, tail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

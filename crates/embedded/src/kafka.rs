@@ -1,7 +1,7 @@
 //! A private single-node Apache Kafka (KRaft: broker and controller in one JVM).
 
-use crate::child::{Child, Program, end_leftover, run};
-use crate::error::{At, Error};
+use crate::child::{Child, ServerProgram, end_leftover, run};
+use crate::error::{AtPath, Error};
 use crate::place::private_folder;
 use crate::ports;
 use crate::random::cluster_id;
@@ -59,10 +59,8 @@ pub(crate) fn start(
 ) -> Result<Kafka, Error> {
     let folder = data.join("kafka");
     private_folder(&folder)?;
-    let pid_file = folder.join("kafka.pid");
-    if let Some(pid) = fs::read_to_string(&pid_file).ok().and_then(|text| text.trim().parse().ok()) {
-        end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
-    }
+    let log = data.join("kafka.log");
+    end_leftover(&log, &folder);
     let listen = ports::address(listen, &folder.join("port"))?;
     let controller = ports::address(None, &folder.join("controller-port"))?;
     let bootstrap = advertise.unwrap_or_else(|| advertised(listen));
@@ -85,30 +83,20 @@ pub(crate) fn start(
         run("formatting Kafka's storage", false, &java, &format, &folder)?;
     }
     arguments.extend(["kafka.Kafka", "server.properties"].map(OsString::from));
-    let log = data.join("kafka.log");
-    let program = Program {
+    let program = ServerProgram {
         what: "Apache Kafka",
         program: &java,
         arguments,
         folder: &folder,
         log: &log,
+        ready: (STARTED, LONGEST_START),
+        end: &[(Signal::SIGTERM, 20)],
         // A clean end. A killed broker stays registered with itself for the nine seconds of its
         // session, and could not start again before.
         orphaned: "TERM",
         unprivileged: false,
     };
-    let child = Child::start(&program)?;
-    write(&pid_file, &child.id().to_string())?;
-    let started = || fs::read_to_string(&log).is_ok_and(|text| text.contains(STARTED));
-    child.wait_ready(LONGEST_START, started)?;
-    Ok(Kafka { child, listen, bootstrap })
-}
-
-impl Kafka {
-    /// A clean shutdown, or an end.
-    pub(crate) fn stop(&self) {
-        self.child.stop(&[(Signal::SIGTERM, Duration::from_secs(20))]);
-    }
+    Ok(Kafka { child: Child::start(&program)?, listen, bootstrap })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

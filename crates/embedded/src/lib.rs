@@ -20,8 +20,9 @@ mod servers;
 pub use cache::cache_folder;
 pub use error::Error;
 pub use fetch::{Distribution, Progress, fetch};
+pub use place::private_file;
 pub use ports::free_port;
 pub use random::random_text;
 #[cfg(feature = "s3")]
-pub use s3::{Credentials, S3Endpoint};
+pub use s3::S3Endpoint;
 pub use servers::{Options, Server, Servers};

@@ -1,7 +1,7 @@
 //! Who may go where: PostgreSQL refuses to run as root, so under root its processes get another
 //! user, and its files must lie where that user can go.
 
-use crate::error::{At, Error};
+use crate::error::{AtPath, Error};
 use crate::random::random_text;
 use nix::unistd::geteuid;
 use std::fs;
@@ -36,8 +36,11 @@ pub(crate) fn private_folder(path: &Path) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).at("restrict", path)
 }
 
-/// Writes a file that only we may read.
-pub(crate) fn private_file(path: &Path, content: &str) -> Result<(), Error> {
+/// Writes a file that only this user may read.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn private_file(path: &Path, content: &str) -> Result<(), Error> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = fs::OpenOptions::new();

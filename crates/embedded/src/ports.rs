@@ -1,6 +1,6 @@
 //! Ports for servers that come and go.
 
-use crate::error::{At, Error};
+use crate::error::{AtPath, Error};
 use crate::random::random_bytes;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};

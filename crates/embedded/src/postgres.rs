@@ -1,7 +1,7 @@
 //! A private PostgreSQL on the loopback interface.
 
-use crate::child::{Child, Program, end_leftover, run};
-use crate::error::{At, Error};
+use crate::child::{Child, ServerProgram, end_leftover, run};
+use crate::error::{AtPath, Error};
 use crate::place::{self, database_folder, give_to_server, kept, private_file, private_folder};
 use crate::ports;
 use crate::random::random_text;
@@ -53,10 +53,8 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
     if !folder.join("PG_VERSION").exists() {
         create(binaries, &folder, &password)?;
     }
-    let leftover = fs::read_to_string(folder.join("postmaster.pid")).ok();
-    if let Some(pid) = leftover.and_then(|text| text.lines().next()?.trim().parse().ok()) {
-        end_leftover(pid, |process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder));
-    }
+    let log = data.join("postgres.log");
+    end_leftover(&log, &folder);
     let wanted = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let listen = ports::address(wanted, &data.join("postgres-port"))?;
     let mut arguments: Vec<OsString> = vec!["-D".into(), folder.clone().into()];
@@ -69,24 +67,23 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
     for setting in SETTINGS.iter().chain(fast.then_some(&FAST).into_iter().flatten()) {
         arguments.extend(["-c".into(), setting.into()]);
     }
-    let log = data.join("postgres.log");
     let server = binaries.join("bin/postgres");
-    let program = Program {
+    let program = ServerProgram {
         what: "PostgreSQL",
         program: &server,
         arguments,
         folder: &folder,
         log: &log,
+        ready: (READY, LONGEST_START),
+        // A fast shutdown (clients are disconnected), then an immediate one.
+        end: &[(Signal::SIGINT, 10), (Signal::SIGQUIT, 5)],
         // A quick end of the server and all its processes; the next start recovers from the log.
         orphaned: "QUIT",
         unprivileged: true,
     };
-    let ready = || fs::read_to_string(&log).is_ok_and(|text| text.contains(READY));
     let mut tries_left = 10;
     let child = loop {
-        let child = Child::start(&program)?;
-        match child.wait_ready(LONGEST_START, ready) {
-            Ok(()) => break child,
+        match Child::start(&program) {
             // Processes of a server that was killed take a moment to notice.
             Err(Error::Failed { tail, .. })
                 if tries_left > 0 && tail.contains("pre-existing shared memory") =>
@@ -94,10 +91,7 @@ pub(crate) fn start(binaries: &Path, data: &Path, port: Option<u16>, fast: bool)
                 tries_left -= 1;
                 std::thread::sleep(Duration::from_millis(300));
             }
-            Err(error) => {
-                child.stop(&[]);
-                return Err(error);
-            }
+            started => break started?,
         }
     };
     let url = format!("postgres://postgres:{password}@{listen}/postgres");
@@ -134,12 +128,4 @@ fn create(binaries: &Path, folder: &Path, password: &str) -> Result<(), Error> {
     fs::remove_file(&password_file).at("remove", &password_file)?;
     made?;
     fs::rename(&part, folder).at("rename", &part)
-}
-
-impl Postgres {
-    /// A fast shutdown (clients are disconnected), then an immediate one.
-    pub(crate) fn stop(&self) {
-        self.child
-            .stop(&[(Signal::SIGINT, Duration::from_secs(10)), (Signal::SIGQUIT, Duration::from_secs(5))]);
-    }
 }

@@ -1,6 +1,6 @@
 //! An S3 endpoint in the process, on a folder.
 
-use crate::error::{At, Error};
+use crate::error::{AtPath, Error};
 use crate::place::{kept, private_folder};
 use crate::ports;
 use crate::random::random_text;
@@ -20,25 +20,13 @@ use tokio::task::{JoinHandle, JoinSet};
 /// How long requests may take to finish when the endpoint stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What a client signs its requests with. Not shown by `Debug`.
-#[derive(Clone)]
-pub struct Credentials {
-    /// The access key id.
-    pub access_key: String,
-    /// The secret access key.
-    pub secret_key: String,
-}
-
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("access_key", &self.access_key).finish_non_exhaustive()
-    }
-}
-
 /// A running S3 endpoint (path style, any region).
 pub struct S3Endpoint {
     url: String,
-    credentials: Credentials,
+    /// The access key id that a client signs its requests with; the same over restarts, as is the secret.
+    pub access_key: String,
+    /// The secret access key.
+    pub secret_key: String,
     stop: oneshot::Sender<()>,
     running: JoinHandle<()>,
 }
@@ -57,13 +45,12 @@ impl S3Endpoint {
             Ok(format!("{} {}{}", random_text()?, random_text()?, random_text()?))
         })?;
         let (access_key, secret_key) = secrets.split_once(' ').unwrap_or((&secrets, &secrets));
-        let credentials =
-            Credentials { access_key: access_key.to_owned(), secret_key: secret_key.to_owned() };
+        let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
         let files = s3s_fs::FileSystem::new(&root)
             .map_err(|error| std::io::Error::other(format!("{error:?}")))
             .at("serve", &root)?;
         let mut service = S3ServiceBuilder::new(files);
-        service.set_auth(SimpleAuth::from_single(access_key, secret_key));
+        service.set_auth(SimpleAuth::from_single(access_key.as_str(), secret_key.as_str()));
         service.set_access(Uploads { root });
         let kept = data.join("s3-port");
         let listener = ports::listen(None, &kept)?;
@@ -72,19 +59,13 @@ impl S3Endpoint {
         let listener = TcpListener::from_std(listener).at("listen on", &kept)?;
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(serve(listener, service.build(), stopped));
-        Ok(S3Endpoint { url: format!("http://{address}"), credentials, stop, running })
+        Ok(S3Endpoint { url: format!("http://{address}"), access_key, secret_key, stop, running })
     }
 
     /// Where it listens, as a URL.
     #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()
-    }
-
-    /// What clients sign with; the same over restarts.
-    #[must_use]
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
     }
 
     /// Lets running requests finish for a few seconds, then ends.

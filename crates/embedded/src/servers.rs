@@ -1,7 +1,7 @@
 //! Both servers of one data folder.
 
 use crate::child::Child;
-use crate::error::{At, Error};
+use crate::error::{AtPath, Error};
 use crate::fetch::{Distribution, Progress, fetch};
 use crate::kafka::{self, Kafka};
 use crate::place::{self, private_folder};
@@ -84,11 +84,11 @@ impl Servers {
                 _lock: lock,
             }),
             (Ok(kafka), Err(error)) => {
-                kafka.stop();
+                kafka.child.stop();
                 Err(error)
             }
             (Err(error), Ok(postgres)) => {
-                postgres.stop();
+                postgres.child.stop();
                 Err(error)
             }
             (Err(error), Err(_)) => Err(error),
@@ -135,23 +135,16 @@ impl Servers {
     /// Where it does not start again, or its port was taken meanwhile.
     pub fn restart(&self, server: Server, sudden: bool) -> Result<(), Error> {
         let Options { data, kafka_advertised, fast, .. } = &self.options;
+        let end = |child: &Child| if sudden { child.kill() } else { child.stop() };
         match server {
             Server::Kafka => {
                 let mut kafka = self.kafka.lock();
-                if sudden {
-                    kafka.child.stop(&[]);
-                } else {
-                    kafka.stop();
-                }
+                end(&kafka.child);
                 *kafka = kafka::start(&self.distribution.kafka, data, Some(kafka.listen), *kafka_advertised)?;
             }
             Server::Postgres => {
                 let mut postgres = self.postgres.lock();
-                if sudden {
-                    postgres.child.stop(&[]);
-                } else {
-                    postgres.stop();
-                }
+                end(&postgres.child);
                 *postgres = postgres::start(&self.distribution.postgres, data, Some(postgres.port), *fast)?;
             }
         }
@@ -180,8 +173,8 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         std::thread::scope(|scope| {
-            scope.spawn(|| self.postgres.lock().stop());
-            self.kafka.lock().stop();
+            scope.spawn(|| self.postgres.lock().child.stop());
+            self.kafka.lock().child.stop();
         });
     }
 }

@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// The address at which a listener of this machine is reached: one that listens everywhere, at loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let address = match listen.ip() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

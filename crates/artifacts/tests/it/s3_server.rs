@@ -19,8 +19,8 @@ impl S3Server {
         let settings = Settings {
             endpoint: Some(endpoint.url()),
             bucket: "unslide".into(),
-            access_key: Some(endpoint.credentials().access_key.clone()),
-            secret_key: Secret::new(endpoint.credentials().secret_key.clone()),
+            access_key: Some(endpoint.access_key.clone()),
+            secret_key: Secret::new(endpoint.secret_key.clone()),
             path_style: true,
             ..Settings::default()
         };

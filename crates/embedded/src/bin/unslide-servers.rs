@@ -4,14 +4,12 @@
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use unslide_embedded::{Options, Servers};
+use unslide_embedded::{Options, Servers, private_file};
 
 const USAGE: &str = "\
 usage: unslide-servers up DIR [--fast] [--owner PID] [--kafka-port N] [--postgres-port N]
@@ -101,8 +99,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ready = ready_file(folder);
     let part = ready.with_extension("part");
     // It holds the password.
-    let mut file = File::options().create(true).write(true).truncate(true).mode(0o600).open(&part)?;
-    file.write_all(exports.as_bytes())?;
+    private_file(&part, &exports)?;
     fs::rename(&part, &ready)?;
     print!("{exports}");
     let (send, stop) = mpsc::channel();

@@ -4,7 +4,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use unslide_api::{Config, Limits, Settings, Signing};
+use unslide_api::{Config, RequestLimits, Settings, Signing};
 use unslide_embedded::S3Endpoint;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_runtime::Host;
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// A world with other bounds.
-    pub async fn with(change: impl FnOnce(&mut Limits)) -> World {
+    pub async fn with(change: impl FnOnce(&mut RequestLimits)) -> World {
         World::configured(|config| change(&mut config.api.limits)).await
     }
 
@@ -107,8 +107,8 @@ impl World {
             objects: unslide_artifacts::Settings {
                 endpoint: Some(s3.url()),
                 bucket: BUCKET.to_owned(),
-                access_key: Some(s3.credentials().access_key.clone()),
-                secret_key: Secret::new(s3.credentials().secret_key.clone()),
+                access_key: Some(s3.access_key.clone()),
+                secret_key: Secret::new(s3.secret_key.clone()),
                 path_style: true,
                 ..unslide_artifacts::Settings::default()
             },

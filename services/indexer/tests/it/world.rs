@@ -88,8 +88,8 @@ impl World {
         let objects = unslide_artifacts::Settings {
             endpoint: Some(s3.url()),
             bucket: "unslide".to_owned(),
-            access_key: Some(s3.credentials().access_key.clone()),
-            secret_key: Secret::new(s3.credentials().secret_key.clone()),
+            access_key: Some(s3.access_key.clone()),
+            secret_key: Secret::new(s3.secret_key.clone()),
             path_style: true,
             ..unslide_artifacts::Settings::default()
         };

@@ -33,8 +33,8 @@ async fn a_running_worker_drops_the_symcaches_of_a_tenant_that_is_deleted_and_no
     config.objects = unslide_artifacts::Settings {
         endpoint: Some(s3.url()),
         bucket: BUCKET.to_owned(),
-        access_key: Some(s3.credentials().access_key.clone()),
-        secret_key: Secret::new(s3.credentials().secret_key.clone()),
+        access_key: Some(s3.access_key.clone()),
+        secret_key: Secret::new(s3.secret_key.clone()),
         path_style: true,
         ..unslide_artifacts::Settings::default()
     };

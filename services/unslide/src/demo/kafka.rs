@@ -1,6 +1,6 @@
 //! The demo's Kafka clients: what any gateway and any consumer would do.
 
-use crate::dev::Facts;
+use crate::dev::Installation;
 use crate::failure::BoxError;
 use crate::output::say;
 use rdkafka::ClientConfig;
@@ -16,7 +16,7 @@ use unslide_proto::{headers, topics};
 ///
 /// # Errors
 /// Where it does not take them.
-pub async fn produce(facts: &Facts, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
+pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Result<(), BoxError> {
     let producer: FutureProducer =
         ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).set("acks", "all").create()?;
     for (id, report) in reports {
@@ -36,7 +36,7 @@ pub async fn produce(facts: &Facts, reports: &[(&str, Vec<u8>)]) -> Result<(), B
 /// # Errors
 /// Where they are not there in time.
 pub async fn consume(
-    facts: &Facts,
+    facts: &Installation,
     ids: &[String],
     longest: Duration,
 ) -> Result<BTreeMap<String, Value>, BoxError> {

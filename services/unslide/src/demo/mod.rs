@@ -6,9 +6,9 @@ mod show;
 
 use crate::boot;
 use crate::cli::Configured;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::configuration;
-use crate::dev::{self, Facts, Running, Start};
+use crate::dev::{self, Installation, Running, Start};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
 use clap::Args;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_embedded::Servers;
-use unslide_model::TenantId;
+use unslide_model::{ContentHash, TenantId};
 use unslide_runtime::{Host, telemetry};
 
 /// A small app's dSYM, as an upload.
@@ -99,9 +99,9 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
     Ok(Exit::Ready)
 }
 
-async fn tell(facts: &Facts) -> Result<(), BoxError> {
+async fn tell(facts: &Installation) -> Result<(), BoxError> {
     say!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
-    let client = Client::new(&Server {
+    let client = Client::new(&ApiServer {
         url: Some(facts.api_url.clone()),
         api_key: Some(facts.api_key.clone()),
         retry_for: RETRY_SECONDS,
@@ -132,7 +132,7 @@ async fn tell(facts: &Facts) -> Result<(), BoxError> {
 
 /// Uploads the dSYM and waits until its symbols answer.
 async fn upload(client: &Client) -> Result<(), BoxError> {
-    let hash: String = Sha256::digest(DSYM).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = ContentHash(Sha256::digest(DSYM).into()).to_string();
     let pieces = || futures::stream::iter([Ok(DSYM.into())]);
     let send = || client.upload("Cafe.dSYM.zip", pieces(), DSYM.len() as u64, &hash);
     let accepted = client.tries(send).await?;
@@ -170,7 +170,8 @@ async fn wait_until_stored(client: &Client, ids: &[String; 2]) -> Result<(), Box
         }
     };
     tokio::time::timeout(LONGEST, stored).await.map_err(|_| "the reports were not stored in time")?;
-    let log = client.get_text(&format!("/v1/reports/{}", ids[0])).await?;
+    let log = client.get_bytes(&format!("/v1/reports/{}", ids[0]), "text/plain").await?.unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
     let crashed =
         log.lines().skip_while(|line| !line.contains("Crashed:")).take_while(|line| !line.is_empty());
     for line in crashed {

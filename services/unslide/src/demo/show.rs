@@ -1,6 +1,6 @@
 //! What the demo prints of reports.
 
-use crate::dev::Facts;
+use crate::dev::Installation;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -64,8 +64,8 @@ pub fn waiting(report: &Value) -> String {
 }
 
 /// Queries to try.
-pub fn queries(facts: &Facts, id: &str) -> String {
-    let Facts { api_url, api_key, kafka_bootstrap, .. } = facts;
+pub fn queries(facts: &Installation, id: &str) -> String {
+    let Installation { api_url, api_key, kafka_bootstrap, .. } = facts;
     format!(
         "
 Queries to try while it serves (`unslide demo --keep`):

@@ -6,7 +6,8 @@ mod state;
 use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::{self, Configuration};
-use crate::failure::{BoxError, Exit, Outcome};
+use crate::failure::{BoxError, Exit, Outcome, causes};
+use crate::health::reachable;
 use crate::output::{note, say};
 use crate::serve::Service;
 use crate::{key, tenant};
@@ -82,7 +83,7 @@ impl Start {
 
 /// Where everything is, and as whom to use it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Facts {
+pub struct Installation {
     pub api_url: String,
     pub kafka_bootstrap: String,
     pub s3_endpoint: String,
@@ -98,7 +99,7 @@ pub struct Facts {
 
 /// A running installation.
 pub struct Running {
-    pub facts: Facts,
+    pub facts: Installation,
     host: Host,
     services: JoinHandle<Result<(), (&'static str, BoxError)>>,
     s3: S3Endpoint,
@@ -193,7 +194,7 @@ async fn boot_all(
 
     progress("starting the services");
     let listener = state::listen(start.listen, &start.data).await?;
-    let api_url = format!("http://{}", state::reachable(listener.local_addr()?));
+    let api_url = format!("http://{}", reachable(listener.local_addr()?));
     let mut services = Vec::new();
     for service in Service::ALL {
         if service != Service::Api {
@@ -218,13 +219,13 @@ async fn boot_all(
         outbox::wait_sent(&store, &start.tenant, announcement, LONGEST_START).await?;
     }
     store.close().await;
-    let facts = Facts {
+    let facts = Installation {
         api_url,
         kafka_bootstrap: servers.kafka_bootstrap(),
         s3_endpoint: s3.url(),
         s3_bucket: BUCKET.to_owned(),
-        s3_access_key: s3.credentials().access_key.clone(),
-        s3_secret_key: s3.credentials().secret_key.clone(),
+        s3_access_key: s3.access_key.clone(),
+        s3_secret_key: s3.secret_key.clone(),
         tenant: credentials.tenant,
         api_key: credentials.api_key,
         admin_url: format!("http://{admin}"),
@@ -260,8 +261,8 @@ fn aim(configuration: &mut Configuration, start: &Start, servers: &Servers, s3: 
     let objects = unslide_artifacts::Settings {
         endpoint: Some(s3.url()),
         bucket: BUCKET.to_owned(),
-        access_key: Some(s3.credentials().access_key.clone()),
-        secret_key: Secret::new(s3.credentials().secret_key.clone()),
+        access_key: Some(s3.access_key.clone()),
+        secret_key: Secret::new(s3.secret_key.clone()),
         path_style: true,
         ..unslide_artifacts::Settings::default()
     };
@@ -327,11 +328,6 @@ async fn ready(host: &Host, services: usize) -> Result<(), BoxError> {
     }
 }
 
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 impl Running {
     /// Serves until the shutdown begins or something ends by itself, then stops everything in order.
     ///
@@ -378,7 +374,7 @@ impl Running {
     }
 }
 
-impl Facts {
+impl Installation {
     /// Everything for people, ready to be copied.
     fn page(&self, took: Duration, data: &Path) -> String {
         format!(

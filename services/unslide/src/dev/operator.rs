@@ -1,10 +1,9 @@
 //! The configuration that `unslide dev` leaves for the commands of operators.
 
 use crate::failure::BoxError;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use serde_json::json;
 use std::path::{Path, PathBuf};
+use unslide_embedded::private_file;
 
 /// Its name in the data folder.
 const FILE: &str = "unslide.toml";
@@ -27,62 +26,35 @@ pub fn is_of(config: Option<&Path>, data: &Path) -> bool {
 /// Where the file cannot be written.
 pub fn write(data: &Path, api: &unslide_api::Config) -> Result<PathBuf, BoxError> {
     let path = std::path::absolute(data.join(FILE))?;
-    let mut options = fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-    file.write_all(text(api)?.as_bytes())?;
+    private_file(&path, &text(api)?)?;
     Ok(path)
 }
 
 fn text(api: &unslide_api::Config) -> Result<String, BoxError> {
     let (postgres, kafka, objects) = (&api.postgres, &api.kafka, &api.objects);
-    // A JSON string is a TOML string.
-    let quoted = |text: &str| serde_json::to_string(text);
-    let partitions = &kafka.partitions;
-    Ok(format!(
-        "# Written by `unslide dev` on each start.
-
-[postgres]
-url = {}
-any_login = {}
-
-[kafka]
-bootstrap = {}
-replication_factor = {}
-min_insync_replicas = {}
-
-[kafka.partitions]
-input = {}
-output = {}
-overflow = {}
-internal = {}
-
-[objects]
-endpoint = {}
-bucket = {}
-access_key = {}
-secret_key = {}
-path_style = {}
-",
-        quoted(postgres.url.reveal())?,
-        postgres.any_login,
-        quoted(&kafka.bootstrap)?,
-        kafka.replication_factor,
-        kafka.min_insync_replicas,
-        partitions.input,
-        partitions.output,
-        partitions.overflow,
-        partitions.internal,
-        quoted(objects.endpoint.as_deref().unwrap_or_default())?,
-        quoted(&objects.bucket)?,
-        quoted(objects.access_key.as_deref().unwrap_or_default())?,
-        quoted(objects.secret_key.reveal())?,
-        objects.path_style,
-    ))
+    let settings = json!({
+        "postgres": { "url": postgres.url.reveal(), "any_login": postgres.any_login },
+        "kafka": {
+            "bootstrap": kafka.bootstrap,
+            "replication_factor": kafka.replication_factor,
+            "min_insync_replicas": kafka.min_insync_replicas,
+            "partitions": kafka.partitions,
+        },
+        "objects": {
+            "endpoint": objects.endpoint.as_deref().unwrap_or_default(),
+            "bucket": objects.bucket,
+            "access_key": objects.access_key.as_deref().unwrap_or_default(),
+            "secret_key": objects.secret_key.reveal(),
+            "path_style": objects.path_style,
+        },
+    });
+    Ok(format!("# Written by `unslide dev` on each start.\n\n{}", toml::to_string(&settings)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_folder_knows_its_own_file_also_when_it_is_gone() {

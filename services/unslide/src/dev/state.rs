@@ -3,11 +3,11 @@
 use crate::failure::BoxError;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
+use unslide_embedded::private_file;
 
 /// Where the api listens if it can and nothing else was said.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -34,11 +34,7 @@ impl Credentials {
     /// # Errors
     /// Where the file cannot be written.
     pub fn write(&self, data: &Path) -> Result<(), BoxError> {
-        let mut options = fs::OpenOptions::new();
-        let mut file =
-            options.write(true).create(true).truncate(true).mode(0o600).open(Credentials::path(data))?;
-        file.write_all(&serde_json::to_vec_pretty(self)?)?;
-        Ok(())
+        Ok(private_file(&Credentials::path(data), &serde_json::to_string_pretty(self)?)?)
     }
 }
 
@@ -80,15 +76,6 @@ pub async fn listen(wanted: Option<SocketAddr>, data: &Path) -> Result<TcpListen
         }
     }
     Err(last.unwrap_or_default().into())
-}
-
-/// The address under which a local client reaches a listener.
-pub fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        ip if !ip.is_unspecified() => ip,
-        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]
