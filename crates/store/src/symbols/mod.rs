@@ -268,6 +268,8 @@ pub enum SymbolReadiness {
     Malformed,
     /// What was uploaded is not supported.
     Unsupported,
+    /// What was uploaded reached a limit while it was built.
+    TooComplex,
 }
 
 /// Says of each debug id whether its symbols are there, in the order asked.
@@ -303,8 +305,10 @@ pub async fn check(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<Vec<(Debug
             SymbolReadiness::Building
         } else if has(&[ObjectStatus::Malformed]) {
             SymbolReadiness::Malformed
-        } else if has(&[ObjectStatus::Unsupported, ObjectStatus::TooComplex]) {
+        } else if has(&[ObjectStatus::Unsupported]) {
             SymbolReadiness::Unsupported
+        } else if has(&[ObjectStatus::TooComplex]) {
+            SymbolReadiness::TooComplex
         } else {
             SymbolReadiness::Missing
         }

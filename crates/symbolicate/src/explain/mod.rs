@@ -364,7 +364,7 @@ fn reason(
     };
     let device = match (&answered.name, frame.symbol_name) {
         (Name::Device(_), _) => "the device's own name stands in",
-        (_, Some(_)) => "the device's own name is no name, or too far off",
+        (_, Some(_)) => "the device's own name is a placeholder, or too far from the address",
         (_, None) => "the device gives no name either",
     };
     match answered.status {

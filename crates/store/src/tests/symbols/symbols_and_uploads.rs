@@ -89,14 +89,14 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let database = Database::new().await;
     let id = upload(&database).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
-    for content in [1, 2] {
-        objects::found(&mut tx, id, "Shop", &object(content, Some(1))).await.unwrap();
+    for (content, id_of) in [(1, 1), (2, 1), (3, 3)] {
+        objects::found(&mut tx, id, "Shop", &object(content, Some(id_of))).await.unwrap();
     }
-    let readiness = symbols::check(&mut tx, &[debug_id(1), debug_id(9)]).await.unwrap();
-    assert_eq!(
-        readiness,
-        [(debug_id(1), SymbolReadiness::Building), (debug_id(9), SymbolReadiness::Missing)]
-    );
+    let hash = object(3, Some(3)).content_hash;
+    objects::rejected(&mut tx, &hash, objects::ObjectStatus::TooComplex, "memory").await.unwrap();
+    let readiness = symbols::check(&mut tx, &[debug_id(1), debug_id(3), debug_id(9)]).await.unwrap();
+    let readiness: Vec<_> = readiness.into_iter().map(|(_, readiness)| readiness).collect();
+    assert_eq!(readiness, [SymbolReadiness::Building, SymbolReadiness::TooComplex, SymbolReadiness::Missing]);
     tx.commit().await.unwrap();
     assert_eq!(publish(&database, 1, Quality::Symtab).await, 1);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_slot_follows_what_won_and_a_deletion_counts_as_a_change() {
     let page = symbols::list(&mut tx, &symbols::ObjectFilter::default(), None, 1).await.unwrap();
     let rest =
         symbols::list(&mut tx, &symbols::ObjectFilter::default(), page.next.as_ref(), 5).await.unwrap();
-    assert_eq!((page.objects.len(), rest.objects.len(), rest.next), (1, 1, None));
+    assert_eq!((page.objects.len(), rest.objects.len(), rest.next), (1, 2, None));
     let deleted = symbols::delete(&mut tx, &debug_id(1)).await.unwrap().unwrap();
     assert_eq!((deleted.generation, deleted.objects.len()), (7, 2));
     assert!(symbols::get(&mut tx, &debug_id(1)).await.unwrap().is_none());

@@ -32,7 +32,7 @@ pub struct CheckedId {
     /// The debug id.
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
-    /// `ready`, `building`, `missing`, `malformed` or `unsupported`.
+    /// `ready`, `building`, `missing`, `malformed`, `unsupported` or `too_complex`.
     #[schema(value_type = String)]
     pub status: symbols::SymbolReadiness,
 }
