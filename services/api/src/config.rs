@@ -1,7 +1,7 @@
-//! What the api is told at its start.
+//! The api's configuration.
 
 use crate::http::TrustedProxies;
-use crate::limits::pace::Pace;
+use crate::limits::pace::ClientPace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use unslide_runtime::{ConfigProblem, TenantDefaults};
 
 /// A client that takes less of an answer counts as stalled.
 const ANSWER_BYTES_PER_SECOND: u64 = 16 << 10;
-/// A client that sends less of a body in [`Limits::stall_seconds`] counts as stalled.
+/// A client that sends less of a body in [`RequestLimits::stall_seconds`] counts as stalled.
 const STALL_BYTES: u64 = 16 << 10;
 
 /// The api's configuration. Each field is a section.
@@ -52,7 +52,7 @@ pub struct Settings {
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
     /// Bounds on what clients may send.
-    pub limits: Limits,
+    pub limits: RequestLimits,
 }
 
 /// The section `api.signing`.
@@ -82,7 +82,7 @@ impl Signing {
 /// Bounds on requests. Those that operators have no reason to change are no settings; tests make them smaller.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Requests in flight at once.
     pub requests: usize,
     /// Symbol uploads that are received at once. Each takes about 16 MiB of memory.
@@ -156,14 +156,14 @@ impl Default for Settings {
             cache_bytes: 2 << 30,
             trusted_proxies: Vec::new(),
             signing: Signing::default(),
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
         }
     }
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for RequestLimits {
+    fn default() -> RequestLimits {
+        RequestLimits {
             requests: 512,
             uploads: 32,
             part_bytes: 8 << 20,
@@ -187,18 +187,18 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl RequestLimits {
     /// How fast a client has to take its answers.
     #[must_use]
-    pub fn answer_pace(&self) -> Pace {
+    pub fn answer_pace(&self) -> ClientPace {
         let bytes = self.answer_stall_seconds.saturating_mul(ANSWER_BYTES_PER_SECOND);
-        Pace::new(Duration::from_secs(self.answer_stall_seconds), bytes)
+        ClientPace::new(Duration::from_secs(self.answer_stall_seconds), bytes)
     }
 
     /// How fast a client has to send its bodies.
     #[must_use]
-    pub fn pace(&self) -> Pace {
-        Pace::new(Duration::from_secs(self.stall_seconds), STALL_BYTES)
+    pub fn pace(&self) -> ClientPace {
+        ClientPace::new(Duration::from_secs(self.stall_seconds), STALL_BYTES)
     }
 }
 

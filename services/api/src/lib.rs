@@ -21,5 +21,5 @@ mod uploads;
 
 pub use crate::http::problem;
 pub use app::{app, document};
-pub use config::{Config, Limits, Settings, Signing};
+pub use config::{Config, RequestLimits, Settings, Signing};
 pub use run::{Error, build, listen, run, run_on};

@@ -1,5 +1,6 @@
 //! The frame of the OpenAPI document; the operations bring their own parts.
 
+use crate::http::problem::ProblemDetails;
 use crate::requests::access::Reach;
 use crate::state::Api;
 use axum::Extension;
@@ -40,7 +41,7 @@ pub fn base() -> OpenApi {
         .build();
     let components = ComponentsBuilder::new()
         .security_scheme(KEY, SecurityScheme::Http(key))
-        .schema(crate::http::problem::Body::name(), crate::http::problem::Body::schema())
+        .schema(ProblemDetails::name(), ProblemDetails::schema())
         .build();
     let tags = [
         ("symbols", "dSYMs and other Mach-O files: upload, look at, delete."),

@@ -2,7 +2,7 @@
 
 use crate::background::key_uses::KeyUses;
 use crate::background::replicas::Replicas;
-use crate::config::Limits;
+use crate::config::RequestLimits;
 use crate::entropy::Entropy;
 use crate::http::trace::Ids;
 use crate::limits::permits::Permits;
@@ -44,7 +44,7 @@ pub struct Inner {
     /// What a tenant may use that has no limit of its own.
     pub tenants: TenantDefaults,
     /// Bounds on requests.
-    pub limits: Limits,
+    pub limits: RequestLimits,
     /// What is counted.
     pub metrics: Metrics,
     /// Ids of requests and spans.

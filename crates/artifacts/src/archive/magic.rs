@@ -9,25 +9,35 @@ pub enum Binary {
     Fat,
 }
 
+/// What an uploaded file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileKind {
+pub enum FileKind {
+    /// A Mach-O file.
     Binary(Binary),
+    /// A zip archive.
     Zip,
+    /// gzip data, of a tar archive or of one file.
     Gzip,
+    /// A tar archive.
     Tar,
+    /// A static library, which has no debug id.
     StaticLibrary,
+    /// An archive in a format that is not supported.
     Unsupported(&'static str),
+    /// Anything else.
     Other,
 }
 
 /// Bytes that [`detect`] wants: one tar header.
-pub(super) const PEEK: usize = 512;
+pub const PEEK: usize = 512;
 
 /// A fat file has few architectures; a Java class file, whose magic is the same, has its version
 /// (45 and more) in that place.
 const MOST_ARCHITECTURES: u32 = 44;
 
-pub(super) fn detect(head: &[u8]) -> FileKind {
+/// The kind of a file that begins with these bytes: [`PEEK`] of them, fewer only at its end.
+#[must_use]
+pub fn detect(head: &[u8]) -> FileKind {
     let word = |at: usize| head.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match word(0) {
         Some(0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe) => return FileKind::Binary(Binary::Thin),

@@ -17,7 +17,7 @@ mod zip;
 use serde::{Deserialize, Serialize};
 
 pub use error::ArchiveError;
-pub use magic::Binary;
+pub use magic::{Binary, FileKind, PEEK, detect};
 pub use member::{Member, MemberSink, ToFolder};
 pub use walk::unpack;
 

@@ -5,7 +5,7 @@
 //! connection. What is written between two exchanges is hyper's own, and its head is completed here.
 
 use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
-use crate::limits::pace::Pace;
+use crate::limits::pace::ClientPace;
 use axum::body::Bytes;
 use bytes::Buf;
 use http::StatusCode;
@@ -65,7 +65,7 @@ impl Drop for ExchangeEnd {
 /// A client's connection.
 pub struct ClientStream<S> {
     stream: S,
-    pace: Pace,
+    pace: ClientPace,
     /// Since when a write waits.
     since: Option<Instant>,
     alarm: Pin<Box<Sleep>>,
@@ -78,7 +78,7 @@ pub struct ClientStream<S> {
 impl<S: Write + Unpin> ClientStream<S> {
     /// Wraps a connection whose service tells `exchange` of each request and answer; counts in `stalled`
     /// where the client takes its answers more slowly than `pace`.
-    pub fn new(stream: S, exchange: Exchange, pace: Pace, stalled: IntCounter) -> ClientStream<S> {
+    pub fn new(stream: S, exchange: Exchange, pace: ClientPace, stalled: IntCounter) -> ClientStream<S> {
         let alarm = Box::pin(tokio::time::sleep(pace.left()));
         ClientStream { stream, pace, since: None, alarm, stalled, exchange, refusal: None }
     }
@@ -203,7 +203,7 @@ mod tests {
         let exchange = Exchange::default();
         // What is written is an answer.
         std::mem::forget(exchange.begin());
-        let pace = Pace::new(STALL, bytes);
+        let pace = ClientPace::new(STALL, bytes);
         (ClientStream::new(TokioIo::new(server), exchange, pace, stalled.clone()), client, stalled)
     }
 

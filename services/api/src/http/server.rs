@@ -4,7 +4,7 @@ use super::client_address::{Network, TrustedProxies, proxy_header};
 use super::client_stream::{ClientStream, Exchange, ExchangeEnd};
 use super::connections::{ClientConnection, Connections, OpenConnection};
 use super::kept_body::KeptBody;
-use crate::limits::pace::Pace;
+use crate::limits::pace::ClientPace;
 use crate::metrics::ConnectionMetrics;
 use axum::Router;
 use axum::body::Body;
@@ -37,7 +37,7 @@ pub struct ConnectionSettings {
     /// How long a request's head may take to arrive, the first and each next one.
     pub head: Duration,
     /// How fast a client has to take its answers.
-    pub pace: Pace,
+    pub pace: ClientPace,
     /// What is counted.
     pub metrics: ConnectionMetrics,
 }
@@ -204,7 +204,7 @@ mod tests {
 
     fn limits(limit: usize) -> ConnectionSettings {
         let metrics = ConnectionMetrics::new(&prometheus::Registry::new()).unwrap();
-        let (pace, head) = (Pace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
+        let (pace, head) = (ClientPace::new(Duration::from_secs(60), 1), Duration::from_secs(60));
         let (per_network, proxies) = (limit, TrustedProxies::default());
         ConnectionSettings { limit, per_network, proxies, head, pace, metrics }
     }
@@ -265,7 +265,7 @@ mod tests {
         Router::new().route("/", get(known)).route("/wait", get(waiting))
     }
 
-    async fn until(gauge: &IntGauge, value: i64) {
+    async fn until(gauge: &prometheus::IntGauge, value: i64) {
         let wait = async {
             while gauge.get() != value {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -366,7 +366,7 @@ mod tests {
         };
         let app = Router::new().route("/", get(endless)).route("/short", get(|| async { "done" }));
         let mut limits = limits(1);
-        limits.pace = Pace::new(Duration::from_millis(200), 16 << 10);
+        limits.pace = ClientPace::new(Duration::from_millis(200), 16 << 10);
         let stalled = limits.metrics.stalled.clone();
         let (address, stop, task) = server(app, limits, Duration::from_secs(5)).await;
         let mut never_reads_on = send(address, "/").await;

@@ -1,7 +1,7 @@
 //! The bytes of answers in memory: reserved before an answer is made or compressed, and kept until its
 //! last byte is written.
 
-use super::permits::{Caller, Permits, Reservation, Slot};
+use super::permits::{Caller, Permits, RequestSlot, Reservation};
 use crate::http::compress;
 use crate::http::kept_body::KeptBody;
 use crate::http::problem::Problem;
@@ -47,7 +47,7 @@ struct Reserved(Arc<Vec<Reservation>>);
 /// Reserves the bytes of an answer, where its operation has not, and of its encoder, where it is worth
 /// compressing: see [`compress::layer`].
 pub async fn account(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let slot = request.extensions().get::<Slot>().cloned();
+    let slot = request.extensions().get::<RequestSlot>().cloned();
     let asks_for_compression = request.headers().contains_key(ACCEPT_ENCODING);
     let reads = request.method().is_safe();
     let mut response = next.run(request).await;

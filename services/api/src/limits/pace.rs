@@ -6,18 +6,18 @@ use std::time::Duration;
 /// How many bytes have to pass while a client is waited for. Only the waiting counts: what the service
 /// itself takes long for is no fault of the client.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct ClientPace {
     stall: Duration,
     bytes: u64,
     waited: Duration,
     moved: u64,
 }
 
-impl Pace {
+impl ClientPace {
     /// A client may be waited for `stall` before `bytes` have passed.
     #[must_use]
-    pub fn new(stall: Duration, bytes: u64) -> Pace {
-        Pace { stall, bytes, waited: Duration::ZERO, moved: 0 }
+    pub fn new(stall: Duration, bytes: u64) -> ClientPace {
+        ClientPace { stall, bytes, waited: Duration::ZERO, moved: 0 }
     }
 
     /// How long the client may be waited for now.
@@ -31,7 +31,7 @@ impl Pace {
         self.waited += waited;
         self.moved = self.moved.saturating_add(bytes);
         if self.moved >= self.bytes {
-            *self = Pace::new(self.stall, self.bytes);
+            *self = ClientPace::new(self.stall, self.bytes);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Of requests, bodies and connections to the database some are reserved for operators' operations, so
 //! that operators can suspend tenants that use up all the rest.
 
-use crate::config::Limits;
+use crate::config::RequestLimits;
 use crate::http::problem::{Kind, Problem};
 use parking_lot::{Mutex, MutexGuard};
 use prometheus::IntCounterVec;
@@ -80,7 +80,7 @@ impl Permits {
         },
         Figures {
             name: "unslide_api_turns",
-            help: "Requests that wait until others of their tenant are done with what they want.",
+            help: "Requests that wait for a connection, a download or a reader that other requests of their tenant hold.",
             label: "kind",
             read: |permits| {
                 vec![
@@ -104,7 +104,12 @@ impl Permits {
     /// Permits within `limits`, with this many downloads of symcaches and connections to the database. What
     /// a tenant's share refuses is counted in `refused`.
     #[must_use]
-    pub fn new(limits: &Limits, downloads: usize, connections: u32, refused: &IntCounterVec) -> Permits {
+    pub fn new(
+        limits: &RequestLimits,
+        downloads: usize,
+        connections: u32,
+        refused: &IntCounterVec,
+    ) -> Permits {
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let percent = |all: u64| all.saturating_mul(limits.tenant_share.into()).div_ceil(100);
         let shared = |name, all: u64| TenantSemaphore::new(name, small(all), small(percent(all)));
@@ -142,19 +147,19 @@ impl Permits {
     ///
     /// # Errors
     /// [`Exhausted::All`].
-    pub fn slot(&self) -> Result<Slot, Exhausted> {
+    pub fn slot(&self) -> Result<RequestSlot, Exhausted> {
         let (permit, reserved) = match self.requests.try_acquire_unassigned(1) {
             Ok(permit) => (permit, false),
             Err(_) => (self.operator_requests.try_acquire_unassigned(1)?, true),
         };
         let state = SlotState { caller: Caller::Unknown, permit: Some(permit), reserved };
-        Ok(Slot(Arc::new(Mutex::new(state))))
+        Ok(RequestSlot(Arc::new(Mutex::new(state))))
     }
 }
 
 /// A request's slot among those that run. Its clones are the same slot.
 #[derive(Clone, Debug)]
-pub struct Slot(Arc<Mutex<SlotState>>);
+pub struct RequestSlot(Arc<Mutex<SlotState>>);
 
 #[derive(Debug)]
 struct SlotState {
@@ -186,7 +191,7 @@ impl Caller {
     }
 }
 
-impl Slot {
+impl RequestSlot {
     /// Counts the request as this caller's. An operator's takes nothing of its tenant's share.
     ///
     /// # Errors
@@ -228,7 +233,7 @@ pub(crate) mod tests {
     use prometheus::Opts;
 
     /// Permits within these limits.
-    pub fn permits(limits: &Limits) -> Permits {
+    pub fn permits(limits: &RequestLimits) -> Permits {
         Permits::new(limits, 8, 8, &IntCounterVec::new(Opts::new("refused", "Refused."), &["limit"]).unwrap())
     }
 
@@ -250,8 +255,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_share_holds_one_body_of_the_largest_size_at_least() {
-        let permits = permits(&Limits { uploads: 1, bodies: 1, tenant_share: 1, ..Limits::default() });
-        let whole = u32::try_from(Limits::default().ingest_unpacked_bytes >> 10).unwrap();
+        let permits =
+            permits(&RequestLimits { uploads: 1, bodies: 1, tenant_share: 1, ..RequestLimits::default() });
+        let whole = u32::try_from(RequestLimits::default().ingest_unpacked_bytes >> 10).unwrap();
         permits.uploads.try_acquire(&tenant("acme"), 1).unwrap();
         permits.bodies.try_acquire(&tenant("acme"), whole).unwrap();
         assert_eq!(kind(permits.operator_bodies.try_acquire(&tenant("acme"), 4 << 10)), None);
@@ -263,7 +269,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_slot_counts_for_its_tenant_until_it_is_released() {
-        let permits = permits(&Limits { requests: 4, ..Limits::default() });
+        let permits = permits(&RequestLimits { requests: 4, ..RequestLimits::default() });
         let assigned = |name| {
             let slot = permits.slot()?;
             slot.assign(&permits, Caller::Tenant(tenant(name))).map(|()| slot)
@@ -280,7 +286,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_operator_has_a_slot_where_tenants_hold_all_of_them() {
-        let permits = permits(&Limits { requests: 2, tenant_share: 50, ..Limits::default() });
+        let permits = permits(&RequestLimits { requests: 2, tenant_share: 50, ..RequestLimits::default() });
         let assigned = |caller: Caller| {
             let slot = permits.slot()?;
             slot.assign(&permits, caller).map(|()| slot)
@@ -297,7 +303,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn tenants_together_leave_connections_for_operators() {
-        let permits = permits(&Limits { tenant_share: 50, ..Limits::default() });
+        let permits = permits(&RequestLimits { tenant_share: 50, ..RequestLimits::default() });
         let connection = async |name: &str| permits.connections.acquire(&tenant(name), 1).await;
         // Of eight there are five for tenants, and four for one of them.
         let mut held = Vec::new();

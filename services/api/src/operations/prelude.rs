@@ -1,7 +1,7 @@
 //! What nearly every operation uses.
 
 pub(crate) use crate::http::problem::{Kind, Problem, problems};
-pub(crate) use crate::requests::accepted::Accepted;
+pub(crate) use crate::requests::accepted::AcceptedResponse;
 pub(crate) use crate::requests::access::{
     Access, Operator, ReportsRead, ReportsWrite, SymbolsRead, SymbolsState, SymbolsWrite, TenantAdmin,
 };

@@ -37,7 +37,7 @@ pub struct Bounds {
 
 /// How the body's content type says it is to be read.
 #[derive(Clone, Debug)]
-pub enum Form {
+pub enum BodyForm {
     /// multipart/form-data with this boundary.
     Parts(String),
     /// One JSON text a line.
@@ -56,7 +56,7 @@ pub enum Form {
 /// are left.
 pub fn read(
     body: &Bytes,
-    form: &Form,
+    form: &BodyForm,
     bounds: &Bounds,
     app: Option<&str>,
     (reserved, charge): (&mut Reservation, &mut Charge),
@@ -64,7 +64,7 @@ pub fn read(
     let mut reading =
         Reading { reports: Vec::new(), lines: 0, left: bounds.unpacked, bounds, app, reserved, charge };
     match form {
-        Form::Parts(boundary) => {
+        BodyForm::Parts(boundary) => {
             let body = reading.unpacked(body)?;
             // The parts are copies.
             reading.reserved.grow(body.len() as u64)?;
@@ -72,8 +72,8 @@ pub fn read(
                 reading.document(&part, false, &format!("part {name}: "))?;
             }
         }
-        Form::Lines => reading.document(body, true, "")?,
-        Form::Any => reading.document(body, false, "")?,
+        BodyForm::Lines => reading.document(body, true, "")?,
+        BodyForm::Any => reading.document(body, false, "")?,
     }
     if reading.reports.is_empty() {
         return Err(Problem::new(Kind::InvalidReport, "the body has no report"));
@@ -273,34 +273,34 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    fn all(body: impl Into<Bytes>, form: &Form) -> Result<Vec<Incoming>, Problem> {
+    fn all(body: impl Into<Bytes>, form: &BodyForm) -> Result<Vec<Incoming>, Problem> {
         let (mut room, _other) = crate::limits::permits::tests::reservation(1 << 20);
         read(&body.into(), form, &BOUNDS, None, (&mut room, &mut charge(1_000)))
     }
 
-    fn reports(body: impl Into<Bytes>, form: &Form) -> Vec<String> {
+    fn reports(body: impl Into<Bytes>, form: &BodyForm) -> Vec<String> {
         let read = all(body, form).unwrap();
         read.into_iter().map(|r| String::from_utf8(r.bytes.to_vec()).unwrap()).collect()
     }
 
-    fn refusal(body: impl Into<Bytes>, form: &Form) -> (Kind, String) {
+    fn refusal(body: impl Into<Bytes>, form: &BodyForm) -> (Kind, String) {
         let problem = all(body, form).unwrap_err();
         (problem.kind(), problem.detail().unwrap_or_default().to_owned())
     }
 
     #[test]
     fn every_packaging_gives_the_same_reports_byte_for_byte() {
-        assert_eq!(reports(A, &Form::Any), [A]);
-        assert_eq!(reports(format!("[{A},\n {B}]"), &Form::Any), [A, B]);
-        assert_eq!(reports(format!("{A}\n\n{B}\r\n"), &Form::Lines).len(), 2);
-        assert_eq!(reports(format!("{A}\n{B}\n"), &Form::Any), [A, B]);
-        assert_eq!(reports(format!("[{A}]\n{B}\n"), &Form::Any), [A, B]);
-        for form in [Form::Any, Form::Lines] {
+        assert_eq!(reports(A, &BodyForm::Any), [A]);
+        assert_eq!(reports(format!("[{A},\n {B}]"), &BodyForm::Any), [A, B]);
+        assert_eq!(reports(format!("{A}\n\n{B}\r\n"), &BodyForm::Lines).len(), 2);
+        assert_eq!(reports(format!("{A}\n{B}\n"), &BodyForm::Any), [A, B]);
+        assert_eq!(reports(format!("[{A}]\n{B}\n"), &BodyForm::Any), [A, B]);
+        for form in [BodyForm::Any, BodyForm::Lines] {
             assert_eq!(reports(format!("{A}\n\0\0\n{B}\n\0\0"), &form), [A, B]);
             assert_eq!(reports(format!("[{A}]\n\0\0"), &form), [A]);
         }
-        assert_eq!(reports(gzip(&format!("[{A},{B}]")), &Form::Any), [A, B]);
-        let id = all(A, &Form::Any).unwrap()[0].id.unwrap();
+        assert_eq!(reports(gzip(&format!("[{A},{B}]")), &BodyForm::Any), [A, B]);
+        let id = all(A, &BodyForm::Any).unwrap()[0].id.unwrap();
         assert_eq!(id.to_string(), "11111111-1111-1111-1111-111111111111");
     }
 
@@ -323,7 +323,7 @@ mod tests {
         }
         let cut = body.clone();
         body.extend_from_slice(b"--b--\r\n");
-        let form = Form::Parts("b".to_owned());
+        let form = BodyForm::Parts("b".to_owned());
         assert_eq!(reports(body.clone(), &form), [A, B]);
         let packed: Vec<u8> = {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -336,38 +336,38 @@ mod tests {
 
     #[test]
     fn a_rendered_log_is_taken_and_has_no_id() {
-        let read = all(format!("[\"Incident\\n\", {A}]"), &Form::Any).unwrap();
+        let read = all(format!("[\"Incident\\n\", {A}]"), &BodyForm::Any).unwrap();
         assert_eq!((read[0].id, &read[0].bytes[..]), (None, &b"\"Incident\\n\""[..]));
         assert!(read[1].id.is_some());
     }
 
     #[test]
     fn a_refusal_names_the_report_and_the_place() {
-        let (kind, detail) = refusal(format!("[{A}, {{\"a\": }}]"), &Form::Any);
+        let (kind, detail) = refusal(format!("[{A}, {{\"a\": }}]"), &BodyForm::Any);
         assert_eq!(kind, Kind::InvalidReport);
         assert!(detail.contains("at byte") && detail.contains("not_json"), "{detail}");
-        let (kind, detail) = refusal(format!("{A}\n{{\"a\" 1}}\n"), &Form::Any);
+        let (kind, detail) = refusal(format!("{A}\n{{\"a\" 1}}\n"), &BodyForm::Any);
         assert_eq!(kind, Kind::InvalidReport);
         assert!(detail.starts_with("line 2: at byte 5"), "{detail}");
-        let (kind, detail) = refusal(format!("[{A}, 7]"), &Form::Any);
+        let (kind, detail) = refusal(format!("[{A}, 7]"), &BodyForm::Any);
         assert_eq!(kind, Kind::NotAReport);
         assert!(detail.starts_with("report 1: ") && detail.contains("a number"), "{detail}");
-        let (kind, detail) = refusal(format!("{A}\n{{}}\n"), &Form::Any);
+        let (kind, detail) = refusal(format!("{A}\n{{}}\n"), &BodyForm::Any);
         assert_eq!(kind, Kind::NotAReport);
         assert!(detail.starts_with("line 2: a crash report has an object `crash`"), "{detail}");
-        assert!(refusal(r#"{"report": {"#, &Form::Any).1.contains("truncated"));
-        assert!(refusal("{\"a\":".repeat(40), &Form::Any).1.contains("too_deep"));
-        assert_eq!(refusal("", &Form::Any).0, Kind::InvalidReport);
-        assert_eq!(refusal("[]", &Form::Any), (Kind::InvalidReport, "the body has no report".to_owned()));
+        assert!(refusal(r#"{"report": {"#, &BodyForm::Any).1.contains("truncated"));
+        assert!(refusal("{\"a\":".repeat(40), &BodyForm::Any).1.contains("too_deep"));
+        assert_eq!(refusal("", &BodyForm::Any).0, Kind::InvalidReport);
+        assert_eq!(refusal("[]", &BodyForm::Any), (Kind::InvalidReport, "the body has no report".to_owned()));
     }
 
     #[test]
     fn bounds_hold_for_bytes_and_numbers() {
-        assert_eq!(refusal(format!("[{A},{A},{A},{A}]"), &Form::Any).0, Kind::TooLarge);
-        assert_eq!(refusal(gzip(&" ".repeat(10_001)), &Form::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(format!("[{A},{A},{A},{A}]"), &BodyForm::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(gzip(&" ".repeat(10_001)), &BodyForm::Any).0, Kind::TooLarge);
         let large = format!("{{\"a\":\"{}\"}}", "x".repeat(2_000));
-        assert_eq!(refusal(large.clone(), &Form::Any).0, Kind::TooLarge);
-        assert_eq!(refusal(format!("[{large}]"), &Form::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(large.clone(), &BodyForm::Any).0, Kind::TooLarge);
+        assert_eq!(refusal(format!("[{large}]"), &BodyForm::Any).0, Kind::TooLarge);
     }
 
     /// However few reports there are in them.
@@ -376,10 +376,10 @@ mod tests {
         let part = "--b\r\nContent-Disposition: form-data; name=\"report\"\r\n\r\n[]\r\n";
         let parts = |number| format!("{}--b--\r\n", part.repeat(number));
         for (form, three, four) in [
-            (Form::Lines, "[]\n \n".repeat(3), "[]\n".repeat(4)),
-            (Form::Any, "[]\n \n".repeat(3), "[]\n".repeat(4)),
-            (Form::Any, "[]\n".repeat(3), format!("[{A}]\n{}", "[]\n".repeat(3))),
-            (Form::Parts("b".to_owned()), parts(3), parts(4)),
+            (BodyForm::Lines, "[]\n \n".repeat(3), "[]\n".repeat(4)),
+            (BodyForm::Any, "[]\n \n".repeat(3), "[]\n".repeat(4)),
+            (BodyForm::Any, "[]\n".repeat(3), format!("[{A}]\n{}", "[]\n".repeat(3))),
+            (BodyForm::Parts("b".to_owned()), parts(3), parts(4)),
         ] {
             assert_eq!(refusal(three, &form).0, Kind::InvalidReport, "{form:?}");
             let (kind, detail) = refusal(four, &form);
@@ -395,7 +395,7 @@ mod tests {
         let packed = gzip(&" ".repeat(900_000));
         let head = "--b\r\nContent-Disposition: form-data; name=\"x\"; filename=\"r.gz\"\r\n\r\n";
         let form = [head.as_bytes(), &packed, b"\r\n--b--\r\n"].concat();
-        for (body, form) in [(packed, Form::Any), (form, Form::Parts("b".to_owned()))] {
+        for (body, form) in [(packed, BodyForm::Any), (form, BodyForm::Parts("b".to_owned()))] {
             let (mut room, _other) = crate::limits::permits::tests::reservation(500_000);
             let refused =
                 read(&body.into(), &form, &bounds, None, (&mut room, &mut charge(1_000))).unwrap_err();
@@ -406,7 +406,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_bytes_are_answered(bytes: Vec<u8>) {
-            for form in [Form::Any, Form::Lines, Form::Parts("b".to_owned())] {
+            for form in [BodyForm::Any, BodyForm::Lines, BodyForm::Parts("b".to_owned())] {
                 let _ = all(bytes.clone(), &form);
             }
         }

@@ -6,14 +6,14 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 
 /// A 202 that says in `Location` where the result can be asked for.
-pub struct Accepted<T> {
+pub struct AcceptedResponse<T> {
     /// What is known now.
     pub body: T,
     /// The path of the result; `None` where there is no single one.
     pub location: Option<String>,
 }
 
-impl<T: Serialize> IntoResponse for Accepted<T> {
+impl<T: Serialize> IntoResponse for AcceptedResponse<T> {
     fn into_response(self) -> Response {
         let mut response = (StatusCode::ACCEPTED, Json(self.body)).into_response();
         // Paths are made of ids: they are always fit for a header.

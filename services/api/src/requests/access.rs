@@ -9,7 +9,7 @@
 use crate::http::connections::ClientConnection;
 use crate::http::problem::{Kind, Problem};
 use crate::http::server::Peer;
-use crate::limits::permits::{Caller, Slot};
+use crate::limits::permits::{Caller, RequestSlot};
 use crate::state::Api;
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
@@ -124,7 +124,7 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
         }
         let reach = parts.extensions.get::<Reach>().copied();
         let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
-        let slot = parts.extensions.get::<Slot>();
+        let slot = parts.extensions.get::<RequestSlot>();
         // Only what the key may do as well: else anybody's key would have what is reserved for operators.
         let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
         let caller = if operator { Caller::Operator } else { Caller::Tenant };

@@ -2,7 +2,7 @@
 
 use crate::http::problem::{Kind, Problem};
 use crate::limits::charge::Charge;
-use crate::limits::pace::Pace;
+use crate::limits::pace::ClientPace;
 use crate::limits::permits::Reservation;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -19,7 +19,7 @@ pub struct Chunks {
     body: Body,
     limit: u64,
     seen: u64,
-    pace: Pace,
+    pace: ClientPace,
 }
 
 impl Chunks {
@@ -27,7 +27,7 @@ impl Chunks {
     ///
     /// # Errors
     /// [`Kind::TooLarge`] where the announced length is over the limit already.
-    pub fn new(headers: &HeaderMap, body: Body, limit: u64, pace: Pace) -> Result<Chunks, Problem> {
+    pub fn new(headers: &HeaderMap, body: Body, limit: u64, pace: ClientPace) -> Result<Chunks, Problem> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|announced| announced > limit) {
@@ -167,8 +167,8 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
-    fn pace() -> Pace {
-        Pace::new(Duration::from_secs(30), 100)
+    fn pace() -> ClientPace {
+        ClientPace::new(Duration::from_secs(30), 100)
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {

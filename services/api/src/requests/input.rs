@@ -1,7 +1,7 @@
 //! Path, query and JSON inputs whose errors are problems.
 
 use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::{Caller, JSON_BYTES, Reservation, Slot};
+use crate::limits::permits::{Caller, JSON_BYTES, RequestSlot, Reservation};
 use crate::requests::body::Chunks;
 use crate::state::Api;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -53,7 +53,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     async fn from_request(request: Request, api: &Api) -> Result<Json<T>, Problem> {
         let (parts, body) = request.into_parts();
         let limits = &api.limits;
-        let mut reserved = match parts.extensions.get::<Slot>().map(Slot::caller) {
+        let mut reserved = match parts.extensions.get::<RequestSlot>().map(RequestSlot::caller) {
             Some(Caller::Tenant(tenant)) => Reservation::new(&api.permits.bodies, &tenant, 0)?,
             Some(Caller::Operator(tenant)) => Reservation::new(&api.permits.operator_bodies, &tenant, 0)?,
             None | Some(Caller::Unknown) => {
@@ -87,14 +87,32 @@ where
     text.parse().map_err(|error| Problem::new(Kind::InvalidParameter, format!("{name}: {error}")))
 }
 
-/// Reads a parameter's text as a time (RFC 3339).
+/// Reads a parameter's text, where there is one, as a time (RFC 3339).
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] with the parameter's name and what is wrong.
-pub fn time(name: &str, text: &str) -> Result<OffsetDateTime, Problem> {
+pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Problem> {
     // A plus in a query string is a space; a time zone is the only place for one.
-    let text = text.replace(' ', "+");
-    OffsetDateTime::parse(&text, &Rfc3339).map_err(|error| {
+    let read = |text: &str| OffsetDateTime::parse(&text.replace(' ', "+"), &Rfc3339);
+    text.map(read).transpose().map_err(|error| {
         Problem::new(Kind::InvalidParameter, format!("{name}: a time such as 2026-11-20T09:00:00Z ({error})"))
     })
+}
+
+/// Refuses texts that are too long to fit anything that is stored, and what the database takes for no text.
+///
+/// # Errors
+/// `kind`, with the text's name.
+pub fn check_texts<'t>(
+    kind: Kind,
+    longest: usize,
+    texts: impl IntoIterator<Item = (&'t str, Option<&'t str>)>,
+) -> Result<(), Problem> {
+    let wrong = |text: &str| text.len() > longest || text.contains('\0');
+    match texts.into_iter().find(|(_, text)| text.is_some_and(wrong)) {
+        Some((name, _)) => {
+            Err(Problem::new(kind, format!("{name}: at most {longest} bytes, none of them NUL")))
+        }
+        None => Ok(()),
+    }
 }

@@ -1,7 +1,7 @@
 //! Requests that wait for something because their client asked for it.
 
 use crate::http::problem::{Kind, Problem};
-use crate::limits::permits::{Permit, Slot};
+use crate::limits::permits::{Permit, RequestSlot};
 use crate::state::Api;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// A wait with an end. Meanwhile the request takes a permit of its own kind, and none of those that run.
 pub struct Wait {
-    slot: Slot,
+    slot: RequestSlot,
     end: Instant,
     permit: Option<Permit>,
 }
@@ -24,7 +24,7 @@ impl Wait {
     ///
     /// # Errors
     /// [`Kind::InvalidParameter`].
-    pub fn new(slot: Slot, asked: Option<&str>, longest: Duration) -> Result<Wait, Problem> {
+    pub fn new(slot: RequestSlot, asked: Option<&str>, longest: Duration) -> Result<Wait, Problem> {
         let asked = asked.map(duration).transpose()?.unwrap_or_default();
         Ok(Wait { slot, end: Instant::now() + asked.min(longest), permit: None })
     }

@@ -1,7 +1,7 @@
 //! Uploads whose bytes come in parts, one request each.
 //!
 //! Between two requests nothing is held but rows and what object storage has: a client that comes
-//! again, to this process or to another, is told which parts are there. Parts are a multipart upload
+//! again, to this process or to another, asks which parts are there. Parts are a multipart upload
 //! of object storage from the beginning to [`complete`], and theirs is the row in `partial_uploads`.
 //! What a request that fails leaves behind is removed by the builder's maintenance.
 
@@ -12,7 +12,7 @@ use crate::requests::body::Chunks;
 use crate::requests::digest;
 use crate::requests::input::parameter;
 use crate::state::Api;
-use crate::uploads::format::Format;
+use crate::uploads::format;
 use crate::uploads::receive::{AcceptedFile, UploadQuota, fits, remove, same_bytes};
 use axum::body::Body;
 use bytes::Bytes;
@@ -202,7 +202,7 @@ pub async fn put(
             return Err(Problem::new(Kind::ChecksumMismatch, detail));
         }
         if number == 1
-            && let Err(problem) = Format::of(&part)
+            && let Err(problem) = format::check(&part)
         {
             let detail = problem.detail().unwrap_or_default();
             give_up(&api, &owner, &partial, problem.kind().slug(), detail).await?;

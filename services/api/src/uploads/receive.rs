@@ -7,12 +7,13 @@
 use crate::http::problem::{Kind, Problem};
 use crate::requests::access::Access;
 use crate::state::Api;
-use crate::uploads::format::{ENOUGH, Format};
+use crate::uploads::format;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use time::Duration;
 use tokio_util::io::StreamReader;
+use unslide_artifacts::archive::PEEK;
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, Owner};
 use unslide_store::{OwnerTx, Uuid, uploads, usage};
@@ -91,7 +92,7 @@ pub async fn receive(
     let mut pieces = Box::pin(pieces.fuse());
     let head = head(&mut pieces).await?;
     // A wrong file is refused before anything is written anywhere.
-    Format::of(&head)?;
+    format::check(&head)?;
     let mut tx = api.owner(&file.owner).await?;
     let id = uploads::create(&mut tx, file.name.as_deref(), file.app.as_deref()).await?;
     tx.commit().await?;
@@ -108,10 +109,10 @@ pub async fn receive(
     }
 }
 
-/// The first [`ENOUGH`] bytes or more; fewer only at the end.
+/// The first [`PEEK`] bytes or more; fewer only at the end.
 async fn head(pieces: &mut (impl Stream<Item = Result<Bytes, Problem>> + Unpin)) -> Result<Bytes, Problem> {
     let mut head = BytesMut::new();
-    while head.len() < ENOUGH {
+    while head.len() < PEEK {
         let Some(piece) = pieces.try_next().await? else { break };
         head.extend_from_slice(&piece);
     }
@@ -166,7 +167,7 @@ pub fn fits(api: &Api, used: usage::SymbolBytes, bytes: u64, limit: u64) -> Resu
     }
     api.metrics.refused.with_label_values(&["symbol_bytes"]).inc();
     let detail = format!(
-        "symbol_bytes: {} bytes are stored, {} wait to be taken apart, this file has {bytes}, and the limit is {limit}",
+        "symbol_bytes: {} bytes are stored, {} wait to be unpacked, this file has {bytes}, and the limit is {limit}",
         used.stored, used.pending
     );
     Err(Problem::new(Kind::SymbolQuota, detail))

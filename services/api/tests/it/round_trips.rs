@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use unslide_api::Limits;
+use unslide_api::RequestLimits;
 use unslide_model::Secret;
 
 /// The request for TLS that comes before the first message (PostgreSQL's protocol, message formats).
@@ -83,7 +83,7 @@ async fn back(
 }
 
 /// A world whose questions to the database are counted.
-async fn counted(change: impl FnOnce(&mut Limits)) -> (World, Arc<Passed>) {
+async fn counted(change: impl FnOnce(&mut RequestLimits)) -> (World, Arc<Passed>) {
     let passed = Arc::new(Passed::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -30,7 +30,7 @@ const RETRY_AFTER: u32 = 5;
     "type": "/problems/not-found", "title": "There is no such resource", "status": 404,
     "detail": "no upload has this id", "request_id": "8b2ad1b7c0ffee42"
 }))]
-pub struct Body<'a> {
+pub struct ProblemDetails<'a> {
     /// What kind of failure it is: the path of its page, which never changes.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference")]
@@ -119,7 +119,7 @@ impl Problem {
 
     /// The answer's body.
     pub(crate) fn text(&self, request_id: Option<&str>) -> Vec<u8> {
-        let body = Body {
+        let body = ProblemDetails {
             kind: self.kind.uri(),
             title: self.kind.title(),
             status: self.kind.status().as_u16(),

@@ -1,7 +1,7 @@
 //! `GET /v1/dead-letters/{id}/body`.
 
 use super::DeadLetterScope;
-use super::topic::DeadLetterTopic;
+use super::topic::DeadLetterReader;
 use crate::limits::answers::{self, ReservedAnswer};
 use crate::operations::prelude::*;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +30,7 @@ pub async fn get_dead_letter_body(
     let mut tx = scope.begin(&api).await?;
     let letter = scope.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let record = DeadLetterTopic::open(&api, scope.tenant()).await?.record(&letter).await?;
+    let record = DeadLetterReader::open(&api, scope.tenant()).await?.record(&letter).await?;
     let Some(value) = record.value else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let reservation = answers::reserve(&api.permits, scope.tenant(), value.len() as u64)?;
     let name = format!("attachment; filename=\"dead-letter-{id}\"");

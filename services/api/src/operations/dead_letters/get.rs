@@ -1,6 +1,6 @@
 //! `GET /v1/dead-letters/{id}`.
 
-use super::topic::{DeadLetterTopic, Provenance};
+use super::topic::{DeadLetterReader, LetterRemains};
 use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
 use base64::Engine as _;
@@ -79,10 +79,11 @@ pub async fn get_dead_letter(
     let mut tx = scope.begin(&api).await?;
     let letter = scope.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let (record, lost) = match DeadLetterTopic::open(&api, scope.tenant()).await?.provenance(&letter).await? {
-        Provenance::Whole(record) => (Some(record), None),
-        Provenance::WithoutValue(record, why) => (Some(record), Some(why)),
-        Provenance::Nothing(why) => (None, Some(why)),
+    let (record, lost) = match DeadLetterReader::open(&api, scope.tenant()).await?.provenance(&letter).await?
+    {
+        LetterRemains::Whole(record) => (Some(record), None),
+        LetterRemains::WithoutValue(record, why) => (Some(record), Some(why)),
+        LetterRemains::Nothing(why) => (None, Some(why)),
     };
     let shown = record
         .iter()

@@ -2,11 +2,11 @@
 
 use super::{DeadLetter, DeadLetterScope};
 use crate::operations::prelude::*;
-use crate::requests::input::time;
+use crate::requests::input::{check_texts, time};
 use unslide_store::dead_letters::{LetterCursor, LetterFilter};
 
 /// Longer words are no reason and no tenant.
-const LONGEST: usize = 100;
+pub const LONGEST: usize = 100;
 
 /// Which dead letters to list. What is absent does not matter.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -72,25 +72,6 @@ pub fn filter(
     to: Option<&str>,
     replayed: Option<bool>,
 ) -> Result<LetterFilter, Problem> {
-    short("reason", reason.as_deref())?;
-    Ok(LetterFilter {
-        reason,
-        from: from.map(|text| time("from", text)).transpose()?,
-        to: to.map(|text| time("to", text)).transpose()?,
-        replayed,
-    })
-}
-
-/// Refuses what is too long to be in the index, or what the database takes for no text.
-///
-/// # Errors
-/// [`Kind::InvalidParameter`].
-pub fn short(name: &str, text: Option<&str>) -> Result<(), Problem> {
-    match text {
-        Some(text) if text.len() > LONGEST || text.contains('\0') => Err(Problem::new(
-            Kind::InvalidParameter,
-            format!("{name}: at most {LONGEST} bytes, none of them zero"),
-        )),
-        _ => Ok(()),
-    }
+    check_texts(Kind::InvalidParameter, LONGEST, [("reason", reason.as_deref())])?;
+    Ok(LetterFilter { reason, from: time("from", from)?, to: time("to", to)?, replayed })
 }

@@ -1,5 +1,5 @@
 //! Dead letters: records that could not be processed. A tenant's administrator sees the tenant's own;
-//! an operator sees all, those among them that are nobody's.
+//! an operator sees all, also those without a tenant.
 //!
 //! Each operation is there twice, under `/v1/dead-letters` and `/v1/operator/dead-letters`: see
 //! [`DeadLetterScope`].
@@ -11,12 +11,13 @@ mod replay;
 mod replay_many;
 mod topic;
 
-pub use list::short;
+pub use list::LONGEST;
 
 use crate::limits::transactions::Tx;
 use crate::openapi::for_operators;
 use crate::operations::prelude::*;
 use crate::requests::access::Reach;
+use crate::requests::input::check_texts;
 use time::OffsetDateTime;
 use unslide_model::TenantId;
 use unslide_store::dead_letters::{self, Letter, LetterCursor, LetterFilter, LetterId, TopicOffset};
@@ -142,7 +143,7 @@ impl<'a> DeadLetterScope<'a> {
         if tenant.is_some() && !self.any {
             return Err(Problem::new(Kind::InvalidParameter, "tenant: for operators only"));
         }
-        short("tenant", tenant)
+        check_texts(Kind::InvalidParameter, LONGEST, [("tenant", tenant)])
     }
 
     fn tenant(&self) -> &TenantId {

@@ -1,7 +1,7 @@
 //! `POST /v1/dead-letters/{id}/replay`.
 
 use super::DeadLetterScope;
-use super::topic::DeadLetterTopic;
+use super::topic::DeadLetterReader;
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use axum::Extension;
@@ -63,7 +63,7 @@ pub async fn replay_dead_letter(
     let mut tx = scope.begin(&api).await?;
     scope.find(&mut tx, &id).await?;
     tx.rollback().await?;
-    let topic = DeadLetterTopic::open(&api, scope.tenant()).await?;
+    let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
     replay(&api, &scope, &topic, &id, wish.again, trace).await.map(axum::Json)
 }
 
@@ -76,7 +76,7 @@ pub async fn replay_dead_letter(
 pub async fn replay(
     api: &Api,
     scope: &DeadLetterScope<'_>,
-    topic: &DeadLetterTopic<'_>,
+    topic: &DeadLetterReader<'_>,
     id: &LetterId,
     again: bool,
     trace: TraceContext,

@@ -3,7 +3,7 @@
 use super::DeadLetterScope;
 use super::list::filter;
 use super::replay::{DANGEROUS, replay};
-use super::topic::DeadLetterTopic;
+use super::topic::DeadLetterReader;
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use axum::Extension;
@@ -32,7 +32,7 @@ pub struct ReplayQuery {
     pub tenant: Option<String>,
     /// True to count and do nothing.
     pub dry_run: bool,
-    /// At most so many, 1 to 100; 100 where absent.
+    /// The most letters to replay, 1 to 100; 100 where absent.
     #[schema(minimum = 1, maximum = 100)]
     pub limit: Option<u32>,
 }
@@ -84,7 +84,7 @@ pub async fn replay_dead_letters(
     }
     // What is begun is ended well before the request's time is over.
     let until = Instant::now() + Duration::from_secs(api.limits.request_seconds) / 2;
-    let topic = DeadLetterTopic::open(&api, scope.tenant()).await?;
+    let topic = DeadLetterReader::open(&api, scope.tenant()).await?;
     let mut after: Option<LetterCursor> = None;
     loop {
         let mut tx = scope.begin(&api).await?;

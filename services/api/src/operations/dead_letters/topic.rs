@@ -16,7 +16,7 @@ use unslide_stream::{Record, StreamError, topic_facts};
 
 /// A reader of the dead-letter topic, for one request. There are few at once, so that records in
 /// memory are few.
-pub struct DeadLetterTopic<'a> {
+pub struct DeadLetterReader<'a> {
     api: &'a Api,
     scanner: Arc<Scanner>,
     name: String,
@@ -25,7 +25,7 @@ pub struct DeadLetterTopic<'a> {
 }
 
 /// What is left of a letter.
-pub enum Provenance {
+pub enum LetterRemains {
     /// The record, with the value that it was made of.
     Whole(Record),
     /// The record without its value, which was too large for it and is gone; and the story.
@@ -65,19 +65,19 @@ impl LeftOut {
     }
 }
 
-impl<'a> DeadLetterTopic<'a> {
+impl<'a> DeadLetterReader<'a> {
     /// Opens it for a tenant's request; waits until few others read, of the tenant and of all.
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn open(api: &'a Api, tenant: &TenantId) -> Result<DeadLetterTopic<'a>, Problem> {
+    pub async fn open(api: &'a Api, tenant: &TenantId) -> Result<DeadLetterReader<'a>, Problem> {
         let permit = api.permits.dead_letters.acquire(tenant, 1).await;
         let name = api.topics.dead_letter.clone();
         let facts = topic_facts(&api.kafka, &name).await?;
         let settings = api.kafka.clone();
         let scanner = tokio::task::spawn_blocking(move || Scanner::open(&settings));
         let scanner = Arc::new(scanner.await.map_err(Problem::internal)??);
-        Ok(DeadLetterTopic { api, scanner, name, id: facts.id.to_string(), _permit: permit })
+        Ok(DeadLetterReader { api, scanner, name, id: facts.id.to_string(), _permit: permit })
     }
 
     /// A letter's record with its value.
@@ -86,8 +86,8 @@ impl<'a> DeadLetterTopic<'a> {
     /// [`Kind::NotFound`] where either is gone; where Kafka does not answer.
     pub async fn record(&self, letter: &Letter) -> Result<Record, Problem> {
         match self.provenance(letter).await? {
-            Provenance::Whole(record) => Ok(record),
-            Provenance::WithoutValue(_, why) | Provenance::Nothing(why) => {
+            LetterRemains::Whole(record) => Ok(record),
+            LetterRemains::WithoutValue(_, why) | LetterRemains::Nothing(why) => {
                 Err(Problem::new(Kind::NotFound, why))
             }
         }
@@ -97,26 +97,26 @@ impl<'a> DeadLetterTopic<'a> {
     ///
     /// # Errors
     /// Where Kafka does not answer.
-    pub async fn provenance(&self, letter: &Letter) -> Result<Provenance, Problem> {
+    pub async fn provenance(&self, letter: &Letter) -> Result<LetterRemains, Problem> {
         let LetterId { topic_id, partition, offset } = &letter.found.id;
         let record = match *topic_id == self.id {
             true => self.read(&self.name, *partition, *offset).await?,
             false => None,
         };
         let Some(mut record) = record else {
-            return Ok(Provenance::Nothing("the topic does not hold the record any more".to_owned()));
+            return Ok(LetterRemains::Nothing("the topic does not hold the record any more".to_owned()));
         };
         let left_out = match LeftOut::of(&record) {
-            None => return Ok(Provenance::Whole(record)),
+            None => return Ok(LetterRemains::Whole(record)),
             Some(Ok(left_out)) => left_out,
-            Some(Err(why)) => return Ok(Provenance::WithoutValue(record, why)),
+            Some(Err(why)) => return Ok(LetterRemains::WithoutValue(record, why)),
         };
         Ok(match self.source(letter, left_out).await? {
             Ok(value) => {
                 record.value = Some(value);
-                Provenance::Whole(record)
+                LetterRemains::Whole(record)
             }
-            Err(why) => Provenance::WithoutValue(record, why),
+            Err(why) => LetterRemains::WithoutValue(record, why),
         })
     }
 

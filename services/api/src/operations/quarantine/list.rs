@@ -1,8 +1,9 @@
 //! `GET /v1/operator/quarantine`.
 
 use super::QuarantinedRecord;
-use crate::operations::dead_letters::short;
+use crate::operations::dead_letters::LONGEST;
 use crate::operations::prelude::*;
+use crate::requests::input::check_texts;
 use unslide_store::quarantine::{self, QuarantineFilter};
 
 /// Which quarantined records to list. What is absent does not matter.
@@ -41,8 +42,8 @@ pub async fn operator_list_quarantined(
     Query(query): Query<QuarantineQuery>,
 ) -> Result<Json<Page<QuarantinedRecord>>, Problem> {
     let QuarantineQuery { tenant, reason, stored, limit, cursor } = query;
-    short("tenant", tenant.as_deref())?;
-    short("reason", reason.as_deref())?;
+    let texts = [("tenant", tenant.as_deref()), ("reason", reason.as_deref())];
+    check_texts(Kind::InvalidParameter, LONGEST, texts)?;
     let (filter, page) = (QuarantineFilter { tenant, reason, stored }, PageQuery { limit, cursor });
     let list = List::of(access.tenant(), "operator_list_quarantined", &filter);
     let after = page.after(list, |position| position.parse().ok())?;

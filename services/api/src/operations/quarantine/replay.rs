@@ -21,7 +21,7 @@ pub async fn operator_replay_quarantined(
     State(api): State<Api>,
     access: Access<Operator>,
     Path(id): Path<String>,
-) -> Result<Accepted<QuarantinedRecord>, Problem> {
+) -> Result<AcceptedResponse<QuarantinedRecord>, Problem> {
     let id: Uuid = parameter("id", &id)?;
     let absent = || Problem::new(Kind::NotFound, "there is no such quarantined record");
     let by = access.principal.key_id.to_string();
@@ -33,5 +33,5 @@ pub async fn operator_replay_quarantined(
     let detail = json!({ "reason": found.record.reason, "of_tenant": found.record.tenant });
     audit::append(&mut tx, &by, "quarantine.replay", &id.to_string(), &detail).await?;
     tx.commit().await?;
-    Ok(Accepted { body: found.into(), location: Some(format!("/v1/operator/quarantine/{id}")) })
+    Ok(AcceptedResponse { body: found.into(), location: Some(format!("/v1/operator/quarantine/{id}")) })
 }

@@ -1,11 +1,11 @@
 //! `GET /v1/reports/{id}/explain`.
 
 use super::get::{VariantQuery, whole};
-use super::schemas::Explanation;
+use super::schemas::ExplanationSchema;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{Fetched, fetch};
+use crate::reports::image_symbols::{FetchedSymbols, fetch};
 use crate::reports::stored_body::StoredBody;
 use axum::response::{IntoResponse, Response};
 use http::header;
@@ -22,7 +22,7 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 #[utoipa::path(get, path = "/v1/reports/{id}/explain", tag = "reports", operation_id = "explain_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
     responses((status = 200, description = "The reasoning: `images` with their symcaches, and `backtraces` with their frames.",
-        body = Explanation, content_type = "application/json"), Failures),
+        body = ExplanationSchema, content_type = "application/json"), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn explain_report(
     State(api): State<Api>,
@@ -31,7 +31,7 @@ pub async fn explain_report(
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
     let mut charge = Charge::of_symbolication(&api, access.tenant())?;
-    let (_, body) = whole(&api, &access, &id, &query).await?;
+    let (_, body) = whole(&api, &access, &id, query.variant.unwrap_or(0)).await?;
     charge.unpacked(body.json.len() as u64)?;
     let (body, wanted) = api
         .cpu
@@ -56,7 +56,7 @@ fn read(body: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read(body, &limits).map_err(Problem::internal)
 }
 
-fn explained(body: &[u8], symbols: &Fetched) -> Result<Vec<u8>, Problem> {
+fn explained(body: &[u8], symbols: &FetchedSymbols) -> Result<Vec<u8>, Problem> {
     let report = read(body)?;
     let explanation = unslide_symbolicate::explain(&report, &|id| symbols.get(id));
     serde_json::to_vec(&explanation).map_err(Problem::internal)

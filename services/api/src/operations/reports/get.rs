@@ -2,7 +2,7 @@
 
 use super::schemas::EnrichedReport;
 use crate::limits::answers::ReservedAnswer;
-use crate::limits::permits::Slot;
+use crate::limits::permits::RequestSlot;
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;
 use crate::reports::stored_body::{self, StoredBody};
@@ -68,22 +68,22 @@ problems!(Failures: InvalidParameter, NotFound, NotAcceptable);
 pub async fn get_report(
     State(api): State<Api>,
     access: Access<ReportsRead>,
-    Extension(slot): Extension<Slot>,
+    Extension(slot): Extension<RequestSlot>,
     Path(id): Path<String>,
     Query(query): Query<GetQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let form = negotiate(&headers)?;
     let wait = Wait::new(slot, query.wait.as_deref(), LONGEST_WAIT)?;
-    let query = VariantQuery { variant: query.variant };
-    let (mut tx, found) = find_within(&api, &access, &id, &query, wait).await?;
+    let variant = query.variant.unwrap_or(0);
+    let (mut tx, found) = find_within(&api, &access, &id, variant, wait).await?;
     let again = again_headers(&mut tx, &found).await?;
     if has_copy(&headers, &tag(&found, form)) {
         tx.rollback().await?;
         return Ok((StatusCode::NOT_MODIFIED, again, answer_headers(&found, form)?).into_response());
     }
     // The body may be of a revision that came meanwhile: it says which one it is.
-    let (found, body) = body_of(&api, &access, &id, &query, (tx, found)).await?;
+    let (found, body) = body_of(&api, &access, &id, variant, (tx, found)).await?;
     let body = api.cpu.run_for(access.tenant(), move || written(body, form)).await??;
     let body = ReservedAnswer { bytes: body.json.into(), reservation: body.reservation };
     let named = [(header::CONTENT_TYPE, form.media_type())];
@@ -127,11 +127,11 @@ async fn find(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
-    query: &VariantQuery,
+    variant: u32,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     let id: ReportId = parameter("id", id)?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let found = report::find(&mut tx, id, query.variant.unwrap_or(0)).await?;
+    let found = report::find(&mut tx, id, variant).await?;
     let Some(found) = found.filter(|found| access.sees(&found.listed.app)) else {
         tx.rollback().await?;
         return Err(Problem::new(Kind::NotFound, "there is no such report"));
@@ -148,11 +148,11 @@ async fn find_within(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
-    query: &VariantQuery,
+    variant: u32,
     mut wait: Wait,
 ) -> Result<(Tx<TenantTx>, FoundReport), Problem> {
     loop {
-        match find(api, access, id, query).await {
+        match find(api, access, id, variant).await {
             Err(problem) if problem.kind() == Kind::NotFound && !wait.is_over() => {}
             found => return found,
         }
@@ -168,10 +168,10 @@ pub async fn whole(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
-    query: &VariantQuery,
+    variant: u32,
 ) -> Result<(FoundReport, StoredBody), Problem> {
-    let found = find(api, access, id, query).await?;
-    body_of(api, access, id, query, found).await
+    let found = find(api, access, id, variant).await?;
+    body_of(api, access, id, variant, found).await
 }
 
 /// A found report's JSON, wherever it is. Where it is not where the row said, it has moved or has been
@@ -184,7 +184,7 @@ async fn body_of(
     api: &Api,
     access: &Access<ReportsRead>,
     id: &str,
-    query: &VariantQuery,
+    variant: u32,
     (tx, found): (Tx<TenantTx>, FoundReport),
 ) -> Result<(FoundReport, StoredBody), Problem> {
     let first = match stored_body::read(api, access.tenant(), tx, &found).await? {
@@ -192,7 +192,7 @@ async fn body_of(
         Err(lost) => lost,
     };
     tracing::debug!(error = %first, "a body is not where its row said: the row is read again");
-    let (tx, found) = find(api, access, id, query).await?;
+    let (tx, found) = find(api, access, id, variant).await?;
     match stored_body::read(api, access.tenant(), tx, &found).await? {
         Ok(body) => Ok((found, body)),
         Err(lost) => {

@@ -1,7 +1,7 @@
 //! `GET /v1/reports`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::time;
+use crate::requests::input::{check_texts, time};
 use crate::requests::page::foreign;
 use unslide_store::cursor::ReportCursor;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
@@ -78,8 +78,8 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         app: access.app(query.app)?,
         version: query.version,
         build: query.build,
-        from: query.from.as_deref().map(|text| time("from", text)).transpose()?,
-        to: query.to.as_deref().map(|text| time("to", text)).transpose()?,
+        from: time("from", query.from.as_deref())?,
+        to: time("to", query.to.as_deref())?,
         kind: query.kind,
         status: query.status,
         debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
@@ -91,15 +91,11 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         return Err(Problem::new(Kind::InvalidParameter, "status: complete, partial or none"));
     }
     let texts = [
-        ("app", &filter.app),
-        ("version", &filter.version),
-        ("build", &filter.build),
-        ("type", &filter.kind),
+        ("app", filter.app.as_deref()),
+        ("version", filter.version.as_deref()),
+        ("build", filter.build.as_deref()),
+        ("type", filter.kind.as_deref()),
     ];
-    for (name, text) in texts {
-        if text.as_ref().is_some_and(|text| text.len() > LONGEST) {
-            return Err(Problem::new(Kind::InvalidParameter, format!("{name}: at most {LONGEST} bytes")));
-        }
-    }
+    check_texts(Kind::InvalidParameter, LONGEST, texts)?;
     Ok(filter)
 }

@@ -17,15 +17,19 @@ impl PartialSchema for EnrichedReport {
 impl ToSchema for EnrichedReport {}
 
 /// How each frame of a report got its answer.
-pub struct Explanation;
+pub struct ExplanationSchema;
 
-impl PartialSchema for Explanation {
+impl PartialSchema for ExplanationSchema {
     fn schema() -> RefOr<Schema> {
         Ref::new("schemas/explanation-v1.json").into()
     }
 }
 
-impl ToSchema for Explanation {}
+impl ToSchema for ExplanationSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Explanation".into()
+    }
+}
 
 /// A report as the SDK writes it.
 pub struct CrashReport;

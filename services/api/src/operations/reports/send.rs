@@ -5,7 +5,7 @@ use crate::http::trace::TraceContext;
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::ingest::{self, Bounds, Form, Incoming};
+use crate::reports::ingest::{self, BodyForm, Bounds, Incoming};
 use crate::requests::body::Chunks;
 use crate::uploads::multipart;
 use axum::Extension;
@@ -63,7 +63,7 @@ pub async fn send_reports(
     Extension(trace): Extension<TraceContext>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Accepted<SentReports>, Problem> {
+) -> Result<AcceptedResponse<SentReports>, Problem> {
     let form = form(&headers)?;
     let limits = &api.limits;
     let chunks = Chunks::new(&headers, body, limits.ingest_bytes, limits.pace())?;
@@ -101,7 +101,7 @@ pub async fn send_reports(
         [SentReport { id: Some(id) }] => Some(format!("/v1/reports/{id}")),
         _ => None,
     };
-    Ok(Accepted { body: SentReports { accepted: reports.len(), reports }, location })
+    Ok(AcceptedResponse { body: SentReports { accepted: reports.len(), reports }, location })
 }
 
 /// Bytes that one report of the tenant may have.
@@ -113,7 +113,7 @@ fn report_limit(api: &Api, access: &Access<ReportsWrite>) -> usize {
     }
 }
 
-fn form(headers: &HeaderMap) -> Result<Form, Problem> {
+fn form(headers: &HeaderMap) -> Result<BodyForm, Problem> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     for coding in text(header::CONTENT_ENCODING).split(',').map(str::trim) {
         // What gzip is shows in the bytes themselves.
@@ -125,13 +125,13 @@ fn form(headers: &HeaderMap) -> Result<Form, Problem> {
         }
     }
     if let Some(boundary) = multipart::boundary(headers, Kind::InvalidBody)? {
-        return Ok(Form::Parts(boundary));
+        return Ok(BodyForm::Parts(boundary));
     }
     let essence =
         text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let lines =
         ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"];
-    Ok(if lines.contains(&essence.as_str()) { Form::Lines } else { Form::Any })
+    Ok(if lines.contains(&essence.as_str()) { BodyForm::Lines } else { BodyForm::Any })
 }
 
 fn record(api: &Api, tenant: &TenantId, trace: TraceContext, report: &Incoming) -> OutRecord {

@@ -5,7 +5,7 @@ use crate::limits::answers::{self, ReservedAnswer};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{Fetched, fetch};
+use crate::reports::image_symbols::{FetchedSymbols, fetch};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::body::{Chunks, gunzip, is_gzip};
 use axum::body::Body;
@@ -18,7 +18,7 @@ use unslide_symbolicate::{Context, Plan};
 
 problems!(Failures: InvalidBody, InvalidReport, NotAReport, IncompleteBody, BodyTimeout, TooLarge, NotAcceptable, RateLimited);
 
-/// An answer may have so many times the bytes of the largest report.
+/// Bytes of an answer for each byte that the largest report may have.
 const ANSWER_FACTOR: usize = 4;
 
 /// Symbolicate one report
@@ -85,7 +85,7 @@ fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
 fn enriched(
     body: &Bytes,
     limit: usize,
-    symbols: &Fetched,
+    symbols: &FetchedSymbols,
     tenant: &TenantId,
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {

@@ -2,7 +2,7 @@
 
 use super::Reprocess;
 use crate::operations::prelude::*;
-use crate::requests::input::Json;
+use crate::requests::input::{Json, check_texts};
 use axum::response::{IntoResponse, Response};
 use time::OffsetDateTime;
 use unslide_store::audit;
@@ -44,7 +44,7 @@ pub struct CountedReports {
 
 problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
 
-/// After so many seconds it is worth asking again where too many are open.
+/// Seconds after which a tenant with too many open reprocesses may ask again.
 const AGAIN: u32 = 60;
 
 /// Symbolicate stored reports again
@@ -65,12 +65,8 @@ pub async fn create_reprocess(
     access: Access<TenantAdmin>,
     Json(new): Json<NewReprocess>,
 ) -> Result<Response, Problem> {
-    for (name, text) in [("app", &new.app), ("version", &new.version), ("build", &new.build)] {
-        if text.as_ref().is_some_and(|text| text.len() > LONGEST || text.contains('\0')) {
-            let detail = format!("{name}: at most {LONGEST} bytes, none of them NUL");
-            return Err(Problem::new(Kind::InvalidBody, detail));
-        }
-    }
+    let texts = [("app", &new.app), ("version", &new.version), ("build", &new.build)];
+    check_texts(Kind::InvalidBody, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
     let wanted = ReprocessFilter {
         app: access.app(new.app)?,
         version: new.version,
@@ -96,5 +92,5 @@ pub async fn create_reprocess(
     audit::append(&mut tx, &actor, "reports.reprocess", &made.id.to_string(), &detail).await?;
     tx.commit().await?;
     let location = Some(format!("/v1/reprocess/{}", made.id));
-    Ok(Accepted { body: Reprocess::from(made), location }.into_response())
+    Ok(AcceptedResponse { body: Reprocess::from(made), location }.into_response())
 }

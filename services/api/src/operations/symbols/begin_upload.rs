@@ -1,6 +1,6 @@
 //! `POST /v1/symbols/uploads`.
 
-use super::upload::check_texts;
+use super::upload::check_names;
 use crate::operations::prelude::*;
 use crate::requests::input::Json;
 use crate::uploads::parts::{BegunUpload, NewUpload, begin};
@@ -26,7 +26,7 @@ pub async fn begin_upload(
     access: Access<SymbolsWrite>,
     Json(new): Json<NewUpload>,
 ) -> Result<axum::Json<BegunUpload>, Problem> {
-    check_texts(new.name.as_deref(), new.app.as_deref())?;
+    check_names(new.name.as_deref(), new.app.as_deref())?;
     let may = UploadQuota::of(&api, &access);
     let new = NewUpload { app: access.app(new.app)?, ..new };
     begin(api, access.owner(), may, new).await.map(axum::Json)

@@ -22,9 +22,9 @@ pub async fn complete_upload(
     State(api): State<Api>,
     access: Access<SymbolsWrite>,
     Path(id): Path<String>,
-) -> Result<Accepted<AcceptedFile>, Problem> {
+) -> Result<AcceptedResponse<AcceptedFile>, Problem> {
     let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
     let file = complete(api, owner.clone(), access.only_app(), may, &id).await?;
     let location = Some(location(&owner, file.id));
-    Ok(Accepted { body: file, location })
+    Ok(AcceptedResponse { body: file, location })
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/symbols/uploads/by-content/{sha256}`.
 
-use super::upload_status::{ObjectPage, Upload};
+use super::upload_status::{ObjectPage, UploadDetail};
 use crate::operations::prelude::*;
 use crate::uploads::receive::same_bytes;
 use unslide_model::ContentHash;
@@ -13,14 +13,14 @@ problems!(Failures: InvalidParameter, NotFound);
 /// built or is done. A client asks before it sends, and sends nothing that is there.
 #[utoipa::path(get, path = "/symbols/uploads/by-content/{sha256}", tag = "symbols", operation_id = "find_upload",
     params(("sha256" = String, Path, description = "The SHA-256 of the bytes, in hexadecimal."), PageQuery),
-    responses((status = 200, description = "The upload as it stands.", body = Upload), Failures),
+    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn find_upload(
     State(api): State<Api>,
     access: Access<SymbolsState>,
     Path(sha256): Path<String>,
     Query(page): Query<PageQuery>,
-) -> Result<Json<Upload>, Problem> {
+) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.owner(), access.only_app());
     let sha256: ContentHash = parameter("sha256", &sha256)?;
     let page = ObjectPage::read(&owner, &sha256, &page)?;
@@ -30,7 +30,7 @@ pub async fn find_upload(
     let found = match seen {
         Some(upload) => {
             let objects = page.of(&mut tx, upload.id).await?;
-            Some(Upload::of(upload, objects))
+            Some(UploadDetail::of(upload, objects))
         }
         None => None,
     };

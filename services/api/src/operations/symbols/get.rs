@@ -10,7 +10,8 @@ const MOST_OBJECTS: u32 = 100;
 
 /// What is known of a debug id's symbols.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Symbols {
+#[schema(as = Symbols)]
+pub struct SymbolsDetail {
     /// The debug id.
     #[schema(value_type = String, format = Uuid)]
     pub debug_id: DebugId,
@@ -29,13 +30,13 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Look at the symbols of a debug id
 #[utoipa::path(get, path = "/symbols/{debug_id}", tag = "symbols", operation_id = "get_symbols",
     params(("debug_id" = String, Path, description = "The debug id (`LC_UUID`), dashed or not, in any case.")),
-    responses((status = 200, description = "The objects, and which of them answers.", body = Symbols), Failures),
+    responses((status = 200, description = "The objects, and which of them answers.", body = SymbolsDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_symbols(
     State(api): State<Api>,
     access: Access<SymbolsState>,
     Path(debug_id): Path<String>,
-) -> Result<Json<Symbols>, Problem> {
+) -> Result<Json<SymbolsDetail>, Problem> {
     let debug_id: DebugId = parameter("debug_id", &debug_id)?;
     let mut tx = api.owner(&access.owner()).await?;
     let seen = sees_symbols(&mut tx, access.only_app(), &debug_id).await?;
@@ -43,7 +44,7 @@ pub async fn get_symbols(
     tx.rollback().await?;
     let found =
         found.ok_or_else(|| Problem::new(Kind::NotFound, "there are no symbols for this debug id"))?;
-    Ok(Json(Symbols {
+    Ok(Json(SymbolsDetail {
         debug_id,
         generation: found.slot.generation,
         quality: found.slot.quality,

@@ -2,7 +2,7 @@
 
 use super::ListedObject;
 use crate::operations::prelude::*;
-use crate::requests::input::time;
+use crate::requests::input::{check_texts, time};
 use unslide_model::DebugId;
 use unslide_store::cursor::ObjectCursor;
 use unslide_store::objects::ObjectStatus;
@@ -71,19 +71,15 @@ pub async fn list_symbols(
 }
 
 fn filter(query: SymbolQuery) -> Result<ObjectFilter, Problem> {
-    for (name, text) in [("name", &query.name), ("arch", &query.arch)] {
-        if text.as_ref().is_some_and(|text| text.len() > LONGEST || text.contains('\0')) {
-            let detail = format!("{name}: at most {LONGEST} bytes, none of them NUL");
-            return Err(Problem::new(Kind::InvalidParameter, detail));
-        }
-    }
+    let texts = [("name", query.name.as_deref()), ("arch", query.arch.as_deref())];
+    check_texts(Kind::InvalidParameter, LONGEST, texts)?;
     Ok(ObjectFilter {
         name: query.name,
         arch: query.arch,
         status: query.status.as_deref().map(status).transpose()?,
         debug_ids: query.debug_id.as_deref().map(beginning).transpose()?,
-        from: query.from.as_deref().map(|text| time("from", text)).transpose()?,
-        to: query.to.as_deref().map(|text| time("to", text)).transpose()?,
+        from: time("from", query.from.as_deref())?,
+        to: time("to", query.to.as_deref())?,
         app: None,
     })
 }

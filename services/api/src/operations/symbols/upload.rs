@@ -65,11 +65,11 @@ pub async fn upload_symbols(
     Query(query): Query<UploadQuery>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Accepted<AcceptedUpload>, Problem> {
+) -> Result<AcceptedResponse<AcceptedUpload>, Problem> {
     let (owner, may) = (access.owner(), UploadQuota::of(&api, &access));
     let app = access.app(query.app)?;
     let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
-    check_texts(query.name.as_deref(), app.as_deref())?;
+    check_names(query.name.as_deref(), app.as_deref())?;
     // Before any byte is read; it is looked at again when the file is there.
     let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
     check_quota(&api, &owner, announced_length(&headers), may.symbol_bytes).await?;
@@ -95,7 +95,10 @@ pub async fn upload_symbols(
         return Err(Problem::new(Kind::InvalidUpload, "the form has no file"));
     };
     let location = Some(location(&of, first.id));
-    Ok(Accepted { body: AcceptedUpload { id: first.id, existing: first.existing, uploads }, location })
+    Ok(AcceptedResponse {
+        body: AcceptedUpload { id: first.id, existing: first.existing, uploads },
+        location,
+    })
 }
 
 /// The path of an upload's status.
@@ -111,7 +114,7 @@ pub fn location(owner: &Owner, upload: Uuid) -> String {
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`].
-pub fn check_texts(name: Option<&str>, app: Option<&str>) -> Result<(), Problem> {
+pub fn check_names(name: Option<&str>, app: Option<&str>) -> Result<(), Problem> {
     for (field, text) in [("name", name), ("app", app)] {
         if text.is_some_and(|text| text.len() > 255 || text.chars().any(char::is_control)) {
             let detail = format!("{field}: at most 255 bytes, no control characters");

@@ -1,7 +1,7 @@
 //! `GET /v1/symbols/uploads/{id}`.
 
 use super::SymbolObject;
-use crate::limits::permits::Slot;
+use crate::limits::permits::RequestSlot;
 use crate::operations::prelude::*;
 use crate::requests::wait::{LONGEST_WAIT, Wait};
 use axum::Extension;
@@ -29,7 +29,8 @@ pub struct WaitQuery {
 
 /// An uploaded file and what was found in it.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Upload {
+#[schema(as = Upload)]
+pub struct UploadDetail {
     /// Its id.
     pub id: Uuid,
     /// `receiving`, `queued`, `building`, `done` or `failed`. Done means that every object has its
@@ -128,10 +129,10 @@ impl ObjectPage {
     }
 }
 
-impl Upload {
+impl UploadDetail {
     /// What the store says of it.
-    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadedObject>) -> Upload {
-        Upload {
+    pub fn of(upload: uploads::SymbolUpload, objects: Page<UploadedObject>) -> UploadDetail {
+        UploadDetail {
             id: upload.id,
             status: upload.status,
             reason: upload.reason,
@@ -157,15 +158,15 @@ problems!(Failures: InvalidParameter, NotFound);
 /// pages.
 #[utoipa::path(get, path = "/symbols/uploads/{id}", tag = "symbols", operation_id = "get_upload",
     params(("id" = Uuid, Path, description = "The upload's id."), WaitQuery),
-    responses((status = 200, description = "The upload as it stands.", body = Upload), Failures),
+    responses((status = 200, description = "The upload as it stands.", body = UploadDetail), Failures),
     security(("key" = ["symbols:read"]), ("key" = ["symbols:write"])))]
 pub async fn get_upload(
     State(api): State<Api>,
     access: Access<SymbolsState>,
-    Extension(slot): Extension<Slot>,
+    Extension(slot): Extension<RequestSlot>,
     Path(id): Path<String>,
     Query(query): Query<WaitQuery>,
-) -> Result<Json<Upload>, Problem> {
+) -> Result<Json<UploadDetail>, Problem> {
     let (owner, app) = (access.owner(), access.only_app());
     let id: Uuid = parameter("id", &id)?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
@@ -186,7 +187,7 @@ pub async fn get_upload(
             continue;
         }
         if let Some(objects) = objects {
-            return Ok(Json(Upload::of(upload, objects)));
+            return Ok(Json(UploadDetail::of(upload, objects)));
         }
         wait.pause(&api, access.tenant()).await?;
     }

@@ -21,7 +21,7 @@ pub async fn delete_tenant(
     State(api): State<Api>,
     access: Access<Operator>,
     Path(tenant): Path<String>,
-) -> Result<Accepted<ChangedTenant>, Problem> {
+) -> Result<AcceptedResponse<ChangedTenant>, Problem> {
     let tenant: TenantId = parameter("tenant", &tenant)?;
     if tenant == *access.tenant() {
         return Err(Problem::new(
@@ -42,5 +42,5 @@ pub async fn delete_tenant(
         None => true,
     };
     let location = Some(format!("/v1/tenants/{tenant}"));
-    Ok(Accepted { body: ChangedTenant { tenant: deleted, announced }, location })
+    Ok(AcceptedResponse { body: ChangedTenant { tenant: deleted, announced }, location })
 }
