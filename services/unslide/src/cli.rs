@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
-use crate::output::{Output, say};
+use crate::output::{Console, say};
 use crate::{
     audit, configuration, dead_letter, explain, health, key, migrate, quarantine, reprocess, serve, swift,
     symbolicate, symbols, tenant, upload,
@@ -114,7 +114,7 @@ pub fn run() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     swift::isolate();
     exit_code(dispatch(cli.command).and_then(|exit| {
-        Output::get().finish().map_err(|error| CommandError::caused("cannot write the output", error))?;
+        Console::get().finish().map_err(|error| CommandError::caused("cannot write the output", error))?;
         Ok(exit)
     }))
 }

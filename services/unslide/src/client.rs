@@ -4,7 +4,7 @@ mod retry;
 mod sending;
 mod server;
 
-pub use server::Server;
+pub use server::ApiServer;
 
 use crate::failure::Exit;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use unslide_model::{DebugId, Secret};
+use unslide_store::uploads::SkippedMember;
 
 /// How long nothing may move: of a body that is sent, and then of the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -109,22 +110,12 @@ pub struct Upload {
     pub reason: Option<String>,
     pub detail: Option<String>,
     #[serde(default)]
-    pub objects: Vec<Object>,
+    pub objects: Vec<BuiltObject>,
     /// Where the next page of objects begins.
     #[serde(default)]
     next_cursor: Option<String>,
     #[serde(default)]
-    pub skipped: Vec<Skipped>,
-}
-
-/// Something in an archive that was passed over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Skipped {
-    /// Empty where this stands for all that are not named.
-    pub path: String,
-    /// A stable word; a sentence in what was uploaded before there were words.
-    pub reason: String,
-    pub detail: Option<String>,
+    pub skipped: Vec<SkippedMember>,
 }
 
 impl Upload {
@@ -136,7 +127,7 @@ impl Upload {
 
 /// One architecture of one file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Object {
+pub struct BuiltObject {
     pub debug_id: Option<DebugId>,
     pub sha256: String,
     pub arch: String,
@@ -166,7 +157,7 @@ pub struct Begun {
 
 #[derive(Deserialize)]
 struct Symbols {
-    objects: Vec<Object>,
+    objects: Vec<BuiltObject>,
 }
 
 #[derive(Deserialize)]
@@ -201,11 +192,11 @@ impl Client {
     ///
     /// # Errors
     /// Where the HTTP client cannot be made.
-    pub fn new(server: &Server) -> Result<Client, ClientError> {
+    pub fn new(server: &ApiServer) -> Result<Client, ClientError> {
         Client::patient(server, PATIENCE)
     }
 
-    fn patient(server: &Server, patience: Duration) -> Result<Client, ClientError> {
+    fn patient(server: &ApiServer, patience: Duration) -> Result<Client, ClientError> {
         let (url, key) = (server.address()?, server.key()?);
         // The second time there is one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -271,9 +262,12 @@ impl Client {
     }
 
     async fn read<T: DeserializeOwned>(&self, answer: Response) -> Result<T, ClientError> {
-        let bytes = self.bytes(answer).await?;
+        self.parsed(&self.bytes(answer).await?)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, ClientError> {
         let unreadable = |source| ClientError::Unreadable { url: self.url.clone(), source };
-        serde_json::from_slice(&bytes).map_err(unreadable)
+        serde_json::from_slice(bytes).map_err(unreadable)
     }
 
     async fn get_once<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
@@ -285,7 +279,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.tries_soon(SHORT, || self.first_word(self.get_once(path))).await
+        self.tries_soon(|| self.get_once(path)).await
     }
 
     /// POSTs JSON and reads JSON. It is sent again only where no connection was made.
@@ -309,28 +303,36 @@ impl Client {
         self.read(answer).await
     }
 
-    /// GETs a text, such as an Apple-style crash log.
+    /// GETs bytes of a media type; `None` where the answer has none by design.
     ///
     /// # Errors
     /// [`ClientError`].
-    #[cfg(feature = "dev")]
-    pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
-        let get = || self.answer(self.request(Method::GET, path).header("accept", "text/plain"));
-        let answer = self.tries_soon(SHORT, || self.first_word(get())).await?;
-        answer.text().await.map_err(|error| self.unreachable(error))
-    }
-
-    /// GETs bytes, whatever they are; `None` where the answer has none by design.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn get_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, ClientError> {
-        let get = || self.answer(self.request(Method::GET, path));
-        let answer = self.tries_soon(SHORT, || self.first_word(get())).await?;
+    pub async fn get_bytes(&self, path: &str, accept: &str) -> Result<Option<Vec<u8>>, ClientError> {
+        let get = || self.answer(self.request(Method::GET, path).header("accept", accept));
+        let answer = self.tries_soon(get).await?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
         self.bytes(answer).await.map(Some)
+    }
+
+    /// Sends bytes, however long it takes. `sha256` is that of the `size` bytes.
+    async fn send_body(
+        &self,
+        request: RequestBuilder,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Vec<u8>, ClientError> {
+        let (body, left) = sending::watched(pieces, size);
+        let request = request
+            .bearer_auth(self.key.reveal())
+            .header("content-type", "application/octet-stream")
+            .header("content-length", size)
+            .header("x-content-sha256", sha256)
+            .body(body);
+        let answer = async { self.bytes(self.answer(request).await?).await };
+        sending::patiently(&self.url, self.patience, left, answer).await
     }
 
     /// Sends a file, once, however long it takes. `sha256` is that of the body.
@@ -348,17 +350,8 @@ impl Client {
         let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
         let mut address = Url::parse(&text).map_err(wrong)?;
         address.query_pairs_mut().append_pair("name", name);
-        let (body, left) = sending::watched(pieces, size);
-        let request = self
-            .slow
-            .post(address)
-            .bearer_auth(self.key.reveal())
-            .header("content-type", "application/octet-stream")
-            .header("content-length", size)
-            .header("x-content-sha256", sha256)
-            .body(body);
-        let answer = async { self.read(self.answer(request).await?).await };
-        sending::patiently(&self.url, self.patience, left, answer).await
+        let bytes = self.send_body(self.slow.post(address), pieces, size, sha256).await?;
+        self.parsed(&bytes)
     }
 
     /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
@@ -392,17 +385,8 @@ impl Client {
         size: u64,
         sha256: &str,
     ) -> Result<(), ClientError> {
-        let (body, left) = sending::watched(pieces, size);
-        let request = self
-            .slow
-            .put(format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols))
-            .bearer_auth(self.key.reveal())
-            .header("content-type", "application/octet-stream")
-            .header("content-length", size)
-            .header("x-content-sha256", sha256)
-            .body(body);
-        let answer = async { self.answer(request).await.map(drop) };
-        sending::patiently(&self.url, self.patience, left, answer).await
+        let address = format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols);
+        self.send_body(self.slow.put(address), pieces, size, sha256).await.map(drop)
     }
 
     /// Makes a file of an upload's parts. May be sent again.
@@ -421,7 +405,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        self.tries_soon(SHORT, || self.first_word(self.find_upload_once(sha256))).await
+        self.tries_soon(|| self.find_upload_once(sha256)).await
     }
 
     /// As [`Client::find_upload`], asked once.
@@ -461,7 +445,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn objects(&self, id: &DebugId) -> Result<Vec<Object>, ClientError> {
+    pub async fn objects(&self, id: &DebugId) -> Result<Vec<BuiltObject>, ClientError> {
         match self.get::<Symbols>(&format!("{}/{id}", self.symbols)).await {
             Ok(symbols) => Ok(symbols.objects),
             Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
@@ -478,7 +462,7 @@ impl Client {
         for some in ids.chunks(1_000) {
             let body = serde_json::json!({ "debug_ids": some });
             let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
-            let answer = self.tries_soon(SHORT, || self.first_word(send())).await?;
+            let answer = self.tries_soon(send).await?;
             let checked: Checked = self.read(answer).await?;
             all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
         }

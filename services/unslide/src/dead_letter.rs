@@ -1,11 +1,11 @@
 //! `unslide dead-letter`.
 
 use crate::boot;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::failure::{Exit, Outcome};
 use crate::listing::{Listing, text};
 use crate::moment::{self, Moment};
-use crate::output::{Output, confirm, note, say};
+use crate::output::{Console, confirm, note, say};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub enum Command {
     /// List dead letters, newest first
     List {
         #[command(flatten)]
-        server: Server,
+        server: ApiServer,
         #[command(flatten)]
         which: Which,
         /// Only those that nobody has replayed
@@ -33,7 +33,7 @@ pub enum Command {
     /// Show one dead letter, or save its bytes
     Show {
         #[command(flatten)]
-        server: Server,
+        server: ApiServer,
         /// Its id, as `dead-letter list` shows it
         id: String,
         /// Of any tenant or nobody: for operators
@@ -49,7 +49,7 @@ pub enum Command {
     /// Send dead letters through the service once more: one by its id, or all that fit
     Replay {
         #[command(flatten)]
-        server: Server,
+        server: ApiServer,
         /// Its id, as `dead-letter list` shows it; without one all that the options name and that were not
         /// replayed, and without options all: on a terminal that is asked first
         #[arg(conflicts_with_all = ["reason", "from", "to", "tenant", "dry_run"])]
@@ -167,12 +167,12 @@ async fn list(client: &Client, which: &Which, unreplayed: bool, limit: usize, as
 async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_json: bool) -> Outcome {
     let address = format!("{}/{id}", base(all));
     let bytes = match &body {
-        Some(_) => client.get_bytes(&format!("{address}/body")).await?,
+        Some(_) => client.get_bytes(&format!("{address}/body"), "*/*").await?,
         None => None,
     };
     match body {
         Some(file) if file.as_os_str() == "-" => {
-            Output::get().bytes(&bytes.unwrap_or_default());
+            Console::get().bytes(&bytes.unwrap_or_default());
             return Ok(Exit::Ready);
         }
         Some(file) => std::fs::write(file, bytes.unwrap_or_default())?,
@@ -180,7 +180,7 @@ async fn show(client: &Client, id: &str, all: bool, body: Option<PathBuf>, as_js
     }
     let letter: Value = client.get(&address).await?;
     if as_json {
-        Output::get().json(&letter)?;
+        Console::get().json(&letter)?;
         return Ok(Exit::Ready);
     }
     let facts = letter.as_object().ok_or("the answer is no object")?;
@@ -211,7 +211,7 @@ async fn replay(client: &Client, id: &str, all: bool, again: bool, as_json: bool
     let address = format!("{}/{id}/replay", base(all));
     let done: Value = client.post(&address, &json!({ "again": again })).await?;
     if as_json {
-        Output::get().json(&done)?;
+        Console::get().json(&done)?;
     } else {
         say!("{id}\treplayed as {}", done["replayed_as"].as_str().unwrap_or("-"));
         if let Some(warning) = done["warning"].as_str() {
@@ -242,7 +242,7 @@ async fn replay_many(client: &Client, which: &Which, dry_run: bool, as_json: boo
     }
     let sum = sum.unwrap_or_default();
     if as_json {
-        Output::get().json(&sum)?;
+        Console::get().json(&sum)?;
     } else if dry_run {
         say!("{} would be replayed", sum["matched"]);
     } else {

@@ -1,9 +1,9 @@
 //! `unslide explain`: why a frame has the answer that it has.
 
 use crate::boot;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::output::{Output, note, say};
+use crate::output::{Console, note, say};
 use crate::symbolicate::{Library, unpacked};
 use clap::Args;
 use serde_json::Value;
@@ -23,7 +23,7 @@ Examples:
   unslide explain --symbols MyApp.xcarchive report.json")]
 pub struct Arguments {
     #[command(flatten)]
-    server: Server,
+    server: ApiServer,
     /// The id of a report at the API, or a file with a report
     report: String,
     /// For a report in a file: a dSYM, a Mach-O file, an archive or a folder of them; may be given more than
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return Err(CommandError::missing(text).into());
     };
     if arguments.json {
-        Output::get().json(&explanation)?;
+        Console::get().json(&explanation)?;
         return Ok(Exit::Ready);
     }
     let chosen = backtraces(&explanation, arguments.thread)?;
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     Ok(Exit::Ready)
 }
 
-fn of_api(server: &Server, id: &str) -> Result<Value, BoxError> {
+fn of_api(server: &ApiServer, id: &str) -> Result<Value, BoxError> {
     let client = Client::new(server)?;
     boot::block_on(async { Ok(client.get(&format!("/v1/reports/{id}/explain")).await?) })
 }

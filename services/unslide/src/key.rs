@@ -4,11 +4,11 @@ use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::administration;
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::output::{Output, Table, say};
+use crate::moment::Moment;
+use crate::output::{Console, Table, say};
 use crate::tenant::there;
 use clap::Subcommand;
 use serde_json::json;
-use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 use unslide_api::entropy::Entropy;
 use unslide_model::{Scope, Secret, TenantId};
@@ -41,8 +41,8 @@ pub enum Command {
         #[arg(long)]
         app: Option<String>,
         /// When it ends by itself: a time (RFC 3339), or days from now such as 90d; never where absent
-        #[arg(long, value_name = "WHEN", value_parser = expiry)]
-        expires: Option<Expiry>,
+        #[arg(long, value_name = "WHEN")]
+        expires: Option<Moment>,
     },
     /// List a tenant's keys, without their secrets: when each ends and was used last
     List {
@@ -70,34 +70,14 @@ pub enum Command {
     },
 }
 
-/// When a key is to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    At(OffsetDateTime),
-    Days(i64),
-}
-
-impl Expiry {
-    fn after(self, now: OffsetDateTime) -> Result<OffsetDateTime, BoxError> {
-        let end = match self {
-            Expiry::At(at) => at,
-            Expiry::Days(days) => now
-                .checked_add(Duration::days(days))
-                .ok_or_else(|| CommandError::usage("--expires: too far away"))?,
-        };
-        if end <= now { Err(CommandError::usage("--expires: in the past").into()) } else { Ok(end) }
-    }
-}
-
-fn expiry(text: &str) -> Result<Expiry, String> {
-    let wrong = || "a time such as 2027-01-31T00:00:00Z, or days such as 90d".to_owned();
-    match text.strip_suffix('d') {
-        Some(days) => match days.parse() {
-            Ok(days @ 1..=36_500) => Ok(Expiry::Days(days)),
-            _ => Err(wrong()),
-        },
-        None => OffsetDateTime::parse(text, &Rfc3339).map(Expiry::At).map_err(|_| wrong()),
-    }
+/// When a key ends that is to last for a while from `now`, or until a time.
+fn expiry(end: Moment, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
+    let end = match end {
+        Moment::At(millis) => OffsetDateTime::UNIX_EPOCH.checked_add(Duration::milliseconds(millis)),
+        Moment::For(millis) => now.checked_add(Duration::milliseconds(millis)),
+    };
+    let end = end.ok_or_else(|| CommandError::usage("--expires: too far away"))?;
+    if end <= now { Err(CommandError::usage("--expires: in the past")) } else { Ok(end) }
 }
 
 /// Runs a command on keys.
@@ -112,11 +92,11 @@ pub fn run(command: Command) -> Outcome {
                 let store = boot::database(&settings).await?;
                 there(&store, &tenant).await?;
                 let now = store.clock().now();
-                let expires_at = expires.map(|expires| expires.after(now)).transpose()?;
+                let expires_at = expires.map(|end| expiry(end, now)).transpose()?;
                 let new = NewApiKey { name, scopes: scope, app, expires_at };
                 let text = make(&store, &tenant, &new).await?;
                 say!("{}", text.reveal());
-                if Output::get().is_closed() {
+                if Console::get().is_closed() {
                     return Err("the key is made and nobody has read it: `unslide key list` and `unslide key revoke` \
                                 take it away"
                         .into());
@@ -167,30 +147,26 @@ async fn list(settings: &Settings, tenant: &TenantId, as_json: bool) -> Outcome 
                 Some(end) if end <= now => "expired",
                 _ => "in force",
             };
-            let at = |time: Option<OffsetDateTime>| time.map(|time| time.format(&Rfc3339)).transpose();
-            let (ends, used) = (at(key.expires_at)?, at(key.last_used_at)?);
+            let mut shown = serde_json::to_value(&key)?;
+            shown["state"] = state.into();
+            let or = |member: &str, absent: &str| shown[member].as_str().unwrap_or(absent).to_owned();
             let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            all.push(json!({
-                "id": key.id.to_string(), "prefix": key.prefix, "state": state, "expires_at": ends,
-                "last_used_at": used, "revoked_at": at(key.revoked_at)?, "scopes": scopes, "app": key.app,
-                "made_by": key.made_by.map(|maker| maker.to_string()), "name": key.name,
-            }));
-            let never = || "never".to_owned();
             table.row([
                 key.id.to_string(),
                 format!("unslide_{}_…", key.prefix),
                 state.to_owned(),
-                ends.unwrap_or_else(never),
-                used.unwrap_or_else(never),
-                key.made_by.map_or_else(|| "the command line".to_owned(), |maker| maker.to_string()),
+                or("expires_at", "never"),
+                or("last_used_at", "never"),
+                or("made_by", "the command line"),
                 scopes.join(","),
-                key.app.unwrap_or_else(|| "every app".to_owned()),
+                or("app", "every app"),
                 key.name,
             ]);
+            all.push(shown);
         }
     }
     if as_json {
-        Output::get().json(&all)?;
+        Console::get().json(&all)?;
     } else {
         table.print();
     }
@@ -227,10 +203,10 @@ mod tests {
     #[test]
     fn a_key_ends_at_a_time_or_after_some_days() {
         let now = OffsetDateTime::from_unix_timestamp(1_800_000_000).unwrap();
-        let at = |text| expiry(text).map_err(BoxError::from).and_then(|expiry| expiry.after(now));
+        let at = |text: &str| expiry(text.parse().map_err(CommandError::usage)?, now);
         assert_eq!(at("90d").unwrap(), now + Duration::days(90));
         assert_eq!(at("2030-01-01T00:00:00Z").unwrap().unix_timestamp(), 1_893_456_000);
-        for wrong in ["", "d", "0d", "-1d", "90", "soon", "2001-01-01T00:00:00Z", "99999999d"] {
+        for wrong in ["", "d", "0d", "-1d", "90", "soon", "2001-01-01T00:00:00Z", "4294967295d"] {
             assert!(at(wrong).is_err(), "{wrong}");
         }
     }

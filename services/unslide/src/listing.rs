@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::failure::{BoxError, Exit, Outcome};
-use crate::output::{Output, Table, note};
+use crate::output::{Console, Table, note};
 use reqwest::Url;
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ impl<const N: usize> Listing<N> {
             }
         }
         if as_json {
-            Output::get().json(&found)?;
+            Console::get().json(&found)?;
             return Ok(Exit::Ready);
         }
         let mut table = Table::new(self.head);

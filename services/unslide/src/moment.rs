@@ -4,13 +4,13 @@ use std::str::FromStr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// A moment, absolute or relative to now.
+/// A moment, as a time or as a duration from now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// Milliseconds since the Unix epoch.
     At(i64),
-    /// So many milliseconds ago.
-    Ago(i64),
+    /// A number of milliseconds from now, into the past unless the option says otherwise.
+    For(i64),
 }
 
 impl Moment {
@@ -18,7 +18,7 @@ impl Moment {
     pub fn millis(self, now: i64) -> i64 {
         match self {
             Moment::At(millis) => millis,
-            Moment::Ago(millis) => now - millis,
+            Moment::For(millis) => now - millis,
         }
     }
 }
@@ -39,7 +39,7 @@ impl FromStr for Moment {
         };
         let number = text.get(..text.len().saturating_sub(1)).and_then(|number| number.parse::<u32>().ok());
         match number.map(|number| i64::from(number) * unit) {
-            Some(millis) if unit > 0 => Ok(Moment::Ago(millis)),
+            Some(millis) if unit > 0 => Ok(Moment::For(millis)),
             _ => Err("neither a time such as 2026-11-20T10:00:00Z nor a duration such as 90m".to_owned()),
         }
     }

@@ -1,10 +1,10 @@
 //! `unslide quarantine`.
 
 use crate::boot;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::failure::{CommandError, Exit, Outcome};
 use crate::listing::{Listing, text};
-use crate::output::{Output, say};
+use crate::output::{Console, say};
 use clap::Subcommand;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub enum Command {
     /// List quarantined records, newest first
     List {
         #[command(flatten)]
-        server: Server,
+        server: ApiServer,
         /// Of this tenant; those without a tenant where empty
         #[arg(long)]
         tenant: Option<String>,
@@ -43,7 +43,7 @@ pub enum Command {
     /// Read a quarantined record again from its place in Kafka, and store it
     Replay {
         #[command(flatten)]
-        server: Server,
+        server: ApiServer,
         /// Its id, as `quarantine list` shows it
         id: String,
         /// Print JSON
@@ -96,7 +96,7 @@ async fn replay(client: &Client, id: &str, as_json: bool) -> Outcome {
         record = client.get(&address).await?;
     }
     if as_json {
-        Output::get().json(&record)?;
+        Console::get().json(&record)?;
     }
     let replay = &record["replay"];
     let detail = replay["detail"].as_str().unwrap_or_default();

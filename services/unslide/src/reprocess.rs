@@ -1,7 +1,7 @@
 //! `unslide reprocess`: stored reports symbolicated again.
 
 use crate::boot;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::failure::{CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
 use crate::output::say;
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    server: Server,
+    server: ApiServer,
     /// Bundle identifier
     #[arg(long)]
     app: Option<String>,

@@ -4,6 +4,8 @@ use crate::boot;
 use crate::cli::{BUILD_SYMCACHE, Configured};
 use crate::configuration::{self, Configuration};
 use crate::failure::{BoxError, Exit, Outcome};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use unslide_runtime::child::ChildProgram;
 use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
 
@@ -35,34 +37,25 @@ impl Service {
     /// Where its metrics cannot have a registry.
     pub fn prepare(self, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
         let host = host.for_service(self.name())?;
-        Ok(match self {
+        let run: BoxFuture<'static, Result<(), BoxError>> = match self {
             Service::Api => {
                 let config = configuration.api.clone();
-                (self.name(), Box::pin(async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }))
+                async move { Ok(unslide_api::run(config, host).await?) }.boxed()
             }
             Service::Builder => {
-                let config = configuration.builder.clone();
-                let child = ChildProgram::current(&[BUILD_SYMCACHE])?;
-                (
-                    self.name(),
-                    Box::pin(async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }),
-                )
+                let (config, child) = (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
+                async move { Ok(unslide_builder::run(config, host, child).await?) }.boxed()
             }
             Service::Indexer => {
                 let config = configuration.indexer.clone();
-                (
-                    self.name(),
-                    Box::pin(async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }),
-                )
+                async move { Ok(unslide_indexer::run(config, host).await?) }.boxed()
             }
             Service::Symbolizer => {
                 let config = configuration.symbolizer.clone();
-                (
-                    self.name(),
-                    Box::pin(async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }),
-                )
+                async move { Ok(unslide_symbolizer::run(config, host).await?) }.boxed()
             }
-        })
+        };
+        Ok((self.name(), run))
     }
 }
 

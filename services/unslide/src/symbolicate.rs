@@ -8,12 +8,12 @@ mod packed;
 mod pipeline;
 
 pub use library::Library;
-pub use packed::unpacked;
+pub use packed::{unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};
 use crate::output::note;
-use answer::{Answer, Format, Job};
-use input::{Input, Records};
+use answer::{AnsweredRecord, OutputFormat};
+use input::{Input, InputRecord, InputRecords};
 use lacking::Lacking;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -32,8 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
     /// Enriched reports as JSON, or logs in Apple's form
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
+    format: OutputFormat,
     /// End with exit code 3 where frames of the app lack symbols
     #[arg(long)]
     require_symbols: bool,
@@ -68,7 +68,7 @@ struct Notes {
 }
 
 impl Notes {
-    fn take(&mut self, answer: Answer, whole: bool) {
+    fn take(&mut self, answer: AnsweredRecord, whole: bool) {
         self.unsound |= !answer.problems.is_empty();
         self.lacking.add(answer.lacking);
         if self.foreign {
@@ -99,9 +99,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         _ => unpacked(io::stdin()),
     };
     let input = source.and_then(Input::open).map_err(Failure::Read)?;
-    let whole = matches!(input.records, Records::Whole(_));
+    let whole = matches!(input.records, InputRecords::Whole(_));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = |job: Job| answer::answer(job, &library, arguments.format);
+    let work = |job: InputRecord| answer::answer(job, &library, arguments.format);
     let mut notes = Notes::default();
     let done = pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut |answer| {
         notes.take(answer, whole);

@@ -3,13 +3,16 @@
 mod backfill;
 
 use crate::boot;
-use crate::client::{Client, Server};
+use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::output::{Output, Table};
-use crate::upload::{find, mach_o};
+use crate::output::{Console, Table};
+use crate::symbolicate::{unpack_archive, unpacked};
+use crate::upload::{MachOFile, find, is_archive, mach_o};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Subcommand)]
 pub enum Command {
     /// Say of each debug id whether its symbols are ready: exit code 0 where all are, 3 where one is missing
-    /// or not ready yet, 1 where one is malformed or unsupported
+    /// or not ready yet, 1 where one is malformed, unsupported or too complex
     Check(CheckArguments),
     /// Have symcaches built anew whose format is older than what this release writes; reaches the
     /// database itself
@@ -40,9 +43,9 @@ Examples:
   unslide symbols check --json report.json")]
 pub struct CheckArguments {
     #[command(flatten)]
-    server: Server,
-    /// Debug ids, Mach-O files, folders with dSYMs, or crash reports (the app images that their frames
-    /// refer to)
+    server: ApiServer,
+    /// Debug ids, Mach-O files, archives, folders with dSYMs, or crash reports (the app images that their
+    /// frames refer to)
     #[arg(required = true, value_name = "DEBUG_ID|PATH")]
     targets: Vec<String>,
     /// Wait until all are ready: the gate of a build pipeline
@@ -121,7 +124,7 @@ fn show(arguments: &CheckArguments, rows: Vec<(DebugId, String, String)>) -> Res
             .iter()
             .map(|(id, status, name)| json!({ "debug_id": id, "status": status, "name": name }))
             .collect();
-        Output::get().json(&json!({ "ready": ready, "items": items }))?;
+        Console::get().json(&json!({ "ready": ready, "items": items }))?;
     } else if !arguments.quiet {
         let mut table = Table::new(&["DEBUG ID", "STATUS", "NAME"]);
         for (id, status, name) in rows {
@@ -154,30 +157,46 @@ fn debug_ids(target: &str, names: &mut BTreeMap<DebugId, String>) -> Result<(), 
 }
 
 fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
-    let file_name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     if let Some(file) = mach_o(path)? {
-        if file.slices.is_empty() {
-            return Err(format!("{} has no debug id that can be read", path.display()).into());
+        return add_slices(path, file, names);
+    }
+    // What is packed with gzip may be a report as well.
+    if is_archive(path)?
+        && let Ok(archive) = unpack_archive(path)
+        && !archive.members.is_empty()
+    {
+        for member in &archive.members {
+            if let Some(file) = mach_o(&member.file)? {
+                add_slices(Path::new(&member.path), file, names)?;
+            }
         }
-        names.extend(file.slices.into_iter().map(|(id, _)| (id, file_name.clone())));
         return Ok(());
     }
-    let bytes = std::fs::read(path)?;
+    add_report(path, names)
+}
+
+fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
+    if file.slices.is_empty() {
+        return Err(format!("{} has no debug id that can be read", path.display()).into());
+    }
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    names.extend(file.slices.into_iter().map(|(id, _)| (id, name.clone())));
+    Ok(())
+}
+
+/// Adds the app images that the frames of a report refer to.
+fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
     let limits = ReadLimits::default();
+    let mut bytes = Vec::new();
+    unpacked(File::open(path)?)?.take(limits.max_bytes as u64 + 1).read_to_end(&mut bytes)?;
     let no_report = |error| {
-        format!(
-            "{} is neither a Mach-O file nor a report, and archives are not unpacked here: {error}",
-            path.display()
-        )
+        format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
     };
     for element in split(&bytes, &limits).map_err(no_report)? {
         let Element::Report(bytes) = element else { continue };
         let report = Report::read(bytes, &limits).map_err(no_report)?;
-        for need in unslide_symbolicate::needs(&report) {
-            if !need.system {
-                names.insert(need.debug_id, need.name);
-            }
-        }
+        let needs = unslide_symbolicate::needs(&report).into_iter().filter(|need| !need.system);
+        names.extend(needs.map(|need| (need.debug_id, need.name)));
     }
     Ok(())
 }
@@ -185,6 +204,29 @@ fn add_file(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), Bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_can_be_uploaded_can_be_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut wanted = BTreeMap::new();
+        debug_ids(unslide_testkit::fixtures::dsym("app").to_str().unwrap(), &mut wanted).unwrap();
+        let packed = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            let mut file =
+                flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+            file.write_all(bytes).unwrap();
+            file.finish().unwrap();
+            let mut found = BTreeMap::new();
+            debug_ids(path.to_str().unwrap(), &mut found).map(|()| found)
+        };
+        let dsym = std::fs::read(unslide_testkit::fixtures::dsym("app")).unwrap();
+        let found = packed("dsym.gz", &dsym).unwrap();
+        assert!(!found.is_empty() && found.keys().eq(wanted.keys()), "{found:?}");
+        let crash = packed("crash.json.gz", include_bytes!("../demo/crash.json")).unwrap();
+        assert!(!crash.is_empty());
+        assert!(packed("text.gz", b"no report").is_err());
+    }
 
     #[test]
     fn what_is_missing_counts_before_what_is_broken() {

@@ -4,14 +4,13 @@ use crate::boot;
 use crate::cli::Configured;
 use crate::configuration::{Administration, administration};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::output::{Output, Table, confirm, note, say};
+use crate::listing::text;
+use crate::output::{Console, Table, confirm, note, say};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::time::Duration;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use unslide_model::TenantId;
-use unslide_store::tenants::{self, QuotaLimits, TenantStanding};
+use unslide_store::tenants::{self, QuotaLimits, TenantRecord, TenantStanding};
 use unslide_store::{Store, audit, erasure, outbox, usage};
 
 /// Tenants that are listed with one question.
@@ -132,7 +131,7 @@ pub fn run(command: Command) -> Outcome {
     match command {
         Command::Create { one, name, limits } => with(&one.configured, async |store, administration| {
             let kafka = administration.kafka;
-            if kafka.tenant_topics && !exists(&store, &one.tenant).await? {
+            if kafka.tenant_topics && find(&store, &one.tenant).await?.is_none() {
                 // Before the tenant is there: one that is there can be sent to.
                 unslide_stream::admin::create_tenant_topics(&kafka, &one.tenant)
                     .await
@@ -156,7 +155,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Resume(one) => change(&one, |tenant| tenant.state = TenantStanding::Active),
         Command::Limits { one, limits } => change(&one, |tenant| tenant.limits = limits.over(&tenant.limits)),
         Command::Delete { configured, tenant, yes, wait, at_most } => with(&configured, async |store, _| {
-            if !exists(&store, &tenant).await? {
+            if find(&store, &tenant).await?.is_none() {
                 return Err(no_tenant(&tenant));
             }
             let what = format!(
@@ -190,10 +189,7 @@ async fn announced(store: &Store, one: &One, announcement: i64) -> Outcome {
 
 /// A slug that can't be given.
 async fn taken(store: &Store, slug: &TenantId) -> Outcome {
-    let mut tx = store.tenant(slug).await?;
-    let tenant = tenants::get(&mut tx).await?;
-    tx.rollback().await?;
-    Err(match tenant {
+    Err(match find(store, slug).await? {
         Some(tenant) if tenant.state == TenantStanding::Deleted => {
             format!("the tenant {slug} was deleted, and its slug is never given again: take another")
         }
@@ -202,9 +198,9 @@ async fn taken(store: &Store, slug: &TenantId) -> Outcome {
     .into())
 }
 
-async fn exists(store: &Store, tenant: &TenantId) -> Result<bool, BoxError> {
-    let mut tx = store.tenant(tenant).await?;
-    let found = tenants::get(&mut tx).await?.is_some();
+async fn find(store: &Store, slug: &TenantId) -> Result<Option<TenantRecord>, BoxError> {
+    let mut tx = store.tenant(slug).await?;
+    let found = tenants::get(&mut tx).await?;
     tx.rollback().await?;
     Ok(found)
 }
@@ -242,7 +238,7 @@ async fn topics(settings: &unslide_stream::Settings, tenant: &TenantId) -> Outco
 fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome {
     with(&one.configured, async |store, _| {
         let mut tx = store.tenant(&one.tenant).await?;
-        let mut tenant = known(tenants::lock(&mut tx).await?, &one.tenant)?;
+        let mut tenant = tenants::lock(&mut tx).await?.ok_or_else(|| no_tenant(&one.tenant))?;
         if tenant.state == TenantStanding::Deleted {
             return Err(format!("the tenant {} was deleted, which cannot be undone", one.tenant).into());
         }
@@ -257,16 +253,10 @@ fn change(one: &One, change: impl FnOnce(&mut tenants::TenantRecord)) -> Outcome
     })
 }
 
-fn known(tenant: Option<tenants::TenantRecord>, slug: &TenantId) -> Result<tenants::TenantRecord, BoxError> {
-    tenant.ok_or_else(|| no_tenant(slug))
-}
-
 /// # Errors
 /// Where there is no such tenant, or none any more.
 pub async fn there(store: &Store, slug: &TenantId) -> Result<(), BoxError> {
-    let mut tx = store.tenant(slug).await?;
-    let found = tenants::get(&mut tx).await?;
-    tx.rollback().await?;
+    let found = find(store, slug).await?;
     if found.is_none_or(|tenant| tenant.state == TenantStanding::Deleted) {
         Err(no_tenant(slug))
     } else {
@@ -320,34 +310,15 @@ async fn delete(store: &Store, slug: &TenantId, wait: Option<Duration>) -> Outco
 
 async fn show(store: &Store, slug: &TenantId) -> Outcome {
     let mut tx = store.tenant(slug).await?;
-    let tenant = known(tenants::get(&mut tx).await?, slug)?;
+    let tenant = tenants::get(&mut tx).await?.ok_or_else(|| no_tenant(slug))?;
     let used = usage::get(&mut tx).await?;
     let erasure = erasure::get(&mut tx).await?;
     tx.rollback().await?;
-    let erasure = erasure.map(|e| {
-        json!({
-            "requested_at": rfc3339(e.requested_at), "removed": e.removed, "objects": e.objects,
-            "object_bytes": e.object_bytes, "remaining": e.remaining,
-            "finished_at": e.finished_at.map(rfc3339), "swept_at": e.swept_at.map(rfc3339),
-        })
-    });
-    let shown = json!({
-        "id": tenant.id.as_str(), "name": tenant.name, "state": tenant.state, "limits": tenant.limits,
-        "version": tenant.version, "created_at": rfc3339(tenant.created_at),
-        "updated_at": rfc3339(tenant.updated_at),
-        "usage": {
-            "symbol_bytes": used.symbol_bytes, "pending_bytes": used.pending_bytes, "objects": used.objects,
-            "reports": used.reports, "keys": used.keys,
-        },
-        "erasure": erasure,
-    });
-    Output::get().json(&shown)?;
+    let mut shown = serde_json::to_value(&tenant)?;
+    shown["usage"] = serde_json::to_value(used)?;
+    shown["erasure"] = serde_json::to_value(erasure)?;
+    Console::get().json(&shown)?;
     Ok(Exit::Ready)
-}
-
-/// A time as the API writes it.
-fn rfc3339(at: OffsetDateTime) -> String {
-    at.format(&Rfc3339).unwrap_or_else(|_| at.to_string())
 }
 
 async fn list(store: &Store, as_json: bool) -> Outcome {
@@ -359,18 +330,16 @@ async fn list(store: &Store, as_json: bool) -> Outcome {
         let more = page.len() == usize::try_from(PAGE)?;
         after = page.last().map(|last| last.id.clone());
         for tenant in page {
-            let created = rfc3339(tenant.created_at);
-            all.push(json!({
-                "id": tenant.id.as_str(), "state": tenant.state, "name": tenant.name, "created_at": created,
-            }));
-            table.row([tenant.id.to_string(), tenant.state.as_str().to_owned(), created, tenant.name]);
+            let shown = serde_json::to_value(tenant)?;
+            table.row(["id", "state", "created_at", "name"].map(|member| text(&shown, member)));
+            all.push(shown);
         }
         if !more {
             break;
         }
     }
     if as_json {
-        Output::get().json(&all)?;
+        Console::get().json(&all)?;
     } else {
         table.print();
     }

@@ -7,7 +7,7 @@ use crate::cli::Configured;
 use crate::configuration;
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
-use crate::output::{Output, say};
+use crate::output::{Console, say};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -45,7 +45,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let audit = audit(arguments)?;
     if arguments.json {
-        Output::get().json(&document(&audit))?;
+        Console::get().json(&document(&audit))?;
     } else {
         say!("{}", table::render(&audit).trim_end());
     }

@@ -1,6 +1,7 @@
 //! The balance as a table.
 
 use crate::moment;
+use crate::output::Table;
 use std::fmt::Write as _;
 use unslide_stream::audit::{Audit, SummaryRow};
 
@@ -21,6 +22,9 @@ const HEAD: [&str; 14] = [
     "",
 ];
 
+/// A cell that stays empty.
+const BLANK: &str = " ";
+
 /// Everything that the audit has to say.
 pub fn render(audit: &Audit) -> String {
     let mut text = String::new();
@@ -36,27 +40,12 @@ pub fn render(audit: &Audit) -> String {
     if let Some(why) = &audit.because {
         let _ = writeln!(text, "(starts there because {why})");
     }
-    let mut lines: Vec<Vec<String>> = vec![HEAD.iter().map(|word| (*word).to_owned()).collect()];
-    lines.extend(audit.summary.rows.iter().map(cells));
+    let mut table = Table::new(&HEAD);
+    audit.summary.rows.iter().for_each(|row| table.row(cells(row)));
     let mut total = cells(&audit.summary.total());
-    for cell in &mut total[1..3] {
-        cell.clear();
-    }
-    lines.push(total);
-    let widths: Vec<usize> = (0..HEAD.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    for line in &lines {
-        let mut shown = String::new();
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let _ = match column {
-                0 | 2 | 13 => write!(shown, "{cell:width$}  "),
-                _ => write!(shown, "{cell:>width$}  "),
-            };
-        }
-        let _ = writeln!(text, "{}", shown.trim_end());
-    }
+    total[1..3].fill(BLANK.to_owned());
+    table.row(total);
+    text.push_str(&table.render());
     for finding in &audit.summary.findings {
         let _ = writeln!(
             text,
@@ -86,22 +75,21 @@ pub fn render(audit: &Audit) -> String {
     text
 }
 
-fn cells(row: &SummaryRow) -> Vec<String> {
-    let numbers = [
-        row.records,
-        row.input,
-        row.out,
-        row.dead_letter,
-        row.other(),
-        row.waiting,
-        row.unread,
-        row.expired,
-        row.duplicates,
-        row.lost,
-    ];
-    let tenant = if row.tenant.is_empty() { "-" } else { &row.tenant };
-    let mut cells = vec![row.topic.clone(), row.partition.to_string(), tenant.to_owned()];
-    cells.extend(numbers.iter().map(u64::to_string));
-    cells.push(if row.is_wrong() { "!" } else { "" }.to_owned());
-    cells
+fn cells(row: &SummaryRow) -> [String; 14] {
+    [
+        row.topic.clone(),
+        row.partition.to_string(),
+        row.tenant.clone(),
+        row.records.to_string(),
+        row.input.to_string(),
+        row.out.to_string(),
+        row.dead_letter.to_string(),
+        row.other().to_string(),
+        row.waiting.to_string(),
+        row.unread.to_string(),
+        row.expired.to_string(),
+        row.duplicates.to_string(),
+        row.lost.to_string(),
+        if row.is_wrong() { "!" } else { BLANK }.to_owned(),
+    ]
 }

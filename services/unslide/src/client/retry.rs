@@ -69,17 +69,17 @@ impl Client {
         self.try_until(None, may_try_again, send).await
     }
 
-    /// As [`Client::tries`], for requests that are answered soon: a try takes at most `longest`, and the
+    /// As [`Client::tries`], for requests that are answered soon: a try takes at most [`SHORT`], and the
     /// time for trying begins with the first.
     ///
     /// # Errors
     /// The last try's.
-    pub(super) async fn tries_soon<T, F, A>(&self, longest: Duration, send: F) -> Result<T, ClientError>
+    pub(super) async fn tries_soon<T, F, A>(&self, mut send: F) -> Result<T, ClientError>
     where
         F: FnMut() -> A,
         A: Future<Output = Result<T, ClientError>>,
     {
-        self.try_until(Some(longest), may_try_again, send).await
+        self.try_until(Some(SHORT), may_try_again, || self.first_word(send())).await
     }
 
     /// As [`Client::tries_soon`], for a request that must not arrive twice: only where no connection was
@@ -151,12 +151,12 @@ pub(super) fn may_try_again(error: &ClientError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Server;
+    use super::super::ApiServer;
     use super::*;
 
     fn client(retry_for: u32) -> Client {
         let url = Some("http://127.0.0.1:9".to_owned());
-        Client::new(&Server { url, api_key: Some("key".to_owned()), retry_for }).unwrap()
+        Client::new(&ApiServer { url, api_key: Some("key".to_owned()), retry_for }).unwrap()
     }
 
     fn refused(status: u16) -> ClientError {
@@ -209,7 +209,7 @@ mod tests {
     async fn an_api_that_takes_connections_and_says_nothing_is_given_up_in_time() {
         let client = client(30);
         let begun = Instant::now();
-        let tried = client.tries_soon(SHORT, std::future::pending::<Result<(), _>>).await;
+        let tried = client.tries_soon(std::future::pending::<Result<(), _>>).await;
         assert!(matches!(tried, Err(ClientError::NoAnswer { .. })));
         assert!(begun.elapsed() <= Duration::from_secs(30), "{:?}", begun.elapsed());
     }

@@ -54,7 +54,7 @@ pub(super) async fn patiently<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Client, Server};
+    use super::super::{ApiServer, Client};
     use super::*;
     use futures::{StreamExt, stream};
     use std::net::Ipv4Addr;
@@ -78,7 +78,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { serve(listener.accept().await.unwrap().0).await });
-        let server = Server { url: Some(url), api_key: Some("key".to_owned()), retry_for: 0 };
+        let server = ApiServer { url: Some(url), api_key: Some("key".to_owned()), retry_for: 0 };
         Client::patient(&server, patience).unwrap()
     }
 

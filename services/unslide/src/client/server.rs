@@ -11,7 +11,7 @@ const USUAL: &str = "http://127.0.0.1:8080";
 
 /// Which API to talk to, and with which key.
 #[derive(Args, Clone)]
-pub struct Server {
+pub struct ApiServer {
     /// The API's address [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", env = "UNSLIDE_URL")]
     pub url: Option<String>,
@@ -23,7 +23,7 @@ pub struct Server {
     pub retry_for: u32,
 }
 
-impl Server {
+impl ApiServer {
     /// The address without a slash at its end, checked.
     ///
     /// # Errors
@@ -68,8 +68,8 @@ impl Server {
 mod tests {
     use super::*;
 
-    fn server(url: Option<&str>, key: Option<&str>) -> Server {
-        Server { url: url.map(str::to_owned), api_key: key.map(str::to_owned), retry_for: 0 }
+    fn server(url: Option<&str>, key: Option<&str>) -> ApiServer {
+        ApiServer { url: url.map(str::to_owned), api_key: key.map(str::to_owned), retry_for: 0 }
     }
 
     #[test]

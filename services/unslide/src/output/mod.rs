@@ -18,20 +18,20 @@ use unslide_report::text::printable;
 
 /// Prints a line on standard output.
 macro_rules! say {
-    ($($format:tt)*) => { $crate::output::Output::get().say(format_args!($($format)*)) };
+    ($($format:tt)*) => { $crate::output::Console::get().say(format_args!($($format)*)) };
 }
 /// Prints a line of progress on standard output; with `--quiet` none.
 macro_rules! inform {
-    ($($format:tt)*) => { $crate::output::Output::get().inform(format_args!($($format)*)) };
+    ($($format:tt)*) => { $crate::output::Console::get().inform(format_args!($($format)*)) };
 }
 /// Prints a line on standard error, after the program's name.
 macro_rules! note {
-    ($($format:tt)*) => { $crate::output::Output::get().note(format_args!($($format)*)) };
+    ($($format:tt)*) => { $crate::output::Console::get().note(format_args!($($format)*)) };
 }
 pub(crate) use {inform, note, say};
 
 /// The output of this process.
-pub struct Output {
+pub struct Console {
     state: Mutex<State>,
 }
 
@@ -43,11 +43,11 @@ struct State {
     failed: Option<io::Error>,
 }
 
-static OUTPUT: Output = Output { state: Mutex::new(State { quiet: false, closed: false, failed: None }) };
+static OUTPUT: Console = Console { state: Mutex::new(State { quiet: false, closed: false, failed: None }) };
 
-impl Output {
+impl Console {
     /// The one of this process.
-    pub fn get() -> &'static Output {
+    pub fn get() -> &'static Console {
         &OUTPUT
     }
 

@@ -1,6 +1,6 @@
 //! Lists for people: a header, and columns as wide as they have to be.
 
-use super::Output;
+use super::Console;
 use std::fmt::Write as _;
 
 /// A table with a header.
@@ -22,23 +22,26 @@ impl Table {
 
     /// Prints it.
     pub fn print(&self) {
-        Output::get().bytes(self.render().as_bytes());
+        Console::get().bytes(self.render().as_bytes());
     }
 
-    /// The text. The last column is not padded.
+    /// The text: names to the left, numbers to the right. The last column is not padded.
     pub fn render(&self) -> String {
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            cells.chain([self.head[column].len()]).max().unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
+        let lines = || [&head].into_iter().chain(&self.rows);
+        let width = |column: usize| lines().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+        let is_number = |column: usize| self.rows.iter().any(|cells| cells[column].parse::<u64>().is_ok());
+        let columns: Vec<(usize, bool)> =
+            (0..self.head.len()).map(|column| (width(column), is_number(column))).collect();
         let mut text = String::new();
-        let head = self.head.iter().map(|name| (*name).to_owned()).collect();
-        for row in [&head].into_iter().chain(&self.rows) {
+        for cells in lines() {
             let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
+            for (cell, (width, is_number)) in cells.iter().zip(&columns) {
                 // Writing to a string has no error.
-                let _ = write!(line, "{cell:width$}  ");
+                let _ = match is_number {
+                    true => write!(line, "{cell:>width$}  "),
+                    false => write!(line, "{cell:width$}  "),
+                };
             }
             let _ = writeln!(text, "{}", line.trim_end());
         }

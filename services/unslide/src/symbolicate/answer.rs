@@ -1,6 +1,6 @@
 //! One record answered.
 
-use super::input::{Record, is_filler};
+use super::input::{InputRecord, is_filler};
 use super::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,19 +9,16 @@ use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan, most_bytes};
 
 /// How answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// The report with its answers, every other byte as it was
     Json,
     /// A log in Apple's form
     Text,
 }
 
-/// A record that waits for its answer.
-pub type Job = Record;
-
 /// What comes out for a record.
 #[derive(Default)]
-pub struct Answer {
+pub struct AnsweredRecord {
     /// The record's line; 0 for what is no record.
     pub line: u64,
     /// The bytes to write.
@@ -35,27 +32,27 @@ pub struct Answer {
 }
 
 /// Answers a record. One that cannot be read comes out as it is.
-pub fn answer(job: Job, library: &Library, format: Format) -> Answer {
+pub fn answer(job: InputRecord, library: &Library, format: OutputFormat) -> AnsweredRecord {
     match job {
-        Record::Filler(bytes) => {
+        InputRecord::Filler(bytes) => {
             // Between logs a blank line has no meaning.
-            let blank = format == Format::Text && bytes.iter().all(is_filler);
+            let blank = format == OutputFormat::Text && bytes.iter().all(is_filler);
             let bytes = if blank { Vec::new() } else { bytes };
-            Answer { bytes, ..Answer::default() }
+            AnsweredRecord { bytes, ..AnsweredRecord::default() }
         }
-        Record::TooLong { line, bytes } => {
+        InputRecord::TooLong { line, bytes } => {
             let limit = ReadLimits::default().max_bytes;
             let problem = ReadError::TooLarge { bytes: bytes.len(), limit };
-            Answer { line, bytes, problems: vec![describe(&problem)], ..Answer::default() }
+            AnsweredRecord { line, bytes, problems: vec![describe(&problem)], ..AnsweredRecord::default() }
         }
-        Record::Report { line, bytes, ending } => {
-            let mut answer = Answer { line, ..Answer::default() };
+        InputRecord::Report { line, bytes, ending } => {
+            let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
             let answered = catch_unwind(AssertUnwindSafe(|| record(&bytes, library, format, &mut answer)))
                 .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
             match answered {
                 Ok(answered) => {
                     answer.bytes = answered;
-                    if format == Format::Json {
+                    if format == OutputFormat::Json {
                         answer.bytes.extend_from_slice(&ending);
                     }
                 }
@@ -77,7 +74,12 @@ pub fn is_array(bytes: &[u8]) -> bool {
 
 /// A report, or an array of reports as the HTTP sink of the crash handler sends them. An element that can't
 /// be answered is named in `answer` and passed on as it is.
-fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) -> Result<Vec<u8>, String> {
+fn record(
+    bytes: &[u8],
+    library: &Library,
+    format: OutputFormat,
+    answer: &mut AnsweredRecord,
+) -> Result<Vec<u8>, String> {
     let limits = ReadLimits::default();
     if !is_array(bytes) {
         let answered = report(bytes, library, format, usize::MAX, &mut answer.lacking);
@@ -93,7 +95,7 @@ fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) 
             Element::Report(element) => match report(element, library, format, room, &mut answer.lacking) {
                 Ok(answered) => {
                     room = room.saturating_sub(answered.len());
-                    if format == Format::Json {
+                    if format == OutputFormat::Json {
                         // The element is a part of the record, so its offset is that of its first byte.
                         let start = element.as_ptr() as usize - bytes.as_ptr() as usize;
                         out.extend_from_slice(&bytes[copied..start]);
@@ -105,7 +107,7 @@ fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) 
                 Err(error) => named(element, &error),
             },
             Element::Text(rendered) => {
-                if format == Format::Text {
+                if format == OutputFormat::Text {
                     // A report that the device has rendered is a log already.
                     out.extend_from_slice(with_newline(rendered.decode()).as_bytes());
                 }
@@ -115,7 +117,7 @@ fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) 
         };
         answer.problems.push(format!("element {} of the array: {problem}", number + 1));
     }
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         out.extend_from_slice(&bytes[copied..]);
     }
     Ok(out)
@@ -126,7 +128,7 @@ fn record(bytes: &[u8], library: &Library, format: Format, answer: &mut Answer) 
 fn report(
     bytes: &[u8],
     library: &Library,
-    format: Format,
+    format: OutputFormat,
     room: usize,
     lacking: &mut Vec<ImageOutcome>,
 ) -> Result<Vec<u8>, ReadError> {
@@ -136,8 +138,8 @@ fn report(
     let enriched = Plan::new(&read).enrich_within(&|id| library.symbols(id), &context);
     lacking.extend(enriched.images.into_iter().filter(|image| image.status != ImageStatus::Found));
     match format {
-        Format::Json => Ok(enriched.bytes),
-        Format::Text => {
+        OutputFormat::Json => Ok(enriched.bytes),
+        OutputFormat::Text => {
             let limits = ReadLimits { max_bytes: usize::MAX, ..limits };
             let log = text::apple_log(&Report::read(&enriched.bytes, &limits)?);
             Ok(with_newline(log.into()).into_bytes())
@@ -168,9 +170,9 @@ mod tests {
     use unslide_report::splice;
     use unslide_testkit::macho;
 
-    fn json(bytes: &str) -> Answer {
-        let job = Record::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
-        answer(job, &Library::default(), Format::Json)
+    fn json(bytes: &str) -> AnsweredRecord {
+        let job = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
+        answer(job, &Library::default(), OutputFormat::Json)
     }
 
     #[test]
@@ -240,14 +242,14 @@ mod tests {
         );
         let array = format!("[{}]", [report.as_str(); 20].join(","));
         for record in [&report, &array] {
-            for format in [Format::Json, Format::Text] {
-                let job = Record::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
+            for format in [OutputFormat::Json, OutputFormat::Text] {
+                let job = InputRecord::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
                 let answer = answer(job, &library, format);
                 assert!(answer.problems.is_empty());
                 let text = String::from_utf8(answer.bytes).unwrap();
                 assert!(text.len() <= most_bytes(record.len()), "{} for {}", text.len(), record.len());
                 assert!(
-                    format == Format::Text || text.contains("\"symbolicated\":20"),
+                    format == OutputFormat::Text || text.contains("\"symbolicated\":20"),
                     "{}",
                     &text[text.len() - 500..]
                 );

@@ -11,7 +11,7 @@ use unslide_report::{ReadError, ReadLimits, Report, split};
 
 /// A piece of the input. Put one after the other, the pieces are the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum InputRecord {
     /// What may be a report, and the white space after it.
     Report {
         /// The number of the line, from 1; 1 for the whole input.
@@ -27,7 +27,7 @@ pub enum Record {
 
 /// How the input is read.
 #[derive(Debug)]
-pub enum Records {
+pub enum InputRecords {
     /// One report; `None` once it was given out.
     Whole(Option<Vec<u8>>),
     /// A report a line.
@@ -36,7 +36,7 @@ pub enum Records {
 
 /// The input as records.
 pub struct Input<R> {
-    pub records: Records,
+    pub records: InputRecords,
     limit: usize,
     /// What was read to find out how the input is read.
     ahead: io::Cursor<Vec<u8>>,
@@ -65,9 +65,9 @@ impl<R: Read> Input<R> {
                     && !is_one_line(&ahead)
                     && (is_value(&ahead, &limits) || !has_report_in_a_line(&ahead, &limits));
                 break if whole {
-                    Records::Whole(Some(std::mem::take(&mut ahead)))
+                    InputRecords::Whole(Some(std::mem::take(&mut ahead)))
                 } else {
-                    Records::lines()
+                    InputRecords::lines()
                 };
             }
             // Looking again only at twice the size keeps the work linear.
@@ -78,18 +78,18 @@ impl<R: Read> Input<R> {
                     false => !is_value(&ahead, &limits) && has_report_in_a_line(&ahead, &limits),
                 };
                 if lines {
-                    break Records::lines();
+                    break InputRecords::lines();
                 }
             }
         };
         Ok(Input { records, limit: limits.max_bytes, ahead: io::Cursor::new(ahead), rest })
     }
 
-    fn next_record(&mut self) -> io::Result<Option<Record>> {
+    fn next_record(&mut self) -> io::Result<Option<InputRecord>> {
         let limit = self.limit;
         match &mut self.records {
-            Records::Whole(bytes) => Ok(bytes.take().map(|bytes| report(1, bytes))),
-            Records::Lines { line, in_long_line } => {
+            InputRecords::Whole(bytes) => Ok(bytes.take().map(|bytes| report(1, bytes))),
+            InputRecords::Lines { line, in_long_line } => {
                 let mut bytes = Vec::new();
                 let mut both = self.ahead.by_ref().chain(self.rest.by_ref()).take(limit as u64 + 1);
                 both.read_until(b'\n', &mut bytes)?;
@@ -103,8 +103,8 @@ impl<R: Read> Input<R> {
                     *line += 1;
                 }
                 Ok(Some(match (continues, long) {
-                    (true, _) => Record::Filler(bytes),
-                    (false, true) => Record::TooLong { line: *line, bytes },
+                    (true, _) => InputRecord::Filler(bytes),
+                    (false, true) => InputRecord::TooLong { line: *line, bytes },
                     (false, false) => report(*line, bytes),
                 }))
             }
@@ -112,16 +112,16 @@ impl<R: Read> Input<R> {
     }
 }
 
-impl Records {
-    fn lines() -> Records {
-        Records::Lines { line: 0, in_long_line: false }
+impl InputRecords {
+    fn lines() -> InputRecords {
+        InputRecords::Lines { line: 0, in_long_line: false }
     }
 }
 
 impl<R: Read> Iterator for Input<R> {
-    type Item = io::Result<Record>;
+    type Item = io::Result<InputRecord>;
 
-    fn next(&mut self) -> Option<io::Result<Record>> {
+    fn next(&mut self) -> Option<io::Result<InputRecord>> {
         self.next_record().transpose()
     }
 }
@@ -133,13 +133,13 @@ pub fn is_filler(byte: &u8) -> bool {
 }
 
 /// Cuts the filler behind a report off, so that it is not the report's.
-fn report(line: u64, mut bytes: Vec<u8>) -> Record {
+fn report(line: u64, mut bytes: Vec<u8>) -> InputRecord {
     let end = bytes.iter().rposition(|byte| !is_filler(byte)).map_or(0, |last| last + 1);
     if end == 0 {
-        return Record::Filler(bytes);
+        return InputRecord::Filler(bytes);
     }
     let ending = bytes.split_off(end);
-    Record::Report { line, bytes, ending }
+    InputRecord::Report { line, bytes, ending }
 }
 
 fn is_one_line(bytes: &[u8]) -> bool {
@@ -166,20 +166,20 @@ fn has_report_in_a_line(bytes: &[u8], limits: &ReadLimits) -> bool {
 mod tests {
     use super::*;
 
-    fn records(input: &[u8], limit: usize) -> Vec<Record> {
+    fn records(input: &[u8], limit: usize) -> Vec<InputRecord> {
         let limits = ReadLimits { max_bytes: limit, ..ReadLimits::default() };
-        let records: Vec<Record> =
+        let records: Vec<InputRecord> =
             Input::with_limits(input, limits).unwrap().collect::<io::Result<_>>().unwrap();
         let pieces = records.iter().map(|record| match record {
-            Record::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
-            Record::TooLong { bytes, .. } | Record::Filler(bytes) => bytes.clone(),
+            InputRecord::Report { bytes, ending, .. } => [&bytes[..], ending].concat(),
+            InputRecord::TooLong { bytes, .. } | InputRecord::Filler(bytes) => bytes.clone(),
         });
         assert_eq!(pieces.collect::<Vec<_>>().concat(), input, "nothing is lost");
         records
     }
 
-    fn line(line: u64, bytes: &str, ending: &str) -> Record {
-        Record::Report { line, bytes: bytes.into(), ending: ending.into() }
+    fn line(line: u64, bytes: &str, ending: &str) -> InputRecord {
+        InputRecord::Report { line, bytes: bytes.into(), ending: ending.into() }
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
             records(b"{\"a\":1}\r\n\n{}\n{\"b\":2}", 1 << 20),
             [
                 line(1, "{\"a\":1}", "\r\n"),
-                Record::Filler(b"\n".to_vec()),
+                InputRecord::Filler(b"\n".to_vec()),
                 line(3, "{}", "\n"),
                 line(4, "{\"b\":2}", "")
             ]
@@ -209,11 +209,11 @@ mod tests {
 
     #[test]
     fn nuls_behind_a_newline_are_no_report() {
-        let one = [line(1, "{\"a\":1}", "\n"), Record::Filler(b"\0\0\0".to_vec())];
+        let one = [line(1, "{\"a\":1}", "\n"), InputRecord::Filler(b"\0\0\0".to_vec())];
         assert_eq!(records(b"{\"a\":1}\n\0\0\0", 1 << 20), one);
         assert_eq!(records(b"{\n}\n\0\0", 1 << 20), [line(1, "{\n}", "\n\0\0")]);
         let lines = records(b"{}\n{}\n\0\n{}\n\0", 1 << 20);
-        assert_eq!(lines.iter().filter(|record| matches!(record, Record::Report { .. })).count(), 3);
+        assert_eq!(lines.iter().filter(|record| matches!(record, InputRecord::Report { .. })).count(), 3);
     }
 
     #[test]
@@ -237,8 +237,8 @@ mod tests {
         let long = "x".repeat(25);
         let found = records(format!("{{}}\n{long}\n{{\"a\":1}}\n").as_bytes(), 10);
         assert_eq!(found[0], line(1, "{}", "\n"));
-        assert_eq!(found[1], Record::TooLong { line: 2, bytes: b"x".repeat(11) });
-        assert!(found[2..found.len() - 1].iter().all(|record| matches!(record, Record::Filler(_))));
+        assert_eq!(found[1], InputRecord::TooLong { line: 2, bytes: b"x".repeat(11) });
+        assert!(found[2..found.len() - 1].iter().all(|record| matches!(record, InputRecord::Filler(_))));
         assert_eq!(*found.last().unwrap(), line(3, "{\"a\":1}", "\n"));
         // Neither is an input that never becomes one value.
         let endless = records(format!("{{\"a\":[\n{}", "1,\n".repeat(20)).as_bytes(), 30);

@@ -1,31 +1,21 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
+use super::packed::{UnpackedArchive, unpack_archive};
 use crate::output::note;
-use crate::upload::is_archive;
+use crate::upload::{is_archive, starts_as_mach_o};
 use memmap2::Mmap;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use tempfile::TempDir;
-use unslide_artifacts::archive::{self, ArchiveError, Member, SkipReason, ToFolder};
+use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
 use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::object::{self, ObjectError};
 use unslide_symbolicate::symcache::SymCache;
-
-/// How Mach-O files begin, thin and fat, in both byte orders.
-const MAGICS: [[u8; 4]; 6] = [
-    [0xFE, 0xED, 0xFA, 0xCE],
-    [0xCE, 0xFA, 0xED, 0xFE],
-    [0xFE, 0xED, 0xFA, 0xCF],
-    [0xCF, 0xFA, 0xED, 0xFE],
-    [0xCA, 0xFE, 0xBA, 0xBE],
-    [0xCA, 0xFE, 0xBA, 0xBF],
-];
 
 /// A path of `--symbols` of which nothing can come.
 #[derive(Debug, thiserror::Error)]
@@ -51,9 +41,8 @@ enum Cause {
 #[derive(Default)]
 pub struct Library {
     objects: HashMap<DebugId, Entry>,
-    /// What archives held; deleted with this, the files before their folders.
-    members: Vec<Member>,
-    folders: Vec<TempDir>,
+    /// What archives held; deleted with this.
+    archives: Vec<UnpackedArchive>,
 }
 
 /// What there is for a debug id.
@@ -91,7 +80,7 @@ impl Library {
                         Err(cause) => notes.push(format!("{}: {cause}", file.display())),
                     }
                 }
-            } else if begins_like_an_object(path).map_err(|error| unusable(error.into()))? {
+            } else if starts_as_mach_o(path).map_err(|error| unusable(error.into()))? {
                 library.add(path, &path.display().to_string()).map_err(unusable)?;
             } else if is_archive(path).map_err(|error| unusable(error.into()))? {
                 library.add_archive(path, &mut notes).map_err(unusable)?;
@@ -107,23 +96,21 @@ impl Library {
 
     /// Adds what an archive holds, as an upload of it would.
     fn add_archive(&mut self, path: &Path, notes: &mut Vec<String>) -> Result<(), Cause> {
-        let folder = tempfile::tempdir()?;
-        let mut sink = ToFolder::new(folder.path());
-        let contents = archive::unpack(File::open(path)?, "", &archive::UnpackLimits::default(), &mut sink)?;
+        let archive = unpack_archive(path)?;
         let named = |inside: &str| format!("{}/{inside}", path.display());
         for skipped in
-            contents.skipped.iter().filter(|skipped| !SkipReason::HARMLESS.contains(&skipped.reason))
+            archive.skipped.iter().filter(|skipped| !SkipReason::HARMLESS.contains(&skipped.reason))
         {
             notes.push(format!("{}: {}", named(&skipped.path), skipped.reason));
         }
-        for member in sink.into_members() {
+        for member in &archive.members {
             let shown = named(&member.path);
             match self.add(&member.file, &shown) {
-                Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => self.members.push(member),
+                Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                 Err(cause) => notes.push(format!("{shown}: {cause}")),
             }
         }
-        self.folders.push(folder);
+        self.archives.push(archive);
         Ok(())
     }
 
@@ -199,7 +186,7 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
         for path in entries.flatten().map(|entry| entry.path()) {
             match fs::metadata(&path) {
                 Ok(facts) if facts.is_dir() => folders.push(path),
-                Ok(facts) if facts.is_file() && begins_like_an_object(&path).unwrap_or(false) => {
+                Ok(facts) if facts.is_file() && starts_as_mach_o(&path).unwrap_or(false) => {
                     found.push(path);
                 }
                 _ => {}
@@ -208,15 +195,6 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
-}
-
-fn begins_like_an_object(path: &Path) -> io::Result<bool> {
-    let mut magic = [0; 4];
-    match File::open(path)?.read_exact(&mut magic) {
-        Ok(()) => Ok(MAGICS.contains(&magic)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 #[expect(unsafe_code, reason = "a memory map; files of debug information are too large to be read whole")]

@@ -1,7 +1,11 @@
-//! Input that is packed: gzip and zstd are told by how they begin.
+//! Input that is packed: gzip and zstd are told by how they begin. Archives of symbols.
 
 use flate2::read::MultiGzDecoder;
+use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
+use std::path::Path;
+use tempfile::TempDir;
+use unslide_artifacts::archive::{self, ArchiveError, Member, SkippedEntry, ToFolder};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -30,6 +34,28 @@ pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Re
         (_, true) => Box::new(zstd::Decoder::new(whole)?),
         _ => Box::new(whole),
     })
+}
+
+/// What an archive holds.
+pub struct UnpackedArchive {
+    /// The Mach-O files.
+    pub members: Vec<Member>,
+    /// What was passed over.
+    pub skipped: Vec<SkippedEntry>,
+    /// Deleted after the files in it.
+    _folder: TempDir,
+}
+
+/// Unpacks an archive as an upload of it would be unpacked.
+///
+/// # Errors
+/// Where the file is no archive, or is damaged, or the disk fails.
+pub fn unpack_archive(path: &Path) -> Result<UnpackedArchive, ArchiveError> {
+    let folder = tempfile::tempdir().map_err(ArchiveError::Disk)?;
+    let file = File::open(path).map_err(ArchiveError::Disk)?;
+    let mut sink = ToFolder::new(folder.path());
+    let contents = archive::unpack(file, "", &archive::UnpackLimits::default(), &mut sink)?;
+    Ok(UnpackedArchive { members: sink.into_members(), skipped: contents.skipped, _folder: folder })
 }
 
 #[cfg(test)]

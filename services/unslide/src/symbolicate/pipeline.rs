@@ -4,7 +4,8 @@
 //! the slot's other end, into a bounded queue to the workers. The writer waits for the slots in
 //! order, so that no more than the window is in memory however long one record takes.
 
-use super::answer::{Answer, Job};
+use super::answer::AnsweredRecord;
+use super::input::InputRecord;
 use parking_lot::Mutex;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -21,7 +22,7 @@ pub enum Stopped {
     Write(io::Error),
 }
 
-type Work = (Job, SyncSender<Answer>);
+type Work = (InputRecord, SyncSender<AnsweredRecord>);
 
 /// Answers every record with `threads` workers and writes the answers in order. `written` gets each answer
 /// after it was written.
@@ -29,14 +30,14 @@ type Work = (Job, SyncSender<Answer>);
 /// # Errors
 /// Where the input or the output fails; what was read before a failure of the input is written.
 pub fn run(
-    records: impl Iterator<Item = io::Result<Job>> + Send,
+    records: impl Iterator<Item = io::Result<InputRecord>> + Send,
     threads: usize,
-    work: impl Fn(Job) -> Answer + Sync,
+    work: impl Fn(InputRecord) -> AnsweredRecord + Sync,
     out: &mut impl Write,
-    written: &mut impl FnMut(Answer),
+    written: &mut impl FnMut(AnsweredRecord),
 ) -> Result<(), Stopped> {
     let (to_workers, from_reader) = sync_channel::<Work>(threads * WINDOW);
-    let (to_writer, slots) = sync_channel::<Receiver<Answer>>(threads * WINDOW);
+    let (to_writer, slots) = sync_channel::<Receiver<AnsweredRecord>>(threads * WINDOW);
     let from_reader = Mutex::new(from_reader);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read(records, &to_workers, &to_writer));
@@ -52,9 +53,9 @@ pub fn run(
 }
 
 fn read(
-    records: impl Iterator<Item = io::Result<Job>>,
+    records: impl Iterator<Item = io::Result<InputRecord>>,
     to_workers: &SyncSender<Work>,
-    to_writer: &SyncSender<Receiver<Answer>>,
+    to_writer: &SyncSender<Receiver<AnsweredRecord>>,
 ) -> io::Result<()> {
     for record in records {
         let record = record?;
@@ -66,7 +67,7 @@ fn read(
     Ok(())
 }
 
-fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer) {
+fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(InputRecord) -> AnsweredRecord) {
     loop {
         let next = from_reader.lock().recv();
         let Ok((job, answer)) = next else { return };
@@ -76,9 +77,9 @@ fn answer_all(from_reader: &Mutex<Receiver<Work>>, work: &impl Fn(Job) -> Answer
 }
 
 fn write(
-    slots: &Receiver<Receiver<Answer>>,
+    slots: &Receiver<Receiver<AnsweredRecord>>,
     out: &mut impl Write,
-    written: &mut impl FnMut(Answer),
+    written: &mut impl FnMut(AnsweredRecord),
 ) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 18, out);
     loop {
@@ -106,14 +107,14 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn record(line: u64) -> Job {
-        Job::Report { line, bytes: line.to_string().into_bytes(), ending: b"\n".to_vec() }
+    fn record(line: u64) -> InputRecord {
+        InputRecord::Report { line, bytes: line.to_string().into_bytes(), ending: b"\n".to_vec() }
     }
 
-    fn echo(job: Job) -> Answer {
-        let Job::Report { line, bytes, ending } = job else { unreachable!() };
+    fn echo(job: InputRecord) -> AnsweredRecord {
+        let InputRecord::Report { line, bytes, ending } = job else { unreachable!() };
         let problems = if line % 100 == 0 { vec!["hundred".to_owned()] } else { Vec::new() };
-        Answer { line, bytes: [bytes, ending].concat(), problems, ..Answer::default() }
+        AnsweredRecord { line, bytes: [bytes, ending].concat(), problems, ..AnsweredRecord::default() }
     }
 
     #[test]
@@ -126,8 +127,8 @@ mod tests {
             ahead.fetch_max(in_flight, Ordering::SeqCst);
             Ok(record(line))
         });
-        let work = |job: Job| {
-            if let Job::Report { line, .. } = &job {
+        let work = |job: InputRecord| {
+            if let InputRecord::Report { line, .. } = &job {
                 // Later records are quicker.
                 (0..(2000 - line) * 10).for_each(|n| _ = std::hint::black_box(n));
             }
@@ -135,7 +136,7 @@ mod tests {
             echo(job)
         };
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        let mut note = |answer: Answer| notes.extend(answer.problems.iter().map(|_| answer.line));
+        let mut note = |answer: AnsweredRecord| notes.extend(answer.problems.iter().map(|_| answer.line));
         run(records, 3, work, &mut out, &mut note).unwrap();
         let expected: String = (0..2000).map(|line| format!("{line}\n")).collect();
         assert_eq!(String::from_utf8(out).unwrap(), expected);

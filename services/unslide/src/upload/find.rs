@@ -6,14 +6,12 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use unslide_model::DebugId;
+use unslide_artifacts::archive::{FileKind, PEEK, detect};
+use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
 /// Folders deeper than this are no build's.
 const DEEPEST: usize = 64;
-/// How files that the server can take apart begin: zip and gzip. A tar file has its mark later.
-const ARCHIVES: [&[u8]; 2] = [b"PK\x03\x04", &[0x1f, 0x8b]];
-
 /// A file to upload.
 pub struct Found {
     pub path: PathBuf,
@@ -23,7 +21,7 @@ pub struct Found {
 }
 
 /// A Mach-O file's architectures.
-pub struct MachO {
+pub struct MachOFile {
     /// Debug id and SHA-256 (hexadecimal) of each architecture; what cannot be read has no entry.
     pub slices: Vec<(DebugId, String)>,
     /// True where every architecture could be read.
@@ -65,13 +63,13 @@ impl Search {
                 Ok(kind) if kind.is_dir() && depth < DEEPEST => {
                     self.folder(&path, bundle || in_bundle(&path), depth + 1);
                 }
-                Ok(kind) if kind.is_file() && (bundle || self.binaries) => match begin(&path) {
-                    Ok(begin) if is_mach_o(&begin) => self.add(&path),
+                Ok(kind) if kind.is_file() && (bundle || self.binaries) => match starts_as_mach_o(&path) {
+                    Ok(true) => self.add(&path),
                     // A bundle's DWARF folder holds nothing else: a file that is cut or broken is told of.
-                    Ok(_) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
+                    Ok(false) if bundle && path.parent().is_some_and(|parent| parent.ends_with("DWARF")) => {
                         self.failed.push((path, "is no Mach-O file".to_owned()));
                     }
-                    Ok(_) => {}
+                    Ok(false) => {}
                     Err(error) => self.failed.push((path, error.to_string())),
                 },
                 _ => {}
@@ -81,8 +79,8 @@ impl Search {
 
     /// A file that was named: it is sent even where only the server can tell what it is.
     fn named_file(&mut self, path: &Path) {
-        match begin(path) {
-            Ok(begin) if is_mach_o(&begin) || begins_an_archive(path, &begin) => self.add(path),
+        match kind(path) {
+            Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),
             Ok(_) => {
                 self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()));
             }
@@ -112,22 +110,19 @@ fn in_bundle(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("dsym"))
 }
 
-/// The first eight bytes, or fewer.
-fn begin(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut begin = Vec::with_capacity(8);
-    File::open(path)?.take(8).read_to_end(&mut begin)?;
-    Ok(begin)
+/// What a file is by its first bytes.
+fn kind(path: &Path) -> std::io::Result<FileKind> {
+    let mut head = Vec::with_capacity(PEEK);
+    File::open(path)?.take(PEEK as u64).read_to_end(&mut head)?;
+    Ok(detect(&head))
 }
 
-/// Mach-O, thin or fat, in either byte order. Java's class files share the fat files' mark, but have
-/// a version where those have the number of architectures.
-fn is_mach_o(begin: &[u8]) -> bool {
-    let Some(magic) = begin.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes)) else { return false };
-    match magic {
-        0xfeed_face | 0xfeed_facf | 0xcefa_edfe | 0xcffa_edfe | 0xcafe_babf => true,
-        0xcafe_babe => begin.get(4..8).is_some_and(|count| count[..3] == [0, 0, 0] && count[3] < 40),
-        _ => false,
-    }
+/// True for a file that begins as a Mach-O file does.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn starts_as_mach_o(path: &Path) -> std::io::Result<bool> {
+    Ok(matches!(kind(path)?, FileKind::Binary(_)))
 }
 
 /// True for a file that the archive reader takes: zip, gzip or tar.
@@ -135,20 +130,15 @@ fn is_mach_o(begin: &[u8]) -> bool {
 /// # Errors
 /// Where the file cannot be read.
 pub fn is_archive(path: &Path) -> std::io::Result<bool> {
-    Ok(begins_an_archive(path, &begin(path)?))
-}
-
-fn begins_an_archive(path: &Path, begin: &[u8]) -> bool {
-    ARCHIVES.iter().any(|mark| begin.starts_with(mark))
-        || path.extension().is_some_and(|extension| extension == "tar")
+    Ok(matches!(kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Tar))
 }
 
 /// Reads a Mach-O file's debug ids and hashes; `None` for a file that is no Mach-O. Blocks.
 ///
 /// # Errors
 /// Where the file cannot be read.
-pub fn mach_o(path: &Path) -> std::io::Result<Option<MachO>> {
-    if !is_mach_o(&begin(path)?) {
+pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
+    if !starts_as_mach_o(path)? {
         return Ok(None);
     }
     let file = File::open(path)?;
@@ -159,13 +149,15 @@ pub fn mach_o(path: &Path) -> std::io::Result<Option<MachO>> {
     // SAFETY: the map is read only and lives as long as this call.
     let bytes = unsafe { Mmap::map(&file)? };
     let Ok(entries) = object::objects(&bytes) else {
-        return Ok(Some(MachO { slices: Vec::new(), whole: false }));
+        return Ok(Some(MachOFile { slices: Vec::new(), whole: false }));
     };
-    let mut found = MachO { slices: Vec::new(), whole: true };
+    let mut found = MachOFile { slices: Vec::new(), whole: true };
     for entry in entries {
         let id = entry.object.ok().and_then(|facts| facts.debug_id);
         match (id, bytes.get(entry.range)) {
-            (Some(id), Some(slice)) => found.slices.push((id, hexadecimal(&Sha256::digest(slice)))),
+            (Some(id), Some(slice)) => {
+                found.slices.push((id, ContentHash(Sha256::digest(slice).into()).to_string()))
+            }
             _ => found.whole = false,
         }
     }
@@ -182,14 +174,10 @@ pub fn file_hash(path: &Path) -> std::io::Result<String> {
     let mut piece = vec![0; 1 << 18];
     loop {
         match file.read(&mut piece)? {
-            0 => return Ok(hexadecimal(&hash.finalize())),
+            0 => return Ok(ContentHash(hash.finalize().into()).to_string()),
             read => hash.update(&piece[..read]),
         }
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ mod parts;
 mod screen;
 mod send;
 
-pub use find::{find, is_archive, mach_o};
+pub use find::{MachOFile, find, is_archive, mach_o, starts_as_mach_o};
 
 use crate::boot;
-use crate::client::{Client, ClientError, Server, Skipped};
+use crate::client::{ApiServer, Client, ClientError};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::output::{Output, inform, note};
+use crate::output::{Console, inform, note};
 use clap::Args;
 use find::Found;
 use futures::StreamExt;
@@ -19,6 +19,7 @@ use screen::Screen;
 use send::{Mode, SendError, Sent};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use unslide_store::uploads::SkippedMember;
 
 /// Arguments of `unslide upload`.
 #[derive(Args)]
@@ -32,7 +33,7 @@ Examples:
   unslide upload --system \"iOS DeviceSupport/18.1\"")]
 pub struct Arguments {
     #[command(flatten)]
-    server: Server,
+    server: ApiServer,
     /// Folders that are searched for dSYMs to any depth (an Xcode archive, a build folder), or files:
     /// Mach-O files, zip, tar.gz
     #[arg(required = true, value_name = "PATH")]
@@ -85,7 +86,7 @@ struct Report {
 /// Uploads, and says of each file what became of it.
 pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.quiet || arguments.json {
-        Output::get().be_quiet();
+        Console::get().be_quiet();
     }
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.of_system() } else { client };
@@ -145,7 +146,7 @@ async fn send_all(
 }
 
 impl Report {
-    fn note(&mut self, path: &Path, sent: &Sent, skipped: &[Skipped]) {
+    fn note(&mut self, path: &Path, sent: &Sent, skipped: &[SkippedMember]) {
         let (count, word, objects) = match sent {
             Sent::Known => (&mut self.known, "known", &[][..]),
             Sent::New(objects) => (&mut self.new, "uploaded", &objects[..]),
@@ -156,7 +157,7 @@ impl Report {
             .push(json!({ "path": shown(path), "status": word, "objects": objects, "skipped": skipped }));
     }
 
-    fn fail(&mut self, path: &Path, reason: String, skipped: &[Skipped]) {
+    fn fail(&mut self, path: &Path, reason: String, skipped: &[SkippedMember]) {
         self.files
             .push(json!({ "path": shown(path), "status": "failed", "reason": reason, "skipped": skipped }));
         self.failed.push((path.to_path_buf(), reason));
@@ -172,7 +173,7 @@ impl Report {
                 "uploaded": new, "known": known, "would_upload": lacking, "failed": failed.len(),
                 "files": files, "ended_by": ended.as_ref().map(ToString::to_string),
             });
-            Output::get().json(&document)?;
+            Console::get().json(&document)?;
         } else if arguments.dry_run {
             inform!("{lacking} would be uploaded, {known} known before, {} failed", failed.len());
         } else {

@@ -2,11 +2,11 @@
 
 use super::find::Found;
 use super::send::{self, SendError, Sent};
-use crate::client::Skipped;
 use crate::output::inform;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use unslide_report::text::printable;
+use unslide_store::uploads::SkippedMember;
 
 /// What an upload shows while it runs.
 pub struct Screen {
@@ -40,7 +40,7 @@ impl Screen {
         found: &Found,
         bar: &ProgressBar,
         result: &Result<Sent, SendError>,
-        skipped: &[Skipped],
+        skipped: &[SkippedMember],
     ) {
         bar.finish_and_clear();
         self.all.inc(1);

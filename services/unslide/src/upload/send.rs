@@ -1,9 +1,9 @@
 //! Sending one file.
 
-use super::find::{self, Found, MachO};
+use super::find::{self, Found, MachOFile};
 use super::parts;
-use crate::client::{Accepted, Client, ClientError, Object, Skipped, Upload};
-use crate::failure::Exit;
+use crate::client::{Accepted, BuiltObject, Client, ClientError, Upload};
+use crate::failure::{Exit, causes};
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 use indicatif::ProgressBar;
@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 use unslide_artifacts::archive::SkipReason;
+use unslide_store::uploads::SkippedMember;
 
 /// What became of a file.
 pub enum Sent {
     /// The server has all of it from before, and whatever was still to be built was waited for.
     Known,
     /// It was sent; what the server found in it, where that was waited for.
-    New(Vec<Object>),
+    New(Vec<BuiltObject>),
     /// The server lacks it, and it was only asked for.
     Lacking,
 }
@@ -37,7 +38,7 @@ impl From<ClientError> for SendError {
             (ClientError::Unreadable { .. }, _) | (_, Exit::NotAllowed | Exit::Unreachable) => {
                 SendError::All(error)
             }
-            _ => SendError::File(chain(&error)),
+            _ => SendError::File(causes(&error)),
         }
     }
 }
@@ -61,7 +62,7 @@ pub async fn send(
     found: &Found,
     bar: &ProgressBar,
     mode: Mode,
-    skipped: &mut Vec<Skipped>,
+    skipped: &mut Vec<SkippedMember>,
 ) -> Result<Sent, SendError> {
     let path = found.path.clone();
     let (mach_o, hash) = blocking(move || Ok((find::mach_o(&path)?, find::file_hash(&path)?))).await?;
@@ -114,7 +115,7 @@ async fn whole(
 }
 
 /// True where the server has every architecture of the file, byte for byte, and it is ready.
-async fn is_known(client: &Client, mach_o: &MachO) -> Result<bool, ClientError> {
+async fn is_known(client: &Client, mach_o: &MachOFile) -> Result<bool, ClientError> {
     if !mach_o.whole || mach_o.slices.is_empty() {
         return Ok(false);
     }
@@ -133,7 +134,7 @@ fn pieces(file: File, bar: ProgressBar) -> impl Stream<Item = std::io::Result<By
 }
 
 /// True where symbols may lie in what was passed over. What this release does not know counts.
-fn may_hide_symbols(skipped: &Skipped) -> bool {
+fn may_hide_symbols(skipped: &SkippedMember) -> bool {
     // Those that are not named are of the kinds of those that are.
     !skipped.path.is_empty()
         && !SkipReason::HARMLESS.iter().any(|harmless| {
@@ -143,13 +144,13 @@ fn may_hide_symbols(skipped: &Skipped) -> bool {
 }
 
 /// What was passed over, for people.
-pub fn told(skipped: &Skipped) -> String {
+pub fn told(skipped: &SkippedMember) -> String {
     let why = skipped.detail.as_ref().unwrap_or(&skipped.reason);
     if skipped.path.is_empty() { why.clone() } else { format!("{}: {why}", skipped.path) }
 }
 
 /// What was found in a file that was sent, for people.
-pub fn ready(objects: &[Object]) -> String {
+pub fn ready(objects: &[BuiltObject]) -> String {
     if objects.is_empty() {
         return "uploaded".to_owned();
     }
@@ -191,17 +192,6 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, SendError> {
     let done = tokio::task::spawn_blocking(work).await.map_err(|error| SendError::File(error.to_string()))?;
     done.map_err(|error| SendError::File(error.to_string()))
-}
-
-/// An error with its causes on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
