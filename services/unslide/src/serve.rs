@@ -40,19 +40,20 @@ impl Service {
         let run: BoxFuture<'static, Result<(), BoxError>> = match self {
             Service::Api => {
                 let config = configuration.api.clone();
-                async move { Ok(unslide_api::run(config, host).await?) }.boxed()
+                async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }.boxed()
             }
             Service::Builder => {
-                let (config, child) = (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
-                async move { Ok(unslide_builder::run(config, host, child).await?) }.boxed()
+                let (config, child) =
+                    (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
+                async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }.boxed()
             }
             Service::Indexer => {
                 let config = configuration.indexer.clone();
-                async move { Ok(unslide_indexer::run(config, host).await?) }.boxed()
+                async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }.boxed()
             }
             Service::Symbolizer => {
                 let config = configuration.symbolizer.clone();
-                async move { Ok(unslide_symbolizer::run(config, host).await?) }.boxed()
+                async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }.boxed()
             }
         };
         Ok((self.name(), run))

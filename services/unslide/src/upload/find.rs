@@ -156,7 +156,7 @@ pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
         let id = entry.object.ok().and_then(|facts| facts.debug_id);
         match (id, bytes.get(entry.range)) {
             (Some(id), Some(slice)) => {
-                found.slices.push((id, ContentHash(Sha256::digest(slice).into()).to_string()))
+                found.slices.push((id, ContentHash(Sha256::digest(slice).into()).to_string()));
             }
             _ => found.whole = false,
         }

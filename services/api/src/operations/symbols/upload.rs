@@ -83,13 +83,13 @@ pub async fn upload_symbols(
     // In a task of its own, so that a client who goes away in the middle does not take with it what
     // notes the failure and clears the storage. The body then ends with an error.
     let time = Duration::from_secs(api.limits.upload_seconds);
-    let work = detached(async move {
+    let work = detached(Box::pin(async move {
         let _permit = permit;
         let file = File { owner, name: query.name, app, announced, may };
         tokio::time::timeout(time, all(&api, file, boundary, chunks)).await.unwrap_or_else(|_| {
             Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
         })
-    });
+    }));
     let uploads: Vec<AcceptedFile> = work.await?;
     let Some(first) = uploads.first() else {
         return Err(Problem::new(Kind::InvalidUpload, "the form has no file"));
