@@ -92,8 +92,9 @@ pub struct ReportRow {
     /// True where an image of the app itself has no symbols, so that its frames have the device's names
     /// or none: upload its dSYM.
     pub symbols_missing: bool,
-    /// The group that it is counted for.
+    /// The group of its bug.
     #[sqlx(rename = "group_id")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<uuid::Uuid>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Group;
 use crate::operations::prelude::*;
-use crate::requests::input::time;
+use crate::requests::input::{check_texts, time};
 use unslide_store::Uuid;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 
@@ -92,15 +92,11 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
         kind: query.kind,
         text: query.q,
         provisional: query.provisional,
-        seen_from: query.seen_from.as_deref().map(|text| time("seen_from", text)).transpose()?,
-        new_from: query.new_from.as_deref().map(|text| time("new_from", text)).transpose()?,
+        seen_from: time("seen_from", query.seen_from.as_deref())?,
+        new_from: time("new_from", query.new_from.as_deref())?,
     };
     let texts =
         [("app", &filter.app), ("version", &filter.version), ("kind", &filter.kind), ("q", &filter.text)];
-    match texts.iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.len() > LONGEST)) {
-        Some((name, _)) => {
-            Err(Problem::new(Kind::InvalidParameter, format!("{name}: at most {LONGEST} bytes")))
-        }
-        None => Ok(filter),
-    }
+    check_texts(Kind::InvalidParameter, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
+    Ok(filter)
 }
