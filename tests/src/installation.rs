@@ -78,7 +78,7 @@ impl Installation {
         let folder = tempfile::tempdir().expect("a folder");
         let objects = folder.path().join("objects");
         let s3 = S3Endpoint::start(&objects, BUCKET).expect("an S3 endpoint");
-        let keys = s3.credentials();
+        let keys = &s3;
         let place = Place {
             kafka: servers::kafka(),
             postgres: servers::postgres(),

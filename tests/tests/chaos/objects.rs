@@ -12,7 +12,7 @@ pub fn serve(folder: &Path) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let endpoint = S3Endpoint::start(&folder.join("objects"), BUCKET).expect("an S3 endpoint");
-        let keys = endpoint.credentials();
+        let keys = &endpoint;
         let facts = format!("{} {} {}", endpoint.url(), keys.access_key, keys.secret_key);
         let part = folder.join("objects-facts.part");
         std::fs::write(&part, facts).expect("written");

@@ -43,7 +43,7 @@ async fn behind_proxy() -> (Installation, Proxy, (S3Endpoint, TempDir)) {
     let s3 = S3Endpoint::start(folder.path(), BUCKET).expect("an S3 endpoint");
     let proxy = Proxy::start().await;
     proxy.forward_to(s3.url().trim_start_matches("http://").parse().expect("an address"));
-    let keys = s3.credentials();
+    let keys = &s3;
     let place = Place {
         kafka: servers::kafka(),
         postgres: servers::postgres(),
