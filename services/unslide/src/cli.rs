@@ -3,8 +3,8 @@
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::output::{Console, say};
 use crate::{
-    audit, configuration, dead_letter, explain, health, key, migrate, quarantine, reprocess, serve, swift,
-    symbolicate, symbols, tenant, upload,
+    audit, configuration, dead_letter, explain, groups, health, key, migrate, quarantine, reports, reprocess,
+    serve, swift, symbolicate, symbols, tenant, upload,
 };
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
@@ -43,6 +43,10 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Say why a frame is symbolicated as it is, or not, and which dSYM to upload
     Explain(explain::Arguments),
+    /// List groups of reports, one bug each
+    Groups(groups::Arguments),
+    /// List stored reports
+    Reports(reports::Arguments),
     /// Upload dSYMs, or an operating system's libraries
     Upload(upload::Arguments),
     /// Ask for symbols
@@ -134,6 +138,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Groups(arguments) => groups::run(arguments),
+        Command::Reports(arguments) => reports::run(arguments),
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),

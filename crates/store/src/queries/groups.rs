@@ -11,7 +11,7 @@ const MOST_VERSIONS: i64 = 50;
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
-pub struct Group {
+pub struct ListedGroup {
     /// Its id, from the app and the fingerprint.
     pub id: Uuid,
     /// Bundle identifier; empty for reports that name none.
@@ -80,7 +80,7 @@ impl GroupOrder {
 
     /// Where a group stands in a list of this order: microseconds or reports, and its id.
     #[must_use]
-    pub fn position(self, group: &Group) -> (i64, Uuid) {
+    pub fn position(self, group: &ListedGroup) -> (i64, Uuid) {
         let value = match self {
             GroupOrder::LastSeen => crate::outbox::micros(group.last_seen),
             GroupOrder::FirstSeen => crate::outbox::micros(group.first_seen),
@@ -103,7 +103,7 @@ pub async fn list(
     order: GroupOrder,
     after: Option<(i64, Uuid)>,
     limit: u32,
-) -> Result<Vec<Group>> {
+) -> Result<Vec<ListedGroup>> {
     let (connection, tenant, _) = tx.parts();
     let mut query =
         QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM groups g WHERE g.tenant = "));
@@ -146,9 +146,9 @@ pub async fn list(
 
 /// Reports of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupDetail {
+pub struct GroupCounts {
     /// The group.
-    pub group: Group,
+    pub group: ListedGroup,
     /// Reports by version, the most first, at most 50.
     pub versions: Vec<(String, i64)>,
     /// Reports by the day of their arrival (UTC), the newest first, of the last 90 days with reports.
@@ -159,10 +159,10 @@ pub struct GroupDetail {
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupDetail>> {
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
     let (connection, tenant, _) = tx.parts();
     let group = sqlx::query_as!(
-        Group,
+        ListedGroup,
         "SELECT id, app, fingerprint, kind, title, culprit, provisional, reports, first_seen, first_version, last_seen,
                 last_version
          FROM groups WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
@@ -191,7 +191,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     )
     .fetch_all(connection)
     .await?;
-    Ok(Some(GroupDetail {
+    Ok(Some(GroupCounts {
         group,
         versions: versions.into_iter().map(|row| (row.version, row.reports)).collect(),
         days: days.into_iter().map(|row| (row.day, row.reports)).collect(),

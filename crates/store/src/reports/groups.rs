@@ -9,7 +9,7 @@ use time::{Date, OffsetDateTime};
 
 /// Which bug a report is about, as symbolication has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grouping {
+pub struct ReportGrouping {
     /// Equal for reports of the same bug.
     pub fingerprint: [u8; 16],
     /// What happened, such as `crash`.

@@ -14,7 +14,7 @@ mod waits;
 
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
-pub use groups::Grouping;
+pub use groups::ReportGrouping;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use store::store;
 #[cfg(test)]
@@ -90,7 +90,7 @@ pub struct ReportDetails {
     /// How the frames ended.
     pub frames: FrameTotals,
     /// Which bug it is about.
-    pub grouping: Option<Grouping>,
+    pub grouping: Option<ReportGrouping>,
 }
 
 /// How many frames ended how.

@@ -1,6 +1,6 @@
 //! The rows of `reports` and `report_bodies`.
 
-use super::groups::{Grouping, group_id};
+use super::groups::{ReportGrouping, group_id};
 use super::{Change, FrameTotals, ReportDetails};
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
@@ -34,7 +34,7 @@ pub(super) struct GroupRow<'f> {
     pub(super) id: Uuid,
     pub(super) app: String,
     /// `None` of a report that leaves the group.
-    pub(super) grouping: Option<&'f Grouping>,
+    pub(super) grouping: Option<&'f ReportGrouping>,
 }
 
 impl<'f> GroupRow<'f> {

@@ -1,7 +1,9 @@
 //! A migrated database for one test, and reports to fill it with.
 
 use crate::outbox::Relay;
-use crate::reports::{self, Arrival, Effects, FrameTotals, Grouping, ImageUse, ReportDetails, StoredArrival};
+use crate::reports::{
+    self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails, ReportGrouping, StoredArrival,
+};
 use crate::tenants::{self, QuotaLimits};
 use crate::{Settings, Store, migrate, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
@@ -208,8 +210,8 @@ pub fn arrival(n: u8) -> Arrival {
 }
 
 /// Bug number `n`, before or after its symbols came.
-pub fn grouping(n: u8, provisional: bool) -> Grouping {
-    Grouping {
+pub fn grouping(n: u8, provisional: bool) -> ReportGrouping {
+    ReportGrouping {
         fingerprint: [if provisional { n } else { 100 + n }; 16],
         kind: "crash".into(),
         provisional,

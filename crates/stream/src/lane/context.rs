@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A partition of a topic.
-pub(super) type TopicPartition = (Arc<str>, i32);
+pub(super) use crate::spread::TopicPartition;
 
 /// Where a partition's attempts stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

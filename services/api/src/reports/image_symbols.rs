@@ -20,9 +20,9 @@ const AT_ONCE: usize = 16;
 
 /// Symbols by debug id.
 #[derive(Debug, Default)]
-pub struct FetchedSymbols(HashMap<DebugId, ImageSymbols>);
+pub struct SymbolsOfReport(HashMap<DebugId, ImageSymbols>);
 
-impl FetchedSymbols {
+impl SymbolsOfReport {
     /// What is known of a debug id.
     pub fn get(&self, id: &DebugId) -> Option<&ImageSymbols> {
         self.0.get(id)
@@ -33,7 +33,7 @@ impl FetchedSymbols {
 ///
 /// # Errors
 /// Where the database does not answer.
-pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<FetchedSymbols, Problem> {
+pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
     let mut fetched = HashMap::new();
     let mut wanted: Vec<(SymbolNeed, Hint)> = Vec::new();
     let mut tx = api.tenant(tenant).await?;
@@ -67,5 +67,5 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Resu
     });
     let found: Vec<_> = found.buffer_unordered(AT_ONCE).try_collect().await?;
     fetched.extend(found);
-    Ok(FetchedSymbols(fetched))
+    Ok(SymbolsOfReport(fetched))
 }

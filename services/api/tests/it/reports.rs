@@ -69,7 +69,7 @@ async fn store_from(
             reason: Some("it crashed".to_owned()),
             summary: json!({"signal": "SIGSEGV"}),
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
-            grouping: enriched.grouping.map(|grouping| reports::Grouping {
+            grouping: enriched.grouping.map(|grouping| reports::ReportGrouping {
                 fingerprint: grouping.fingerprint,
                 kind: grouping.kind.as_str().to_owned(),
                 provisional: grouping.provisional,

@@ -5,6 +5,7 @@ mod api;
 mod commands;
 mod documents;
 mod layering;
+mod names;
 mod output;
 mod promises;
 mod swift;

@@ -1,19 +1,19 @@
 //! Groups: what they count, whatever happens to their reports.
 
 use crate::Uuid;
-use crate::queries::groups::{self, Group, GroupFilter, GroupOrder};
+use crate::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 use crate::queries::reports as listed;
 use crate::reports::{self, Arrival};
 use crate::tests::database::{Database, acme, arrival, grouping, image, revised, tenant_id};
 use sqlx::Row;
 use time::Duration;
 
-async fn list(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Vec<Group> {
+async fn list(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     groups::list(&mut tx, filter, order, None, 100).await.unwrap()
 }
 
-async fn all(database: &Database) -> Vec<Group> {
+async fn all(database: &Database) -> Vec<ListedGroup> {
     list(database, &GroupFilter::default(), GroupOrder::LastSeen).await
 }
 
@@ -106,7 +106,7 @@ async fn filters_combine_and_every_order_has_pages() {
     assert_eq!(by(GroupFilter { kind: Some("hang".into()), ..GroupFilter::default() }).await, 0);
     for order in [GroupOrder::LastSeen, GroupOrder::FirstSeen, GroupOrder::Reports] {
         let whole = list(&database, &GroupFilter::default(), order).await;
-        let (mut paged, mut after): (Vec<Group>, _) = (Vec::new(), None);
+        let (mut paged, mut after): (Vec<ListedGroup>, _) = (Vec::new(), None);
         let mut tx = database.store.tenant(&acme()).await.unwrap();
         loop {
             let page = groups::list(&mut tx, &GroupFilter::default(), order, after, 1).await.unwrap();

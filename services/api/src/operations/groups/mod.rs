@@ -50,8 +50,8 @@ pub struct Group {
     pub last_version: String,
 }
 
-impl From<groups::Group> for Group {
-    fn from(group: groups::Group) -> Group {
+impl From<groups::ListedGroup> for Group {
+    fn from(group: groups::ListedGroup) -> Group {
         Group {
             id: group.id,
             app: group.app,

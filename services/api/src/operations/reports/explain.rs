@@ -5,7 +5,7 @@ use super::schemas::ExplanationSchema;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{FetchedSymbols, fetch};
+use crate::reports::image_symbols::{SymbolsOfReport, fetch};
 use crate::reports::stored_body::StoredBody;
 use axum::response::{IntoResponse, Response};
 use http::header;
@@ -56,7 +56,7 @@ fn read(body: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read(body, &limits).map_err(Problem::internal)
 }
 
-fn explained(body: &[u8], symbols: &FetchedSymbols) -> Result<Vec<u8>, Problem> {
+fn explained(body: &[u8], symbols: &SymbolsOfReport) -> Result<Vec<u8>, Problem> {
     let report = read(body)?;
     let explanation = unslide_symbolicate::explain(&report, &|id| symbols.get(id));
     serde_json::to_vec(&explanation).map_err(Problem::internal)

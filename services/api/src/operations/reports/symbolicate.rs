@@ -5,7 +5,7 @@ use crate::limits::answers::{self, ReservedAnswer};
 use crate::limits::charge::Charge;
 use crate::limits::permits::Reservation;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{FetchedSymbols, fetch};
+use crate::reports::image_symbols::{SymbolsOfReport, fetch};
 use crate::requests::accept::{Representation, negotiate};
 use crate::requests::body::{Chunks, gunzip, is_gzip};
 use axum::body::Body;
@@ -85,7 +85,7 @@ fn read(body: &Bytes, max_bytes: usize) -> Result<Report<'_>, Problem> {
 fn enriched(
     body: &Bytes,
     limit: usize,
-    symbols: &FetchedSymbols,
+    symbols: &SymbolsOfReport,
     tenant: &TenantId,
     form: Representation,
 ) -> Result<Vec<u8>, Problem> {

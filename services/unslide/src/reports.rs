@@ -1,0 +1,71 @@
+//! `unslide reports`: stored reports.
+
+use crate::boot;
+use crate::client::{ApiServer, Client};
+use crate::failure::Outcome;
+use crate::listing::{Listing, text};
+use clap::Args;
+use serde_json::Value;
+
+/// Arguments of `unslide reports`.
+#[derive(Args)]
+#[command(after_help = "\
+The key needs the scope reports:read.
+
+Examples:
+  unslide reports --app com.example.shop --app-version 2.4.1
+  unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5")]
+pub struct Arguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Bundle identifier
+    #[arg(long)]
+    app: Option<String>,
+    /// Version
+    #[arg(long = "app-version", value_name = "VERSION")]
+    app_version: Option<String>,
+    /// Reports of the group with this id
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// How far symbolication got: complete, partial or none
+    #[arg(long)]
+    status: Option<String>,
+    /// The most reports to list
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists reports, newest first.
+pub fn run(arguments: Arguments) -> Outcome {
+    let pairs = [
+        ("app", arguments.app),
+        ("version", arguments.app_version),
+        ("group", arguments.group),
+        ("status", arguments.status),
+    ];
+    let listing = Listing {
+        path: "/v1/reports",
+        query: pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        limit: arguments.limit,
+        head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
+        row,
+    };
+    boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
+}
+
+fn row(report: &Value) -> [String; 7] {
+    let device = [text(report, "model"), text(report, "os_version")].join(" ").trim().to_owned();
+    let reason = report["reason"].as_str().or_else(|| report["summary"]["exception"].as_str());
+    [
+        text(report, "id"),
+        text(report, "received_at"),
+        text(report, "app"),
+        text(report, "version"),
+        text(report, "status"),
+        device,
+        reason.unwrap_or_else(|| report["type"].as_str().unwrap_or_default()).to_owned(),
+    ]
+}
