@@ -315,7 +315,9 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     SELECT s.tenant, s.debug_id, s.generation, count(*)
     FROM symbol_slots s
     JOIN waits w ON w.tenant = s.tenant AND w.debug_id = s.debug_id AND w.seen_generation < s.generation
-    JOIN report_keys k ON k.tenant = w.tenant AND k.report_id = w.report_id AND k.variant = w.variant
+    -- One look-up of a key for each wait: without statistics the planner would rather look through all waits for each key.
+    CROSS JOIN LATERAL (SELECT o.* FROM report_keys o
+                        WHERE o.tenant = w.tenant AND o.report_id = w.report_id AND o.variant = w.variant LIMIT 1) k
     WHERE w.received_at >= begins AND w.received_at < ends AND s.quality > 0
       AND (s.tenant, s.debug_id) > (after_tenant, after_id)
       AND k.deleted_at IS NULL AND k.requested_at IS NULL AND NOT k.ask_pending

@@ -68,6 +68,14 @@ async fn an_uploaded_dsym_answers_reports_on_kafka_and_over_http() {
     let (_, missing) = client.get("/v1/missing-symbols").await;
     assert!(!missing.to_string().contains(&app.debug_id.to_string()), "{missing}");
 
+    // Both are of one bug, which the commands find.
+    let groups = installation.command_succeeds(&["groups", "--app", "com.example.shop", "--json"]);
+    let groups: serde_json::Value = serde_json::from_str(&groups).expect("JSON");
+    assert_eq!((groups.as_array().map(Vec::len), &groups[0]["reports"]), (Some(1), &2.into()), "{groups}");
+    assert!(groups[0]["culprit"].as_str().expect("a culprit").starts_with("leaf_crash"), "{groups}");
+    let group = groups[0]["id"].as_str().expect("an id").to_owned();
+    assert!(installation.command_succeeds(&["reports", "--group", &group]).contains(&id));
+
     let explained = installation.command_succeeds(&["explain", &id]);
     assert!(explained.contains("symbolicated") && explained.contains("leaf_crash"), "{explained}");
 

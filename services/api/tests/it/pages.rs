@@ -19,7 +19,8 @@ fn entries_of(page: &Value, entries: &str) -> Vec<Value> {
 async fn all(world: &World, path: &str, key: &str, entries: &str, limit: usize) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = world.get(&format!("{path}?limit={limit}{cursor}"), key).await.expect(200);
+        let and = if path.contains('?') { '&' } else { '?' };
+        let page = world.get(&format!("{path}{and}limit={limit}{cursor}"), key).await.expect(200);
         let page_entries = entries_of(&page, entries);
         assert!(page_entries.len() <= limit, "{path}");
         found.extend(page_entries);

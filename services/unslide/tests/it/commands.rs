@@ -129,7 +129,7 @@ fn wrong_arguments_are_refused_with_what_is_wrong_and_what_would_do() {
         (&["key", "create", "--tenant", "acme", "--scope", "reports:rite"], ["--scope", "reports:write"]),
         (
             &["key", "create", "--tenant", "acme", "--scope", "operator", "--expires", "soon"],
-            ["--expires", "90d"],
+            ["--expires", "90m"],
         ),
         (&["key", "revoke", "--tenant", "acme", "the-first"], ["<ID>", "the-first"]),
         (&["dead-letter", "list", "--api-key", "x", "--from", "yesterday"], ["--from", "90m"]),

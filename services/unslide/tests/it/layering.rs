@@ -181,7 +181,8 @@ fn a_file_says_one_thing() {
 #[test]
 fn main_only_begins() {
     let main = std::fs::read_to_string(top().join("services/unslide/src/main.rs")).unwrap();
-    assert!(main.lines().count() < 35, "main.rs has {} lines", main.lines().count());
+    let lines = main.lines().filter(|line| !line.starts_with("mod ") && !line.starts_with("#["));
+    assert!(lines.count() < 10, "{main}");
 }
 
 #[test]

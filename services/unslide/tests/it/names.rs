@@ -25,7 +25,9 @@ fn types(source: &str) -> Vec<String> {
         let mut words = line.split_whitespace();
         let is_type = matches!(words.next()?, "struct" | "enum" | "trait" | "type");
         let name = words.next().filter(|_| is_type)?;
-        Some(name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_owned())
+        let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        // A macro's has a name once it is used.
+        (!name.is_empty()).then(|| name.to_owned())
     };
     production.lines().filter_map(named).collect()
 }

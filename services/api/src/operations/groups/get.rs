@@ -12,8 +12,10 @@ pub struct GroupDetail {
     #[serde(flatten)]
     group: Group,
     /// Its versions, the one with the most reports first, at most 50.
+    #[schema(max_items = 50)]
     versions: Vec<GroupVersion>,
     /// The last 90 days with reports, the newest first.
+    #[schema(max_items = 90)]
     days: Vec<GroupDay>,
 }
 
