@@ -55,7 +55,10 @@ async fn a_check_takes_reports_and_binaries_and_names_what_is_wrong() {
     assert_eq!(check(&installation, &[text(&report)]), (0, line("ready", "Shop")));
     assert_eq!(check(&installation, &[text(&program)]), (0, line("ready", "app")));
     let (status, said) = check(&installation, &[text(&write("notes.txt", b"notes"))]);
-    assert!(status == 1 && said.contains("neither a Mach-O file, an archive of them, nor a report"), "{said}");
+    assert!(
+        status == 1 && said.contains("neither a Mach-O file, an archive of them, nor a report"),
+        "{said}"
+    );
     let system = write("system.json", &app.system_report(2).bytes());
     let (status, said) = check(&installation, &[text(&system)]);
     assert!(status == 3 && said.contains("no debug id"), "{said}");
