@@ -3,7 +3,7 @@
 /// Unpacked bytes that cost one unit, beside the one that each report costs.
 pub const UNIT_BYTES: u64 = 64 << 10;
 
-/// The units that so many bytes cost.
+/// The cost of a number of bytes, in units.
 #[must_use]
 pub fn of_bytes(bytes: u64) -> u64 {
     bytes / UNIT_BYTES

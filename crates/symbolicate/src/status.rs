@@ -1,35 +1,11 @@
 //! How frames, images and reports end, and how the output spells it.
 
-use serde::{Deserialize, Serialize};
+use unslide_model::words;
 use unslide_report::FrameCounts;
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum $name {
-            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
-        }
-
-        impl $name {
-            /// The word in the output.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $word,)+ }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-    };
-}
 
 words! {
     /// What became of a frame.
-    FrameStatus {
+    pub enum FrameStatus {
         /// Symbols of its image answered.
         Symbolicated = "symbolicated",
         /// Only the device's own name is known.
@@ -53,7 +29,7 @@ words! {
 
 words! {
     /// What became of an image's symbols.
-    ImageStatus {
+    pub enum ImageStatus {
         /// They were there.
         Found = "found",
         /// There are none, or the image has no debug id.
@@ -69,7 +45,7 @@ words! {
 
 words! {
     /// What became of a report.
-    ReportStatus {
+    pub enum ReportStatus {
         /// Every frame is symbolicated, or has the device's name in a system image.
         Complete = "complete",
         /// Some frames are symbolicated, and some should be better.

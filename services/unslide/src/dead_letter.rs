@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{Exit, Outcome};
-use crate::listing::{Listing, text};
+use crate::listing::{Listing, given, text};
 use crate::moment::{self, Moment};
 use crate::output::{Console, confirm, note, say};
 use clap::{Args, Subcommand};
@@ -100,15 +100,12 @@ impl Which {
     fn pairs(&self) -> Vec<(&'static str, String)> {
         let now = SystemClock.now_micros() / 1_000;
         let time = |moment: Option<Moment>| moment.map(|moment| moment::text(moment.millis(now)));
-        [
+        given([
             ("reason", self.reason.clone()),
             ("from", time(self.from)),
             ("to", time(self.to)),
             ("tenant", self.tenant.clone()),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+        ])
     }
 }
 

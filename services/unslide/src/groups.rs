@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::Outcome;
-use crate::listing::{Listing, text};
+use crate::listing::{Listing, given, text};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -54,16 +54,16 @@ enum Sort {
 /// Lists groups.
 pub fn run(arguments: Arguments) -> Outcome {
     let sort = arguments.sort.to_possible_value().map(|sort| sort.get_name().to_owned());
-    let pairs = [
+    let query = given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("kind", arguments.kind),
         ("q", arguments.search),
         ("sort", sort),
-    ];
+    ]);
     let listing = Listing {
         path: "/v1/groups",
-        query: pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        query,
         limit: arguments.limit,
         head: &["ID", "REPORTS", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,

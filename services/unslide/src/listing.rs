@@ -53,6 +53,11 @@ impl<const N: usize> Listing<N> {
     }
 }
 
+/// Those of a query's parameters that have a value.
+pub fn given<const M: usize>(parameters: [(&'static str, Option<String>); M]) -> Vec<(&'static str, String)> {
+    parameters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
 fn with_query(path: &str, query: &[(&str, String)]) -> Result<String, BoxError> {
     // Only for its way of writing a query.
     let mut url = Url::parse("http://api")?.join(path)?;

@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{CommandError, Exit, Outcome};
-use crate::listing::{Listing, text};
+use crate::listing::{Listing, given, text};
 use crate::output::{Console, say};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -58,11 +58,9 @@ pub fn run(command: Command) -> Outcome {
         match command {
             Command::List { server, tenant, reason, waiting, limit, json } => {
                 let stored = waiting.then(|| "false".to_owned());
-                let pairs = [("tenant", tenant), ("reason", reason), ("stored", stored)];
-                let pairs = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
                 let listing = Listing {
                     path: BASE,
-                    query: pairs.collect(),
+                    query: given([("tenant", tenant), ("reason", reason), ("stored", stored)]),
                     limit,
                     head: &["ID", "QUARANTINED", "TENANT", "REASON", "RECORD", "REPLAY", "DETAIL"],
                     row,

@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::Outcome;
-use crate::listing::{Listing, text};
+use crate::listing::{Listing, given, text};
 use clap::Args;
 use serde_json::Value;
 
@@ -40,15 +40,15 @@ pub struct Arguments {
 
 /// Lists reports, newest first.
 pub fn run(arguments: Arguments) -> Outcome {
-    let pairs = [
+    let query = given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("group", arguments.group),
         ("status", arguments.status),
-    ];
+    ]);
     let listing = Listing {
         path: "/v1/reports",
-        query: pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        query,
         limit: arguments.limit,
         head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
         row,

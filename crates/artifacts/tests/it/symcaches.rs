@@ -129,7 +129,7 @@ async fn an_event_replaces_an_older_symcache_and_leaves_a_newer_one() {
     cache.forget(&ours, 3);
     assert!(cache.peek(&ours, false, Hint::default()).is_none());
     assert!(world.files().is_empty(), "unlinked");
-    assert!(old.ranges().count() > 3, "still readable for whoever holds it");
+    assert!(old.ranges().count() > 3, "its holder can still read it");
     assert_eq!(generation(&cache, &ours).await, Some(3));
     // Deleted.
     clear(&world.store, &keys::symbols(&ours).prefix()).await;

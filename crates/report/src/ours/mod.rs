@@ -7,7 +7,7 @@ use crate::json::{Value, debug_id};
 pub(crate) use frame::OurCall;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::DebugId;
+use unslide_model::{DebugId, ReportGrouping};
 
 /// What the name of every engine of ours begins with.
 pub const ENGINE_PREFIX: &str = "unslide/";
@@ -40,22 +40,7 @@ pub struct Ours {
     /// What was noted.
     pub warnings: Vec<String>,
     /// Which bug it is about; `None` where the report says neither what happened nor where.
-    pub grouping: Option<OurGrouping>,
-}
-
-/// `symbolication.grouping`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OurGrouping {
-    /// 16 bytes: equal for reports of the same bug.
-    pub fingerprint: [u8; 16],
-    /// What happened, such as `crash`.
-    pub kind: String,
-    /// True while the symbols of a frame that counts are missing.
-    pub provisional: bool,
-    /// One line for a list.
-    pub title: String,
-    /// The function that is to blame.
-    pub culprit: Option<String>,
+    pub grouping: Option<ReportGrouping>,
 }
 
 /// The number of frames in each status; the names are those of the JSON.
@@ -120,7 +105,7 @@ impl Ours {
                     value.items().into_iter().filter_map(|id| id.uuid().and_then(debug_id)).collect();
             }
             b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
-            b"grouping" => ours.grouping = OurGrouping::read(value),
+            b"grouping" => ours.grouping = grouping(value),
             _ => {}
         });
         ours.version = version?;
@@ -158,20 +143,19 @@ impl FrameCounts {
     }
 }
 
-impl OurGrouping {
-    fn read(value: Value<'_>) -> Option<OurGrouping> {
-        let (mut grouping, mut fingerprint) = (OurGrouping::default(), None);
-        value.each(|key, value| match key {
-            b"fingerprint" => fingerprint = value.uuid(),
-            b"kind" => grouping.kind = value.string().unwrap_or_default(),
-            b"provisional" => grouping.provisional = value.boolean().unwrap_or(false),
-            b"title" => grouping.title = value.string().unwrap_or_default(),
-            b"culprit" => grouping.culprit = value.string(),
-            _ => {}
-        });
-        grouping.fingerprint = fingerprint?;
-        Some(grouping)
-    }
+/// Reads `symbolication.grouping`; `None` without a fingerprint.
+fn grouping(value: Value<'_>) -> Option<ReportGrouping> {
+    let (mut grouping, mut fingerprint) = (ReportGrouping::default(), None);
+    value.each(|key, value| match key {
+        b"fingerprint" => fingerprint = value.uuid(),
+        b"kind" => grouping.kind = value.string().unwrap_or_default(),
+        b"provisional" => grouping.provisional = value.boolean().unwrap_or(false),
+        b"title" => grouping.title = value.string().unwrap_or_default(),
+        b"culprit" => grouping.culprit = value.string().unwrap_or_default(),
+        _ => {}
+    });
+    grouping.fingerprint = fingerprint?;
+    Some(grouping)
 }
 
 impl OurImage {

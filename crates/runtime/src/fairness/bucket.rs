@@ -61,7 +61,7 @@ impl TokenBucket {
         there
     }
 
-    /// Takes tokens for what has been done already; what is not there is owed.
+    /// Takes tokens for what has been done already; the bucket owes what it lacks.
     pub fn owe(&mut self, rate: Rate, now: i64, tokens: f64) {
         self.fill(rate, now);
         self.tokens = (self.tokens - tokens).max(-rate.burst * MOST_OWED);

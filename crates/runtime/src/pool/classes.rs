@@ -173,7 +173,7 @@ mod tests {
         classes.push(second, tenant("quiet"), 'q');
         let order: String = (0..3).map(|_| classes.pop().unwrap().1).collect();
         assert_eq!(order, "nnq");
-        assert!(classes.pop().is_none(), "the others wait, and hold up nobody");
+        assert!(classes.pop().is_none(), "the others wait and block no job");
         classes.done(&tenant("quiet"));
         assert!(classes.pop().is_none());
         classes.done(&tenant("noisy"));

@@ -78,27 +78,12 @@ fn array<const N: usize>(bytes: Vec<u8>) -> Result<[u8; N], BoxDynError> {
     bytes.try_into().map_err(|bytes: Vec<u8>| format!("{} bytes in the place of {N}", bytes.len()).into())
 }
 
-/// An enum that is a word in the database and, with serde, in JSON.
+/// The enum of [`unslide_model::words!`], which is a word in the database too.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            $($(#[$doc])* $variant),+
-        }
-
-        impl $name {
-            /// Every one.
-            pub const ALL: [$name; [$($word),+].len()] = [$($name::$variant),+];
-
-            /// The word for it.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $($name::$variant => $word),+
-                }
-            }
+        unslide_model::words! {
+            $(#[$meta])*
+            pub enum $name { $($(#[$doc])* $variant = $word),+ }
         }
 
         impl sqlx::Type<sqlx::Postgres> for $name {

@@ -304,7 +304,7 @@ pub async fn figures(store: &Store, since: OffsetDateTime, reason: &str) -> Resu
     .await?)
 }
 
-/// Forgets records that were passed over before `before`. Gives how many.
+/// Forgets records that were passed over before `before`. Returns their number.
 ///
 /// # Errors
 /// Where the database fails.

@@ -1,38 +1,50 @@
 //! Groups of reports: one bug each.
 
+use super::day;
 use crate::{Result, TenantTx, Uuid};
+use serde::Serialize;
 use sqlx::{FromRow, Postgres, QueryBuilder};
 use time::{Date, OffsetDateTime};
+use utoipa::ToSchema;
 
 /// The days whose reports [`get`] counts, from the last one back.
 const MOST_DAYS: i64 = 90;
 /// The versions that [`get`] lists, the one with the most reports first.
 const MOST_VERSIONS: i64 = 50;
 
-/// A group.
-#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+/// The reports of one bug of an app. Texts come from symbols and devices.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
+#[schema(as = Group)]
 pub struct ListedGroup {
     /// Its id, from the app and the fingerprint.
     pub id: Uuid,
-    /// Bundle identifier; empty for reports that name none.
+    /// Bundle identifier; empty where unknown.
+    #[schema(example = "com.example.shop")]
     pub app: String,
     /// Equal for reports of the same bug, of whatever app.
     pub fingerprint: Uuid,
-    /// What happened, such as `crash`.
+    /// `crash`, `exception`, `stack_overflow`, `hang`, `out_of_memory`, `termination` or `user`.
+    #[schema(example = "crash")]
     pub kind: String,
     /// What it is about, in one line.
+    #[schema(example = "EXC_BAD_ACCESS (KERN_INVALID_ADDRESS) in Cart.total")]
     pub title: String,
-    /// The function that is to blame; empty where none is.
+    /// The function that is to blame, and its file; absent where none is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(value_type = Option<String>, example = "Cart.total (Cart.swift)")]
     pub culprit: String,
-    /// The symbols of a frame that counts are missing.
+    /// True while the symbols of a frame that counts are missing: with them the reports move to the group of
+    /// their bug.
     pub provisional: bool,
     /// Reports that it ever had; those that retention has removed still count.
     pub reports: i64,
     /// When its first report arrived.
+    #[serde(with = "time::serde::rfc3339")]
     pub first_seen: OffsetDateTime,
     /// That report's version.
     pub first_version: String,
     /// When its last report arrived.
+    #[serde(with = "time::serde::rfc3339")]
     pub last_seen: OffsetDateTime,
     /// That report's version.
     pub last_version: String,
@@ -144,15 +156,38 @@ pub async fn list(
     Ok(query.build_query_as().fetch_all(connection).await?)
 }
 
-/// Reports of one group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A group with its reports by version and by day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = GroupDetail)]
 pub struct GroupCounts {
     /// The group.
+    #[serde(flatten)]
     pub group: ListedGroup,
-    /// Reports by version, the most first, at most 50.
-    pub versions: Vec<(String, i64)>,
-    /// Reports by the day of their arrival (UTC), the newest first, of the last 90 days with reports.
-    pub days: Vec<(Date, i64)>,
+    /// Its versions, the one with the most reports first, at most 50.
+    #[schema(max_items = 50)]
+    pub versions: Vec<GroupVersion>,
+    /// The last 90 days with reports, the newest first.
+    #[schema(max_items = 90)]
+    pub days: Vec<GroupDay>,
+}
+
+/// A version with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupVersion {
+    /// The version; empty for reports that name none.
+    pub version: String,
+    /// Reports of the version.
+    pub reports: i64,
+}
+
+/// A day with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupDay {
+    /// The day of arrival (UTC).
+    #[serde(with = "day")]
+    pub day: Date,
+    /// Reports that arrived on it.
+    pub reports: i64,
 }
 
 /// A group with its reports by version and by day. With `app`, only one of that app.
@@ -173,7 +208,8 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     .fetch_optional(&mut *connection)
     .await?;
     let Some(group) = group else { return Ok(None) };
-    let versions = sqlx::query!(
+    let versions = sqlx::query_as!(
+        GroupVersion,
         r#"SELECT version, sum(reports)::bigint AS "reports!" FROM group_days
            WHERE tenant = $1 AND group_id = $2 GROUP BY version ORDER BY 2 DESC, version LIMIT $3"#,
         tenant,
@@ -182,7 +218,8 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     )
     .fetch_all(&mut *connection)
     .await?;
-    let days = sqlx::query!(
+    let days = sqlx::query_as!(
+        GroupDay,
         r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
            WHERE tenant = $1 AND group_id = $2 GROUP BY day ORDER BY day DESC LIMIT $3"#,
         tenant,
@@ -191,9 +228,5 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     )
     .fetch_all(connection)
     .await?;
-    Ok(Some(GroupCounts {
-        group,
-        versions: versions.into_iter().map(|row| (row.version, row.reports)).collect(),
-        days: days.into_iter().map(|row| (row.day, row.reports)).collect(),
-    }))
+    Ok(Some(GroupCounts { group, versions, days }))
 }

@@ -57,9 +57,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     .await?;
     drop_rest(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
     rollups::take_back(tx, &counted).await?;
-    if let Some(group) = counted.group {
-        groups::take_back(tx, group, &counted.app, &counted.version, key.received_at).await?;
-    }
+    groups::take_back(tx, &counted).await?;
     reprocess::count_ends(tx, &reprocess::gone(&[key])).await?;
     Ok(true)
 }

@@ -1,26 +1,12 @@
 //! Groups of reports with the same fingerprint, kept in step with the reports.
 
 use super::Change;
-use super::rows::{GroupRow, name};
+use super::rollups::{Counted, day};
+use super::rows::{GroupRow, name, title};
 use crate::{Result, TenantTx, Uuid};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
-
-/// Which bug a report is about, as symbolication has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportGrouping {
-    /// Equal for reports of the same bug.
-    pub fingerprint: [u8; 16],
-    /// What happened, such as `crash`.
-    pub kind: String,
-    /// The symbols of a frame that counts are missing.
-    pub provisional: bool,
-    /// One line for a list.
-    pub title: String,
-    /// The function that is to blame; empty where none is.
-    pub culprit: String,
-}
 
 /// The id of a group: an app's reports with this fingerprint.
 pub(super) fn group_id(app: &str, fingerprint: [u8; 16]) -> Uuid {
@@ -31,7 +17,7 @@ pub(super) fn group_id(app: &str, fingerprint: [u8; 16]) -> Uuid {
 }
 
 /// A report that a group gains or loses.
-struct Counted<'c> {
+struct GroupChange<'c> {
     row: GroupRow<'c>,
     version: String,
     received_at: OffsetDateTime,
@@ -51,25 +37,20 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         if let Some((previous, id)) = old {
             counted.push(leaving(id, &previous.app, &previous.version, received_at));
         }
-        counted.extend(new.map(|row| Counted { row, version, received_at, sign: 1 }));
+        counted.extend(new.map(|row| GroupChange { row, version, received_at, sign: 1 }));
     }
     write(tx, &counted).await
 }
 
 /// Takes a deleted report out of its group.
-pub(super) async fn take_back(
-    tx: &mut TenantTx,
-    id: Uuid,
-    app: &str,
-    version: &str,
-    received_at: OffsetDateTime,
-) -> Result<()> {
-    write(tx, &[leaving(id, app, version, received_at)]).await
+pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
+    let Some(id) = report.group else { return Ok(()) };
+    write(tx, &[leaving(id, &report.app, &report.version, report.received_at)]).await
 }
 
-fn leaving<'c>(id: Uuid, app: &str, version: &str, received_at: OffsetDateTime) -> Counted<'c> {
+fn leaving<'c>(id: Uuid, app: &str, version: &str, received_at: OffsetDateTime) -> GroupChange<'c> {
     let row = GroupRow { id, app: app.to_owned(), grouping: None };
-    Counted { row, version: version.to_owned(), received_at, sign: -1 }
+    GroupChange { row, version: version.to_owned(), received_at, sign: -1 }
 }
 
 /// What becomes of one group.
@@ -82,7 +63,7 @@ struct Delta<'c> {
     last: (OffsetDateTime, String),
 }
 
-async fn write(tx: &mut TenantTx, counted: &[Counted<'_>]) -> Result<()> {
+async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
     if counted.is_empty() {
         return Ok(());
     }
@@ -101,7 +82,7 @@ async fn write(tx: &mut TenantTx, counted: &[Counted<'_>]) -> Result<()> {
         if let Some(grouping) = one.row.grouping {
             delta.row = &one.row;
             let smallest = |known: &mut Option<String>, text: &str| {
-                let text = super::rows::title(text);
+                let text = title(text);
                 *known = Some(known.take().map_or_else(|| text.clone(), |known| known.min(text.clone())));
             };
             smallest(&mut delta.title, &grouping.title);
@@ -110,11 +91,10 @@ async fn write(tx: &mut TenantTx, counted: &[Counted<'_>]) -> Result<()> {
         delta.reports += one.sign;
         delta.first = delta.first.clone().min(seen.clone());
         delta.last = delta.last.clone().max(seen);
-        let day = one.received_at.to_offset(time::UtcOffset::UTC).date();
-        *days.entry((one.row.id, day, one.version.clone())).or_default() += one.sign;
+        *days.entry((one.row.id, day(one.received_at), one.version.clone())).or_default() += one.sign;
     }
     write_groups(tx, &groups).await?;
-    let leaving: Vec<&Counted<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
+    let leaving: Vec<&GroupChange<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
     if !leaving.is_empty() {
         look_again(tx, &leaving).await?;
     }
@@ -123,7 +103,7 @@ async fn write(tx: &mut TenantTx, counted: &[Counted<'_>]) -> Result<()> {
 
 /// Forgets groups whose last report has left, and looks for the first and the last report of those that the
 /// leaving one was the first or the last of: whether it was ever counted there must not show.
-async fn look_again(tx: &mut TenantTx, leaving: &[&Counted<'_>]) -> Result<()> {
+async fn look_again(tx: &mut TenantTx, leaving: &[&GroupChange<'_>]) -> Result<()> {
     let ids: Vec<Uuid> = leaving.iter().map(|one| one.row.id).collect();
     let times: Vec<OffsetDateTime> = leaving.iter().map(|one| one.received_at).collect();
     let (connection, tenant, _) = tx.parts();

@@ -14,7 +14,6 @@ mod waits;
 
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
-pub use groups::ReportGrouping;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use store::store;
 #[cfg(test)]
@@ -27,7 +26,7 @@ use crate::{Result, TenantTx};
 use serde::Serialize;
 use sqlx::FromRow;
 use time::OffsetDateTime;
-use unslide_model::{ContentHash, DebugId, ReportId};
+use unslide_model::{ContentHash, DebugId, ReportGrouping, ReportId};
 use utoipa::ToSchema;
 
 /// An enriched report, read from the output topic.

@@ -26,7 +26,7 @@ pub async fn drop_before(store: &Store, before: Date) -> Result<i32> {
 }
 
 /// Forgets the keys of reports that arrived before `before`, and their duplicates; `before` has to
-/// lie before anything that a topic can still bring. Gives how many keys went.
+/// lie before anything that a topic can still bring. Returns the number of keys removed.
 ///
 /// # Errors
 /// Where the database fails.

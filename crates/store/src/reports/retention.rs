@@ -28,7 +28,7 @@ pub async fn longest(store: &Store, usual: u32, remembered: u32) -> Result<u32> 
 }
 
 /// Deletes reports of the transaction's tenant that arrived before the day `before`, at most `limit`
-/// of them with all that hangs on them. Gives how many; 0 once there is nothing left of those days.
+/// of them with all that hangs on them. Returns their number; 0 once there is nothing left of those days.
 ///
 /// # Errors
 /// Where the database fails.

@@ -34,7 +34,8 @@ impl Delta {
     }
 }
 
-fn day(at: OffsetDateTime) -> Date {
+/// The day of a roll-up.
+pub(super) fn day(at: OffsetDateTime) -> Date {
     at.to_offset(time::UtcOffset::UTC).date()
 }
 

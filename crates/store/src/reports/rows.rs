@@ -1,6 +1,6 @@
 //! The rows of `reports` and `report_bodies`.
 
-use super::groups::{ReportGrouping, group_id};
+use super::groups::group_id;
 use super::{Change, FrameTotals, ReportDetails};
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
@@ -10,6 +10,7 @@ use sqlx::{FromRow, Row};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::ReportGrouping;
 
 /// Longer values of what is indexed would not fit into an index page.
 const NAME_CHARS: usize = 200;
@@ -44,14 +45,19 @@ impl<'f> GroupRow<'f> {
     }
 }
 
-/// A text that Postgres takes and an index can hold.
+/// A text that Postgres takes, of at most so many characters.
+fn bounded(text: &str, chars: usize) -> String {
+    text.chars().filter(|c| *c != '\0').take(chars).collect()
+}
+
+/// A text that an index can hold too.
 pub(super) fn name(text: &str) -> String {
-    text.chars().filter(|c| *c != '\0').take(NAME_CHARS).collect()
+    bounded(text, NAME_CHARS)
 }
 
 /// A line for a list.
 pub(super) fn title(text: &str) -> String {
-    text.chars().filter(|c| *c != '\0').take(TEXT_CHARS).collect()
+    bounded(text, TEXT_CHARS)
 }
 
 fn text(text: Option<&String>) -> Option<String> {

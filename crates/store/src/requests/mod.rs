@@ -290,7 +290,7 @@ async fn place_of(tx: &mut TenantTx, key: &KeyRow) -> Result<Option<Option<Uuid>
 }
 
 /// Sends requests again that had no answer for [`PATIENCE`], and drops those whose report is
-/// gone. Gives how many were sent; call again while that is `limit`.
+/// gone. Returns the number sent; call again while that is `limit`.
 ///
 /// # Errors
 /// Where the database fails.
@@ -368,8 +368,8 @@ async fn drop_requests(tx: &mut TenantTx, gone: &[KeyRow]) -> Result<()> {
 }
 
 /// Asks what a replay has put off, as far as newer revisions have not answered it, and lets the clock
-/// begin for what could not be fetched. Gives how many
-/// reports were looked at; call again while that is not 0.
+/// begin for what could not be fetched. Returns the number of
+/// reports looked at; call again while that is not 0.
 ///
 /// # Errors
 /// Where the database fails.

@@ -29,7 +29,7 @@ struct Due {
     needs: Vec<NeededSymbols>,
 }
 
-/// Asks for reports whose next try is due. Gives how many were looked at; call again while that is
+/// Asks for reports whose next try is due. Returns the number looked at; call again while that is
 /// `limit`.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use crate::{Result, Store, TenantTx, Uuid};
 use time::{Duration, OffsetDateTime};
 use unslide_model::{ReportId, TenantId};
 
-/// Gives up the intents from before `before`: their writers have died. Gives how many.
+/// Gives up the intents from before `before`: their writers have died. Returns their number.
 ///
 /// # Errors
 /// Where the database fails.
@@ -142,7 +142,7 @@ pub async fn add_external_bodies(
 }
 
 /// Condemns those of these external bodies that no row names: no stored report, and no record in
-/// quarantine. Gives how many.
+/// quarantine. Returns their number.
 ///
 /// # Errors
 /// Where the database fails.

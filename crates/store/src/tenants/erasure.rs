@@ -203,7 +203,7 @@ pub async fn finish(tx: &mut TenantTx, job: &JobLease, objects_left: u64) -> Res
 
 /// Adds a job for deleted tenants that no job erases, and for those that were finished
 /// before `finished_before` and not looked at again: an upload that had begun before the deletion
-/// may have ended after it, and its receiver died. Gives how many.
+/// may have ended after it, and its receiver died. Returns their number.
 ///
 /// # Errors
 /// Where the database fails.

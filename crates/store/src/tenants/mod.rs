@@ -206,7 +206,7 @@ pub async fn list(store: &Store, after: Option<&TenantId>, limit: u32) -> Result
     Ok(tenants.fetch_all(store.pool()).await?)
 }
 
-/// Announces every tenant again, for a configuration topic that was lost. Gives how many.
+/// Announces every tenant again, for a configuration topic that was lost. Returns their number.
 ///
 /// # Errors
 /// Where the database fails.

@@ -1,16 +1,14 @@
 //! A migrated database for one test, and reports to fill it with.
 
 use crate::outbox::Relay;
-use crate::reports::{
-    self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails, ReportGrouping, StoredArrival,
-};
+use crate::reports::{self, Arrival, Effects, FrameTotals, ImageUse, ReportDetails, StoredArrival};
 use crate::tenants::{self, QuotaLimits};
 use crate::{Settings, Store, migrate, partitions};
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
-use unslide_model::{ContentHash, DebugId, FixedClock, Quality, ReportId, Secret, TenantId};
+use unslide_model::{ContentHash, DebugId, FixedClock, Quality, ReportGrouping, ReportId, Secret, TenantId};
 use unslide_testkit::servers;
 
 /// 20 November 2026, 08:00 UTC.

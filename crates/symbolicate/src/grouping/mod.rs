@@ -20,6 +20,7 @@ use names::normalise;
 use runtime::{is_entry, is_runtime};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use unslide_model::words;
 use unslide_report::{Backtrace, CrashError, Frame, Text};
 
 /// The version of the rules. Another one gives other fingerprints.
@@ -71,40 +72,27 @@ pub struct CountedFrame {
     provisional: bool,
 }
 
-/// What happened, as far as it has a rule of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupKind {
-    /// A Mach exception or a signal.
-    Crash,
-    /// An Objective-C or C++ exception.
-    Exception,
-    /// A recursion without end.
-    StackOverflow,
-    /// A hang.
-    Hang,
-    /// The system ended the process for its memory.
-    OutOfMemory,
-    /// The system ended the process for another reason.
-    Termination,
-    /// The app has reported it.
-    User,
+words! {
+    /// What happened, as far as it has a rule of its own.
+    pub enum GroupKind {
+        /// A Mach exception or a signal.
+        Crash = "crash",
+        /// An Objective-C or C++ exception.
+        Exception = "exception",
+        /// A recursion without end.
+        StackOverflow = "stack_overflow",
+        /// A hang.
+        Hang = "hang",
+        /// The system ended the process for its memory.
+        OutOfMemory = "out_of_memory",
+        /// The system ended the process for another reason.
+        Termination = "termination",
+        /// The app has reported it.
+        User = "user",
+    }
 }
 
 impl GroupKind {
-    /// The word in the output.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GroupKind::Crash => "crash",
-            GroupKind::Exception => "exception",
-            GroupKind::StackOverflow => "stack_overflow",
-            GroupKind::Hang => "hang",
-            GroupKind::OutOfMemory => "out_of_memory",
-            GroupKind::Termination => "termination",
-            GroupKind::User => "user",
-        }
-    }
-
     fn of(error: &CrashError) -> GroupKind {
         match error.kind.as_deref().unwrap_or_default() {
             "nsexception" | "cpp_exception" => GroupKind::Exception,

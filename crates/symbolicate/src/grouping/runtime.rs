@@ -38,7 +38,6 @@ const PREFIXES: &[&str] = &[
     "-[NSException ",
     "+[NSException ",
     "-[NSAssertionHandler ",
-    "-[NSObject(NSObject) doesNotRecognizeSelector",
     "-[NSObject doesNotRecognizeSelector",
     "Swift runtime failure",
     "Swift.",
@@ -86,7 +85,6 @@ const REPORTERS: &[&str] =
 /// same normalised.
 pub(super) fn is_runtime(function: &str, name: &str) -> bool {
     name.is_empty()
-        || EXACT.binary_search(&name).is_ok()
         || EXACT.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix) || function.starts_with(prefix))
         || is_reporter(name)

@@ -114,7 +114,7 @@ impl Charge {
         self.take(units, self.overdraw).map(drop)
     }
 
-    /// Takes units; with `overdraw`, what is not there is owed. True where the bucket was full.
+    /// Takes units; with `overdraw`, the bucket owes what it lacks. True where the bucket was full.
     fn take(&self, units: u64, overdraw: bool) -> Result<bool, Problem> {
         #[expect(clippy::cast_precision_loss, reason = "a body has far fewer units than 2^52")]
         let units = units as f64;

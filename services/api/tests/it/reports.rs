@@ -52,6 +52,7 @@ async fn store_from(
     let context = Context { tenant: Some(&of), revision: Some(revision), ..Context::default() };
     let enriched = unslide_symbolicate::enrich(&report, &|_| None, &context);
     let summary = report.summary();
+    let ours = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap().ours;
     let arrival = reports::Arrival {
         report_id: report.id,
         content_hash: ContentHash(Sha256::digest(&bytes).into()),
@@ -69,13 +70,7 @@ async fn store_from(
             reason: Some("it crashed".to_owned()),
             summary: json!({"signal": "SIGSEGV"}),
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
-            grouping: enriched.grouping.map(|grouping| reports::ReportGrouping {
-                fingerprint: grouping.fingerprint,
-                kind: grouping.kind.as_str().to_owned(),
-                provisional: grouping.provisional,
-                title: grouping.title,
-                culprit: grouping.culprit.unwrap_or_default(),
-            }),
+            grouping: ours.and_then(|ours| ours.grouping),
             ..reports::ReportDetails::default()
         },
         images: vec![reports::ImageUse {

@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::{body, headers};
 use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
-use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportGrouping, ReportOrigin};
+use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
 
 /// A report and its owner.
@@ -143,13 +143,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
             device_app: count(ours.frames.device_app),
             missing: count(ours.frames.missing),
         },
-        grouping: ours.grouping.as_ref().map(|grouping| ReportGrouping {
-            fingerprint: grouping.fingerprint,
-            kind: grouping.kind.clone(),
-            provisional: grouping.provisional,
-            title: grouping.title.clone(),
-            culprit: grouping.culprit.clone().unwrap_or_default(),
-        }),
+        grouping: ours.grouping.clone(),
     }
 }
 

@@ -162,8 +162,8 @@ pub(crate) async fn lock(tx: &mut TenantTx, found: &[WaitingReport]) -> Result<V
     lock_known(tx, &reports).await
 }
 
-/// Asks for those of which `needs` says what for, as far as no answer is on its way. Gives how many
-/// requests were made.
+/// Asks for those of which `needs` says what for, as far as no answer is on its way. Returns the number
+/// of requests made.
 pub(crate) async fn ask_all(
     tx: &mut TenantTx,
     found: &[WaitingReport],

@@ -45,8 +45,9 @@ async fn a_group_has_its_reports_by_version_and_day() {
     assert_eq!((group.first_seen, group.last_seen), (of_bug(1, "", 2).received_at, arrival(3).received_at));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let detail = groups::get(&mut tx, group.id, Some("com.acme.shop")).await.unwrap().unwrap();
-    assert_eq!(detail.versions, [("1.1".to_owned(), 2), ("1.0".to_owned(), 1)]);
-    assert_eq!(detail.days.iter().map(|day| day.1).collect::<Vec<_>>(), [2, 1]);
+    let versions: Vec<_> = detail.versions.iter().map(|one| (one.version.as_str(), one.reports)).collect();
+    assert_eq!(versions, [("1.1", 2), ("1.0", 1)]);
+    assert_eq!(detail.days.iter().map(|day| day.reports).collect::<Vec<_>>(), [2, 1]);
     assert!(groups::get(&mut tx, group.id, Some("com.acme.bank")).await.unwrap().is_none());
     let filter = listed::ReportFilter { group: Some(group.id), ..listed::ReportFilter::default() };
     assert_eq!(listed::count(&mut tx, &filter).await.unwrap(), 3);

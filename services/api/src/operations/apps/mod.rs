@@ -25,8 +25,3 @@ fn seen_after(position: &str) -> Option<(Date, String)> {
     let (day, name) = position.split_once('.')?;
     Some((Date::from_julian_day(day.parse().ok()?).ok()?, name.to_owned()))
 }
-
-mod dates {
-    time::serde::format_description!(pub(in crate::operations) day, Date, "[year]-[month]-[day]");
-}
-pub(in crate::operations) use dates::day;

@@ -1,10 +1,9 @@
 //! `GET /v1/groups`.
 
-use super::Group;
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
 use unslide_store::Uuid;
-use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
+use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 
 /// Longer filters fit nothing that is stored.
 const LONGEST: usize = 1_024;
@@ -49,13 +48,13 @@ problems!(Failures: InvalidParameter);
 /// The bugs that reports are about.
 #[utoipa::path(get, path = "/v1/groups", tag = "groups", operation_id = "list_groups",
     params(GroupQuery),
-    responses((status = 200, description = "A page of groups.", body = Page<Group>), Failures),
+    responses((status = 200, description = "A page of groups.", body = Page<ListedGroup>), Failures),
     security(("key" = ["reports:read"])))]
 pub async fn list_groups(
     State(api): State<Api>,
     access: Access<ReportsRead>,
     Query(query): Query<GroupQuery>,
-) -> Result<Json<Page<Group>>, Problem> {
+) -> Result<Json<Page<ListedGroup>>, Problem> {
     let page = PageQuery { limit: query.limit, cursor: query.cursor.clone() };
     let order = order(query.sort.as_deref())?;
     let filter = filter(&access, query)?;

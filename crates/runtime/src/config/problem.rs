@@ -1,0 +1,72 @@
+//! What is wrong with a configuration.
+
+use super::variable;
+use std::fmt;
+
+/// What sections say of a required key without a value.
+const UNSET: &str = "is not set";
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConfigProblem {
+    /// The key with dots, such as `kafka.bootstrap`; empty where no single key is to blame.
+    pub key: String,
+    /// What is wrong, as a phrase that follows the key.
+    pub message: String,
+    /// The file or variable that the value came from; `None` for a default.
+    pub origin: Option<String>,
+}
+
+impl ConfigProblem {
+    /// A problem with a key; where the value came from is added by [`ConfigReader`].
+    #[must_use]
+    pub fn new(key: impl Into<String>, message: impl Into<String>) -> ConfigProblem {
+        ConfigProblem { key: key.into(), message: message.into(), origin: None }
+    }
+
+    /// What a section says of its own keys, with the section's name before each. Where a key is not set,
+    /// how to set it is added.
+    pub fn in_section<K: fmt::Display>(
+        section: &str,
+        problems: impl IntoIterator<Item = (K, String)>,
+    ) -> impl Iterator<Item = ConfigProblem> {
+        problems.into_iter().map(move |(key, message)| {
+            let full = format!("{section}.{key}");
+            let how = format!(
+                ": set {}, or `{key}` in the section [{section}] of the file that --config or UNSLIDE_CONFIG names",
+                variable(&full)
+            );
+            let unset = message == UNSET;
+            ConfigProblem::new(full, if unset { message + &how } else { message })
+        })
+    }
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.origin {
+            Some(origin) => write!(f, " (from {origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration; never empty.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Problems(pub Vec<ConfigProblem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => write!(f, "the configuration is wrong: {one}"),
+            many => {
+                write!(f, "{} things are wrong with the configuration:", many.len())?;
+                many.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+            }
+        }
+    }
+}
