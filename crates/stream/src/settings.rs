@@ -326,12 +326,12 @@ impl Settings {
     }
 
     /// A consumer that stops fetching when its queue holds the budget. What each broker has sent by
-    /// then comes on top: a quarter of the budget, or one record that is larger, and more once it is
-    /// decompressed.
+    /// then comes on top: a sixteenth of the budget, or one record that is larger. It is decompressed as a
+    /// whole, by LZ4 to at most 255 times as much.
     pub(crate) fn consumer(&self) -> ClientConfig {
         let fetched = self.budget.fetched;
         // The client takes no less than this.
-        let response = (fetched / 4).max(1_000_000);
+        let response = (fetched / 16).max(1_000_000);
         let mut config = self.base();
         config
             .set("enable.auto.commit", "false")
@@ -340,7 +340,7 @@ impl Settings {
             .set("queued.max.messages.kbytes", (fetched >> 10).max(1).to_string())
             .set("queued.min.messages", "1000")
             .set("fetch.max.bytes", response.to_string())
-            .set("max.partition.fetch.bytes", (fetched / 4).max(256 << 10).to_string())
+            .set("max.partition.fetch.bytes", (fetched / 16).max(256 << 10).to_string())
             .set("receive.message.max.bytes", (self.max_output_bytes() + fetched + (1 << 20)).to_string())
             // A full queue is looked at again soon: the default, a second, lets a busy consumer idle.
             .set("fetch.queue.backoff.ms", "5")

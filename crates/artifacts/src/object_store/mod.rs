@@ -10,7 +10,9 @@ use crate::keys::{ObjectKey, Prefix};
 use crate::{Settings, StorageError};
 use bytes::Bytes;
 pub use download::Download;
-pub(crate) use download::{DownloadBody, Opened};
+#[cfg(feature = "testkit")]
+pub(crate) use download::DownloadBody;
+pub(crate) use download::Opened;
 use gate::RequestGate;
 pub use gate::StoreStats;
 #[cfg(feature = "s3")]

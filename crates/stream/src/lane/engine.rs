@@ -24,6 +24,9 @@ use tokio::time::Instant;
 
 /// The longest time between two polls while nothing else is done.
 pub(super) const POLL: Duration = Duration::from_millis(100);
+/// The time between two polls while a whole batch waits: each may bring another record, and a rebalance
+/// waits for the next.
+const FULL_POLL: Duration = Duration::from_millis(500);
 /// How long one wait for a preparation lasts, between polls.
 const GLANCE: Duration = Duration::from_millis(5);
 /// How long the coordinator may take to note an attempt.
@@ -223,7 +226,8 @@ impl<P: Processor> Engine<P> {
         let mut room = if stopping { 1 } else { 1_000 };
         if self.gather.is_full() && !self.fetching_paused {
             // Callbacks come by polling, and so may a record: now and then one too many.
-            if self.polled.elapsed() < POLL {
+            let pause = if self.notes_under_way() { POLL } else { FULL_POLL };
+            if self.polled.elapsed() < pause {
                 if !wait.is_zero() {
                     std::thread::sleep(GLANCE);
                 }

@@ -7,6 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
 
+/// Fewer records than these may be larger than two batches.
+const FEW: usize = 4;
+
 /// A record with the epoch of its partition's assignment.
 #[derive(Clone, Debug)]
 pub(super) struct GatheredRecord {
@@ -59,9 +62,11 @@ impl Gather {
         self.queue.len() >= self.limits.records || self.bytes >= self.limits.bytes
     }
 
-    /// So much is here that fetching has to stop.
+    /// So much is here that fetching has to stop. The client then drops what it has fetched and unpacked,
+    /// and fetches it again: with large records that costs more than to keep a few of them.
     pub(super) fn is_overfull(&self) -> bool {
-        self.queue.len() >= 2 * self.limits.records || self.bytes >= 2 * self.limits.bytes
+        let large = self.bytes >= 2 * self.limits.bytes && self.queue.len() >= FEW;
+        large || self.queue.len() >= 2 * self.limits.records
     }
 
     /// A batch may be taken: it is full, or its first record has waited long enough.
@@ -134,6 +139,22 @@ mod tests {
 
     fn offsets(batch: &[GatheredRecord]) -> Vec<i64> {
         batch.iter().map(|h| h.record.at.offset).collect()
+    }
+
+    #[test]
+    fn a_few_large_records_do_not_stop_fetching_and_more_of_them_do() {
+        let mut queue = gather(20, 100);
+        for offset in 0..3 {
+            queue.push(held(0, offset, 500));
+            assert!(queue.is_full() && !queue.is_overfull());
+        }
+        queue.push(held(0, 3, 500));
+        assert!(queue.is_overfull());
+        let mut small = gather(20, 1_000);
+        (0..39).for_each(|offset| small.push(held(0, offset, 1)));
+        assert!(small.is_full() && !small.is_overfull());
+        small.push(held(0, 39, 1));
+        assert!(small.is_overfull());
     }
 
     #[test]
