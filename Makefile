@@ -5,7 +5,7 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo test servers servers-down chaos bench fuzz release fmt lint prepare clean-cache
+.PHONY: help demo test servers servers-down chaos bench bench-grouping fuzz release fmt lint prepare clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make servers-down  stop them'
 	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
 	@echo 'make bench         the figures of docs/benchmarks.md'
+	@echo 'make bench-grouping  precision and recall of grouping on a corpus of known bugs'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
 	@echo 'make fmt | lint    format | formatting and lints only'
@@ -50,6 +51,10 @@ chaos:
 bench:
 	@scripts/setup test
 	@scripts/bench
+
+bench-grouping:
+	@scripts/setup test
+	@cargo test --locked --quiet --package unslide-tests --bench bench -- --full grouping
 
 fuzz:
 	@scripts/fuzz

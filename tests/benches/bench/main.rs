@@ -8,6 +8,7 @@
 mod core;
 mod fairness;
 mod flow;
+mod grouping;
 mod guarantee;
 mod input;
 mod late;
@@ -22,6 +23,9 @@ fn main() {
     let full = arguments.iter().any(|argument| argument == "--full");
     let parts: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
+    if wanted("grouping") {
+        grouping::print(full);
+    }
     let input = input::Input::prepare();
     if wanted("core") {
         core::print(&input, full);

@@ -2,7 +2,7 @@
 //! slide, the device, the architecture and the optimisation level.
 //!
 //! The rule for crashes and exceptions: the innermost function of the app itself in the crashed thread (or in
-//! the exception's backtrace) is the culprit. Functions of the system and of the runtime do not count, nor do
+//! the exception's backtrace) is the culprit; where it is of a header, the function that uses it. Functions of the system and of the runtime do not count, nor do
 //! those that only report a failure. An inlined function counts like any other, and a closure, block or lambda
 //! counts as the function around it. No address, line or path is part of a fingerprint; only while the
 //! culprit's symbols are missing, its debug id and relative address stand in for it, and the group is
@@ -33,6 +33,8 @@ const SYSTEM_FUNCTIONS: usize = 3;
 /// Functions of the app that count in a hang, from the outermost on: what is called inside of them changes from
 /// sample to sample.
 const HANG_FUNCTIONS: usize = 2;
+/// Extensions of headers of C, C++ and Objective-C.
+const HEADERS: [&str; 7] = ["h", "hh", "hpp", "hxx", "inl", "ipp", "tcc"];
 /// Functions that count at most.
 const MOST_COUNTED: usize = 16;
 /// Functions that are looked at, and characters of each.
@@ -70,6 +72,15 @@ pub struct CountedFrame {
     /// The last part of the source file's path.
     file: Option<String>,
     provisional: bool,
+}
+
+impl CountedFrame {
+    /// True for a function of a header: a container or a helper, about which the function that uses it says
+    /// more.
+    fn is_of_header(&self) -> bool {
+        let extension = self.file.as_deref().and_then(|file| file.rsplit_once('.')).map(|(_, after)| after);
+        extension.is_some_and(|extension| HEADERS.contains(&extension))
+    }
 }
 
 words! {
@@ -167,8 +178,8 @@ fn cycle(frames: &[(&Frame<'_>, &PlannedFrame)]) -> Option<std::ops::Range<usize
     None
 }
 
-/// The functions that may count, from the innermost on; where the first of the app is enough, no more than
-/// that.
+/// The functions that may count, from the innermost on; where the first of the app outside of its headers is
+/// enough, no more than that.
 fn candidates(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],
@@ -185,7 +196,7 @@ fn candidates(
             continue;
         };
         functions(frame, &answered, image, &mut candidates, trap);
-        let found = !all && candidates.iter().any(|candidate| candidate.in_app && !candidate.entry);
+        let found = !all && candidates.iter().any(|c| c.in_app && !c.entry && !c.counted.is_of_header());
         if found || candidates.len() >= MOST_CALLS {
             break;
         }
@@ -265,7 +276,9 @@ fn count(kind: GroupKind, candidates: &[Candidate]) -> Vec<CountedFrame> {
             distinct.filter(|frame| seen.insert(frame.function.clone())).take(MOST_COUNTED).collect()
         }
         GroupKind::Crash | GroupKind::Exception | GroupKind::User => {
-            candidates.iter().find(of_app).map(counted).into_iter().collect()
+            let app: Vec<CountedFrame> = candidates.iter().filter(of_app).map(counted).collect();
+            let outside = app.iter().position(|frame| !frame.is_of_header());
+            app.into_iter().take(outside.map_or(MOST_COUNTED, |at| (at + 1).min(MOST_COUNTED))).collect()
         }
     };
     if !app.is_empty() {
@@ -306,7 +319,8 @@ fn finish(kind: GroupKind, error: &CrashError, trap: Option<&str>, counted: Vec<
         hash.update(part);
     }
     let digest: [u8; 32] = hash.finalize().into();
-    let culprit = counted.first().map(|frame| match &frame.file {
+    let blamed = counted.iter().find(|frame| !frame.is_of_header()).or(counted.first());
+    let culprit = blamed.map(|frame| match &frame.file {
         Some(file) => format!("{} ({file})", frame.function),
         None => frame.function.clone(),
     });
@@ -316,7 +330,7 @@ fn finish(kind: GroupKind, error: &CrashError, trap: Option<&str>, counted: Vec<
         fingerprint,
         kind,
         provisional: counted.iter().any(|frame| frame.provisional),
-        title: title::title(kind, error, trap, counted.first().map(|frame| frame.function.as_str())),
+        title: title::title(kind, error, trap, blamed.map(|frame| frame.function.as_str())),
         culprit,
         frames: counted,
     }
@@ -346,4 +360,42 @@ pub(crate) fn write(out: &mut Vec<u8>, grouping: &Grouping) {
         out.push(b']');
     }
     object.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, file: &str, in_app: bool) -> Candidate {
+        let counted = CountedFrame {
+            frame: 0,
+            function: name.to_owned(),
+            file: Some(file.to_owned()),
+            provisional: false,
+        };
+        Candidate { counted, in_app, entry: false }
+    }
+
+    fn counted(candidates: &[Candidate]) -> Vec<String> {
+        count(GroupKind::Crash, candidates).into_iter().map(|frame| frame.function).collect()
+    }
+
+    #[test]
+    fn a_function_of_a_header_counts_with_the_function_that_uses_it() {
+        let at = || function("Shelf::at", "shelf.hpp", true);
+        let system = function("qsort", "qsort.c", false);
+        let used =
+            [at(), system, function("first_title", "shop.cpp", true), function("main_view", "a.m", true)];
+        assert_eq!(counted(&used), ["Shelf::at", "first_title"]);
+        let error = CrashError::default();
+        let group =
+            |used: &[Candidate]| finish(GroupKind::Crash, &error, None, count(GroupKind::Crash, used));
+        let first = group(&used);
+        assert_eq!(first.culprit.as_deref(), Some("first_title (shop.cpp)"));
+        let other = group(&[at(), function("last_badge", "shop.cpp", true)]);
+        assert_ne!(other.fingerprint, first.fingerprint);
+        // Nothing else is there.
+        assert_eq!(group(&[at()]).culprit.as_deref(), Some("Shelf::at (shelf.hpp)"));
+        assert_eq!(counted(&[function("Cart.total", "Cart.swift", true), at()]), ["Cart.total"]);
+    }
 }

@@ -49,9 +49,9 @@ const SUFFIXES: &[&str] = &[" [clone", " (.", "[abi:"];
 /// The same, followed by a number.
 const NUMBERED_SUFFIXES: &[&str] = &[".cold.", ".isra.", ".constprop.", ".part.", ".llvm."];
 
-/// The function's name without arguments, types, generic parameters and the numbers of closures, lambdas
-/// and blocks, each of which counts as the function around it: `closure #2 (Int) -> () in Cart.total(of:)`
-/// is `Cart.total`, and `__20-[Cart total:]_block_invoke_3` is `-[Cart total:]`. Empty for a name that
+/// The function's name without the types of its arguments, generic parameters and the numbers of closures,
+/// lambdas and blocks, each of which counts as the function around it:
+/// `closure #2 (Int) -> () in Cart.total(of: Int)` is `Cart.total(of:)`, and `__20-[Cart total:]_block_invoke_3` is `-[Cart total:]`. Empty for a name that
 /// consists of such things alone.
 pub(crate) fn normalise(function: &str) -> String {
     let mut name = Cow::Borrowed(function.trim());
@@ -110,7 +110,7 @@ fn block_of(name: &str) -> Option<&str> {
     (!inner.is_empty()).then_some(inner)
 }
 
-/// Where `wanted` first lies outside of all brackets.
+/// Where `wanted`, which begins with no bracket, first lies outside of all brackets.
 fn find_outside(text: &str, wanted: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let bytes = text.as_bytes();
@@ -119,7 +119,9 @@ fn find_outside(text: &str, wanted: &str) -> Option<usize> {
             b'(' | b'<' | b'[' | b'{' => depth += 1,
             b'>' if at > 0 && bytes[at - 1] == b'-' => {}
             b')' | b'>' | b']' | b'}' => depth = depth.saturating_sub(1),
-            b' ' if depth == 0 && text[at..].starts_with(wanted) => return Some(at),
+            _ if depth == 0 && *byte == wanted.as_bytes()[0] && text[at..].starts_with(wanted) => {
+                return Some(at);
+            }
             _ => {}
         }
     }
@@ -155,8 +157,13 @@ fn plain(name: &str) -> String {
                 rest = &rest[inside..];
             }
             '<' => rest = &rest[balanced(rest, '<', '>')..],
+            '(' if !out.is_empty() => {
+                let arguments = &rest[1..balanced(rest, '(', ')')];
+                out.push_str(&labels(arguments.strip_suffix(')').unwrap_or(arguments)));
+                break;
+            }
             // What is left of a lambda, or of one that the linker has given a number.
-            '(' | '{' | '\'' | '$' if !out.is_empty() => break,
+            '{' | '\'' | '$' if !out.is_empty() => break,
             '(' | '{' => return String::new(),
             // The type of a property: `Cart.total.getter : Swift.Int`.
             ' ' if rest.starts_with(" : ") || rest.starts_with(" -> ") => break,
@@ -215,6 +222,37 @@ fn private(name: &str) -> String {
     out + rest
 }
 
+/// The labels of a Swift function's arguments, which are part of its name: `(_:cellForRowAt:)`, from the types
+/// with labels or from the labels alone. Empty where no argument has one, as in C++.
+fn labels(arguments: &str) -> String {
+    let is_label = |label: &str| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let alone = arguments.strip_suffix(':').map(|labels| labels.split(':').collect::<Vec<_>>());
+    let labels = alone.filter(|labels| labels.iter().copied().all(is_label)).unwrap_or_else(|| {
+        let label = |argument: &'_ str| -> Option<usize> {
+            let (label, after) = argument.trim_start().split_once(':')?;
+            (is_label(label) && !after.starts_with(':')).then_some(label.len())
+        };
+        outside_commas(arguments)
+            .map(|argument| label(argument).map_or("_", |length| &argument.trim_start()[..length]))
+            .collect()
+    });
+    if labels.iter().all(|label| *label == "_") {
+        return String::new();
+    }
+    format!("({}:)", labels.join(":"))
+}
+
+/// The parts between the commas that lie outside of all brackets.
+fn outside_commas(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = find_outside(text, ",");
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
 /// The name of a C++ operator at the start of the text, with the brackets that belong to it.
 fn operator<'t>(text: &'t str, before: &str) -> Option<&'t str> {
     const OPERATORS: [&str; 11] = ["()", "[]", "<=>", "<<=", "<<", "<=", "<", "->*", "->", ">>", ">"];
@@ -249,26 +287,42 @@ mod tests {
     fn names_of_one_function_are_one_name() {
         for (expected, names) in [
             (
-                "Shop.Cart.total",
+                "Shop.Cart.total(of:)",
                 &[
                     "Shop.Cart.total(of: Swift.Int) -> Swift.Int",
+                    "Shop.Cart.total(of:)",
                     "static Shop.Cart.total(of: Swift.Int) throws -> Swift.Int",
                     "closure #1 (Swift.Int) -> Swift.Bool in Shop.Cart.total(of: Swift.Int) -> Swift.Int",
+                    "generic specialization <Swift.Array<Swift.Int>> of Shop.Cart.total<A>(of: A) -> A",
+                    "Shop.Cart<A>.total(of: A)",
+                ][..],
+            ),
+            (
+                "Shop.List.table(_:cellForRowAt:)",
+                &[
+                    "Shop.List.table(_:cellForRowAt:)",
+                    "@objc Shop.List.table(UIKit.Table, cellForRowAt: Foundation.IndexPath) -> UIKit.Cell",
+                    "Shop.List.table((Swift.Int, Swift.Int) -> (), cellForRowAt: [a: b]) -> UIKit.Cell",
+                ],
+            ),
+            (
+                "Shop.Cart.total",
+                &[
+                    "Shop.Cart.total(_:)",
+                    "Shop.Cart.total(Swift.Int, Swift.String) -> ()",
                     "closure #2 () -> () in closure #1 (Swift.Int) -> () in Shop.Cart.total()",
                     "partial apply forwarder for closure #1 (Swift.Int) -> () in Shop.Cart.total()",
-                    "generic specialization <Swift.Array<Swift.Int>> of Shop.Cart.total<A>(of: A) -> A",
                     "function signature specialization <Arg[0] = Dead> of Shop.Cart.total()",
                     "specialized Shop.Cart.total()",
                     "@objc Shop.Cart.total()",
                     "(2) suspend resume partial function for Shop.Cart.total() async -> ()",
                     "Shop.Cart.(total in _3F2A96E0)(Swift.Int) -> ()",
-                    "Shop.Cart<A>.total(of: A)",
-                ][..],
+                ],
             ),
             ("Shop.Cart.count.getter", &["Shop.Cart.count.getter : Swift.Int"]),
             (
-                "Shop.Cart.init",
-                &["Shop.Cart.__allocating_init(x: Swift.Int) -> Shop.Cart", "Shop.Cart.init()"],
+                "Shop.Cart.init(x:)",
+                &["Shop.Cart.__allocating_init(x: Swift.Int) -> Shop.Cart", "Shop.Cart.init(x:)"],
             ),
             (
                 "-[Cart total:]",
@@ -329,6 +383,8 @@ mod tests {
             "+[A f]",
             "A.f()",
             "A.g()",
+            "A.f(x: Swift.Int)",
+            "A.f(Swift.Int, y: Swift.Int)",
             "f1",
             "f2",
             "A.x.getter : Int",

@@ -92,7 +92,7 @@ pub(super) fn is_runtime(function: &str, name: &str) -> bool {
 
 /// True for `app_assert`, `Log.fatalError`, `assertValid`; not for `Asserts.list`, and not for `diet`.
 fn is_reporter(name: &str) -> bool {
-    let name = name.trim_end_matches([']', ':']);
+    let name = name.split('(').next().unwrap_or(name).trim_end_matches([']', ':']);
     let last = name.rsplit([':', '.', ' ', '[']).find(|part| !part.is_empty()).unwrap_or(name);
     let begins = |(at, c): &(usize, char)| *at == 0 || c.is_ascii_uppercase() || last[..*at].ends_with('_');
     last.char_indices().filter(begins).any(|(at, _)| {
@@ -129,6 +129,7 @@ mod tests {
             "__cxa_throw",
             "app_assert",
             "Log.fatalError",
+            "Log.fatalError(message:)",
             "assertValid",
             "-[Log assert:]",
             "shop::panic",
@@ -144,6 +145,7 @@ mod tests {
             "crash",
             "stdlib_of_ours",
             "Cart.abortion",
+            "Cart.total(abort:)",
             "Dice.throw",
             "main",
         ] {
