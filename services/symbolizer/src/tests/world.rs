@@ -358,7 +358,12 @@ impl Bench {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("{topic} has {} records and not {count}", self.read(topic).await.len());
+        let mut elsewhere = Vec::new();
+        for other in [&self.names.overflow, &self.names.retry_10s, &self.names.dead_letter] {
+            elsewhere.push(self.reasons(other).await);
+        }
+        let found = self.read(topic).await.len();
+        panic!("{topic} has {found} records and not {count}; overflow, retry, dead letters: {elsewhere:?}");
     }
 
     /// Returns once the worker has read the table of the tenants: up to which time.
