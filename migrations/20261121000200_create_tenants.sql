@@ -46,6 +46,20 @@ CREATE INDEX api_keys_revoked ON api_keys (revoked_at) WHERE revoked_at IS NOT N
 CREATE INDEX api_keys_made_by ON api_keys (made_by) WHERE made_by IS NOT NULL;
 SELECT unslide_protect('api_keys', 'tenant', 'SELECT, INSERT, UPDATE');
 
+-- Who is signed in to the console. Of what the cookie holds only a SHA-256 is kept, of the key only its id.
+CREATE TABLE console_sessions (
+    token_hash bytea PRIMARY KEY CHECK (length(token_hash) = 32),
+    tenant     text NOT NULL REFERENCES tenants (slug),
+    key_id     uuid NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
+    -- The name that was chosen at sign-in: shown to its own session, and no proof of anything.
+    name       text,
+    created_at timestamptz NOT NULL,
+    ends_at    timestamptz NOT NULL
+);
+CREATE INDEX console_sessions_key ON console_sessions (key_id, created_at);
+CREATE INDEX console_sessions_ends ON console_sessions (ends_at);
+SELECT unslide_protect('console_sessions', 'tenant', 'SELECT, INSERT, DELETE');
+
 -- An owner is a tenant or the system, whose name can be no slug: `~system`. Where the system may own rows, the
 -- reference to the tenant is a column that is NULL for the system.
 CREATE TABLE audit_log (
@@ -107,6 +121,19 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
     WHERE k.prefix = wanted
 $$;
 
+-- The same for a cookie of the console: one row by the hash of what it holds. A session is never longer than its key.
+CREATE FUNCTION unslide_console_principal(wanted bytea, at timestamptz)
+RETURNS TABLE (id uuid, tenant text, scopes text[], app text, expires_at timestamptz, revoked_at timestamptz,
+               last_used_at timestamptz, tenant_state text, tenant_limits jsonb, session_name text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    SELECT k.id, k.tenant, k.scopes, k.app, k.expires_at, k.revoked_at, k.last_used_at, t.state, t.limits, s.name
+    FROM console_sessions s
+    JOIN api_keys k ON k.id = s.key_id AND k.tenant = s.tenant
+    JOIN tenants t ON t.slug = k.tenant
+    WHERE s.token_hash = wanted AND s.ends_at > at
+$$;
+
 -- True where a key is still in force, until the transaction ends: a revocation of the key and of what it made sees what
 -- it makes in this transaction.
 CREATE FUNCTION unslide_key_may_make(maker uuid, at timestamptz) RETURNS boolean
@@ -155,4 +182,11 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         DELETE FROM api_keys k
         WHERE k.revoked_at < before AND NOT EXISTS (SELECT FROM api_keys m WHERE m.made_by = k.id) RETURNING 1)
     SELECT count(*) FROM gone
+$$;
+
+-- Forgets sessions of the console that are over.
+CREATE FUNCTION unslide_console_sessions_purge(at timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH gone AS (DELETE FROM console_sessions s WHERE s.ends_at <= at RETURNING 1) SELECT count(*) FROM gone
 $$;

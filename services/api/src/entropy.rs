@@ -10,6 +10,16 @@ use rand::rngs::{SysError, SysRng};
 pub struct Entropy(SysRng);
 
 impl Entropy {
+    /// What the cookie of a session of the console holds.
+    ///
+    /// # Errors
+    /// Where the operating system has none to give.
+    pub fn session(mut self) -> Result<[u8; 32], SysError> {
+        let mut bytes = [0; 32];
+        self.0.try_fill_bytes(&mut bytes)?;
+        Ok(bytes)
+    }
+
     /// Thirty random bytes, as a new API key needs them.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ pub(crate) struct OurFrame<'a> {
     pub(crate) symbol: Option<Text<'a>>,
     /// The cleaned address as bytes from the symbol's start.
     pub(crate) symbol_offset: Option<u64>,
+    /// Something had to be assumed.
+    pub(crate) approximate: bool,
     /// A list of what [`OurCall::read`] reads, from the innermost inlined function outwards; the last owns
     /// the machine code.
     pub(crate) calls: Option<Value<'a>>,
@@ -49,6 +51,7 @@ impl<'a> Report<'a> {
             b"relative_address" => ours.relative_address = value.unsigned(),
             b"symbol" => ours.symbol = value.text(),
             b"symbol_offset" => ours.symbol_offset = value.unsigned(),
+            b"approximate" => ours.approximate = value.boolean() == Some(true),
             b"calls" => ours.calls = Some(value),
             _ => {}
         });

@@ -4,7 +4,7 @@ mod frame;
 
 use crate::Number;
 use crate::json::{Value, debug_id};
-pub(crate) use frame::OurCall;
+pub(crate) use frame::{OurCall, OurFrame};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{DebugId, ReportGrouping};

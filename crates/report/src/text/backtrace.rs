@@ -4,7 +4,7 @@ use super::crash::{Crash, Thread};
 use super::log::Log;
 use super::{escaped, escaped_file_name, escaped_text, string};
 use crate::blank::FrameSlot;
-use crate::ours::OurCall;
+use crate::ours::{OurCall, OurFrame};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::summary::PartFacts;
 use crate::{Number, device_name};
@@ -14,7 +14,7 @@ use std::fmt::Write;
 use unslide_model::DebugId;
 
 /// What the frames of one part need to be shown.
-struct Frames<'f, 'r, 'a> {
+pub(super) struct Frames<'f, 'r, 'a> {
     facts: &'f PartFacts<'r, 'a>,
     images: Vec<ShownImage<'a>>,
     /// Positions in `images`.
@@ -66,7 +66,7 @@ pub(super) fn deallocated(facts: &PartFacts<'_, '_>, out: &mut Log) {
 }
 
 impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
-    fn of(facts: &'f PartFacts<'r, 'a>) -> Frames<'f, 'r, 'a> {
+    pub(super) fn of(facts: &'f PartFacts<'r, 'a>) -> Frames<'f, 'r, 'a> {
         let part = facts.part();
         let source = part.and_then(|part| facts.report.parts.get(part.image_source?));
         let list = source.map(|source| source.images.as_slice()).unwrap_or_default();
@@ -138,15 +138,8 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
     /// A frame of an enriched report: what its `symbolication` says, and nothing else.
     fn answered(&self, frame: &Frame<'a>, out: &mut Log) {
         let ours = self.facts.report.our_frame(frame).unwrap_or_default();
-        let pc = self.bits(frame.instruction_addr).unwrap_or(0);
-        let image = || ours.debug_id.and_then(|id| self.with_id(id)).or_else(|| self.around(pc));
-        let image = if ours.is_in_image() { image() } else { None };
-        // An image in no list is the frame's own.
-        let unlisted = || frame.object_name.filter(|_| ours.is_in_image()).map(escaped_file_name);
-        let name = image.and_then(|image| image.name.clone()).or_else(unlisted);
-        let start =
-            image.and_then(|image| image.start).or_else(|| Some(pc.wrapping_sub(ours.relative_address?)));
-        let start = self.bits(start.map(Number::unsigned)).unwrap_or(0);
+        let pc = self.pc(frame);
+        let (name, start) = self.image(frame, &ours, pc);
         let head = head(frame.index, name.as_deref(), pc);
         if let Some(calls) = ours.calls {
             let mut any = false;
@@ -164,6 +157,28 @@ impl<'f, 'r, 'a> Frames<'f, 'r, 'a> {
             Some(symbol) => write_symbol(&head, symbol, ours.symbol_offset, out),
             None => write_address(&head, start, ours.relative_address.unwrap_or(pc.wrapping_sub(start)), out),
         }
+    }
+
+    /// The address that the frame was at; 0 where it has none.
+    pub(super) fn pc(&self, frame: &Frame<'a>) -> u64 {
+        self.bits(frame.instruction_addr).unwrap_or(0)
+    }
+
+    /// The name and the start of the image of a frame of an enriched report.
+    pub(super) fn image(
+        &self,
+        frame: &Frame<'a>,
+        ours: &OurFrame<'a>,
+        pc: u64,
+    ) -> (Option<Cow<'a, str>>, u64) {
+        let image = || ours.debug_id.and_then(|id| self.with_id(id)).or_else(|| self.around(pc));
+        let image = if ours.is_in_image() { image() } else { None };
+        // An image in no list is the frame's own.
+        let unlisted = || frame.object_name.filter(|_| ours.is_in_image()).map(escaped_file_name);
+        let name = image.and_then(|image| image.name.clone()).or_else(unlisted);
+        let start =
+            image.and_then(|image| image.start).or_else(|| Some(pc.wrapping_sub(ours.relative_address?)));
+        (name, self.bits(start.map(Number::unsigned)).unwrap_or(0))
     }
 
     /// A frame of a report that was not enriched: the device's symbol, where it can stand for the address.

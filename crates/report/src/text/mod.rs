@@ -9,6 +9,7 @@ mod crash;
 mod header;
 mod log;
 mod rest;
+pub mod view;
 
 use crate::json::Value;
 use crate::summary::{PartFacts, nearest_first};
@@ -63,7 +64,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 /// A text of the device on one line: control characters, and what separates lines or changes the
 /// direction of writing, as `\n` or `\u{1b}`.
-fn escaped(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
     escape(text, |c| {
         c.is_control()
             || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,6 +1,6 @@
 //! Registers, images, and what follows the end of Apple's form.
 
-use super::crash::Crash;
+use super::crash::{Crash, Thread};
 use super::header::code_type;
 use super::log::Log;
 use super::{address, backtrace, escaped, escaped_file_name, escaped_text, raw, shown, string};
@@ -22,17 +22,10 @@ const MOST_SORTED: usize = 4096;
 /// The registers of the thread that crashed, four a line, in a fixed order.
 pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Log) {
     let Some(thread) = &crash.subject else { return };
-    let Some(basic) = thread.registers else { return };
-    let mut registers = Vec::new();
-    basic.each(|name, value| {
-        if let Some(bits) = address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
-            registers.push((escaped(&String::from_utf8_lossy(name)).into_owned(), bits));
-        }
-    });
+    let registers = sorted_registers(thread);
     if registers.is_empty() {
         return;
     }
-    registers.sort_by_cached_key(|(name, _)| rank(name));
     let [arch] = facts.system(["cpu_arch"]);
     let arch = string(arch).unwrap_or_default();
     let family = facts.part().and_then(|part| part.binary_cpu.or(part.cpu)).map(CpuType::family);
@@ -50,6 +43,19 @@ pub(super) fn registers(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
         }
         out.push('\n');
     }
+}
+
+/// The registers of a thread with their values, in a fixed order.
+pub(super) fn sorted_registers(thread: &Thread<'_>) -> Vec<(String, u64)> {
+    let mut registers = Vec::new();
+    let Some(basic) = thread.registers else { return registers };
+    basic.each(|name, value| {
+        if let Some(bits) = address(Some(value)).filter(|_| registers.len() < MOST_REGISTERS) {
+            registers.push((escaped(&String::from_utf8_lossy(name)).into_owned(), bits));
+        }
+    });
+    registers.sort_by_cached_key(|(name, _)| rank(name));
+    registers
 }
 
 /// The order of registers: the numbered ones by their number, then the order in which a CPU's

@@ -6,6 +6,7 @@ pub mod groups;
 pub mod missing;
 pub mod report;
 pub mod reports;
+pub mod trends;
 pub mod versions;
 
 mod dates {

@@ -2,6 +2,7 @@
 
 use crate::column::{ReportIdColumn, U32};
 use crate::cursor::ReportCursor;
+use crate::number::to_row32;
 use crate::reports::FrameTotals;
 use crate::segments::bounds;
 use crate::{Result, TenantTx};
@@ -191,6 +192,36 @@ pub async fn list(
     let last = reports.last().filter(|_| more);
     let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
     Ok(ReportPage { reports, next })
+}
+
+/// The reports of a group that arrived right after and right before one of them.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn neighbours(
+    tx: &mut TenantTx,
+    report: &ReportRow,
+) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
+    let Some(group) = report.group else { return Ok((None, None)) };
+    let newer = neighbour(tx, group, report, (">", "ASC")).await?;
+    Ok((newer, neighbour(tx, group, report, ("<", "DESC")).await?))
+}
+
+async fn neighbour(
+    tx: &mut TenantTx,
+    group: uuid::Uuid,
+    report: &ReportRow,
+    (beyond, order): (&str, &str),
+) -> Result<Option<(ReportId, u32)>> {
+    let (connection, tenant, _) = tx.parts();
+    let mut query = QueryBuilder::<Postgres>::new("SELECT report_id, variant FROM reports WHERE tenant = ");
+    query.push_bind(tenant.to_owned()).push(" AND group_id = ").push_bind(group);
+    query.push(format!(" AND (received_at, report_id, variant) {beyond} ("));
+    query.push_bind(report.received_at).push(", ").push_bind(report.report_id.uuid());
+    query.push(", ").push_bind(to_row32(report.variant));
+    query.push(format!(") ORDER BY received_at {order}, report_id {order}, variant {order} LIMIT 1"));
+    let found: Option<(uuid::Uuid, i32)> = query.build_query_as().fetch_optional(connection).await?;
+    Ok(found.map(|(id, variant)| (ReportId(id.into_bytes()), u32::try_from(variant).unwrap_or_default())))
 }
 
 /// How many reports fit.

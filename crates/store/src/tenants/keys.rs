@@ -102,6 +102,17 @@ impl Principal {
     pub fn may(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
+
+    /// Itself, unless its key was revoked or is over, or its tenant was deleted.
+    pub(super) fn in_force(
+        self,
+        revoked_at: Option<OffsetDateTime>,
+        standing: TenantStanding,
+        now: OffsetDateTime,
+    ) -> Option<Principal> {
+        let over = revoked_at.is_some() || self.expires_at.is_some_and(|end| end <= now);
+        (!over && standing != TenantStanding::Deleted).then_some(self)
+    }
 }
 
 fn digits(bytes: &[u8]) -> String {
@@ -241,12 +252,7 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
     if !bool::from(hash.as_slice().ct_eq(&row.secret_hash)) {
         return Ok(None);
     }
-    let now = store.now();
-    let over = row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now);
-    if over || row.standing == TenantStanding::Deleted {
-        return Ok(None);
-    }
-    Ok(Some(Principal {
+    let principal = Principal {
         tenant: row.tenant.into(),
         active: row.standing == TenantStanding::Active,
         key_id: row.id,
@@ -255,7 +261,8 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
         expires_at: row.expires_at,
         limits: row.limits.into(),
         last_used_at: row.last_used_at,
-    }))
+    };
+    Ok(principal.in_force(row.revoked_at, row.standing, store.now()))
 }
 
 /// The shortest time between two notes of a key's use.

@@ -2,6 +2,7 @@
 
 pub mod api_processes;
 pub mod audit;
+pub mod console_sessions;
 pub mod erasure;
 pub mod keys;
 

@@ -2,7 +2,7 @@
 
 use crate::keys::{self, NewApiKey};
 use crate::tests::database::{Database, acme, admin, arrival, image, publish, revised, tenant_id, url_of};
-use crate::{Settings, Store, StoreError, audit, jobs, segments, symbols, uploads};
+use crate::{Settings, Store, StoreError, audit, console_sessions, jobs, segments, symbols, uploads};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::collections::BTreeSet;
@@ -29,7 +29,8 @@ pub async fn fill(database: &Database) {
     database.store(&[revised(&arrival(1), 2, image(1, false, Some(1)))]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let key = NewApiKey { name: "ci".into(), scopes: vec![Scope::SymbolsWrite], app: None, expires_at: None };
-    keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
+    let (key, _) = keys::create(&mut tx, &key, &[7; 30]).await.unwrap();
+    console_sessions::begin(&mut tx, key.id, &[7; 32], None).await.unwrap();
     audit::append(&mut tx, "test", "key.create", "x", &serde_json::json!({})).await.unwrap();
     segments::condemn(&mut tx, &["t/acme/outputs/a".to_owned()]).await.unwrap();
     let apart = [(arrival(2).received_at, arrival(2).report_id, 0, "t/acme/outputs/b")];
@@ -183,6 +184,11 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),
+    (
+        "unslide_console_principal",
+        "a cookie arrives before its tenant is known: one row by the hash of 256 random bits",
+    ),
+    ("unslide_console_sessions_purge", "forgets sessions that are over: gives a number"),
     ("unslide_dead_letter", "operators read one dead letter, whoever's it is"),
     ("unslide_dead_letter_without_tenant", "the indexer notes what is no tenant's"),
     ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),

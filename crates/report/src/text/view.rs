@@ -1,0 +1,315 @@
+//! A report's threads, registers and images for a page, in the words of the log: texts of the device are
+//! escaped, and what would make a page without end is left out.
+
+use super::backtrace::Frames;
+use super::crash::{Crash, Thread};
+use super::{escaped_file_name, escaped_text, rest, string};
+use crate::ours::OurCall;
+use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
+use crate::summary::PartFacts;
+use crate::{CrashError, FrameSlot, Number, Text};
+use std::collections::{HashMap, HashSet};
+use unslide_model::{CpuType, DebugId};
+
+/// Frames that are shown of one report.
+const MOST_FRAMES: usize = 5_000;
+/// Bytes of texts that are shown of one report.
+const MOST_TEXT: usize = 2 << 20;
+/// Images that are shown of one report.
+const MOST_IMAGES: usize = 2_000;
+
+/// What a page shows of an enriched report: of the crash of interest.
+#[derive(Clone, Debug, Default)]
+pub struct ReportView {
+    /// What happened, such as `EXC_BAD_ACCESS`.
+    pub exception: Option<String>,
+    /// The signal's name.
+    pub signal: Option<String>,
+    /// The exception's code.
+    pub code: Option<String>,
+    /// What the exception says of itself.
+    pub reason: Option<String>,
+    /// The backtraces, the one that tells of the crash first.
+    pub threads: Vec<ThreadView>,
+    /// The registers of the thread that crashed.
+    pub registers: Vec<(String, u64)>,
+    /// The images, by their addresses.
+    pub images: Vec<ImageView>,
+    /// True where frames, texts or images were left out.
+    pub truncated: bool,
+}
+
+/// A backtrace.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadView {
+    /// Its position in [`Report::backtraces`].
+    pub position: usize,
+    /// The thread's number; `None` for the backtrace of an exception.
+    pub number: Option<u64>,
+    /// The thread's name, else its queue's.
+    pub name: Option<String>,
+    /// True for the thread that crashed.
+    pub crashed: bool,
+    /// Frames that the device left out at the hot end.
+    pub skipped: u64,
+    /// The frames, the innermost first.
+    pub frames: Vec<FrameView>,
+}
+
+/// A frame.
+#[derive(Clone, Debug, Default)]
+pub struct FrameView {
+    /// Its position, 0 for the innermost.
+    pub index: usize,
+    /// The image's file name.
+    pub image: Option<String>,
+    /// The image's debug id.
+    pub debug_id: Option<DebugId>,
+    /// True where the image is of the operating system.
+    pub system: bool,
+    /// The address.
+    pub address: u64,
+    /// Bytes from the image's start.
+    pub relative: Option<u64>,
+    /// `symbolicated`, `device`, `missing`, …
+    pub status: String,
+    /// Something had to be assumed.
+    pub approximate: bool,
+    /// The functions, the innermost inlined one first; empty where none is known.
+    pub calls: Vec<CallView>,
+}
+
+/// A function of a frame.
+#[derive(Clone, Debug, Default)]
+pub struct CallView {
+    /// The function's name.
+    pub function: String,
+    /// The source file's name.
+    pub file: Option<String>,
+    /// The source file's path.
+    pub path: Option<String>,
+    /// The line in it.
+    pub line: Option<u64>,
+    /// True for a function that was inlined into the next.
+    pub inlined: bool,
+}
+
+/// A binary image.
+#[derive(Clone, Debug, Default)]
+pub struct ImageView {
+    /// Where it was loaded.
+    pub start: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Its file name.
+    pub name: String,
+    /// Its path on the device.
+    pub path: String,
+    /// Its architecture.
+    pub arch: &'static str,
+    /// Its debug id.
+    pub debug_id: Option<DebugId>,
+    /// What became of its symbols; `None` where no frame refers to it.
+    pub status: Option<String>,
+    /// True where it is of the operating system.
+    pub system: bool,
+}
+
+/// What a page shows of an enriched report.
+#[must_use]
+pub fn view(report: &Report<'_>) -> ReportView {
+    let facts = PartFacts::of(report, report.main_part());
+    let crash = Crash::of(&facts);
+    let mut room = Room { frames: MOST_FRAMES, text: MOST_TEXT, cut: false };
+    let threads = threads(&facts, &crash, &mut room);
+    let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
+    let images = images(&facts, &mut room);
+    let error = CrashError::of(&facts);
+    let text = |text: Option<String>| text.map(|text| super::escaped(&text).into_owned());
+    ReportView {
+        exception: text(error.exception),
+        signal: text(error.signal),
+        code: text(error.code),
+        reason: text(error.reason.or(error.termination)),
+        threads,
+        registers,
+        images,
+        truncated: room.cut,
+    }
+}
+
+/// How much may still be shown.
+struct Room {
+    frames: usize,
+    text: usize,
+    cut: bool,
+}
+
+impl Room {
+    fn frame(&mut self) -> bool {
+        self.cut |= self.frames == 0;
+        self.frames = self.frames.saturating_sub(1);
+        !self.cut
+    }
+
+    /// A text of the report, where there is room for it.
+    fn text(&mut self, text: Text<'_>) -> String {
+        self.own(escaped_text(text).into_owned())
+    }
+
+    fn own(&mut self, text: String) -> String {
+        match self.text.checked_sub(text.len()) {
+            Some(left) => {
+                self.text = left;
+                text
+            }
+            None => {
+                self.cut = true;
+                String::new()
+            }
+        }
+    }
+}
+
+fn threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
+    let frames = Frames::of(facts);
+    let system: HashSet<DebugId> = facts.report.ours.iter().flat_map(|ours| &ours.images)
+        .filter(|image| image.system)
+        .filter_map(|image| image.debug_id)
+        .collect();
+    let first = facts.report.crashed_backtrace().map(std::ptr::from_ref);
+    let mut own: Vec<(usize, &Backtrace<'a>)> = facts
+        .report
+        .backtraces
+        .iter()
+        .enumerate()
+        .filter(|(_, backtrace)| backtrace.part == facts.index)
+        .collect();
+    own.sort_by_key(|(position, backtrace)| (first != Some(std::ptr::from_ref(*backtrace)), *position));
+    let mut shown = Vec::new();
+    for (position, backtrace) in own {
+        if !room.frame() {
+            break;
+        }
+        let thread = thread_of(backtrace, crash);
+        let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
+        let crashed = match backtrace.origin {
+            BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
+            BacktraceOrigin::CrashedThread | BacktraceOrigin::LastException => true,
+            BacktraceOrigin::DeallocatedException | BacktraceOrigin::Profile => false,
+        };
+        shown.push(ThreadView {
+            position,
+            number: thread.as_ref().map(|thread| thread.number),
+            name: name.map(|name| room.own(name.into_owned())),
+            crashed,
+            skipped: backtrace.skipped,
+            frames: frames_of(facts.report, &frames, (backtrace, &system), room),
+        });
+    }
+    shown
+}
+
+fn thread_of<'a>(backtrace: &Backtrace<'a>, crash: &Crash<'a>) -> Option<Thread<'a>> {
+    match backtrace.origin {
+        BacktraceOrigin::Thread => {
+            let position = backtrace.thread?.position;
+            Thread::read(*crash.threads.get(position)?, position)
+        }
+        _ => None,
+    }
+}
+
+fn frames_of<'a>(
+    report: &Report<'a>,
+    frames: &Frames<'_, '_, 'a>,
+    (backtrace, system): (&Backtrace<'a>, &HashSet<DebugId>),
+    room: &mut Room,
+) -> Vec<FrameView> {
+    let mut shown = Vec::new();
+    for slot in backtrace.slots() {
+        if !room.frame() {
+            break;
+        }
+        shown.push(match slot {
+            FrameSlot::Frame(frame) => frame_of(report, frames, (frame, system), room),
+            FrameSlot::Blank(blank) => FrameView {
+                index: blank.index(),
+                status: "invalid_address".to_owned(),
+                ..FrameView::default()
+            },
+        });
+    }
+    shown
+}
+
+fn frame_of<'a>(
+    report: &Report<'a>,
+    frames: &Frames<'_, '_, 'a>,
+    (frame, system): (&Frame<'a>, &HashSet<DebugId>),
+    room: &mut Room,
+) -> FrameView {
+    let ours = report.our_frame(frame).unwrap_or_default();
+    let address = frames.pc(frame);
+    let (image, _) = frames.image(frame, &ours, address);
+    let mut calls = Vec::new();
+    if let Some(list) = ours.calls {
+        list.each_item(|call| {
+            if !room.cut {
+                calls.push(call_of(&OurCall::read(call), room));
+            }
+        });
+    }
+    if calls.is_empty() && let Some(symbol) = ours.symbol {
+        calls.push(CallView { function: room.text(symbol), ..CallView::default() });
+    }
+    FrameView {
+        index: frame.index,
+        image: image.map(|image| room.own(image.into_owned())),
+        debug_id: ours.debug_id,
+        system: ours.debug_id.is_some_and(|id| system.contains(&id)),
+        address,
+        relative: ours.relative_address,
+        status: ours.status.map(|status| room.text(status)).unwrap_or_default(),
+        approximate: ours.approximate,
+        calls,
+    }
+}
+
+fn call_of(call: &OurCall<'_>, room: &mut Room) -> CallView {
+    let path = call.file.map(|file| room.text(file));
+    let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+    CallView {
+        function: call.function.map(|function| room.text(function)).unwrap_or_default(),
+        file: path.as_ref().map(name),
+        path,
+        line: call.line,
+        inlined: call.inlined,
+    }
+}
+
+fn images(facts: &PartFacts<'_, '_>, room: &mut Room) -> Vec<ImageView> {
+    let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
+    let ours = facts.report.ours.iter().flat_map(|ours| &ours.images);
+    let known: HashMap<DebugId, _> = ours.filter_map(|image| Some((image.debug_id?, image))).collect();
+    let mut shown = Vec::new();
+    for image in source.map(|part| part.images.as_slice()).unwrap_or_default() {
+        if room.cut || shown.len() == MOST_IMAGES {
+            room.cut = true;
+            break;
+        }
+        let ours = image.uuid.and_then(|id| known.get(&id));
+        shown.push(ImageView {
+            start: image.addr.and_then(Number::to_bits).unwrap_or(0),
+            size: image.size,
+            name: image.name.map(|name| room.own(escaped_file_name(name).into_owned())).unwrap_or_default(),
+            path: image.name.map(|name| room.text(name)).unwrap_or_default(),
+            arch: image.cpu.map_or("unknown", CpuType::name),
+            debug_id: image.uuid,
+            status: ours.map(|image| image.status.clone()),
+            system: ours.is_some_and(|image| image.system),
+        });
+    }
+    shown.sort_by_key(|image| image.start);
+    shown
+}
