@@ -1,5 +1,6 @@
 //! The application: routes and layers, the same for production and tests.
 
+use crate::console;
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
 use crate::http::{compress, documents};
@@ -25,7 +26,7 @@ use utoipa_axum::router::OpenApiRouter;
 pub fn app(api: Api) -> Router {
     let (operations, _) = operations(&api).split_for_parts();
     let plain = Router::new()
-        .route("/", get(|| async { Redirect::temporary("/docs") }))
+        .route("/", get(|| async { Redirect::temporary("/console") }))
         .route("/openapi.json", get(documents::openapi))
         .route("/schemas/{name}", get(documents::schema))
         .route("/docs", get(documents::reading_page))
@@ -38,6 +39,7 @@ pub fn app(api: Api) -> Router {
     operations
         .layer(no_store)
         .merge(plain)
+        .merge(console::routes(&api))
         .fallback(|| async { Problem::bare(Kind::NotFound).into_response() })
         .layer(from_fn_with_state(api.clone(), answers::account))
         .layer(compress::layer())

@@ -7,6 +7,7 @@
 mod app;
 mod background;
 mod config;
+mod console;
 pub mod entropy;
 mod http;
 mod limits;

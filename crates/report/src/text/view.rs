@@ -173,7 +173,11 @@ impl Room {
 
 fn threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
     let frames = Frames::of(facts);
-    let system: HashSet<DebugId> = facts.report.ours.iter().flat_map(|ours| &ours.images)
+    let system: HashSet<DebugId> = facts
+        .report
+        .ours
+        .iter()
+        .flat_map(|ours| &ours.images)
         .filter(|image| image.system)
         .filter_map(|image| image.debug_id)
         .collect();
@@ -260,7 +264,9 @@ fn frame_of<'a>(
             }
         });
     }
-    if calls.is_empty() && let Some(symbol) = ours.symbol {
+    if calls.is_empty()
+        && let Some(symbol) = ours.symbol
+    {
         calls.push(CallView { function: room.text(symbol), ..CallView::default() });
     }
     FrameView {

@@ -19,6 +19,10 @@ use tracing::Instrument;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// The id of a request, as its answer and the log have it.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub String);
+
 /// The outermost layer.
 #[axum::debug_middleware]
 pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -> Response {
@@ -39,6 +43,7 @@ pub async fn observe(State(api): State<Api>, mut request: Request, next: Next) -
         key.prefix = tracing::field::Empty,
     );
     request.extensions_mut().insert(context);
+    request.extensions_mut().insert(RequestId(id.clone()));
     let start = Instant::now();
     let answer = async move {
         let request = request.map(linger::linger);

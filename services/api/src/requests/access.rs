@@ -14,7 +14,7 @@ use crate::state::Api;
 use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use http::{HeaderMap, Method};
+use http::{Extensions, HeaderMap, Method};
 use std::marker::PhantomData;
 use unslide_model::{Owner, Scope, TenantId};
 use unslide_store::keys::{self, Principal};
@@ -118,33 +118,55 @@ impl<P: Permission> FromRequestParts<Api> for Access<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Access<P>, Problem> {
-        let principal = authenticate(parts, api).await?;
-        if let Some(client) = parts.extensions.get::<ClientConnection>() {
-            client.authenticated();
-        }
-        let reach = parts.extensions.get::<Reach>().copied();
-        let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
-        let slot = parts.extensions.get::<RequestSlot>();
-        // Only what the key may do as well: else anybody's key would have what is reserved for operators.
-        let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
-        let caller = if operator { Caller::Operator } else { Caller::Tenant };
-        slot.ok_or_else(|| Problem::internal("a request has no slot"))?
-            .assign(&api.permits, caller(principal.tenant.clone()))?;
-        if !principal.may(needed) && !or.is_some_and(|scope| principal.may(scope)) {
-            let or = or.map(|scope| format!(" or {scope}")).unwrap_or_default();
-            let detail = format!("the operation needs the scope {needed}{or}");
-            return Err(Problem::new(Kind::InsufficientScope, detail));
-        }
-        if needed == Scope::Operator && principal.app.is_some() {
-            // There is nothing of all tenants that is of one app.
-            return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
-        }
-        if !principal.active && changes(needed, &parts.method) {
-            let detail = "a suspended tenant can look and take away, but add and change nothing";
-            return Err(Problem::new(Kind::TenantSuspended, detail));
-        }
-        Ok(Access { principal, reach, scope: PhantomData })
+        let key = bearer(&parts.headers).unwrap_or_default();
+        let principal = authenticate(&parts.extensions, api, key).await?;
+        admit(parts, api, principal, &parts.method)
     }
+}
+
+/// What a request may do whose principal is known, by its key or by its session: the one place with the rules.
+///
+/// # Errors
+/// [`Kind::InsufficientScope`], [`Kind::TenantSuspended`], or where too many of the tenant's requests run.
+pub fn admit<P: Permission>(
+    parts: &Parts,
+    api: &Api,
+    principal: Principal,
+    method: &Method,
+) -> Result<Access<P>, Problem> {
+    let reach = parts.extensions.get::<Reach>().copied();
+    let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
+    // Only what the key may do as well: else anybody's key would have what is reserved for operators.
+    let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
+    let caller = if operator { Caller::Operator } else { Caller::Tenant };
+    assign(&parts.extensions, api, caller(principal.tenant.clone()))?;
+    if !principal.may(needed) && !or.is_some_and(|scope| principal.may(scope)) {
+        let or = or.map(|scope| format!(" or {scope}")).unwrap_or_default();
+        let detail = format!("the operation needs the scope {needed}{or}");
+        return Err(Problem::new(Kind::InsufficientScope, detail));
+    }
+    if needed == Scope::Operator && principal.app.is_some() {
+        // There is nothing of all tenants that is of one app.
+        return Err(Problem::new(Kind::InsufficientScope, "a key for one app can't act for operators"));
+    }
+    if !principal.active && changes(needed, method) {
+        let detail = "a suspended tenant can look and take away, but add and change nothing";
+        return Err(Problem::new(Kind::TenantSuspended, detail));
+    }
+    Ok(Access { principal, reach, scope: PhantomData })
+}
+
+/// Notes whose request it is: on its connection, and in its slot among the running requests.
+///
+/// # Errors
+/// Where too many of the tenant's requests run.
+pub fn assign(extensions: &Extensions, api: &Api, caller: Caller) -> Result<(), Problem> {
+    if let Some(client) = extensions.get::<ClientConnection>() {
+        client.authenticated();
+    }
+    let slot = extensions.get::<RequestSlot>();
+    slot.ok_or_else(|| Problem::internal("a request has no slot"))?.assign(&api.permits, caller)?;
+    Ok(())
 }
 
 /// True for what a suspended tenant may not do: everything but looking, and taking away what is its
@@ -161,19 +183,18 @@ fn changes(scope: Scope, method: &Method) -> bool {
     }
 }
 
-/// The principal of the request's key. A request without a key, with one that is malformed, unknown,
+/// The principal of a key. A request without a key, with one that is malformed, unknown,
 /// expired or revoked: all get the same answer. Every text that has the form of a key costs the same
 /// look-up and comparison, so that the time tells nothing of which keys there are; what has not the
 /// form costs no look-up.
-async fn authenticate(parts: &Parts, api: &Api) -> Result<Principal, Problem> {
-    let key = bearer(&parts.headers).unwrap_or_default();
+///
+/// # Errors
+/// [`Kind::Unauthorized`], or the database fails.
+pub async fn authenticate(extensions: &Extensions, api: &Api, key: &str) -> Result<Principal, Problem> {
     let Some(principal) = keys::authenticate(&api.store, key).await? else {
         let request = tracing::Span::current();
         request.record("key.prefix", keys::prefix(key));
-        request.record(
-            "peer.address",
-            parts.extensions.get::<Peer>().map(|peer| tracing::field::display(peer.0)),
-        );
+        request.record("peer.address", extensions.get::<Peer>().map(|peer| tracing::field::display(peer.0)));
         return Err(Problem::bare(Kind::Unauthorized));
     };
     api.key_uses.note(&principal, api.clock.now());

@@ -101,9 +101,7 @@ impl Problem {
     /// Writes the answer, and the log entry where the fault is the service's.
     fn finish(&self, request_id: &str) -> Response {
         let status = self.kind.status();
-        if status.is_server_error() && self.kind != Kind::SymbolQuota {
-            self.log(request_id);
-        }
+        self.log_fault(request_id);
         let text = self.text(Some(request_id));
         let mut response = (status, [(header::CONTENT_TYPE, MEDIA_TYPE)], text).into_response();
         let headers = response.headers_mut();
@@ -127,6 +125,13 @@ impl Problem {
             request_id,
         };
         serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    /// Writes the log entry where the fault is the service's.
+    pub(crate) fn log_fault(&self, request_id: &str) {
+        if self.kind.status().is_server_error() && self.kind != Kind::SymbolQuota {
+            self.log(request_id);
+        }
     }
 
     fn log(&self, request_id: &str) {
@@ -244,9 +249,16 @@ impl IntoResponse for Problem {
     }
 }
 
+/// Says of a failed response that it has its body already, which is not a problem but a page.
+#[derive(Clone, Copy, Debug)]
+pub struct Rendered;
+
 /// Gives a failed response its problem body; the framework's own errors (no such path or method)
 /// become problems too. Any other response stays as it is.
 pub fn render(response: Response, request_id: &str) -> Response {
+    if response.extensions().get::<Rendered>().is_some() {
+        return response;
+    }
     if let Some(problem) = response.extensions().get::<Problem>() {
         return problem.finish(request_id);
     }

@@ -1,8 +1,8 @@
 //! Figures by app and version.
 
-mod list;
-mod missing_symbols;
-mod versions;
+pub mod list;
+pub mod missing_symbols;
+pub mod versions;
 
 use crate::operations::prelude::*;
 use time::Date;

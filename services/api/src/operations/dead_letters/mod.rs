@@ -6,8 +6,8 @@
 
 mod body;
 mod get;
-mod list;
-mod replay;
+pub mod list;
+pub mod replay;
 mod replay_many;
 mod topic;
 

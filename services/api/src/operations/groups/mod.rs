@@ -1,7 +1,7 @@
 //! Groups: the reports of one bug.
 
-mod get;
-mod list;
+pub mod get;
+pub mod list;
 
 use crate::operations::prelude::*;
 

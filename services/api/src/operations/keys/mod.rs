@@ -4,7 +4,7 @@ mod create;
 pub mod list;
 mod revoke;
 
-pub use revoke::{RevokeQuery, RevokedKey, revoke};
+pub use revoke::{RevokeQuery, RevokedKey, revoke, revoke_key};
 
 use crate::limits::transactions::Tx;
 use crate::operations::prelude::*;

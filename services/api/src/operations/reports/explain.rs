@@ -5,11 +5,12 @@ use super::schemas::ExplanationSchema;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::image_symbols::{SymbolsOfReport, fetch};
+use crate::reports::image_symbols::fetch;
 use crate::reports::stored_body::StoredBody;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_report::{ReadLimits, Report};
+use unslide_symbolicate::Explanation;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
 
@@ -30,8 +31,23 @@ pub async fn explain_report(
     Path(id): Path<String>,
     Query(query): Query<VariantQuery>,
 ) -> Result<Response, Problem> {
-    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
-    let (_, body) = whole(&api, &access, &id, query.variant.unwrap_or(0)).await?;
+    let finish = |explanation: &Explanation| serde_json::to_vec(explanation).map_err(Problem::internal);
+    let explanation = explain(&api, &access, (&id, query.variant.unwrap_or(0)), finish).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
+}
+
+/// Explains a stored report with the symbols of now; `finish` makes the answer of it.
+///
+/// # Errors
+/// As [`whole`]; where the tenant symbolicates too much.
+pub async fn explain(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    (id, variant): (&str, u32),
+    finish: impl FnOnce(&Explanation) -> Result<Vec<u8>, Problem> + Send + 'static,
+) -> Result<ReservedAnswer, Problem> {
+    let mut charge = Charge::of_symbolication(api, access.tenant())?;
+    let (_, body) = whole(api, access, id, variant).await?;
     charge.unpacked(body.json.len() as u64)?;
     let (body, wanted) = api
         .cpu
@@ -40,24 +56,18 @@ pub async fn explain_report(
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
-    let symbols = fetch(&api, access.tenant(), wanted).await?;
+    let symbols = fetch(api, access.tenant(), wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
-        let explanation = explained(&json, &symbols)?;
+        let explanation = unslide_symbolicate::explain(&read(&json)?, &|id| symbols.get(id));
+        let explanation = finish(&explanation)?;
         reservation.grow(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };
-    let explanation = api.cpu.run_for(access.tenant(), work).await??;
-    Ok(([(header::CONTENT_TYPE, "application/json")], explanation).into_response())
+    api.cpu.run_for(access.tenant(), work).await?
 }
 
 fn read(body: &[u8]) -> Result<Report<'_>, Problem> {
     let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
     Report::read(body, &limits).map_err(Problem::internal)
-}
-
-fn explained(body: &[u8], symbols: &SymbolsOfReport) -> Result<Vec<u8>, Problem> {
-    let report = read(body)?;
-    let explanation = unslide_symbolicate::explain(&report, &|id| symbols.get(id));
-    serde_json::to_vec(&explanation).map_err(Problem::internal)
 }

@@ -1,9 +1,9 @@
 //! Reports.
 
 mod delete;
-mod explain;
-mod get;
-mod list;
+pub mod explain;
+pub mod get;
+pub mod list;
 mod schemas;
 mod send;
 mod symbolicate;

@@ -6,7 +6,7 @@ mod complete_upload;
 mod delete;
 mod find_upload;
 mod get;
-mod list;
+pub mod list;
 pub mod upload;
 mod upload_part;
 mod upload_status;

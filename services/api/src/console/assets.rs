@@ -1,0 +1,34 @@
+//! The stylesheet and the script, in the binary. Their paths change with their bytes, so that a browser keeps
+//! them for as long as it likes.
+
+use crate::http::problem::{Kind, Problem};
+use axum::extract::Path;
+use axum::response::IntoResponse;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+
+const STYLE: &str = include_str!("../../templates/console/console.css");
+const SCRIPT: &str = include_str!("../../templates/console/console.js");
+
+/// Where the stylesheet is.
+pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("console.css", STYLE));
+/// Where the script is.
+pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("console.js", SCRIPT));
+
+fn path(name: &str, text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("/console/assets/{hash}/{name}")
+}
+
+/// `GET /console/assets/{hash}/{name}`: anyone may ask for them.
+pub async fn asset(Path((hash, name)): Path<(String, String)>) -> Result<impl IntoResponse, Problem> {
+    let asked = format!("/console/assets/{hash}/{name}");
+    let (kind, text) = match asked {
+        asked if asked == *STYLE_PATH => ("text/css; charset=utf-8", STYLE),
+        asked if asked == *SCRIPT_PATH => ("text/javascript; charset=utf-8", SCRIPT),
+        _ => return Err(Problem::bare(Kind::NotFound)),
+    };
+    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")], text))
+}

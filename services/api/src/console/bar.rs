@@ -1,0 +1,182 @@
+//! What a page shows: the query of its address, and the bar that changes it.
+
+use super::link::link;
+use super::words::shown;
+use crate::http::problem::Problem;
+use crate::limits::transactions::Tx;
+use crate::requests::access::{Access, ReportsRead};
+use serde::Deserialize;
+use time::{Date, Duration, OffsetDateTime};
+use unslide_store::TenantTx;
+use unslide_store::queries::{apps, trends};
+
+/// Apps and versions that the bar offers.
+const MOST_OFFERED: u32 = 50;
+/// Periods, in days.
+const PERIODS: [i64; 4] = [7, 14, 30, 90];
+const PERIOD: i64 = 14;
+
+/// The state of a page, in its address. An empty value is none.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PageState {
+    app: Option<String>,
+    version: Option<String>,
+    days: Option<String>,
+    q: Option<String>,
+    kind: Option<String>,
+    symbols: Option<String>,
+    sort: Option<String>,
+    status: Option<String>,
+    group: Option<String>,
+    debug_id: Option<String>,
+    reason: Option<String>,
+    cursor: Option<String>,
+    pub(super) variant: Option<u32>,
+    pub(super) thread: Option<usize>,
+}
+
+impl PageState {
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let value = match name {
+            "app" => &self.app,
+            "version" => &self.version,
+            "days" => &self.days,
+            "q" => &self.q,
+            "kind" => &self.kind,
+            "symbols" => &self.symbols,
+            "sort" => &self.sort,
+            "status" => &self.status,
+            "group" => &self.group,
+            "debug_id" => &self.debug_id,
+            "reason" => &self.reason,
+            "cursor" => &self.cursor,
+            _ => &None,
+        };
+        value.as_deref().map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// The same as a text of its own.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    /// Days that charts show.
+    pub fn days(&self) -> i64 {
+        let asked = self.get("days").and_then(|days| days.parse().ok());
+        asked.filter(|days| PERIODS.contains(days)).unwrap_or(PERIOD)
+    }
+
+    /// The first day that charts show, of those up to today.
+    pub fn first_day(&self, now: OffsetDateTime) -> Date {
+        now.date() - Duration::days(self.days() - 1)
+    }
+
+    /// The address of the same page from another cursor on.
+    pub fn at_cursor(&self, path: &str, names: &[&str], cursor: &str) -> String {
+        let mut pairs: Vec<(&str, Option<&str>)> = names.iter().map(|name| (*name, self.get(name))).collect();
+        pairs.push(("cursor", Some(cursor)));
+        link(path, &pairs)
+    }
+}
+
+/// The bar of a page: a form whose fields are the parameters of the page's address.
+#[derive(Clone, Debug, Default)]
+pub struct FilterBar {
+    /// The page's path.
+    pub action: String,
+    /// Fields with a choice.
+    pub selects: Vec<BarSelect>,
+    /// The field of texts to search for.
+    pub search: Option<String>,
+    /// What a search is about.
+    pub search_label: &'static str,
+    /// Filters that came by a link: what each says, and the address without it.
+    pub chips: Vec<(String, String)>,
+    /// Parameters that stay as they are.
+    pub hidden: Vec<(&'static str, String)>,
+}
+
+/// A field with a choice.
+#[derive(Clone, Debug)]
+pub struct BarSelect {
+    /// The parameter.
+    pub name: &'static str,
+    /// What is said of it.
+    pub label: &'static str,
+    /// Value, what is shown, and whether it is the current one.
+    pub options: Vec<(String, String, bool)>,
+}
+
+impl BarSelect {
+    /// A choice among words.
+    pub fn of(
+        name: &'static str,
+        label: &'static str,
+        options: &[(&str, &str)],
+        state: &PageState,
+    ) -> BarSelect {
+        let current = state.get(name).unwrap_or_default();
+        let options = options
+            .iter()
+            .map(|(value, shown)| ((*value).to_owned(), (*shown).to_owned(), *value == current))
+            .collect();
+        BarSelect { name, label, options }
+    }
+
+    /// A choice among names; the current one is offered, whatever it is.
+    fn among(
+        name: &'static str,
+        label: &'static str,
+        names: Vec<String>,
+        current: Option<&str>,
+    ) -> BarSelect {
+        let mut options = vec![(String::new(), "all".to_owned(), current.is_none())];
+        let missing = current.filter(|current| !names.iter().any(|name| name == current));
+        let names = names.into_iter().filter(|name| !name.is_empty()).chain(missing.map(str::to_owned));
+        options.extend(names.map(|value| {
+            let is_current = current == Some(value.as_str());
+            let label = shown(&value);
+            (value, label, is_current)
+        }));
+        BarSelect { name, label, options }
+    }
+}
+
+/// The fields for app and version.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn app_and_version(
+    tx: &mut Tx<TenantTx>,
+    access: &Access<ReportsRead>,
+    state: &PageState,
+) -> Result<Vec<BarSelect>, Problem> {
+    let app = app_select(tx, access, state).await?;
+    let of = access.only_app().or_else(|| state.get("app"));
+    let versions = trends::recent_versions(tx, of, MOST_OFFERED).await?;
+    Ok(vec![app, BarSelect::among("version", "Version", versions, state.get("version"))])
+}
+
+/// The field for the app.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn app_select(
+    tx: &mut Tx<TenantTx>,
+    access: &Access<ReportsRead>,
+    state: &PageState,
+) -> Result<BarSelect, Problem> {
+    let found = apps::list(tx, access.only_app(), None, MOST_OFFERED).await?;
+    let names = found.into_iter().map(|app| app.app).collect();
+    Ok(BarSelect::among("app", "App", names, state.get("app")))
+}
+
+/// The field for the period.
+pub fn period(state: &PageState) -> BarSelect {
+    let days = state.days();
+    let options =
+        PERIODS.iter().map(|period| (period.to_string(), format!("last {period} days"), *period == days));
+    BarSelect { name: "days", label: "Period", options: options.collect() }
+}

@@ -1,0 +1,109 @@
+//! `/console/dead-letters`: records that could not be processed, why, and another try.
+
+use super::bar::{BarSelect, FilterBar, PageState};
+use super::link::link;
+use super::session::SignedIn;
+use super::shell::{Shell, html};
+use super::words::{When, bytes, shown};
+use crate::http::problem::Problem;
+use crate::operations::dead_letters::DeadLetter;
+use crate::operations::dead_letters::list::{LetterQuery, list_dead_letters};
+use crate::operations::dead_letters::replay::{ReplayWish, replay_dead_letter};
+use crate::requests::access::TenantAdmin;
+use crate::requests::input::{self, Path, Query};
+use crate::state::Api;
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::{Extension, Json};
+use time::OffsetDateTime;
+use unslide_proto::trace::TraceContext;
+
+const PATH: &str = "/console/dead-letters";
+
+#[derive(Template)]
+#[template(path = "console/dead_letters.html")]
+struct DeadLettersPage {
+    shell: Shell,
+    letters: Vec<LetterLine>,
+    next: Option<String>,
+    filtered: bool,
+}
+
+struct LetterLine {
+    id: String,
+    reason: String,
+    same_reason: String,
+    detail: String,
+    origin: String,
+    size: String,
+    arrived: When,
+    replayed: Option<When>,
+    replayed_as: String,
+}
+
+/// `GET /console/dead-letters`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let replayed = state.get("status").map(|status| status == "replayed");
+    let query = LetterQuery {
+        tenant: None,
+        reason: state.text("reason"),
+        from: None,
+        to: None,
+        replayed,
+        limit: None,
+        cursor: state.text("cursor"),
+    };
+    let now = api.clock.now();
+    let Json(found) = list_dead_letters(State(api), signed.access, Query(query)).await?;
+    let choices = [("", "all"), ("waiting", "not replayed"), ("replayed", "replayed")];
+    let chip = state
+        .get("reason")
+        .map(|reason| (format!("reason {}", shown(reason)), link(PATH, &[("status", state.get("status"))])));
+    let bar = FilterBar {
+        action: PATH.to_owned(),
+        selects: vec![BarSelect::of("status", "Replay", &choices, &state)],
+        chips: chip.into_iter().collect(),
+        hidden: state.text("reason").map(|reason| ("reason", reason)).into_iter().collect(),
+        ..FilterBar::default()
+    };
+    html(&DeadLettersPage {
+        shell: Shell::of(signed.viewer, "dead-letters", "Dead letters").with(bar),
+        letters: found.items.iter().map(|letter| line(letter, now)).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &["status", "reason"], &cursor)),
+        filtered: state.get("status").or(state.get("reason")).is_some(),
+    })
+}
+
+fn line(letter: &DeadLetter, now: OffsetDateTime) -> LetterLine {
+    let origin = letter.origin.as_ref().or(letter.source.as_ref());
+    LetterLine {
+        id: letter.id.clone(),
+        reason: shown(&letter.reason),
+        same_reason: link(PATH, &[("reason", Some(&letter.reason))]),
+        detail: shown(&letter.detail),
+        origin: origin
+            .map(|origin| shown(&format!("{}/{}/{}", origin.topic, origin.partition, origin.offset)))
+            .unwrap_or_default(),
+        size: letter.value_bytes.map(bytes).unwrap_or_default(),
+        arrived: When::of(letter.arrived_at, now),
+        replayed: letter.replayed_at.map(|at| When::of(at, now)),
+        replayed_as: shown(letter.replayed_as.as_deref().unwrap_or_default()),
+    }
+}
+
+/// `POST /console/dead-letters/{id}/replay`.
+pub async fn replay(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    trace: Extension<TraceContext>,
+    id: Path<String>,
+) -> Result<Response, Problem> {
+    let wish = ReplayWish { again: false };
+    let Json(_) = replay_dead_letter(State(api), signed.access, trace, id, input::Json(wish)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}

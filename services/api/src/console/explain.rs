@@ -1,0 +1,120 @@
+//! `/console/reports/{id}/explain`: why each frame of a backtrace has its answer.
+
+use super::bar::PageState;
+use super::rows::report_path;
+use super::session::SignedIn;
+use super::shell::{Shell, Viewer};
+use super::stack::status;
+use super::words::{shown, shown_or};
+use crate::http::problem::{Kind, Problem};
+use crate::operations::reports::explain::explain;
+use crate::requests::access::ReportsRead;
+use crate::requests::input::{Path, Query};
+use crate::state::Api;
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header;
+use unslide_symbolicate::{ExplainedFrame, ExplainedImage, Explanation};
+
+#[derive(Template)]
+#[template(path = "console/explain.html")]
+struct ExplainPage {
+    shell: Shell,
+    report: String,
+    heading: String,
+    frames: Vec<ReasonedFrame>,
+    truncated: bool,
+}
+
+struct ReasonedFrame {
+    index: usize,
+    status: (&'static str, &'static str, &'static str),
+    name: String,
+    image: String,
+    reason: String,
+    steps: Vec<(&'static str, String)>,
+    calls: Vec<String>,
+}
+
+/// `GET /console/reports/{id}/explain`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let (variant, thread) = (state.variant.unwrap_or(0), state.thread.unwrap_or(0));
+    let (viewer, report) = (signed.viewer, report_path(&id, variant, ""));
+    let finish = move |explanation: &Explanation| {
+        let page = page_of(viewer, report, explanation, thread)?;
+        Ok(page.render().map_err(Problem::internal)?.into_bytes())
+    };
+    let answer = explain(&api, &signed.access, (&id, variant), finish).await?;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+}
+
+fn page_of(
+    viewer: Viewer,
+    report: String,
+    explanation: &Explanation,
+    thread: usize,
+) -> Result<ExplainPage, Problem> {
+    let backtrace = explanation.backtraces.get(thread);
+    let backtrace =
+        backtrace.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such backtrace"))?;
+    let heading = match (backtrace.thread, backtrace.crashed) {
+        (Some(number), true) => format!("Thread {number}, crashed"),
+        (Some(number), false) => format!("Thread {number}"),
+        (None, _) => "Exception".to_owned(),
+    };
+    Ok(ExplainPage {
+        shell: Shell::of(viewer, "reports", "Explanation"),
+        report,
+        heading,
+        frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
+        truncated: explanation.truncated,
+    })
+}
+
+fn reasoned(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {
+    let image = frame.image.and_then(|image| images.get(image as usize));
+    let name = |image: &ExplainedImage| shown(image.path.rsplit('/').next().unwrap_or_default());
+    let calls: Vec<String> = frame.calls.iter().map(|call| shown(call)).collect();
+    ReasonedFrame {
+        index: frame.index,
+        status: status(frame.status.as_str(), frame.approximate),
+        name: calls.first().cloned().unwrap_or_else(|| "no name".to_owned()),
+        image: image.map_or_else(|| "no image".to_owned(), |image| shown_or(&name(image), "unnamed image")),
+        reason: shown(&frame.reason),
+        steps: steps(frame, image),
+        calls,
+    }
+}
+
+/// The way from the address to the answer, each step with its evidence.
+fn steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'static str, String)> {
+    let mut steps = Vec::new();
+    let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));
+    step("Address in the report", frame.instruction_addr.clone());
+    step(
+        "Address without tags",
+        frame.cleaned.clone().filter(|clean| Some(clean) != frame.instruction_addr.as_ref()),
+    );
+    step("Rule", Some(format!("{} {}", frame.rule, frame.rule_name)));
+    step("Look-up address", frame.lookup_address.clone());
+    step("Image", image.map(|image| shown(&image.path)));
+    step("Debug id", image.and_then(|image| image.debug_id).map(|id| id.to_string()));
+    step("Image found by", frame.image_by.map(str::to_owned));
+    step("Slide", frame.slide.clone());
+    step("Address in the image", frame.lookup_relative.clone());
+    step("Address in the object", frame.lookup_file_address.clone());
+    let symcache = image.and_then(|image| image.symcache.as_ref());
+    step(
+        "Symbols of generation",
+        symcache.and_then(|cache| cache.generation).map(|number| number.to_string()),
+    );
+    step("Symbols of object", symcache.and_then(|cache| cache.object).map(|hash| hash.to_string()));
+    step("Name from", frame.source.map(str::to_owned));
+    steps
+}

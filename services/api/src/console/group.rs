@@ -1,0 +1,134 @@
+//! `/console/groups/{id}`: one bug, its stack first.
+
+use super::chart::{StackedBars, by_group};
+use super::link::link;
+use super::report;
+use super::rows::{ReportLine, report_path, tags};
+use super::session::SignedIn;
+use super::shell::{Shell, html};
+use super::stack::ThreadStack;
+use super::words::{When, counted, grouped, shown, shown_or};
+use crate::http::problem::Problem;
+use crate::operations::groups::get::get_group;
+use crate::requests::access::{Access, ReportsRead};
+use crate::requests::input::Path;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use time::Duration;
+use unslide_store::queries::groups::GroupCounts;
+use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
+use unslide_store::queries::trends::{GroupTrend, VersionDay};
+
+/// Reports that the page lists.
+const MOST_REPORTS: u32 = 20;
+/// Versions that the page lists.
+const MOST_VERSIONS: usize = 10;
+/// Days of the chart.
+const DAYS: i64 = 30;
+
+#[derive(Template)]
+#[template(path = "console/group.html")]
+struct GroupPage {
+    shell: Shell,
+    title: String,
+    culprit: String,
+    tags: Vec<(&'static str, String)>,
+    app: String,
+    first: (When, String),
+    last: (When, String),
+    reports: String,
+    chart: StackedBars,
+    versions: Vec<(String, String, String)>,
+    newest: Option<ShownReport>,
+    list: Vec<ReportLine>,
+    all: String,
+    days: i64,
+    more: bool,
+}
+
+/// The report whose stack stands for the group.
+struct ShownReport {
+    href: String,
+    text: String,
+    received: When,
+    stack: Option<ThreadStack>,
+}
+
+/// `GET /console/groups/{id}`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let Json(found) = get_group(State(api.clone()), access.clone(), Path(id.clone())).await?;
+    let group = &found.group;
+    let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
+    tx.rollback().await?;
+    let newest = match rows.reports.first() {
+        Some(row) => Some(newest(&api, access, row).await?),
+        None => None,
+    };
+    let first = now.date() - Duration::days(DAYS - 1);
+    let title = shown_or(&group.title, "no title");
+    html(&GroupPage {
+        shell: Shell::of(signed.viewer, "groups", title.clone()),
+        title,
+        culprit: shown(&group.culprit),
+        tags: tags(group),
+        app: shown_or(&group.app, "unknown app"),
+        first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
+        last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
+        reports: counted(group.reports, "report", "reports"),
+        chart: StackedBars::of(&days(&found), first, now.date()),
+        versions: versions(&found),
+        newest,
+        list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
+        all: link("/console/reports", &[("group", Some(&id))]),
+        days: DAYS,
+        more: rows.next.is_some(),
+    })
+}
+
+async fn newest(api: &Api, access: &Access<ReportsRead>, row: &ReportRow) -> Result<ShownReport, Problem> {
+    let id = row.report_id.to_string();
+    let explain = report_path(&id, row.variant, "/explain");
+    let stack = report::crashed_stack(api, access, (&id, row.variant), explain).await?;
+    Ok(ShownReport {
+        href: report_path(&id, row.variant, ""),
+        text: report_path(&id, row.variant, "/text"),
+        received: When::of(row.received_at, api.clock.now()),
+        stack,
+    })
+}
+
+/// The days of the group as rows of a chart with one series.
+fn days(found: &GroupCounts) -> Vec<VersionDay> {
+    let group = found.group.id;
+    let rows: Vec<GroupTrend> =
+        found.days.iter().map(|day| GroupTrend { group, day: day.day, reports: day.reports }).collect();
+    let days = by_group(&rows).remove(&group).unwrap_or_default();
+    days.into_iter()
+        .map(|(day, reports)| VersionDay {
+            day,
+            app: String::new(),
+            version: Some("reports".to_owned()),
+            reports,
+        })
+        .collect()
+}
+
+/// The group's versions: name, reports and their list.
+fn versions(found: &GroupCounts) -> Vec<(String, String, String)> {
+    let id = found.group.id.to_string();
+    let rows = found.versions.iter().take(MOST_VERSIONS).map(|version| {
+        let pairs = [("group", Some(id.as_str())), ("version", Some(version.version.as_str()))];
+        (shown_or(&version.version, "no version"), grouped(version.reports), link("/console/reports", &pairs))
+    });
+    rows.collect()
+}

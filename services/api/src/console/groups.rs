@@ -1,0 +1,97 @@
+//! `/console/groups`: the bugs, by what is asked.
+
+use super::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
+use super::chart::by_group;
+use super::rows::GroupLine;
+use super::session::SignedIn;
+use super::shell::{Shell, html};
+use crate::http::problem::Problem;
+use crate::operations::groups::list::{GroupQuery, list_groups};
+use crate::requests::access::ReportsRead;
+use crate::requests::input::Query;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use unslide_store::queries::trends;
+
+const FILTERS: [&str; 7] = ["app", "version", "days", "q", "kind", "symbols", "sort"];
+
+#[derive(Template)]
+#[template(path = "console/groups.html")]
+struct GroupsPage {
+    shell: Shell,
+    groups: Vec<GroupLine>,
+    next: Option<String>,
+    filtered: bool,
+    days: i64,
+}
+
+/// `GET /console/groups`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let provisional = state.get("symbols").map(|symbols| symbols == "missing");
+    let query = GroupQuery {
+        app: state.text("app"),
+        version: state.text("version"),
+        kind: state.text("kind"),
+        q: state.text("q"),
+        provisional,
+        seen_from: None,
+        new_from: None,
+        sort: state.text("sort"),
+        limit: None,
+        cursor: state.text("cursor"),
+    };
+    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query)).await?;
+    let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
+    let first = state.first_day(now);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let trends = by_group(&trends::of_groups(&mut tx, &ids, first).await?);
+    let mut selects = app_and_version(&mut tx, access, &state).await?;
+    tx.rollback().await?;
+    selects.extend([kinds(&state), symbols(&state), order(&state), period(&state)]);
+    let bar = FilterBar {
+        action: "/console/groups".to_owned(),
+        selects,
+        search: Some(state.text("q").unwrap_or_default()),
+        search_label: "Search titles and culprits",
+        ..FilterBar::default()
+    };
+    html(&GroupsPage {
+        shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
+        groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor("/console/groups", &FILTERS, &cursor)),
+        filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
+        days: state.days(),
+    })
+}
+
+fn kinds(state: &PageState) -> BarSelect {
+    let kinds = [
+        ("", "all"),
+        ("crash", "crash"),
+        ("exception", "exception"),
+        ("stack_overflow", "stack overflow"),
+        ("hang", "hang"),
+        ("out_of_memory", "out of memory"),
+        ("termination", "termination"),
+        ("user", "reported by the app"),
+    ];
+    BarSelect::of("kind", "Kind", &kinds, state)
+}
+
+fn symbols(state: &PageState) -> BarSelect {
+    let choices = [("", "all"), ("missing", "missing"), ("there", "there")];
+    BarSelect::of("symbols", "Symbols", &choices, state)
+}
+
+fn order(state: &PageState) -> BarSelect {
+    let choices = [("", "last seen"), ("first_seen", "first seen"), ("reports", "reports")];
+    BarSelect::of("sort", "Order", &choices, state)
+}

@@ -1,0 +1,57 @@
+//! Addresses within the console.
+
+use form_urlencoded::Serializer;
+
+/// A path with the parameters that have a value.
+pub fn link(path: &str, parameters: &[(&str, Option<&str>)]) -> String {
+    let mut query = Serializer::new(String::new());
+    for (name, value) in parameters {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            query.append_pair(name, value);
+        }
+    }
+    let query = query.finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// True for an address of the console without a host: what a sign-in may lead back to.
+pub fn is_local(address: &str) -> bool {
+    let rest = address.strip_prefix("/console");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+        && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && !address.contains("//")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_only_parameters_with_a_value() {
+        let pairs = [("app", Some("a&b=c")), ("version", None), ("q", Some(""))];
+        assert_eq!(link("/console/groups", &pairs), "/console/groups?app=a%26b%3Dc");
+        assert_eq!(link("/console", &[]), "/console");
+    }
+
+    #[test]
+    fn only_addresses_of_the_console_are_led_back_to() {
+        for local in ["/console", "/console?days=7", "/console/groups/1?a=%0A"] {
+            assert!(is_local(local), "{local}");
+        }
+        for foreign in [
+            "",
+            "/",
+            "/docs",
+            "//evil.example",
+            "/console//evil.example",
+            "/consoles",
+            "https://evil.example/console",
+            "/console\\evil",
+            "/console\r\nSet-Cookie: a=b",
+            "/console@evil.example",
+            "/console/\u{202e}",
+        ] {
+            assert!(!is_local(foreign), "{foreign}");
+        }
+    }
+}

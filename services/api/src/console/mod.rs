@@ -1,0 +1,63 @@
+//! The console: the service's data as pages for people, from the same code that answers the API.
+//!
+//! One file for each page. A page demands its scope in the type of its argument, as an operation does:
+//! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that the
+//! template engine has not escaped.
+
+mod assets;
+mod bar;
+mod chart;
+mod dead_letters;
+mod explain;
+mod group;
+mod groups;
+mod keys;
+mod link;
+mod overview;
+mod report;
+mod reports;
+mod rows;
+mod session;
+mod shell;
+mod sign_in;
+mod stack;
+mod symbols;
+mod versions;
+mod words;
+
+use crate::state::Api;
+use axum::middleware::from_fn;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use http::StatusCode;
+use std::time::Duration;
+use tower_http::timeout::TimeoutLayer;
+
+/// The routes of the console.
+pub fn routes(api: &Api) -> Router<Api> {
+    let limit = Duration::from_secs(api.limits.request_seconds);
+    let pages = Router::new()
+        .route("/console", get(overview::page))
+        .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/groups", get(groups::page))
+        .route("/console/groups/{id}", get(group::page))
+        .route("/console/reports", get(reports::page))
+        .route("/console/reports/{id}", get(report::page))
+        .route("/console/reports/{id}/json", get(report::json))
+        .route("/console/reports/{id}/text", get(report::text))
+        .route("/console/reports/{id}/explain", get(explain::page))
+        .route("/console/versions", get(versions::page))
+        .route("/console/symbols", get(symbols::page))
+        .route("/console/dead-letters", get(dead_letters::page))
+        .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))
+        .route("/console/keys", get(keys::page))
+        .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
+        .route("/console/{*rest}", get(shell::not_found))
+        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, limit));
+    // An upload bounds its own time.
+    pages
+        .route("/console/symbols/upload", post(symbols::upload))
+        .layer(from_fn(shell::frame))
+        .route("/console/assets/{hash}/{name}", get(assets::asset))
+}

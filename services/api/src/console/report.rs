@@ -1,0 +1,225 @@
+//! `/console/reports/{id}`: one report, the thread that crashed first.
+
+use super::bar::PageState;
+use super::rows::{report_path, status_mark, version, what};
+use super::session::SignedIn;
+use super::shell::{Shell, Viewer};
+use super::stack::ThreadStack;
+use super::words::{When, address, bytes, counted, shown, shown_or};
+use crate::http::problem::Problem;
+use crate::limits::answers::ReservedAnswer;
+use crate::limits::permits::RequestSlot;
+use crate::operations::reports::get::{GetQuery, get_report, whole};
+use crate::requests::access::{Access, ReportsRead};
+use crate::requests::input::{Path, Query};
+use crate::state::Api;
+use askama::Template;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderValue, header};
+use time::OffsetDateTime;
+use unslide_report::text::view::{ImageView, ReportView, view};
+use unslide_report::{ReadLimits, Report};
+use unslide_store::queries::report::FoundReport;
+use unslide_store::queries::reports;
+
+#[derive(Template)]
+#[template(path = "console/report.html")]
+struct ReportPage {
+    shell: Shell,
+    id: String,
+    what: String,
+    signal: String,
+    reason: String,
+    status: (&'static str, &'static str, String),
+    facts: Vec<(&'static str, String)>,
+    received: When,
+    crashed_at: Option<When>,
+    group: Option<String>,
+    newer: Option<String>,
+    older: Option<String>,
+    json: String,
+    text: String,
+    first: Option<ThreadStack>,
+    others: Vec<ThreadStack>,
+    registers: Vec<(String, String)>,
+    images: Vec<ImageLine>,
+    truncated: bool,
+}
+
+struct ImageLine {
+    name: String,
+    path: String,
+    arch: &'static str,
+    uuid: String,
+    range: String,
+    size: String,
+    status: (&'static str, &'static str, &'static str),
+    own: bool,
+}
+
+/// `GET /console/reports/{id}`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let variant = state.variant.unwrap_or(0);
+    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
+    tx.rollback().await?;
+    let (viewer, now) = (signed.viewer, api.clock.now());
+    let work = move || {
+        let seen = view(&read(&body.json)?);
+        let mut page = page_of(viewer, &found, seen, now);
+        let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
+        (page.newer, page.older) = (newer.map(path), older.map(path));
+        let text = page.render().map_err(Problem::internal)?.into_bytes();
+        let mut reservation = body.reservation;
+        reservation.grow(text.len() as u64)?;
+        Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
+    };
+    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+}
+
+fn page_of(viewer: Viewer, found: &FoundReport, seen: ReportView, now: OffsetDateTime) -> ReportPage {
+    let listed = &found.listed;
+    let id = listed.report_id.to_string();
+    let path = |rest: &str| report_path(&id, listed.variant, rest);
+    let explain = path("/explain");
+    let mut threads = seen.threads.iter().map(|thread| ThreadStack::of(thread, Some(&explain)));
+    let first = threads.next();
+    let what = seen.exception.clone().unwrap_or_else(|| what(listed));
+    let signal = [seen.signal.as_deref(), seen.code.as_deref()];
+    ReportPage {
+        shell: Shell::of(viewer, "reports", what.clone()),
+        what,
+        signal: signal.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        reason: seen.reason.unwrap_or_default(),
+        status: status_mark(&listed.status),
+        facts: facts(found),
+        received: When::of(listed.received_at, now),
+        crashed_at: listed.device_time.map(|at| When::of(at, now)),
+        group: listed.group.map(|group| format!("/console/groups/{group}")),
+        newer: None,
+        older: None,
+        json: path("/json"),
+        text: path("/text"),
+        first,
+        others: threads.collect(),
+        registers: seen.registers.into_iter().map(|(name, value)| (name, address(value))).collect(),
+        images: seen.images.iter().map(image).collect(),
+        truncated: seen.truncated,
+        id,
+    }
+}
+
+/// What is known of the app and the device.
+fn facts(found: &FoundReport) -> Vec<(&'static str, String)> {
+    let listed = &found.listed;
+    let of = |key: &str| listed.summary.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+    let os = [listed.os_name.as_deref(), listed.os_version.as_deref()];
+    let os = os.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let frames = &listed.frames;
+    let frames = format!(
+        "{} of {} symbolicated",
+        frames.symbolicated,
+        counted(i64::from(frames.total), "frame", "frames")
+    );
+    let facts = [
+        ("App", shown_or(&listed.app, "unknown")),
+        ("Version", shown(&version(listed))),
+        ("Device", shown(listed.model.as_deref().unwrap_or_default())),
+        ("System", shown(&os)),
+        ("Processor", shown(of("cpu_arch"))),
+        ("Process", shown(listed.process.as_deref().unwrap_or_default())),
+        ("Frames", frames),
+        ("Revision", listed.revision.to_string()),
+        ("Size", bytes(found.size)),
+    ];
+    facts.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+fn image(image: &ImageView) -> ImageLine {
+    let status = match image.status.as_deref() {
+        None => ("", "·", "no frame"),
+        Some("found") => ("good", "●", "found"),
+        Some("missing") => ("bad", "○", "missing"),
+        Some("malformed") => ("bad", "○", "broken"),
+        Some("unsupported") => ("bad", "○", "unsupported"),
+        Some(_) => ("warn", "○", "not fetched"),
+    };
+    ImageLine {
+        name: shown_or(&image.name, "unnamed"),
+        path: image.path.clone(),
+        arch: image.arch,
+        uuid: image.debug_id.map(|id| id.to_string()).unwrap_or_default(),
+        range: address(image.start),
+        size: bytes(image.size),
+        status,
+        own: !image.system,
+    }
+}
+
+fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
+    // It was read when it was symbolicated: only its size may be over the usual bounds now.
+    let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+    Report::read(json, &limits).map_err(Problem::internal)
+}
+
+/// The backtrace of a report's crash, for the page of its group.
+///
+/// # Errors
+/// As [`whole`].
+pub async fn crashed_stack(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    (id, variant): (&str, u32),
+    explain: String,
+) -> Result<Option<ThreadStack>, Problem> {
+    let (_, body) = whole(api, access, id, variant).await?;
+    let work = move || {
+        let seen = view(&read(&body.json)?);
+        Ok::<_, Problem>(seen.threads.first().map(|thread| ThreadStack::of(thread, Some(&explain))))
+    };
+    api.cpu.run_for(access.tenant(), work).await?
+}
+
+/// `GET /console/reports/{id}/json`: the report as the API answers it.
+pub async fn json(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    Query(page): Query<PageState>,
+) -> Result<Response, Problem> {
+    answered(state, signed, slot, id, (page, "application/json")).await
+}
+
+/// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
+pub async fn text(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    Query(page): Query<PageState>,
+) -> Result<Response, Problem> {
+    answered(state, signed, slot, id, (page, "text/plain")).await
+}
+
+async fn answered(
+    state: State<Api>,
+    signed: SignedIn<ReportsRead>,
+    slot: Extension<RequestSlot>,
+    id: Path<String>,
+    (page, form): (PageState, &'static str),
+) -> Result<Response, Problem> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, HeaderValue::from_static(form));
+    let query = GetQuery { variant: page.variant, wait: None };
+    get_report(state, signed.access, slot, id, Query(query), headers).await
+}

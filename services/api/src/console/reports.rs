@@ -1,0 +1,81 @@
+//! `/console/reports`: the reports, newest first.
+
+use super::bar::{BarSelect, FilterBar, PageState, app_and_version};
+use super::link::link;
+use super::rows::ReportLine;
+use super::session::SignedIn;
+use super::shell::{Shell, html};
+use super::words::shown;
+use crate::http::problem::Problem;
+use crate::operations::reports::list::{ReportQuery, list_reports};
+use crate::requests::access::ReportsRead;
+use crate::requests::input::Query;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+
+const PATH: &str = "/console/reports";
+const FILTERS: [&str; 6] = ["app", "version", "status", "kind", "group", "debug_id"];
+
+#[derive(Template)]
+#[template(path = "console/reports.html")]
+struct ReportsPage {
+    shell: Shell,
+    reports: Vec<ReportLine>,
+    next: Option<String>,
+    filtered: bool,
+}
+
+/// `GET /console/reports`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let (access, now) = (&signed.access, api.clock.now());
+    let query = ReportQuery {
+        app: state.text("app"),
+        version: state.text("version"),
+        build: None,
+        from: None,
+        to: None,
+        kind: state.text("kind"),
+        status: state.text("status"),
+        debug_id: state.text("debug_id"),
+        group: state.text("group"),
+        limit: None,
+        cursor: state.text("cursor"),
+    };
+    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query)).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut selects = app_and_version(&mut tx, access, &state).await?;
+    tx.rollback().await?;
+    let statuses =
+        [("", "all"), ("complete", "complete"), ("partial", "partial"), ("none", "not symbolicated")];
+    selects.push(BarSelect::of("status", "Status", &statuses, &state));
+    let hidden = ["kind", "group", "debug_id"];
+    let bar = FilterBar {
+        action: PATH.to_owned(),
+        selects,
+        chips: hidden.iter().filter_map(|name| chip(&state, name)).collect(),
+        hidden: hidden.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
+        ..FilterBar::default()
+    };
+    html(&ReportsPage {
+        shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
+        reports: found.items.iter().map(|report| ReportLine::of(report, now)).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
+        filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
+    })
+}
+
+/// A filter that came by a link, and the address without it.
+fn chip(state: &PageState, name: &str) -> Option<(String, String)> {
+    let value = state.get(name)?;
+    let others = FILTERS.iter().filter(|other| **other != name);
+    let pairs: Vec<_> = others.map(|other| (*other, state.get(other))).collect();
+    let label = if name == "debug_id" { "debug id" } else { name };
+    Some((format!("{label} {}", shown(value)), link(PATH, &pairs)))
+}

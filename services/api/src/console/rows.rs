@@ -1,0 +1,190 @@
+//! Rows of lists that several pages have.
+
+use super::chart::Sparkline;
+use super::link::link;
+use super::words::{When, grouped, shown, shown_or};
+use std::collections::BTreeMap;
+use time::{Date, OffsetDateTime};
+use unslide_model::DebugId;
+use unslide_store::Uuid;
+use unslide_store::queries::groups::ListedGroup;
+use unslide_store::queries::missing::MissingDebugId;
+use unslide_store::queries::reports::ReportRow;
+
+/// What a kind of group is called.
+pub fn kind_word(kind: &str) -> &str {
+    match kind {
+        "stack_overflow" => "stack overflow",
+        "out_of_memory" => "out of memory",
+        "user" => "reported by the app",
+        kind => kind,
+    }
+}
+
+/// A group in a list.
+pub struct GroupLine {
+    pub href: String,
+    pub title: String,
+    pub culprit: String,
+    pub app: String,
+    /// A class of the stylesheet, and the word.
+    pub tags: Vec<(&'static str, String)>,
+    pub trend: Sparkline,
+    pub reports: String,
+    pub first_seen: When,
+    pub first_version: String,
+    pub last_seen: When,
+    pub last_version: String,
+}
+
+impl GroupLine {
+    /// The line of a group, whose days are among `trends`.
+    pub fn of(
+        group: &ListedGroup,
+        trends: &BTreeMap<Uuid, BTreeMap<Date, i64>>,
+        (first, now): (Date, OffsetDateTime),
+    ) -> GroupLine {
+        let days = trends.get(&group.id);
+        let none = BTreeMap::new();
+        GroupLine {
+            href: format!("/console/groups/{}", group.id),
+            title: shown_or(&group.title, "no title"),
+            culprit: shown(&group.culprit),
+            app: shown_or(&group.app, "unknown app"),
+            tags: tags(group),
+            trend: Sparkline::of(days.unwrap_or(&none), first, now.date()),
+            reports: grouped(group.reports),
+            first_seen: When::of(group.first_seen, now),
+            first_version: shown(&group.first_version),
+            last_seen: When::of(group.last_seen, now),
+            last_version: shown(&group.last_version),
+        }
+    }
+}
+
+/// The tags of a group.
+pub fn tags(group: &ListedGroup) -> Vec<(&'static str, String)> {
+    let mut tags = vec![("", shown(kind_word(&group.kind)))];
+    if group.provisional {
+        tags.push(("warn", "provisional: symbols missing".to_owned()));
+    }
+    tags
+}
+
+/// How far a report's symbolication got, as a class of the stylesheet, a mark and a word.
+pub fn status_mark(status: &str) -> (&'static str, &'static str, String) {
+    match status {
+        "complete" => ("good", "●", "complete".to_owned()),
+        "partial" => ("warn", "◐", "partial".to_owned()),
+        "none" => ("bad", "○", "not symbolicated".to_owned()),
+        other => ("", "○", shown(other)),
+    }
+}
+
+/// A report in a list.
+pub struct ReportLine {
+    pub href: String,
+    pub what: String,
+    pub top: String,
+    pub app: String,
+    pub version: String,
+    pub device: String,
+    pub os: String,
+    pub status: (&'static str, &'static str, String),
+    pub missing: bool,
+    pub received: When,
+}
+
+impl ReportLine {
+    /// The line of a report.
+    pub fn of(report: &ReportRow, now: OffsetDateTime) -> ReportLine {
+        let os = [report.os_name.as_deref(), report.os_version.as_deref()];
+        let os: Vec<&str> = os.into_iter().flatten().collect();
+        ReportLine {
+            href: report_path(report.report_id.to_string().as_str(), report.variant, ""),
+            what: what(report),
+            top: top(report),
+            app: shown_or(&report.app, "unknown app"),
+            version: shown(&version(report)),
+            device: shown(report.model.as_deref().unwrap_or("unknown device")),
+            os: shown(&os.join(" ")),
+            status: status_mark(&report.status),
+            missing: report.symbols_missing,
+            received: When::of(report.received_at, now),
+        }
+    }
+}
+
+/// Version and build.
+pub fn version(report: &ReportRow) -> String {
+    match (report.version.as_str(), report.build.as_str()) {
+        ("", "") => "no version".to_owned(),
+        (version, "") => version.to_owned(),
+        ("", build) => format!("build {build}"),
+        (version, build) => format!("{version} ({build})"),
+    }
+}
+
+/// The path of a report, or of what belongs to it.
+pub fn report_path(id: &str, variant: u32, rest: &str) -> String {
+    let variant = (variant > 0).then(|| variant.to_string());
+    link(&format!("/console/reports/{id}{rest}"), &[("variant", variant.as_deref())])
+}
+
+/// What happened, in one line.
+pub fn what(report: &ReportRow) -> String {
+    let of = |key: &str| report.summary.get(key).and_then(|value| value.as_str());
+    let name = of("exception").or_else(|| of("signal")).unwrap_or(&report.kind);
+    let code = of("code").filter(|code| *code != name).map(|code| format!(" ({code})")).unwrap_or_default();
+    shown_or(&format!("{name}{code}"), "no exception")
+}
+
+/// The function that was running.
+fn top(report: &ReportRow) -> String {
+    let frames = report.summary.get("top_frames").and_then(|frames| frames.as_array());
+    let named = frames.into_iter().flatten().find_map(|frame| frame.get("function")?.as_str());
+    shown(named.or(report.reason.as_deref()).unwrap_or_default())
+}
+
+/// An image without symbols.
+pub struct MissingLine {
+    pub name: String,
+    pub arch: String,
+    pub debug_id: DebugId,
+    pub apps: String,
+    pub versions: String,
+    pub reports: String,
+    pub reports_href: String,
+    pub system: bool,
+    pub command: String,
+    pub last_seen: When,
+}
+
+impl MissingLine {
+    /// The line of an image.
+    pub fn of(missing: &MissingDebugId, now: OffsetDateTime) -> MissingLine {
+        let id = missing.image.debug_id.to_string();
+        MissingLine {
+            name: shown_or(&missing.image.name, "unnamed image"),
+            arch: shown(&missing.image.arch),
+            debug_id: missing.image.debug_id,
+            apps: few(&missing.apps),
+            versions: few(&missing.versions),
+            reports: grouped(missing.image.reports),
+            reports_href: link("/console/reports", &[("debug_id", Some(&id))]),
+            system: missing.system,
+            command: super::words::upload_command(&shown(&missing.image.name)),
+            last_seen: When::of(missing.last_seen, now),
+        }
+    }
+}
+
+/// The first few of some names.
+fn few(names: &[String]) -> String {
+    const FEW: usize = 3;
+    let mut text: Vec<String> = names.iter().take(FEW).map(|name| shown_or(name, "none")).collect();
+    if names.len() > FEW {
+        text.push(format!("{} more", names.len() - FEW));
+    }
+    text.join(", ")
+}

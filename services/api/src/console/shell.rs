@@ -1,0 +1,204 @@
+//! What is around every page: headers that keep it to itself, the side bar, and pages that say what went wrong.
+
+use super::assets::{SCRIPT_PATH, STYLE_PATH};
+use super::bar::FilterBar;
+use super::session::{foreign_form, is_own_form};
+use crate::http::observe::RequestId;
+use crate::http::problem::{Kind, Problem, Rendered};
+use askama::Template;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use http::header::{self, HeaderName};
+use http::{HeaderValue, StatusCode};
+use std::sync::{Arc, OnceLock};
+use unslide_report::text::escaped;
+use unslide_store::console_sessions::ConsoleSession;
+
+const HEADERS: [(HeaderName, &str); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+];
+
+/// Who is signed in.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    /// The tenant.
+    pub tenant: String,
+    /// The name that was chosen at sign-in.
+    pub name: Option<String>,
+    /// The only app that the key speaks for.
+    pub app: Option<String>,
+    /// What the key may do.
+    pub scopes: String,
+}
+
+impl Viewer {
+    /// Who a session is of.
+    pub fn of(session: &ConsoleSession) -> Viewer {
+        let principal = &session.principal;
+        let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
+        let shown = |text: &String| escaped(text).into_owned();
+        Viewer {
+            tenant: principal.tenant.to_string(),
+            name: session.name.as_ref().map(shown),
+            app: principal.app.as_ref().map(shown),
+            scopes: scopes.join(", "),
+        }
+    }
+}
+
+/// Where a request's session notes who is signed in, for the page that says what went wrong.
+#[derive(Clone, Default)]
+pub struct ViewerCell(Arc<OnceLock<Viewer>>);
+
+impl ViewerCell {
+    /// Notes it.
+    pub fn set(&self, viewer: Viewer) {
+        let _ = self.0.set(viewer);
+    }
+}
+
+/// What the layout of a page needs.
+pub struct Shell {
+    /// The page's title.
+    pub title: String,
+    /// The entry of the side bar that is the current one.
+    pub current: &'static str,
+    /// Who is signed in.
+    pub viewer: Option<Viewer>,
+    /// What the page can be filtered by.
+    pub bar: Option<FilterBar>,
+}
+
+impl Shell {
+    /// The layout of a page of somebody who is signed in.
+    pub fn of(viewer: Viewer, current: &'static str, title: impl Into<String>) -> Shell {
+        Shell { title: title.into(), current, viewer: Some(viewer), bar: None }
+    }
+
+    /// The same with a bar of filters.
+    pub fn with(self, bar: FilterBar) -> Shell {
+        Shell { bar: Some(bar), ..self }
+    }
+
+    /// The path of the stylesheet.
+    pub fn style(&self) -> &'static str {
+        &STYLE_PATH
+    }
+
+    /// The path of the script.
+    pub fn script(&self) -> &'static str {
+        &SCRIPT_PATH
+    }
+
+    /// The entries of the side bar: name, path and label; an empty one is a line.
+    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 8] {
+        [
+            ("overview", "/console", "Overview"),
+            ("groups", "/console/groups", "Groups"),
+            ("reports", "/console/reports", "Reports"),
+            ("versions", "/console/versions", "Versions"),
+            ("symbols", "/console/symbols", "Symbols"),
+            ("", "", ""),
+            ("dead-letters", "/console/dead-letters", "Dead letters"),
+            ("keys", "/console/keys", "Keys"),
+        ]
+    }
+}
+
+/// The answer with a page.
+///
+/// # Errors
+/// Never: templates write into memory.
+pub fn html(page: &impl Template) -> Result<Response, Problem> {
+    Ok(Html(page.render().map_err(Problem::internal)?).into_response())
+}
+
+/// A page with another status than 200.
+pub fn html_with(status: StatusCode, page: &impl Template) -> Response {
+    let mut response = match html(page) {
+        Ok(page) => (status, page).into_response(),
+        Err(problem) => return problem.into_response(),
+    };
+    response.extensions_mut().insert(Rendered);
+    response
+}
+
+#[derive(Template)]
+#[template(path = "console/failure.html")]
+struct FailurePage {
+    shell: Shell,
+    status: u16,
+    detail: Option<String>,
+    advice: &'static str,
+    request_id: String,
+    scopes: Option<String>,
+    retriable: bool,
+}
+
+/// What every request of the console goes through: forms of other sites are refused, what went wrong becomes a page,
+/// and no answer may be framed, kept or read by others.
+pub async fn frame(mut request: Request, next: Next) -> Response {
+    let cell = ViewerCell::default();
+    request.extensions_mut().insert(cell.clone());
+    let id = request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+    let response = if request.method().is_safe() || is_own_form(request.headers()) {
+        next.run(request).await
+    } else {
+        foreign_form().into_response()
+    };
+    let mut response = failed(response, &id, cell.0.get());
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A failed answer as a page.
+fn failed(mut response: Response, request_id: &str, viewer: Option<&Viewer>) -> Response {
+    let status = response.status();
+    let problem = response.extensions_mut().remove::<Problem>();
+    let is_page = response.extensions().get::<Rendered>().is_some();
+    if problem.is_none() && (is_page || !(status.is_client_error() || status.is_server_error())) {
+        return response;
+    }
+    let problem = problem.unwrap_or_else(|| Problem::bare(Kind::of_status(status)));
+    problem.log_fault(request_id);
+    let kind = problem.kind();
+    let shell = Shell { title: kind.title().to_owned(), current: "", viewer: viewer.cloned(), bar: None };
+    let page = FailurePage {
+        shell,
+        status: kind.status().as_u16(),
+        detail: problem.detail().map(|detail| escaped(detail).into_owned()),
+        advice: advice(kind),
+        request_id: request_id.to_owned(),
+        scopes: viewer.filter(|_| kind == Kind::InsufficientScope).map(|viewer| viewer.scopes.clone()),
+        retriable: kind.is_retriable(),
+    };
+    html_with(kind.status(), &page)
+}
+
+/// What a reader can do about it. The kinds' own advice is for clients of the API.
+fn advice(kind: Kind) -> &'static str {
+    match kind {
+        Kind::InsufficientScope => "Sign in with a key that has the scope.",
+        Kind::NotFound => "It may have been deleted, or the key may not see it.",
+        Kind::InvalidParameter => "Correct the address, or begin again from the list.",
+        Kind::TenantSuspended => "Ask the operator of the service.",
+        Kind::InvalidRequest => "Open the page in the console and send the form from there.",
+        kind if kind.is_retriable() => "Try again in a few seconds.",
+        _ => "Give the operator the request id: the cause is in the log.",
+    }
+}
+
+/// Every other address of the console.
+pub async fn not_found() -> Problem {
+    Problem::new(Kind::NotFound, "the console has no such page")
+}

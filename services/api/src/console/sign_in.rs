@@ -1,0 +1,158 @@
+//! `/console/sign-in` and `/console/sign-out`.
+
+use super::link::{is_local, link};
+use super::session::{cookie, find, token};
+use super::shell::{Shell, html, html_with};
+use crate::http::problem::{Kind, Problem};
+use crate::limits::permits::Caller;
+use crate::requests::access::{assign, authenticate};
+use crate::requests::body::Chunks;
+use crate::requests::input::Query;
+use crate::state::Api;
+use askama::Template;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::header::SET_COOKIE;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use unslide_store::keys::Principal;
+use unslide_store::{audit, console_sessions};
+
+/// Bytes of the form.
+const FORM_BYTES: u64 = 4 << 10;
+/// Characters of a name.
+const LONGEST_NAME: usize = 60;
+
+/// Where a sign-in leads.
+#[derive(Debug, Default, Deserialize)]
+pub struct BackQuery {
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "console/sign_in.html")]
+struct SignInPage {
+    shell: Shell,
+    next: String,
+    name: String,
+    refused: bool,
+}
+
+#[derive(Template)]
+#[template(path = "console/come_again.html")]
+struct ComeAgainPage {
+    shell: Shell,
+    next: String,
+}
+
+fn shell() -> Shell {
+    Shell { title: "Sign in".to_owned(), current: "", viewer: None, bar: None }
+}
+
+/// The address of the sign-in page that leads back.
+pub fn path(back: &str) -> String {
+    link("/console/sign-in", &[("next", Some(back).filter(|back| *back != "/console"))])
+}
+
+/// Asks the browser for the same page once more, with its cookie.
+pub fn come_again(next: &str) -> Response {
+    let page = ComeAgainPage { shell: shell(), next: next.to_owned() };
+    html(&page).into_response()
+}
+
+fn back(next: Option<String>) -> String {
+    next.filter(|next| is_local(next)).unwrap_or_else(|| "/console".to_owned())
+}
+
+/// `GET /console/sign-in`.
+pub async fn page(
+    State(api): State<Api>,
+    Query(query): Query<BackQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let next = back(query.next);
+    if find(&headers, &api).await?.is_some() {
+        return Ok(Redirect::to(&next).into_response());
+    }
+    html(&SignInPage { shell: shell(), next, name: String::new(), refused: false })
+}
+
+/// What the form holds.
+#[derive(Default)]
+struct Form {
+    key: String,
+    name: String,
+    next: Option<String>,
+}
+
+/// `POST /console/sign-in`: the key is looked up as for the API, and neither kept nor logged.
+pub async fn sign_in(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, api.limits.pace())?;
+    let mut sent = Vec::new();
+    while let Some(piece) = chunks.next().await? {
+        sent.extend_from_slice(&piece);
+    }
+    let form = read(&sent);
+    let next = back(form.next);
+    match authenticate(&parts.extensions, &api, form.key.trim()).await {
+        Ok(principal) => begin(&api, &parts, &principal, &form.name, &next).await,
+        Err(problem) if problem.kind() == Kind::Unauthorized => {
+            let page = SignInPage { shell: shell(), next, name: form.name, refused: true };
+            Ok(html_with(StatusCode::UNAUTHORIZED, &page))
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+fn read(sent: &[u8]) -> Form {
+    let mut form = Form::default();
+    for (name, value) in form_urlencoded::parse(sent) {
+        match &*name {
+            "key" => form.key = value.into_owned(),
+            "name" => form.name = shown(&value),
+            "next" => form.next = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    form
+}
+
+fn shown(name: &str) -> String {
+    name.trim().chars().filter(|character| !character.is_control()).take(LONGEST_NAME).collect()
+}
+
+async fn begin(
+    api: &Api,
+    parts: &Parts,
+    principal: &Principal,
+    name: &str,
+    next: &str,
+) -> Result<Response, Problem> {
+    assign(&parts.extensions, api, Caller::Tenant(principal.tenant.clone()))?;
+    let token = api.entropy.session().map_err(Problem::internal)?;
+    let mut tx = api.tenant(&principal.tenant).await?;
+    let name = Some(name).filter(|name| !name.is_empty());
+    console_sessions::begin(&mut tx, principal.key_id, &token, name).await?;
+    let key = principal.key_id.to_string();
+    audit::append(&mut tx, &key, "console.sign_in", &key, &serde_json::json!({})).await?;
+    tx.commit().await?;
+    let cookie = cookie(Some(&token), &parts.headers, &parts.extensions)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(next)).into_response())
+}
+
+/// `POST /console/sign-out`.
+pub async fn sign_out(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let (parts, _) = request.into_parts();
+    let session = find(&parts.headers, &api).await?;
+    if let (Some(session), Some(token)) = (session, token(&parts.headers)) {
+        let tenant = &session.principal.tenant;
+        assign(&parts.extensions, &api, Caller::Tenant(tenant.clone()))?;
+        let mut tx = api.tenant(tenant).await?;
+        console_sessions::end(&mut tx, &token).await?;
+        tx.commit().await?;
+    }
+    let cookie = cookie(None, &parts.headers, &parts.extensions)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/console/sign-in")).into_response())
+}

@@ -1,0 +1,179 @@
+//! A backtrace as a page shows it: the app's own frames first of all, runs of the system's frames folded.
+
+use super::words::{address, counted, upload_command};
+use askama::Template;
+use askama::filters::HtmlSafe;
+use unslide_report::text::view::{CallView, FrameView, ThreadView};
+
+/// A run of the system's frames is folded from this length on.
+const FOLDED: usize = 2;
+/// Images that a folded run names.
+const NAMED: usize = 3;
+
+/// A backtrace.
+#[derive(Debug, Template)]
+#[template(path = "console/stack.html")]
+pub struct ThreadStack {
+    pub heading: String,
+    pub crashed: bool,
+    pub name: Option<String>,
+    /// The innermost frame of the app, for a thread that is closed.
+    pub top: String,
+    pub skipped: u64,
+    items: Vec<StackItem>,
+}
+
+impl HtmlSafe for ThreadStack {}
+
+#[derive(Debug)]
+enum StackItem {
+    One(FrameLine),
+    Folded { summary: String, frames: Vec<FrameLine> },
+}
+
+#[derive(Debug)]
+struct FrameLine {
+    index: usize,
+    system: bool,
+    /// A class of the stylesheet, a mark and a word.
+    status: (&'static str, &'static str, &'static str),
+    image: String,
+    calls: Vec<CallView>,
+    address: String,
+    uuid: Option<String>,
+    command: Option<String>,
+    explain: Option<String>,
+}
+
+impl ThreadStack {
+    /// The stack of a thread; `explain` is the address of its explanation, which leads to a frame by its number.
+    pub fn of(thread: &ThreadView, explain: Option<&str>) -> ThreadStack {
+        let lines: Vec<FrameLine> =
+            thread.frames.iter().map(|frame| line(frame, thread.position, explain)).collect();
+        let own = thread.frames.iter().find(|frame| !frame.system && !frame.calls.is_empty());
+        let top = own.or(thread.frames.first()).map(first_name).unwrap_or_default();
+        let foldable = thread.frames.iter().any(|frame| !frame.system);
+        ThreadStack {
+            heading: thread.number.map_or("Exception".to_owned(), |number| format!("Thread {number}")),
+            crashed: thread.crashed,
+            name: thread.name.clone(),
+            top,
+            skipped: thread.skipped,
+            items: items(lines, foldable),
+        }
+    }
+}
+
+fn first_name(frame: &FrameView) -> String {
+    match frame.calls.first() {
+        Some(call) => call.function.clone(),
+        None => frame.image.clone().unwrap_or_default(),
+    }
+}
+
+fn items(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    let mut items = Vec::new();
+    let mut run: Vec<FrameLine> = Vec::new();
+    for line in lines {
+        if line.system && foldable {
+            run.push(line);
+        } else {
+            close(&mut run, &mut items);
+            items.push(StackItem::One(line));
+        }
+    }
+    close(&mut run, &mut items);
+    items
+}
+
+fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
+    let frames = std::mem::take(run);
+    if frames.len() < FOLDED {
+        items.extend(frames.into_iter().map(StackItem::One));
+        return;
+    }
+    let mut images: Vec<&str> = Vec::new();
+    for frame in &frames {
+        if !images.contains(&frame.image.as_str()) {
+            images.push(&frame.image);
+        }
+    }
+    let more = images.len().saturating_sub(NAMED);
+    let mut named = images.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        named = format!("{named} and {more} more");
+    }
+    let number = i64::try_from(frames.len()).unwrap_or(i64::MAX);
+    let summary = format!("{} of {named}", counted(number, "frame", "frames"));
+    items.push(StackItem::Folded { summary, frames });
+}
+
+fn line(frame: &FrameView, position: usize, explain: Option<&str>) -> FrameLine {
+    let missing = frame.status == "missing";
+    let image = frame.image.clone();
+    FrameLine {
+        index: frame.index,
+        system: frame.system,
+        status: status(&frame.status, frame.approximate),
+        calls: frame.calls.clone(),
+        address: frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}")),
+        uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
+        command: image.as_deref().filter(|_| missing && !frame.system).map(upload_command),
+        image: image.unwrap_or_else(|| "unknown image".to_owned()),
+        explain: explain.map(|explain| {
+            let and = if explain.contains('?') { '&' } else { '?' };
+            format!("{explain}{and}thread={position}#frame-{}", frame.index)
+        }),
+    }
+}
+
+/// How a frame ended: a class of the stylesheet, a mark and a word.
+pub fn status(status: &str, approximate: bool) -> (&'static str, &'static str, &'static str) {
+    match status {
+        "symbolicated" if approximate => ("warn", "◐", "approximate"),
+        "symbolicated" => ("good", "●", "symbolicated"),
+        "device" => ("info", "◐", "named by device"),
+        "missing" => ("bad", "○", "symbols missing"),
+        "missing_symbol" => ("warn", "○", "no function here"),
+        "unknown_image" => ("warn", "○", "no image here"),
+        "malformed" => ("bad", "○", "symbols broken"),
+        "unsupported" => ("bad", "○", "symbols unsupported"),
+        "fetching_failed" => ("warn", "○", "symbols not fetched"),
+        "invalid_address" => ("warn", "○", "no address"),
+        _ => ("warn", "○", "not symbolicated"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(index: usize, system: bool) -> FrameView {
+        let image = Some(if system { "UIKitCore" } else { "Shop" }.to_owned());
+        FrameView { index, system, image, status: "missing".to_owned(), ..FrameView::default() }
+    }
+
+    fn folds(systems: &[bool]) -> Vec<usize> {
+        let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
+        let stack = ThreadStack::of(&ThreadView { frames, ..ThreadView::default() }, None);
+        let length = |item: &StackItem| match item {
+            StackItem::One(_) => 1,
+            StackItem::Folded { frames, .. } => frames.len(),
+        };
+        stack.items.iter().map(length).collect()
+    }
+
+    #[test]
+    fn runs_of_system_frames_are_folded_where_the_app_has_frames_too() {
+        assert_eq!(folds(&[true, true, false, true, false, true, true, true]), [2, 1, 1, 1, 3]);
+        assert_eq!(folds(&[true, true, true]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn only_an_app_image_has_a_command() {
+        assert!(line(&frame(0, false), 0, None).command.is_some());
+        assert!(line(&frame(0, true), 0, None).command.is_none());
+        let explained = line(&frame(3, false), 2, Some("/a?variant=1")).explain;
+        assert_eq!(explained.as_deref(), Some("/a?variant=1&thread=2#frame-3"));
+    }
+}

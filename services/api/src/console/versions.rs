@@ -1,0 +1,105 @@
+//! `/console/versions`: how the versions of an app do.
+
+use super::bar::{FilterBar, PageState, app_select};
+use super::link::link;
+use super::session::SignedIn;
+use super::shell::{Shell, html};
+use super::words::{day, grouped, percent, shown, shown_or, upload_command};
+use crate::http::problem::Problem;
+use crate::operations::apps::versions::list_versions;
+use crate::requests::access::ReportsRead;
+use crate::requests::input::{Path, Query};
+use crate::requests::page::PageQuery;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use unslide_store::queries::apps;
+use unslide_store::queries::versions::VersionSummary;
+
+const PATH: &str = "/console/versions";
+/// Images without symbols that a row names.
+const MOST_MISSING: usize = 3;
+
+#[derive(Template)]
+#[template(path = "console/versions.html")]
+struct VersionsPage {
+    shell: Shell,
+    app: String,
+    versions: Vec<VersionLine>,
+    next: Option<String>,
+}
+
+struct VersionLine {
+    version: String,
+    href: String,
+    reports: String,
+    devices: String,
+    symbolicated: String,
+    complete: String,
+    partial: String,
+    none: String,
+    first_day: String,
+    last_day: String,
+    /// Name, debug id and command.
+    missing: Vec<(String, String, String)>,
+    more_missing: usize,
+}
+
+/// `GET /console/versions`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let asked = access.app(state.text("app"))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let select = app_select(&mut tx, access, &state).await?;
+    let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
+    tx.rollback().await?;
+    // Of all apps the one that reported last, where none is named.
+    let app = asked.or(newest.map(|app| app.app)).unwrap_or_default();
+    let query = PageQuery { limit: None, cursor: state.text("cursor") };
+    let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
+    let (items, next) = match found {
+        Ok(Json(page)) => (page.items, page.next_cursor),
+        Err(problem) if problem.kind() == crate::http::problem::Kind::NotFound => (Vec::new(), None),
+        Err(problem) => return Err(problem),
+    };
+    let bar = FilterBar { action: PATH.to_owned(), selects: vec![select], ..FilterBar::default() };
+    html(&VersionsPage {
+        shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
+        versions: items.iter().map(|version| line(&app, version)).collect(),
+        next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
+        app: shown(&app),
+    })
+}
+
+fn line(app: &str, version: &VersionSummary) -> VersionLine {
+    let symbolicated = version.share_symbolicated.map(share);
+    let missing = version.missing.iter().take(MOST_MISSING).map(|image| {
+        let name = shown_or(&image.name, "unnamed image");
+        (name, image.debug_id.to_string().to_uppercase(), upload_command(&shown(&image.name)))
+    });
+    VersionLine {
+        version: shown_or(&version.version, "no version"),
+        href: link("/console/reports", &[("app", Some(app)), ("version", Some(&version.version))]),
+        reports: grouped(version.reports),
+        devices: grouped(version.devices),
+        symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),
+        complete: grouped(version.complete),
+        partial: grouped(version.partial),
+        none: grouped(version.none),
+        first_day: day(version.first_day),
+        last_day: day(version.last_day),
+        missing: missing.collect(),
+        more_missing: version.missing.len().saturating_sub(MOST_MISSING),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a share is between 0 and 1")]
+fn share(share: f64) -> String {
+    percent((share * 1_000_000.0) as i64, 1_000_000).unwrap_or_default()
+}

@@ -1,0 +1,151 @@
+//! Numbers, times and texts as pages show them.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use std::fmt::Write;
+use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
+use time::{Date, OffsetDateTime};
+use unslide_report::text::escaped;
+
+/// A moment: how long ago, with the whole of it for who points at it and for machines.
+#[derive(Clone, Debug, Template)]
+#[template(
+    source = r#"<time datetime="{{ iso }}" title="{{ absolute }}">{{ relative }}</time>"#,
+    ext = "html"
+)]
+pub struct When {
+    iso: String,
+    absolute: String,
+    relative: String,
+}
+
+impl HtmlSafe for When {}
+
+impl When {
+    /// A moment, seen from `now`.
+    pub fn of(at: OffsetDateTime, now: OffsetDateTime) -> When {
+        let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
+        When {
+            iso: at.format(&Rfc3339).unwrap_or_default(),
+            absolute: at.to_offset(time::UtcOffset::UTC).format(&format).unwrap_or_default(),
+            relative: ago((now - at).whole_seconds()),
+        }
+    }
+}
+
+fn ago(seconds: i64) -> String {
+    let (number, unit) = match seconds.unsigned_abs() {
+        0..45 => return "just now".to_owned(),
+        seconds @ 45..3_570 => ((seconds + 30) / 60, "min"),
+        seconds @ 3_570..84_600 => ((seconds + 1_800) / 3_600, "h"),
+        seconds => ((seconds + 43_200) / 86_400, "d"),
+    };
+    if seconds < 0 { format!("in {number} {unit}") } else { format!("{number} {unit} ago") }
+}
+
+/// A number with its thousands apart.
+pub fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::from(if number < 0 { "−" } else { "" });
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number with what it counts.
+pub fn counted(number: i64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+/// Bytes in the largest unit that leaves a number of at least one.
+pub fn bytes(size: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.iter().find(|(unit, _)| size >= *unit) {
+        Some((unit, name)) => format!("{}.{} {name}", size / unit, size % unit * 10 / unit),
+        None => format!("{size} B"),
+    }
+}
+
+/// A share in percent, never rounded up to all of it.
+pub fn percent(part: i64, whole: i64) -> Option<String> {
+    (whole > 0).then(|| format!("{} %", part.saturating_mul(100) / whole))
+}
+
+/// A day.
+pub fn day(day: Date) -> String {
+    day.format(format_description!("[year]-[month]-[day]")).unwrap_or_default()
+}
+
+/// A text of a device or a client: nothing in it changes how the page is read.
+pub fn shown(text: &str) -> String {
+    escaped(text).into_owned()
+}
+
+/// The same, with a word for an empty one.
+pub fn shown_or(text: &str, instead: &str) -> String {
+    if text.is_empty() { instead.to_owned() } else { shown(text) }
+}
+
+/// An address in full.
+pub fn address(address: u64) -> String {
+    format!("{address:#018x}")
+}
+
+/// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
+pub fn upload_command(image: &str) -> String {
+    let stem = image.strip_suffix(".dylib").unwrap_or(image);
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
+    let mut quoted = String::new();
+    if !stem.is_empty() && stem.chars().all(plain) && !stem.starts_with('-') {
+        quoted.push_str(stem);
+    } else {
+        let _ = write!(quoted, "'./{}'", stem.replace('\'', r"'\''"));
+    }
+    format!("unslide upload {quoted}*.dSYM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1_204, "1\u{202f}204"), (-1_000_000, "−1\u{202f}000\u{202f}000")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+        assert_eq!(
+            (bytes(1_023), bytes(1_536), bytes(5 << 20)),
+            ("1023 B".into(), "1.5 KiB".into(), "5.0 MiB".into())
+        );
+        assert_eq!((percent(999, 1_000), percent(1, 0)), (Some("99 %".into()), None));
+    }
+
+    #[test]
+    fn a_moment_is_told_by_its_distance() {
+        for (seconds, text) in [
+            (3, "just now"),
+            (60, "1 min ago"),
+            (3_540, "59 min ago"),
+            (7_200, "2 h ago"),
+            (90_000, "1 d ago"),
+            (-600, "in 10 min"),
+        ] {
+            assert_eq!(ago(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_command_takes_a_name_as_one_word() {
+        assert_eq!(upload_command("Shop"), "unslide upload Shop*.dSYM");
+        assert_eq!(upload_command("libkit.dylib"), "unslide upload libkit*.dSYM");
+        assert_eq!(upload_command("$(id) it's"), r"unslide upload './$(id) it'\''s'*.dSYM");
+        assert_eq!(upload_command("--api-key"), "unslide upload './--api-key'*.dSYM");
+    }
+}

@@ -1,0 +1,89 @@
+// Keys and copying. Every page is complete without this script.
+"use strict";
+(() => {
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const said = document.getElementById("said");
+  const help = document.getElementById("help");
+  let timer = 0;
+
+  const say = (text) => {
+    if (!said) return;
+    said.textContent = text;
+    clearTimeout(timer);
+    timer = setTimeout(() => { said.textContent = ""; }, 2500);
+  };
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(await text);
+      say("Copied");
+    } catch {
+      say("The browser did not let the page copy");
+    }
+  };
+
+  // Apple's text of one thread: from its heading to the next empty line.
+  const crashed = (log) => {
+    const lines = log.split("\n");
+    const from = lines.findIndex((line) => /^(Thread \d+ Crashed|Last Exception Backtrace):/.test(line));
+    if (from < 0) return log;
+    const to = lines.findIndex((line, at) => at > from && line === "");
+    return lines.slice(from, to < 0 ? undefined : to).join("\n");
+  };
+  const fetched = async (path) => {
+    const answer = await fetch(path, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    return crashed(await answer.text());
+  };
+  for (const button of all("[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(button.dataset.copy));
+  }
+  for (const button of all("[data-copy-from]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
+  }
+
+  // A choice in the bar shows at once.
+  for (const select of all(".bar select")) select.addEventListener("change", () => select.form.requestSubmit());
+  // An empty field is no filter: it stays out of the address.
+  for (const form of all("form[method=get]")) {
+    form.addEventListener("formdata", (event) => {
+      for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+    });
+  }
+
+  const rows = all("tr[data-row]");
+  let at = -1;
+  const move = (by) => {
+    if (rows.length === 0) return;
+    rows[at]?.classList.remove("now");
+    at = Math.min(Math.max(at + by, 0), rows.length - 1);
+    rows[at].classList.add("now");
+    (rows[at].querySelector("a, button:not([hidden])") ?? rows[at]).focus({ preventScroll: true });
+    rows[at].scrollIntoView({ block: "nearest" });
+  };
+
+  const pages = { o: "/console", g: "/console/groups", r: "/console/reports", s: "/console/symbols" };
+  const keys = {
+    "/": () => document.querySelector("input[type=search]")?.focus(),
+    j: () => move(1),
+    k: () => move(-1),
+    c: () => document.querySelector("[data-copy-from]")?.click(),
+    "?": () => help?.showModal(),
+  };
+  let going = 0;
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea, dialog");
+    if (event.ctrlKey || event.metaKey || event.altKey || (typing && event.key !== "Escape")) return;
+    if (typing) { event.target.blur(); return; }
+    if (Date.now() - going < 1200 && pages[event.key]) {
+      going = 0;
+      location.assign(pages[event.key]);
+    } else if (event.key === "g") {
+      going = Date.now();
+    } else if (keys[event.key]) {
+      event.preventDefault();
+      keys[event.key]();
+    }
+  });
+})();
