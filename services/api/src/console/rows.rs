@@ -142,7 +142,9 @@ pub fn what(report: &ReportRow) -> String {
 /// The function that was running.
 fn top(report: &ReportRow) -> String {
     let frames = report.summary.get("top_frames").and_then(|frames| frames.as_array());
-    let named = frames.into_iter().flatten().find_map(|frame| frame.get("function")?.as_str());
+    let names = frames.into_iter().flatten().filter_map(|frame| frame.get("function")?.as_str());
+    // A placeholder of the device, such as `<redacted>`, is no name.
+    let named = { names }.find(|name| !name.starts_with('<'));
     shown(named.or(report.reason.as_deref()).unwrap_or_default())
 }
 

@@ -3,10 +3,15 @@
 use super::words::{address, counted, upload_command};
 use askama::Template;
 use askama::filters::HtmlSafe;
+use std::collections::HashSet;
 use unslide_report::text::view::{CallView, FrameView, ThreadView};
 
 /// A run of the system's frames is folded from this length on.
 const FOLDED: usize = 2;
+/// A stack of more frames is shown by its innermost and outermost ones.
+const DEEP: usize = 100;
+const INNERMOST: usize = 50;
+const OUTERMOST: usize = 10;
 /// Images that a folded run names.
 const NAMED: usize = 3;
 
@@ -48,8 +53,9 @@ struct FrameLine {
 impl ThreadStack {
     /// The stack of a thread; `explain` is the address of its explanation, which leads to a frame by its number.
     pub fn of(thread: &ThreadView, explain: Option<&str>) -> ThreadStack {
-        let lines: Vec<FrameLine> =
+        let mut lines: Vec<FrameLine> =
             thread.frames.iter().map(|frame| line(frame, thread.position, explain)).collect();
+        say_once(&mut lines);
         let own = thread.frames.iter().find(|frame| !frame.system && !frame.calls.is_empty());
         let top = own.or(thread.frames.first()).map(first_name).unwrap_or_default();
         let foldable = thread.frames.iter().any(|frame| !frame.system);
@@ -59,7 +65,17 @@ impl ThreadStack {
             name: thread.name.clone(),
             top,
             skipped: thread.skipped,
-            items: items(lines, foldable),
+            items: shortened(lines, foldable),
+        }
+    }
+}
+
+/// What is missing is said at the first frame of each image.
+fn say_once(lines: &mut [FrameLine]) {
+    let mut said = HashSet::new();
+    for line in lines {
+        if line.uuid.as_ref().is_some_and(|uuid| !said.insert(uuid.clone())) {
+            (line.uuid, line.command) = (None, None);
         }
     }
 }
@@ -69,6 +85,21 @@ fn first_name(frame: &FrameView) -> String {
         Some(call) => call.function.clone(),
         None => frame.image.clone().unwrap_or_default(),
     }
+}
+
+/// The frames, those in the middle of a very deep stack folded.
+fn shortened(mut lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {
+    if lines.len() <= DEEP {
+        return items(lines, foldable);
+    }
+    let outermost = lines.split_off(lines.len() - OUTERMOST);
+    let middle = lines.split_off(INNERMOST);
+    let number = i64::try_from(middle.len()).unwrap_or(i64::MAX);
+    let summary = format!("{} in between", counted(number, "frame", "frames"));
+    let mut shown = items(lines, foldable);
+    shown.push(StackItem::Folded { summary, frames: middle });
+    shown.extend(items(outermost, foldable));
+    shown
 }
 
 fn items(lines: Vec<FrameLine>, foldable: bool) -> Vec<StackItem> {

@@ -96,13 +96,16 @@ pub fn address(address: u64) -> String {
     format!("{address:#018x}")
 }
 
+/// Characters of a name in a command; what is longer still fits by its beginning.
+const LONGEST: usize = 64;
+
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
-    let stem = image.strip_suffix(".dylib").unwrap_or(image);
+    let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
     let mut quoted = String::new();
     if !stem.is_empty() && stem.chars().all(plain) && !stem.starts_with('-') {
-        quoted.push_str(stem);
+        quoted.push_str(&stem);
     } else {
         let _ = write!(quoted, "'./{}'", stem.replace('\'', r"'\''"));
     }

@@ -5,6 +5,7 @@
 mod attacks;
 mod bodies;
 mod cases;
+mod console;
 mod dead_letters;
 mod isolation;
 mod keys_and_tenants;

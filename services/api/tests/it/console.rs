@@ -1,0 +1,426 @@
+//! The console: who gets in, who sees what, and what a page does with texts of others.
+
+use crate::cases::key_of;
+use crate::reports::{A, crash, store};
+use crate::world::{Answer, World, tenant};
+use reqwest::redirect::Policy;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use unslide_model::Scope;
+use unslide_store::{erasure, keys};
+
+const B: &str = "22222222-2222-2222-2222-222222222222";
+const COOKIE: &str = "unslide_console=";
+/// Every page that needs no name of anything, with the scope that it needs.
+const PAGES: [(&str, Scope); 7] = [
+    ("/console", Scope::ReportsRead),
+    ("/console/groups", Scope::ReportsRead),
+    ("/console/reports", Scope::ReportsRead),
+    ("/console/versions", Scope::ReportsRead),
+    ("/console/symbols", Scope::SymbolsRead),
+    ("/console/dead-letters", Scope::TenantAdmin),
+    ("/console/keys", Scope::TenantAdmin),
+];
+
+/// A browser without a memory: it follows no redirect and keeps no cookie.
+struct Browser<'w> {
+    world: &'w World,
+    client: reqwest::Client,
+    cookie: String,
+}
+
+impl<'w> Browser<'w> {
+    fn new(world: &'w World) -> Browser<'w> {
+        let client = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        Browser { world, client, cookie: String::new() }
+    }
+
+    async fn signed_in(world: &'w World, key: &str) -> Browser<'w> {
+        let mut browser = Browser::new(world);
+        let answer = browser.sign_in(key, "").await;
+        assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
+        let cookie = answer.headers["set-cookie"].to_str().unwrap();
+        browser.cookie = cookie.split(';').next().unwrap().to_owned();
+        browser
+    }
+
+    async fn sign_in(&self, key: &str, next: &str) -> Answer {
+        let form = form(&[("key", key), ("name", "Robin"), ("next", next)]);
+        self.post("/console/sign-in", form).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    async fn post(&self, path: &str, body: String) -> Answer {
+        self.send(self.request(Method::POST, path).header("sec-fetch-site", "same-origin").body(body)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.world.url));
+        if self.cookie.is_empty() { request } else { request.header("cookie", &self.cookie) }
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+        let answer = self.world.send(request).await;
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        for (name, value) in [
+            ("referrer-policy", "no-referrer"),
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+        ] {
+            assert_eq!(answer.headers[name], value, "{name}");
+        }
+        for inline in [" style=", "<style", " onclick=", "javascript:"] {
+            assert!(!answer.text.contains(inline), "{inline} in {}", answer.text);
+        }
+        answer
+    }
+}
+
+fn form(pairs: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+fn location(answer: &Answer) -> &str {
+    assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
+    answer.headers["location"].to_str().unwrap()
+}
+
+/// Every address that a page leads to.
+fn links(page: &str) -> BTreeSet<String> {
+    let attributes = ["href=\"", "action=\"", "src=\"", "data-copy-from=\""];
+    let found = attributes.iter().flat_map(|attribute| page.split(attribute).skip(1));
+    let found = found.filter_map(|rest| rest.split('"').next()).filter(|link| link.starts_with('/'));
+    found.map(|link| link.split('#').next().unwrap().replace("&amp;", "&").replace("&#38;", "&")).collect()
+}
+
+#[tokio::test]
+async fn a_key_signs_in_for_as_long_as_it_is_in_force() {
+    let world = World::start().await;
+    let (id, key) = world.make_key("acme", &key_of(&Scope::ALL, None, None)).await;
+    let browser = Browser::new(&world);
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(
+        location(&browser.get("/console/groups?q=a").await),
+        "/console/sign-in?next=%2Fconsole%2Fgroups%3Fq%3Da"
+    );
+    let wrong = format!("{}a", &key[..key.len() - 1]);
+    for bad in ["", "unslide", &wrong] {
+        let refused = browser.sign_in(bad, "").await;
+        assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+        assert!(!refused.headers.contains_key("set-cookie") && refused.text.contains("was not accepted"));
+        assert!(bad.is_empty() || !refused.text.contains(&format!("\"{bad}\"")), "a key is not written back");
+    }
+    let accepted = browser.sign_in(&key, "/console/groups?q=a").await;
+    assert_eq!(location(&accepted), "/console/groups?q=a");
+    let cookie = accepted.headers["set-cookie"].to_str().unwrap();
+    assert!(cookie.starts_with(COOKIE), "{cookie}");
+    for part in ["; Path=/console", "; HttpOnly", "; SameSite=Strict", "; Max-Age=43200"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure"), "plain HTTP to this machine: {cookie}");
+    let browser = Browser { cookie: cookie.split(';').next().unwrap().to_owned(), ..browser };
+    let page = browser.get("/console").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains("acme") && page.text.contains("Robin") && !page.text.contains(&key));
+    let kept = "SELECT count(*) FROM console_sessions s WHERE to_jsonb(s)::text LIKE '%' || ";
+    let token = browser.cookie.trim_start_matches(COOKIE);
+    for secret in [token, &key[key.len() - 40..]] {
+        assert_eq!(world.number(&format!("{kept}'{secret}' || '%'")).await, 0);
+    }
+    assert_eq!(world.number("SELECT count(*) FROM audit_log WHERE action = 'console.sign_in'").await, 1);
+    // The session ends with its key.
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    keys::revoke(&mut tx, id, None).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+    assert_eq!(browser.sign_in(&key, "").await.status, StatusCode::UNAUTHORIZED);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let out = Browser::signed_in(&world, &key).await;
+    let gone = out.post("/console/sign-out", String::new()).await;
+    assert_eq!(location(&gone), "/console/sign-in");
+    assert!(gone.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+    assert_eq!(location(&out.get("/console").await), "/console/sign-in");
+    let over = Browser::signed_in(&world, &key).await;
+    let mut database = world.sql().await;
+    sqlx::query("UPDATE console_sessions SET ends_at = now() - interval '1 second'")
+        .execute(&mut database)
+        .await
+        .unwrap();
+    assert_eq!(location(&over.get("/console").await), "/console/sign-in");
+    assert_eq!(unslide_store::console_sessions::purge(&world.store).await.unwrap(), 1);
+    let ends = world
+        .make_key(
+            "acme",
+            &key_of(&Scope::ALL, None, Some(world.host.clock.now() + Duration::from_secs(3_600))),
+        )
+        .await;
+    let expired = Browser::signed_in(&world, &ends.1).await;
+    sqlx::query("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1")
+        .bind(ends.0)
+        .execute(&mut database)
+        .await
+        .unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    assert_eq!(location(&expired.get("/console").await), "/console/sign-in");
+    let deleted = Browser::signed_in(&world, &key).await;
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    erasure::begin(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(location(&deleted.get("/console").await), "/console/sign-in");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_changes_nothing() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let other = world.make_key("acme", &key_of(&[Scope::ReportsRead], None, None)).await.0;
+    for path in [
+        "/console/sign-out".to_owned(),
+        format!("/console/keys/{other}/revoke"),
+        "/console/sign-in".to_owned(),
+    ] {
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("accept", "*/*"),
+        ] {
+            let request =
+                browser.request(Method::POST, &path).header(name, value).body(form(&[("key", &key)]));
+            let refused = browser.send(request).await;
+            assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{path} {name}: {value}");
+            assert!(!refused.headers.contains_key("set-cookie"));
+        }
+    }
+    assert_eq!(browser.get("/console").await.status, StatusCode::OK, "still signed in");
+    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 0);
+    let own =
+        browser.request(Method::POST, &format!("/console/keys/{other}/revoke")).header("origin", &world.url);
+    assert_eq!(location(&browser.send(own).await), "/console/keys");
+    assert_eq!(world.number("SELECT count(*) FROM api_keys WHERE revoked_at IS NOT NULL").await, 1);
+    // A link of another site brings no cookie: the page is asked for once more, from here.
+    let from_elsewhere = Browser::new(&world);
+    let request =
+        from_elsewhere.request(Method::GET, "/console/groups").header("sec-fetch-site", "cross-site");
+    let again = from_elsewhere.send(request).await;
+    assert!(
+        again.text.contains("http-equiv=\"refresh\"") && again.text.contains("/console/groups"),
+        "{}",
+        again.text
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_leads_back_to_the_console_only() {
+    let world = World::start().await;
+    let key = world.master("acme").await;
+    let browser = Browser::new(&world);
+    for foreign in [
+        "https://evil.example/console",
+        "//evil.example",
+        "/\\evil.example",
+        "/docs",
+        "/console//evil.example",
+        "/console\r\nx: y",
+        "javascript:alert(1)",
+    ] {
+        assert_eq!(location(&browser.sign_in(&key, foreign).await), "/console", "{foreign}");
+        let page = browser.get(&format!("/console/sign-in?{}", form(&[("next", foreign)]))).await;
+        assert!(page.text.contains("name=\"next\" value=\"/console\""), "{}", page.text);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_names_the_scope_that_is_missing() {
+    let world = World::start().await;
+    for (path, scope) in PAGES {
+        let others: Vec<Scope> =
+            Scope::ALL.into_iter().filter(|other| *other != scope && *other != Scope::Operator).collect();
+        let browser = Browser::signed_in(&world, &world.key("acme", &others).await).await;
+        let page = browser.get(path).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{path}");
+        assert!(page.text.contains(&format!("needs the scope {scope}")), "{}", page.text);
+        assert!(page.text.contains("Sign out"), "the session is still there");
+        let browser = Browser::signed_in(&world, &world.key("acme", &[scope]).await).await;
+        assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
+    }
+    world.stop().await;
+}
+
+/// Follows every link of the console from its first page on: each page with its path.
+async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut waiting: Vec<String> = vec!["/console".to_owned()];
+    let mut pages = Vec::new();
+    while let Some(path) = waiting.pop() {
+        let other = !path.starts_with("/console") || path.starts_with("/console/assets/");
+        // Only forms lead there.
+        let form = ["/sign-out", "/revoke", "/replay", "/upload"].iter().any(|end| path.ends_with(end));
+        if form || !seen.insert(path.clone()) {
+            continue;
+        }
+        let answer = if other { browser.world.get(&path, "").await } else { browser.get(&path).await };
+        assert!(answer.status.is_success(), "{path} answers {}: {}", answer.status, answer.text);
+        if !other && !path.ends_with("/json") && !path.contains("/text") {
+            waiting.extend(links(&answer.text));
+            pages.push((path, answer.text));
+        }
+    }
+    assert!(seen.len() > 12, "{seen:?}");
+    pages
+}
+
+const SECRET: &str = "umbrellas-own";
+
+#[tokio::test]
+async fn a_session_sees_its_tenants_things_and_every_link_answers() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let mut other = crash(B, SECRET);
+    other["system"]["CFBundleIdentifier"] = SECRET.into();
+    store(&world, "umbrella", &other, 1, now).await;
+    crate::symbols::stored(&world, "acme").await;
+    crate::dead_letters::letter(&world, Some("umbrella"), SECRET, None, Some(b"{")).await;
+    crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let group = world.get("/v1/groups", &world.master("umbrella").await).await.expect(200);
+    let group = group["items"][0]["id"].as_str().unwrap().to_owned();
+    let acme = Browser::signed_in(&world, &world.master("acme").await).await;
+    let pages = crawl(&acme).await;
+    for wanted in ["/console/groups/", "/console/reports/", "/explain"] {
+        assert!(pages.iter().any(|(path, _)| path.contains(wanted)), "{wanted}");
+    }
+    for (path, page) in &pages {
+        assert!(!page.contains(SECRET) && !page.contains(B), "{path}: {page}");
+    }
+    for foreign in [
+        format!("/console/groups/{group}"),
+        format!("/console/reports/{B}"),
+        format!("/console/reports/{B}/json"),
+        format!("/console/reports/{B}/text"),
+        format!("/console/reports/{B}/explain"),
+    ] {
+        assert_eq!(acme.get(&foreign).await.status, StatusCode::NOT_FOUND, "{foreign}");
+    }
+    let umbrella = Browser::signed_in(&world, &world.master("umbrella").await).await;
+    assert!(umbrella.get("/console").await.text.contains(SECRET));
+    // A key for one app has the pages of that app.
+    let only = world.key_for("umbrella", &[Scope::ReportsRead], Some("com.example.other")).await;
+    let only = Browser::signed_in(&world, &only).await;
+    for path in ["/console", "/console/groups", "/console/reports", "/console/versions"] {
+        assert!(!only.get(path).await.text.contains(SECRET), "{path}");
+    }
+    assert_eq!(only.get(&format!("/console/reports/{B}")).await.status, StatusCode::NOT_FOUND);
+    let asked = only.get(&format!("/console/groups?app={SECRET}")).await;
+    assert_eq!(asked.status, StatusCode::FORBIDDEN);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_letter_is_replayed_by_its_button() {
+    let world = World::start().await;
+    let letter = crate::dead_letters::letter(&world, Some("acme"), "not_json", None, Some(b"{")).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    assert!(browser.get("/console/dead-letters").await.text.contains(&format!("{letter}/replay")));
+    let replayed = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
+    assert_eq!(location(&replayed), "/console/dead-letters");
+    assert_eq!(world.sent(1).await.len(), 1);
+    let again = browser.post(&format!("/console/dead-letters/{letter}/replay"), String::new()).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    assert!(again.text.contains("<h1>"), "a page: {}", again.text);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_form_uploads_symbols() {
+    let world = World::start().await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let part = reqwest::multipart::Part::bytes(b"\xcf\xfa\xed\xfe some bytes".to_vec()).file_name("Shop");
+    let form = reqwest::multipart::Form::new().part("file", part);
+    let request =
+        browser.request(Method::POST, "/console/symbols/upload").header("sec-fetch-site", "same-origin");
+    assert_eq!(location(&browser.send(request.multipart(form)).await), "/console/symbols");
+    let page = browser.get("/console/symbols").await;
+    assert!(page.text.contains("Shop") && page.text.contains("queued"), "{}", page.text);
+    world.stop().await;
+}
+
+/// Texts that would be more than texts, where a page did not escape them.
+fn hostile() -> [String; 4] {
+    [
+        "<script>alert(1)</script>".to_owned(),
+        "\" onmouseover=\"alert(1)' x='".to_owned(),
+        "a\u{202e}b\u{2066}c\u{7}d\u{1b}[31m".to_owned(),
+        format!("<img src=x>{}", "A".repeat(490)),
+    ]
+}
+
+fn named(id: &str, text: &str) -> Value {
+    let mut crash = crash(id, text);
+    crash["system"]["CFBundleIdentifier"] = text.into();
+    crash["system"]["CFBundleVersion"] = text.into();
+    crash["binary_images"][0]["name"] = format!("/x/{text}").into();
+    crash["crash"]["error"] = json!({"type": "nsexception", "reason": text, "nsexception": {"name": text}});
+    crash["crash"]["threads"][0]["name"] = text.into();
+    let frame = &mut crash["crash"]["threads"][0]["backtrace"]["contents"][0];
+    frame["object_name"] = text.into();
+    frame["symbol_name"] = text.into();
+    frame["symbol_addr"] = 0x1_0000_0f00_u64.into();
+    crash
+}
+
+#[tokio::test]
+async fn texts_of_others_stay_texts() {
+    let world = World::start().await;
+    let now = world.host.clock.now();
+    for (number, text) in hostile().iter().enumerate() {
+        let id = format!("0000000{number}-1111-1111-1111-111111111111");
+        store(&world, "acme", &named(&id, text), 1, now).await;
+    }
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let mut shown = 0;
+    for (path, page) in crawl(&browser).await {
+        shown += page.matches("&#60;script&#62;alert(1)").count();
+        for raw in ["<script>alert", "<img", "\" onmouseover", "' x='"] {
+            assert!(!page.contains(raw), "{raw} on {path}: {page}");
+        }
+        let obeyed = |c: char| {
+            (c.is_control() && !matches!(c, '\n' | '\t'))
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        let found: Vec<char> = page.chars().filter(|c| obeyed(*c)).collect();
+        // The value of an option is sent back as it is; nobody reads it.
+        let values = page.matches("<option value=\"a\u{202e}b").count();
+        assert!(found.len() <= values * 4, "{found:?} on {path}");
+    }
+    assert!(shown > 10, "{shown}");
+    let long = "A".repeat(2_000);
+    let asked = browser.get(&format!("/console/groups?q={}", "%3Cscript%3E")).await;
+    assert!(asked.status.is_success() && !asked.text.contains("<script>"), "{}", asked.text);
+    assert_eq!(browser.get(&format!("/console/groups?q={long}")).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(browser.get("/console/groups?cursor=zz").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(browser.get("/console/nowhere").await.status, StatusCode::NOT_FOUND);
+    world.stop().await;
+}
