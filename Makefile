@@ -5,11 +5,12 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo test servers servers-down chaos bench bench-grouping fuzz release fmt lint prepare clean-cache
+.PHONY: help demo screens test servers servers-down chaos bench bench-grouping fuzz release fmt lint prepare clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
 	@echo 'make test          formatting, lints, all tests, licences, queries, manifests'
+	@echo 'make screens       screenshots of the console in SCREENS (.unslide/screens)'
 	@echo 'make servers       Kafka and PostgreSQL for tests in the background; prints what to export'
 	@echo 'make servers-down  stop them'
 	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
@@ -31,6 +32,15 @@ demo:
 
 test:
 	@scripts/test
+
+SCREENS ?= $(CURDIR)/.unslide/screens
+screens:
+	@scripts/setup test
+	@cargo build --locked --quiet --package unslide --package unslide-embedded --bin unslide --bin unslide-servers
+	@mkdir -p $(SERVERS_DATA)
+	@eval "$$($(SERVERS) up $(SERVERS_DATA) --fast)"; UNSLIDE_SCREENS=$(SCREENS) \
+	  cargo test --locked --quiet --package unslide-tests --test e2e console
+	@echo 'the screenshots are in $(SCREENS)'
 
 servers:
 	@scripts/setup build >&2

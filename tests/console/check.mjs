@@ -45,12 +45,16 @@ async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
     keys: "/console/keys", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
-  for (const [name, list] of [["group", "/console/groups"], ["report", "/console/reports?status=partial"]]) {
-    await page.goto(base + list);
-    const first = page.locator("tr[data-row] a.open").last();
-    if (await first.count()) paths[name] = await first.getAttribute("href");
+  const lists = { group: ["/console/groups"],
+    report: ["/console/reports?status=partial", "/console/reports?status=complete"] };
+  for (const [name, candidates] of Object.entries(lists)) {
+    for (const list of candidates) {
+      await page.goto(base + list);
+      const rows = page.locator("tr[data-row] a.open");
+      if (!paths[name] && await rows.count()) paths[name] = await rows.last().getAttribute("href");
+    }
+    if (!paths[name]) throw new Error(`the data has no ${name} with symbols`);
   }
-  if (!paths.report) throw new Error("the data has no report with symbols");
   paths.explain = paths.report.replace(/(\?|$)/, "/explain$1");
   return paths;
 }

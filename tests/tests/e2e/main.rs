@@ -2,6 +2,7 @@
 
 mod administration;
 mod commands;
+mod console;
 mod consumers;
 mod dead_letters;
 mod delivery;

@@ -56,11 +56,15 @@ pub async fn page(
     let access = &signed.access;
     let asked = access.app(state.text("app"))?;
     let mut tx = api.tenant(access.tenant()).await?;
-    let select = app_select(&mut tx, access, &state).await?;
+    let mut select = app_select(&mut tx, access, &state).await?;
     let newest = apps::list(&mut tx, access.only_app(), None, 1).await?.into_iter().next();
     tx.rollback().await?;
     // Of all apps the one that reported last, where none is named.
     let app = asked.or(newest.map(|app| app.app)).unwrap_or_default();
+    select.options.retain(|(value, ..)| !value.is_empty());
+    for (value, _, current) in &mut select.options {
+        *current = *value == app;
+    }
     let query = PageQuery { limit: None, cursor: state.text("cursor") };
     let found = list_versions(State(api.clone()), access.clone(), Path(app.clone()), Query(query)).await;
     let (items, next) = match found {

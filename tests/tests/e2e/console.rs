@@ -1,0 +1,56 @@
+//! The console in a browser, over the data that the services make of uploads and reports.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use unslide_tests::app::App;
+use unslide_tests::installation::{Installation, TENANT};
+
+const SOON: Duration = Duration::from_secs(60);
+
+/// Where `scripts/setup test` has put what the check needs.
+fn tools() -> PathBuf {
+    let cache = std::env::var_os("UNSLIDE_CACHE").map(PathBuf::from);
+    let base = || std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache");
+    cache.unwrap_or_else(|| base().unwrap_or_else(home).join("unslide")).join("tools/console")
+}
+
+async fn with_reports() -> Installation {
+    let (app, next) = (App::fixture("app"), App::fixture("app-next"));
+    let installation = Installation::start().await;
+    let client = installation.client();
+    client.upload(app.dsym.clone()).await;
+    let input = installation.topic("crash.reports");
+    for number in 1..4 {
+        client.post("/v1/reports", app.report(number).bytes()).await;
+    }
+    client.post("/v1/reports", next.report(4).bytes()).await;
+    installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
+    let stored = |status, page: &serde_json::Value| {
+        status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 4)
+    };
+    client.wait_for("/v1/reports", SOON, stored).await;
+    let noted = |status, page: &serde_json::Value| {
+        status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 1)
+    };
+    client.wait_for("/v1/dead-letters", SOON, noted).await;
+    installation
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_finds_nothing_wrong_with_the_console() {
+    let installation = with_reports().await;
+    // Modules are looked for beside the script.
+    let tools = tools();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("console/check.mjs");
+    std::fs::copy(source, tools.join("check.mjs")).expect("scripts/setup test has made the folder");
+    let mut command = Command::new("node");
+    command.arg("check.mjs").arg(&installation.url).arg(&installation.key).current_dir(&tools);
+    // `make screens` looks at the same pages.
+    command.args(std::env::var_os("UNSLIDE_SCREENS"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("the check");
+    let output = output.expect("node");
+    let (told, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}{wrong}");
+}
