@@ -76,6 +76,6 @@ Queries to try while it serves (`unslide demo --keep`):
   curl -sH \"authorization: Bearer $UNSLIDE_API_KEY\" $UNSLIDE_URL/v1/reports/{id}/explain
   curl -sH \"authorization: Bearer $UNSLIDE_API_KEY\" $UNSLIDE_URL/v1/apps/com.example.cafe/versions
   curl -sH \"authorization: Bearer $UNSLIDE_API_KEY\" $UNSLIDE_URL/v1/missing-symbols
-  open {api_url}/docs      Kafka is at {kafka_bootstrap}"
+  open {api_url}/console   with the key above; {api_url}/docs has the API. Kafka is at {kafka_bootstrap}"
     )
 }
