@@ -197,7 +197,7 @@ pub async fn json(
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    answered(state, signed, slot, id, (page, "application/json")).await
+    Box::pin(answered(state, signed, slot, id, (page, "application/json"))).await
 }
 
 /// `GET /console/reports/{id}/text`: the report as an Apple-style crash log.
@@ -208,7 +208,7 @@ pub async fn text(
     id: Path<String>,
     Query(page): Query<PageState>,
 ) -> Result<Response, Problem> {
-    answered(state, signed, slot, id, (page, "text/plain")).await
+    Box::pin(answered(state, signed, slot, id, (page, "text/plain"))).await
 }
 
 async fn answered(

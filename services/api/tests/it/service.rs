@@ -32,7 +32,8 @@ async fn the_document_and_its_page_are_served_to_anyone() {
     assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
     assert!(page.headers["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
     assert!(!page.text.contains("https://"), "nothing is loaded from elsewhere");
-    assert_eq!(world.get("/", "").await.text, page.text);
+    let first = world.get("/", "").await;
+    assert!(first.text.contains("<h1>Sign in</h1>"), "the console: {}", first.text);
     world.stop().await;
 }
 
