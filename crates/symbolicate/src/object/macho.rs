@@ -251,7 +251,8 @@ fn fat<F: FatArch>(bytes: &[u8]) -> Result<Vec<Range<usize>>, ObjectError> {
     let file = MachOFatFile::<F>::parse(bytes).map_err(outside)?;
     let range = |arch: &F| {
         let slice = arch.data(bytes).map_err(outside)?;
-        let start = usize::try_from(arch.offset().into()).unwrap_or(usize::MAX);
+        // An empty one may say that it lies anywhere.
+        let start = usize::try_from(arch.offset().into()).unwrap_or(usize::MAX).min(bytes.len());
         Ok(start..start + slice.len())
     };
     let ranges = file.arches().iter().map(range).collect::<Result<Vec<_>, ObjectError>>()?;
