@@ -1,28 +1,18 @@
 //! The console: the service's data as pages for people, from the same code that answers the API.
 //!
-//! One file for each page. A page demands its scope in the type of its argument, as an operation does:
+//! One file of `pages` for each page. A page demands its scope in the type of its argument, as an operation does:
 //! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that the
 //! template engine has not escaped.
 
 mod assets;
 mod bar;
 mod chart;
-mod dead_letters;
-mod explain;
-mod group;
-mod groups;
-mod keys;
 mod link;
-mod overview;
-mod report;
-mod reports;
+mod pages;
 mod rows;
 mod session;
 mod shell;
-mod sign_in;
 mod stack;
-mod symbols;
-mod versions;
 mod words;
 
 use crate::state::Api;
@@ -30,6 +20,9 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
+use pages::{
+    dead_letters, explain, group, groups, keys, overview, report, reports, sign_in, symbols, versions,
+};
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
 

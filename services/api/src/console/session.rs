@@ -1,8 +1,8 @@
 //! The cookie of a session, and what a request may do that has one.
 
 use super::link::is_local;
+use super::pages::sign_in;
 use super::shell::{Viewer, ViewerCell};
-use super::sign_in;
 use crate::http::problem::{Kind, Problem};
 use crate::http::server::Peer;
 use crate::requests::access::{Access, Permission, admit};

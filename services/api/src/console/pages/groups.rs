@@ -1,10 +1,10 @@
 //! `/console/groups`: the bugs, by what is asked.
 
-use super::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
-use super::chart::by_group;
-use super::rows::GroupLine;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
+use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
+use crate::console::chart::by_group;
+use crate::console::rows::GroupLine;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
 use crate::http::problem::Problem;
 use crate::operations::groups::list::{GroupQuery, list_groups};
 use crate::requests::access::ReportsRead;

@@ -1,13 +1,13 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
-use super::chart::{StackedBars, by_group};
-use super::link::link;
 use super::report;
-use super::rows::{ReportLine, report_path, tags};
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::stack::ThreadStack;
-use super::words::{When, counted, grouped, shown, shown_or};
+use crate::console::chart::{StackedBars, by_group};
+use crate::console::link::link;
+use crate::console::rows::{ReportLine, report_path, tags};
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::stack::ThreadStack;
+use crate::console::words::{When, counted, grouped, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::groups::get::get_group;
 use crate::requests::access::{Access, ReportsRead};

@@ -1,10 +1,10 @@
 //! `/console/dead-letters`: records that could not be processed, why, and another try.
 
-use super::bar::{BarSelect, FilterBar, PageState};
-use super::link::link;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::{When, bytes, shown};
+use crate::console::bar::{BarSelect, FilterBar, PageState};
+use crate::console::link::link;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, bytes, shown};
 use crate::http::problem::Problem;
 use crate::operations::dead_letters::DeadLetter;
 use crate::operations::dead_letters::list::{LetterQuery, list_dead_letters};

@@ -1,11 +1,11 @@
 //! `/console/reports/{id}/explain`: why each frame of a backtrace has its answer.
 
-use super::bar::PageState;
-use super::rows::report_path;
-use super::session::SignedIn;
-use super::shell::{Shell, Viewer};
-use super::stack::status;
-use super::words::{shown, shown_or};
+use crate::console::bar::PageState;
+use crate::console::rows::report_path;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, Viewer};
+use crate::console::stack::status;
+use crate::console::words::{shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::operations::reports::explain::explain;
 use crate::requests::access::ReportsRead;

@@ -1,10 +1,10 @@
 //! `/console/versions`: how the versions of an app do.
 
-use super::bar::{FilterBar, PageState, app_select};
-use super::link::link;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::{day, grouped, percent, shown, shown_or, upload_command};
+use crate::console::bar::{FilterBar, PageState, app_select};
+use crate::console::link::link;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{day, grouped, percent, shown, shown_or, upload_command};
 use crate::http::problem::Problem;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::access::ReportsRead;

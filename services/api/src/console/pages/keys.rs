@@ -1,9 +1,9 @@
 //! `/console/keys`: the tenant's keys, and their end.
 
-use super::bar::PageState;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::{When, shown};
+use crate::console::bar::PageState;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, shown};
 use crate::http::problem::Problem;
 use crate::operations::keys::list::list_keys;
 use crate::operations::keys::{RevokeQuery, revoke_key};

@@ -1,8 +1,8 @@
 //! `/console/sign-in` and `/console/sign-out`.
 
-use super::link::{is_local, link};
-use super::session::{cookie, find, token};
-use super::shell::{Shell, html, html_with};
+use crate::console::link::{is_local, link};
+use crate::console::session::{cookie, find, token};
+use crate::console::shell::{Shell, html, html_with};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::permits::Caller;
 use crate::requests::access::{assign, authenticate};

@@ -1,11 +1,11 @@
 //! `/console/reports`: the reports, newest first.
 
-use super::bar::{BarSelect, FilterBar, PageState, app_and_version};
-use super::link::link;
-use super::rows::ReportLine;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::shown;
+use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
+use crate::console::link::link;
+use crate::console::rows::ReportLine;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::shown;
 use crate::http::problem::Problem;
 use crate::operations::reports::list::{ReportQuery, list_reports};
 use crate::requests::access::ReportsRead;

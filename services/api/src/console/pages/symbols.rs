@@ -1,11 +1,11 @@
 //! `/console/symbols`: what is missing, what was uploaded, and what was found in it.
 
-use super::bar::PageState;
-use super::link::link;
-use super::rows::MissingLine;
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::{When, bytes, shown, shown_or};
+use crate::console::bar::PageState;
+use crate::console::link::link;
+use crate::console::rows::MissingLine;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, bytes, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::symbols::ListedObject;
 use crate::operations::symbols::list::{SymbolQuery, list_symbols};

@@ -1,11 +1,11 @@
 //! `/console/reports/{id}`: one report, the thread that crashed first.
 
-use super::bar::PageState;
-use super::rows::{report_path, status_mark, version, what};
-use super::session::SignedIn;
-use super::shell::{Shell, Viewer};
-use super::stack::ThreadStack;
-use super::words::{When, address, bytes, counted, shown, shown_or};
+use crate::console::bar::PageState;
+use crate::console::rows::{report_path, status_mark, version, what};
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, Viewer};
+use crate::console::stack::ThreadStack;
+use crate::console::words::{When, address, bytes, counted, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;

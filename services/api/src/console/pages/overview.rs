@@ -1,12 +1,12 @@
 //! `/console`: what happens, what is new, and which symbols would help.
 
-use super::bar::{FilterBar, PageState, app_and_version, period};
-use super::chart::{StackedBars, by_group};
-use super::link::link;
-use super::rows::{GroupLine, MissingLine};
-use super::session::SignedIn;
-use super::shell::{Shell, html};
-use super::words::{grouped, percent};
+use crate::console::bar::{FilterBar, PageState, app_and_version, period};
+use crate::console::chart::{StackedBars, by_group};
+use crate::console::link::link;
+use crate::console::rows::{GroupLine, MissingLine};
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{grouped, percent};
 use crate::http::problem::Problem;
 use crate::limits::transactions::Tx;
 use crate::requests::access::{Access, ReportsRead};

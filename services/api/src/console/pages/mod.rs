@@ -1,0 +1,13 @@
+//! The pages, one file each.
+
+pub mod dead_letters;
+pub mod explain;
+pub mod group;
+pub mod groups;
+pub mod keys;
+pub mod overview;
+pub mod report;
+pub mod reports;
+pub mod sign_in;
+pub mod symbols;
+pub mod versions;
