@@ -195,8 +195,10 @@ fn candidates(
         let Some(image) = answered.place.and_then(|place| plan.images.get(place.image as usize)) else {
             continue;
         };
+        let before = candidates.len();
         functions(frame, &answered, image, &mut candidates, trap);
-        let found = !all && candidates.iter().any(|c| c.in_app && !c.entry && !c.counted.is_of_header());
+        let is_enough = |c: &Candidate| c.in_app && !c.entry && !c.counted.is_of_header();
+        let found = !all && candidates[before..].iter().any(is_enough);
         if found || candidates.len() >= MOST_CALLS {
             break;
         }

@@ -225,21 +225,25 @@ fn private(name: &str) -> String {
 /// The labels of a Swift function's arguments, which are part of its name: `(_:cellForRowAt:)`, from the types
 /// with labels or from the labels alone. Empty where no argument has one, as in C++.
 fn labels(arguments: &str) -> String {
-    let is_label = |label: &str| !label.is_empty() && label.chars().all(|c| c.is_alphanumeric() || c == '_');
     let alone = arguments.strip_suffix(':').map(|labels| labels.split(':').collect::<Vec<_>>());
-    let labels = alone.filter(|labels| labels.iter().copied().all(is_label)).unwrap_or_else(|| {
-        let label = |argument: &'_ str| -> Option<usize> {
-            let (label, after) = argument.trim_start().split_once(':')?;
-            (is_label(label) && !after.starts_with(':')).then_some(label.len())
-        };
-        outside_commas(arguments)
-            .map(|argument| label(argument).map_or("_", |length| &argument.trim_start()[..length]))
-            .collect()
-    });
+    let alone = alone.filter(|labels| labels.iter().copied().all(is_label));
+    let labels = alone.unwrap_or_else(|| outside_commas(arguments).map(label).collect());
     if labels.iter().all(|label| *label == "_") {
         return String::new();
     }
     format!("({}:)", labels.join(":"))
+}
+
+/// The label of one argument: of `of: Swift.Int`; `_` for an argument without one.
+fn label(argument: &str) -> &str {
+    match argument.trim_start().split_once(':') {
+        Some((label, after)) if is_label(label) && !after.starts_with(':') => label,
+        _ => "_",
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
 /// The parts between the commas that lie outside of all brackets.
