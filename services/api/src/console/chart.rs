@@ -46,9 +46,10 @@ struct StackedBar {
 }
 
 impl StackedBars {
-    /// The bars of the days from the first to the last.
-    pub fn of(rows: &[VersionDay], first: Date, last: Date) -> StackedBars {
-        let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(rows));
+    /// The bars of the days from the first to the last, of rows that may have others.
+    pub fn of(mut rows: Vec<VersionDay>, first: Date, last: Date) -> StackedBars {
+        rows.retain(|row| (first..=last).contains(&row.day));
+        let several_apps = rows.iter().any(|row| row.version.is_some() && row.app != rows_app(&rows));
         let label = |row: &VersionDay| match &row.version {
             None => (1, "other versions".to_owned()),
             Some(version) if several_apps => {
@@ -57,7 +58,7 @@ impl StackedBars {
             Some(version) => (0, shown_or(version, "no version")),
         };
         let mut totals: BTreeMap<(u8, String), i64> = BTreeMap::new();
-        for row in rows {
+        for row in &rows {
             *totals.entry(label(row)).or_default() += row.reports;
         }
         // The most frequent at the foot of each bar; what has no name at its top.
@@ -65,7 +66,7 @@ impl StackedBars {
         series.sort_by_key(|((other, _), total)| (*other, -*total));
         let place = |row: &VersionDay| series.iter().position(|(key, _)| *key == label(row)).unwrap_or(0);
         let mut by_day: BTreeMap<Date, Vec<i64>> = BTreeMap::new();
-        for row in rows {
+        for row in &rows {
             let counts = by_day.entry(row.day).or_insert_with(|| vec![0; series.len()]);
             counts[place(row)] += row.reports;
         }
@@ -186,19 +187,21 @@ mod tests {
     #[test]
     fn bars_stack_up_to_the_highest_day() {
         let (first, last) = (date!(2026 - 11 - 01), date!(2026 - 11 - 03));
-        let rows = [
+        let rows = vec![
+            row(date!(2026 - 10 - 31), Some("0.9"), 500),
             row(first, Some("1.0"), 30),
             row(first, Some("2.0"), 10),
             row(last, Some("2.0"), 5),
             row(last, None, 15),
         ];
-        let bars = StackedBars::of(&rows, first, last);
+        let bars = StackedBars::of(rows, first, last);
         let labels: Vec<_> = bars.series.iter().map(|series| series.label.as_str()).collect();
         assert_eq!(labels, ["1.0", "2.0", "other versions"]);
         assert_eq!(bars.bars.len(), 3);
         assert_eq!(bars.bars[0].pieces, [(0, 0, 40, 238, 120), (1, 0, 0, 238, 40)]);
         assert!(bars.bars[1].pieces.is_empty());
         assert_eq!(bars.bars[2].total, "20");
-        assert!(!bars.empty && StackedBars::of(&[], first, last).empty);
+        assert_eq!(bars.highest, "40");
+        assert!(!bars.empty && StackedBars::of(Vec::new(), first, last).empty);
     }
 }

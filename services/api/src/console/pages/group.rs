@@ -1,7 +1,7 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
 use super::report;
-use crate::console::chart::{StackedBars, by_group};
+use crate::console::chart::StackedBars;
 use crate::console::link::link;
 use crate::console::rows::{ReportLine, report_path, tags};
 use crate::console::session::SignedIn;
@@ -18,9 +18,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use time::Duration;
-use unslide_store::queries::groups::GroupCounts;
+use unslide_store::queries::groups::{GroupCounts, GroupDay};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
-use unslide_store::queries::trends::{GroupTrend, VersionDay};
+use unslide_store::queries::trends::VersionDay;
 
 /// Reports that the page lists.
 const MOST_REPORTS: u32 = 20;
@@ -85,7 +85,7 @@ pub async fn page(
         first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
         last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
         reports: counted(group.reports, "report", "reports"),
-        chart: StackedBars::of(&days(&found), first, now.date()),
+        chart: StackedBars::of(days(&found), first, now.date()),
         versions: versions(&found),
         newest,
         list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
@@ -109,18 +109,13 @@ async fn newest(api: &Api, access: &Access<ReportsRead>, row: &ReportRow) -> Res
 
 /// The days of the group as rows of a chart with one series.
 fn days(found: &GroupCounts) -> Vec<VersionDay> {
-    let group = found.group.id;
-    let rows: Vec<GroupTrend> =
-        found.days.iter().map(|day| GroupTrend { group, day: day.day, reports: day.reports }).collect();
-    let days = by_group(&rows).remove(&group).unwrap_or_default();
-    days.into_iter()
-        .map(|(day, reports)| VersionDay {
-            day,
-            app: String::new(),
-            version: Some("reports".to_owned()),
-            reports,
-        })
-        .collect()
+    let row = |day: &GroupDay| VersionDay {
+        day: day.day,
+        app: String::new(),
+        version: Some("reports".to_owned()),
+        reports: day.reports,
+    };
+    found.days.iter().map(row).collect()
 }
 
 /// The group's versions: name, reports and their list.

@@ -74,8 +74,8 @@ pub async fn page(
     html(&OverviewPage {
         shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
         days: state.days(),
-        chart: StackedBars::of(&rows, first, now.date()),
         nothing: rows.is_empty() && busy.is_empty() && wanted.is_empty(),
+        chart: StackedBars::of(rows, first, now.date()),
         figures,
         new,
         busy,
