@@ -45,7 +45,7 @@ impl<'f> GroupRow<'f> {
     }
 }
 
-/// A text that Postgres takes, of at most so many characters.
+/// A text that Postgres takes, cut to a number of characters.
 fn bounded(text: &str, chars: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(chars).collect()
 }

@@ -1,7 +1,7 @@
 //! Who is signed in to the console. A session is a key's: it has the key's scopes and ends with it.
 //!
-//! A cookie holds 256 random bits, of which only a SHA-256 is kept: there is nothing to guess, and what the
-//! database has signs nobody in.
+//! A cookie holds 256 random bits, of which only a SHA-256 is kept: there is nothing to guess, and a copy of the
+//! database cannot be used to sign in.
 
 use crate::column::{JsonColumn, ScopesColumn, TenantColumn};
 use crate::keys::Principal;

@@ -268,8 +268,8 @@ pub async fn authenticate(store: &Store, text: &str) -> Result<Option<Principal>
 /// The shortest time between two notes of a key's use.
 pub const NOTED_EVERY: Duration = Duration::MINUTE;
 
-/// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Gives how
-/// many rows were written.
+/// Notes when keys were used, except where that was noted less than [`NOTED_EVERY`] before. Returns the
+/// number of rows written.
 ///
 /// # Errors
 /// Where the database fails.

@@ -136,7 +136,7 @@ pub fn admit<P: Permission>(
 ) -> Result<Access<P>, Problem> {
     let reach = parts.extensions.get::<Reach>().copied();
     let (needed, or) = if reach.is_some() { (Scope::Operator, None) } else { (P::SCOPE, P::OR) };
-    // Only what the key may do as well: else anybody's key would have what is reserved for operators.
+    // Only for a key that may do it: else every key could use the permits that are reserved for operators.
     let operator = needed == Scope::Operator && principal.may(Scope::Operator) && principal.app.is_none();
     let caller = if operator { Caller::Operator } else { Caller::Tenant };
     assign(&parts.extensions, api, caller(principal.tenant.clone()))?;
