@@ -5,6 +5,7 @@
 //! database; the few questions that concern all tenants are functions of the database's owner.
 //! Modules are named after what they keep. Times come from the store's clock.
 
+pub mod alerts;
 pub mod cursor;
 mod database;
 pub mod jobs;

@@ -6,7 +6,9 @@ use crate::http::problem::{Kind, Problem, pages};
 use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
-use crate::operations::{apps, dead_letters, groups, keys, quarantine, reports, reprocess, symbols, tenants};
+use crate::operations::{
+    alerts, apps, dead_letters, groups, keys, quarantine, reports, reprocess, symbols, tenants,
+};
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
 use axum::Router;
@@ -64,6 +66,7 @@ pub fn document() -> OpenApi {
         reprocess::routes(),
         apps::routes(),
         groups::routes(),
+        alerts::routes(),
         tenants::routes(),
         keys::routes(),
         dead_letters::routes(),
@@ -85,6 +88,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(groups::routes())
+        .merge(alerts::routes())
         .merge(keys::routes())
         .merge(dead_letters::routes())
         .merge(quarantine::routes())

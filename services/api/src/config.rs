@@ -1,5 +1,6 @@
 //! The api's configuration.
 
+use crate::alerts::{AllowedNetworks, Mailer};
 use crate::http::TrustedProxies;
 use crate::limits::pace::ClientPace;
 use schemars::JsonSchema;
@@ -51,8 +52,50 @@ pub struct Settings {
     pub trusted_proxies: Vec<String>,
     /// Signs what the api sends to Kafka, for symbolizers that ask for signatures.
     pub signing: Signing,
+    /// Where people reach the console, such as `https://crashes.example.com`: alerts link to it. Without it they
+    /// have no links.
+    pub public_url: String,
+    /// What alerts are sent with.
+    pub alerts: Alerts,
     /// Bounds on what clients may send.
     pub limits: RequestLimits,
+}
+
+/// The section `api.alerts`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct Alerts {
+    /// Networks of the operator's own that tenants may have alerts sent to, such as `10.1.0.0/16`; addresses that
+    /// are not of the internet are refused otherwise.
+    pub networks: Vec<String>,
+    /// The SMTP server, such as `smtps://user:password@mail.example.com` or
+    /// `smtp://mail.example.com:587?tls=required`. Without it there are no alerts by mail.
+    #[schemars(with = "String")]
+    pub smtp_url: Secret,
+    /// The sender of mails, such as `Unslide <unslide@example.com>`.
+    pub mail_from: String,
+}
+
+impl Alerts {
+    /// What sends mail, where there is a server for it.
+    ///
+    /// # Errors
+    /// Which setting cannot be used, and why.
+    pub fn mailer(&self) -> Result<Option<Mailer>, (&'static str, String)> {
+        if self.smtp_url.is_empty() { Ok(None) } else { Mailer::new(&self.smtp_url, &self.mail_from).map(Some) }
+    }
+
+    fn problems(&self) -> Vec<ConfigProblem> {
+        let mut problems = Vec::new();
+        if let Err(network) = AllowedNetworks::read(&self.networks) {
+            let message = format!("{network} is not a network such as 10.0.0.0/8");
+            problems.push(ConfigProblem::new("api.alerts.networks", message));
+        }
+        if let Err((field, message)) = self.mailer() {
+            problems.push(ConfigProblem::new(format!("api.alerts.{field}"), message));
+        }
+        problems
+    }
 }
 
 /// The section `api.signing`.
@@ -156,6 +199,8 @@ impl Default for Settings {
             cache_bytes: 2 << 30,
             trusted_proxies: Vec::new(),
             signing: Signing::default(),
+            public_url: String::new(),
+            alerts: Alerts::default(),
             limits: RequestLimits::default(),
         }
     }
@@ -226,6 +271,12 @@ impl Config {
             }
             Ok(_) => {}
         }
+        let link = self.api.public_url.as_str();
+        if !link.is_empty() && !link.starts_with("https://") && !link.starts_with("http://") {
+            let message = format!("{link} is not a URL such as https://crashes.example.com");
+            problems.push(ConfigProblem::new("api.public_url", message));
+        }
+        problems.extend(self.api.alerts.problems());
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
         problems.extend(ConfigProblem::in_section("symcaches", self.symcaches.problems()));

@@ -4,6 +4,7 @@
 //! (`http`), bounds on load and memory (`limits`), its key and scope (`requests`), and then one file under
 //! `operations`. Every error is a [`problem::Problem`], and only [`problem`] turns one into HTTP.
 
+mod alerts;
 mod app;
 mod background;
 mod config;

@@ -22,6 +22,8 @@ pub struct Metrics {
     pub reports: IntCounter,
     /// Requests for a stored report whose body is lost or damaged.
     pub lost_bodies: IntCounter,
+    /// Attempts to send alerts, by outcome.
+    pub alerts: IntCounterVec,
 }
 
 /// What the listener counts.
@@ -88,6 +90,11 @@ impl Metrics {
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report whose body is lost or damaged.",
+            )?,
+            alerts: make.counters(
+                "unslide_api_alerts_total",
+                "Attempts to send alerts, by outcome: delivered, retried, given_up.",
+                &["outcome"],
             )?,
         })
     }

@@ -49,6 +49,7 @@ pub fn base() -> OpenApi {
         ("reports", "Crash reports: send, find, read, explain."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
+        ("alerts", "Rules for what to be told of, and what was sent. For a tenant's administrators."),
         ("tenants", "Tenants, for operators."),
         ("keys", "API keys, for a tenant's administrators."),
         ("dead letters", "Records that could not be processed: look at, replay."),

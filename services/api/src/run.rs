@@ -1,5 +1,6 @@
 //! The service: from a configuration to answered requests, and to their end.
 
+use crate::alerts::{AlertSender, AllowedNetworks};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
@@ -52,6 +53,9 @@ pub enum Error {
     /// The folder of symcaches is not usable.
     #[error("can't use the cache folder")]
     Cache(#[from] unslide_artifacts::CacheError),
+    /// No client for alerts can be made.
+    #[error("can't make an HTTP client")]
+    Http(#[from] reqwest::Error),
     /// A metric exists twice.
     #[error("can't register metrics")]
     Metrics(#[from] prometheus::Error),
@@ -141,6 +145,18 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     });
     let metrics = Metrics::new(&host.metrics)?;
     let (downloads, connections) = (config.symcaches.downloads, config.postgres.max_connections);
+    let sender = AlertSender::new(
+        store.clone(),
+        &config.api.alerts,
+        &config.api.public_url,
+        metrics.alerts.clone(),
+        host.clock.clone(),
+    )?;
+    let sends_mail = sender.sends_mail();
+    let sending = sender.start(host.shutdown.token().clone());
+    let noting = tokio::spawn(async move {
+        let _ = tokio::join!(noting, sending);
+    });
     let permits = Permits::new(&limits, downloads, connections, &metrics.refused);
     let api = Api::new(Inner {
         deleted_tenants: deleted_tenants::forget(&config.kafka, host.clock.clone(), symcaches.clone())?,
@@ -161,6 +177,9 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         store,
         objects,
         producer,
+        // Networks that can't be read were refused with the configuration.
+        alert_networks: AllowedNetworks::read(&config.api.alerts.networks).unwrap_or_default(),
+        sends_mail,
         // A key that can't be used was refused with the configuration.
         signer: config.api.signing.signer().unwrap_or_default(),
         tenants: config.tenants.clone(),

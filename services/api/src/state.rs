@@ -1,5 +1,6 @@
 //! What the operations share.
 
+use crate::alerts::AllowedNetworks;
 use crate::background::key_uses::KeyUses;
 use crate::background::replicas::Replicas;
 use crate::config::RequestLimits;
@@ -65,6 +66,10 @@ pub struct Inner {
     pub deleted_tenants: unslide_stream::TailReader,
     /// What requests hold while they run.
     pub permits: Permits,
+    /// Where alerts may go beside the internet.
+    pub alert_networks: AllowedNetworks,
+    /// Whether alerts can be mails.
+    pub sends_mail: bool,
     /// The OpenAPI document.
     pub openapi: Bytes,
 }

@@ -1,5 +1,6 @@
 //! Tests on a real PostgreSQL, each in a database of its own.
 
+mod alerts;
 mod database;
 mod dead_letters;
 mod pool;

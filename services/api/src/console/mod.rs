@@ -7,6 +7,7 @@
 mod assets;
 mod bar;
 mod chart;
+mod form;
 mod link;
 mod pages;
 mod rows;
@@ -21,7 +22,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
 use pages::{
-    dead_letters, explain, group, groups, keys, overview, report, reports, sign_in, symbols, versions,
+    alerts, dead_letters, explain, group, groups, keys, overview, report, reports, sign_in, symbols, versions,
 };
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
@@ -44,6 +45,9 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))
+        .route("/console/alerts", get(alerts::page).post(alerts::create))
+        .route("/console/alerts/{id}/{action}", post(alerts::act))
+        .route("/console/alert-messages/{id}/send", post(alerts::send))
         .route("/console/keys", get(keys::page))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
         .route("/console/{*rest}", get(shell::not_found))

@@ -99,13 +99,14 @@ impl Shell {
     }
 
     /// The entries of the side bar: name, path and label; an empty one is a line.
-    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 8] {
+    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 9] {
         [
             ("overview", "/console", "Overview"),
             ("groups", "/console/groups", "Groups"),
             ("reports", "/console/reports", "Reports"),
             ("versions", "/console/versions", "Versions"),
             ("symbols", "/console/symbols", "Symbols"),
+            ("alerts", "/console/alerts", "Alerts"),
             ("", "", ""),
             ("dead-letters", "/console/dead-letters", "Dead letters"),
             ("keys", "/console/keys", "Keys"),

@@ -1,5 +1,6 @@
 //! The operations, one file each, by what they are about.
 
+pub mod alerts;
 pub mod apps;
 pub mod dead_letters;
 pub mod groups;

@@ -110,6 +110,8 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let made = made["id"].as_str().unwrap();
     let revoked = revoked_key(world).await.0;
     world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
+    let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
+    let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
     let quarantined = crate::quarantine::quarantined(world, Some("acme"), "panicked", 1).await;
     let letters = |path: &str, foreign| Case::new(format!("/v1/dead-letters{path}"), foreign);
@@ -183,6 +185,21 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
         ("get_group", Case::new(format!("/v1/groups/{group}"), Foreign::NotFound)),
+        (
+            "create_alert_rule",
+            Case::new("/v1/alert-rules", Foreign::Own(|body| assert_eq!(body["condition"], "new_group")))
+                .body(crate::alerts::rule("https://alerts.example.com/hook")),
+        ),
+        ("list_alert_rules", Case::new("/v1/alert-rules", Foreign::Empty)),
+        ("get_alert_rule", Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound)),
+        (
+            "change_alert_rule",
+            Case::new(format!("/v1/alert-rules/{rule}"), Foreign::NotFound).body(json!({"enabled": false})),
+        ),
+        ("test_alert_rule", Case::new(format!("/v1/alert-rules/{rule}/test"), Foreign::NotFound)),
+        ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
+        ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
+        ("send_alert_again", Case::new(format!("/v1/alert-messages/{alert}/send"), Foreign::NotFound)),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
         ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),

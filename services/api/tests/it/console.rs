@@ -14,13 +14,14 @@ use unslide_store::{erasure, keys};
 const B: &str = "22222222-2222-2222-2222-222222222222";
 const COOKIE: &str = "unslide_console=";
 /// Every page that needs no name of anything, with the scope that it needs.
-const PAGES: [(&str, Scope); 7] = [
+const PAGES: [(&str, Scope); 8] = [
     ("/console", Scope::ReportsRead),
     ("/console/groups", Scope::ReportsRead),
     ("/console/reports", Scope::ReportsRead),
     ("/console/versions", Scope::ReportsRead),
     ("/console/symbols", Scope::SymbolsRead),
     ("/console/dead-letters", Scope::TenantAdmin),
+    ("/console/alerts", Scope::TenantAdmin),
     ("/console/keys", Scope::TenantAdmin),
 ];
 
@@ -422,5 +423,37 @@ async fn texts_of_others_stay_texts() {
     assert_eq!(browser.get(&format!("/console/groups?q={long}")).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(browser.get("/console/groups?cursor=zz").await.status, StatusCode::BAD_REQUEST);
     assert_eq!(browser.get("/console/nowhere").await.status, StatusCode::NOT_FOUND);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
+    let world = World::start().await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let new = [("name", "new <b>bugs"), ("condition", "new_group"), ("channel", "slack")];
+    let whole = [("address", "https://hooks.example.com/secret"), ("quiet_from", "22:00"), ("quiet_to", "07:00")];
+    let refused = browser.post("/console/alerts", form(&new)).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.text.contains("address: 1 to 2000 bytes"), "{}", refused.text);
+    let whole: Vec<_> = new.into_iter().chain(whole).collect();
+    assert_eq!(location(&browser.post("/console/alerts", form(&whole)).await), "/console/alerts");
+    let page = browser.get("/console/alerts").await.text;
+    assert!(page.contains("new &#60;b&#62;bugs") && page.contains("quiet 22:00 to 07:00 UTC"), "{page}");
+    assert!(page.contains("https://hooks.example.com/…") && !page.contains("example.com/secret"), "{page}");
+    let action = |page: &str, name: &str| {
+        let mut links = links(page).into_iter();
+        links.find(|link| link.ends_with(name)).unwrap_or_else(|| panic!("no {name} in {page}"))
+    };
+    for (name, word) in [("/mute", "muted for 24 h"), ("/unmute", "on"), ("/off", "off"), ("/on", "on")] {
+        let page = browser.get("/console/alerts").await.text;
+        browser.post(&action(&page, name), String::new()).await;
+        let page = browser.get("/console/alerts").await.text;
+        assert!(page.contains(&format!("</span> {word}</span>")), "{word} in {page}");
+    }
+    let page = browser.get("/console/alerts").await.text;
+    browser.post(&action(&page, "/test"), String::new()).await;
+    let rules = browser.post(&action(&page, "/delete"), String::new()).await;
+    assert_eq!(location(&rules), "/console/alerts");
+    assert!(browser.get("/console/alerts").await.text.contains("There are no rules yet"));
     world.stop().await;
 }

@@ -78,6 +78,7 @@ async fn clear(builder: &Builder, relay: &mut Relay, now: time::OffsetDateTime) 
     jobs::purge(&builder.store, now - KEEP_JOBS).await?;
     unslide_store::keys::purge(&builder.store).await?;
     unslide_store::console_sessions::purge(&builder.store).await?;
+    unslide_store::alerts::purge(&builder.store).await?;
     Ok(())
 }
 

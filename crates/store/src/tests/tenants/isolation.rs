@@ -40,6 +40,11 @@ pub async fn fill(database: &Database) {
     crate::objects::found(&mut tx, upload, "a", &object).await.unwrap();
     crate::tests::symbols::partial_uploads::half(&mut tx).await;
     crate::reprocess::create(&mut tx, "test", &crate::reprocess::ReprocessFilter::default()).await.unwrap();
+    let rule = crate::tests::alerts::new_rule(crate::alerts::rules::AlertCondition::NewGroup);
+    let rule = crate::alerts::rules::create(&mut tx, &rule).await.unwrap().unwrap();
+    let cause = crate::alerts::events::AlertCause::new_group(rule.id, "title", "culprit", "app", "1.0");
+    crate::alerts::events::raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
+    assert!(crate::alerts::messages::collect(&mut tx, rule.id).await.unwrap());
     tx.commit().await.unwrap();
     // A report that came twice.
     let again = |offset| {
@@ -181,6 +186,8 @@ async fn no_partition_is_a_way_in() {
 /// wall between tenants: it needs a question that no tenant's own transaction can answer, an answer
 /// without their data, and a reason.
 const ACROSS_TENANTS: &[(&str, &str)] = &[
+    ("unslide_alerts_due", "the api sends the alerts of all tenants: slugs and ids only"),
+    ("unslide_alerts_purge", "forgets alerts that were sent long ago: gives a number"),
     ("unslide_asks_pending", "the indexer goes on where a replay ended: ids only"),
     ("unslide_bodies_pending", "the indexer finds what to move: counts and sizes by tenant and day"),
     ("unslide_condemned_due", "the indexer deletes objects that nothing refers to: their keys only"),

@@ -1,5 +1,6 @@
 //! The pages, one file each.
 
+pub mod alerts;
 pub mod dead_letters;
 pub mod explain;
 pub mod group;

@@ -1,0 +1,169 @@
+//! Rules over time: whether their condition is fulfilled now.
+
+use super::events::{AlertCause, raise_for};
+use super::rules::AlertCondition;
+use crate::queries::missing::{self, MissingFilter};
+use crate::{Result, TenantTx, Uuid};
+use time::{Duration, OffsetDateTime};
+
+/// The time between two evaluations of a rule.
+const EVERY: Duration = Duration::minutes(5);
+/// How long symbols may come after reports before they count as missing: a build's pipeline uploads them meanwhile.
+const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
+/// Reports that an hour must have to be a spike.
+const LEAST_OF_A_SPIKE: i64 = 20;
+/// The days before today that the usual hour is the mean of.
+const USUAL_DAYS: i32 = 7;
+/// Causes that one evaluation finds.
+const MOST_CAUSES: u32 = 100;
+
+/// A rule that is evaluated.
+struct Evaluated {
+    app: Option<String>,
+    threshold: f64,
+    created_at: OffsetDateTime,
+}
+
+/// Notes what fulfils a rule now, with the moment of the next evaluation in the same transaction, unless it is too
+/// early. Returns the number of new events.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
+    let (connection, tenant, now) = tx.parts();
+    let found = sqlx::query!(
+        r#"UPDATE alert_rules SET next_evaluation_at = $4
+           WHERE tenant = $1 AND id = (
+               SELECT id FROM alert_rules WHERE tenant = $1 AND id = $2 AND enabled AND next_evaluation_at <= $3
+               FOR NO KEY UPDATE SKIP LOCKED)
+           RETURNING app, condition AS "condition: AlertCondition", threshold, created_at"#,
+        tenant,
+        rule,
+        now,
+        now + EVERY
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(found) = found else { return Ok(0) };
+    let condition = found.condition;
+    let found = Evaluated { app: found.app, threshold: found.threshold, created_at: found.created_at };
+    let causes = match condition {
+        AlertCondition::NewGroup => still_provisional(tx, &found).await?,
+        AlertCondition::Regression => Vec::new(),
+        AlertCondition::Spike => spikes(tx, &found).await?,
+        AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
+    };
+    if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
+}
+
+/// New groups whose symbols did not come in time.
+async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT id, title, culprit, app, first_version FROM groups
+         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND first_seen <= $3 AND first_seen >= $4
+         ORDER BY first_seen LIMIT $5",
+        tenant,
+        rule.app,
+        now - SYMBOLS_MAY_TAKE,
+        rule.created_at.max(now - SYMBOLS_MAY_TAKE - Duration::DAY),
+        i64::from(MOST_CAUSES)
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows
+        .into_iter()
+        .map(|row| AlertCause::new_group(row.id, &row.title, &row.culprit, &row.app, &row.first_version));
+    Ok(causes.collect())
+}
+
+/// Apps with many more reports in the last hour than in a usual one.
+async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let today = now.to_offset(time::UtcOffset::UTC).date();
+    let rows = sqlx::query!(
+        r#"SELECT l.app AS "app!", l.reports AS "reports!", coalesce(u.reports, 0)::float8 / ($5 * 24) AS "usual!"
+           FROM (SELECT app, count(*) AS reports FROM reports
+                 WHERE tenant = $1 AND received_at > $3 AND received_at <= $4 AND ($2::text IS NULL OR app = $2)
+                 GROUP BY app) l
+           LEFT JOIN (SELECT app, sum(reports)::bigint AS reports FROM app_days
+                      WHERE tenant = $1 AND day < $6 AND day >= $6 - $5::integer AND ($2::text IS NULL OR app = $2)
+                      GROUP BY app) u ON u.app = l.app
+           WHERE l.reports >= $7 AND l.reports > $8::float8 * coalesce(u.reports, 0) / ($5 * 24)
+           ORDER BY l.reports DESC, l.app LIMIT $9"#,
+        tenant,
+        rule.app,
+        now - Duration::HOUR,
+        now,
+        USUAL_DAYS,
+        today,
+        LEAST_OF_A_SPIKE,
+        rule.threshold,
+        i64::from(MOST_CAUSES)
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows.into_iter().map(|row| AlertCause {
+        cause: format!("spike:{}:{today}", row.app),
+        instead_of: None,
+        headline: format!("{} reports of {} in an hour", row.reports, row.app),
+        detail: format!("In an hour of the last {USUAL_DAYS} days there were {:.1}.", row.usual),
+        path: path("/console/reports", &row.app),
+        app: row.app,
+        version: String::new(),
+    });
+    Ok(causes.collect())
+}
+
+/// Images of apps whose symbols did not come in time.
+async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let filter = MissingFilter { app: rule.app.clone(), ..MissingFilter::default() };
+    let missing = missing::list(tx, &filter, None, MOST_CAUSES).await?;
+    let now = tx.now();
+    #[expect(clippy::cast_precision_loss, reason = "only compared")]
+    let counts = |reports: i64| reports as f64 >= rule.threshold;
+    let late = missing.into_iter().filter(|one| {
+        counts(one.image.reports) && one.first_seen <= now - SYMBOLS_MAY_TAKE && one.last_seen >= rule.created_at
+    });
+    let causes = late.map(|one| {
+        let app = one.apps.first().cloned().unwrap_or_default();
+        AlertCause {
+            cause: format!("missing:{}", one.image.debug_id),
+            instead_of: None,
+            headline: format!("Symbols of {} are missing", one.image.name),
+            detail: format!(
+                "{} reports of {} wait for the dSYM {} ({}).",
+                one.image.reports,
+                one.versions.join(", "),
+                one.image.debug_id,
+                one.image.arch
+            ),
+            path: path("/console/symbols", &app),
+            app,
+            version: one.versions.last().cloned().unwrap_or_default(),
+        }
+    });
+    Ok(causes.collect())
+}
+
+/// A page of the console for an app.
+fn path(page: &str, app: &str) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("app", app).finish();
+    format!("{page}?{query}")
+}
+
+impl AlertCause {
+    /// A group that is new.
+    #[must_use]
+    pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
+        AlertCause {
+            cause: format!("new:{id}"),
+            instead_of: None,
+            headline: format!("New: {title}"),
+            detail: culprit.to_owned(),
+            app: app.to_owned(),
+            version: version.to_owned(),
+            path: format!("/console/groups/{id}"),
+        }
+    }
+}

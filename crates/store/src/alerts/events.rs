@@ -1,0 +1,97 @@
+//! Events: what fulfilled a rule's condition.
+
+use super::rules::AlertCondition;
+use crate::{Result, TenantTx, Uuid};
+use time::OffsetDateTime;
+
+/// Something that may fulfil rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertCause {
+    /// What makes it one: a rule is told of it once, such as `new:GROUP`.
+    pub cause: String,
+    /// A cause that this one is the continuation of: a rule that was told of that one is told nothing now.
+    pub instead_of: Option<String>,
+    /// What happened, in one line.
+    pub headline: String,
+    /// More, in one line.
+    pub detail: String,
+    /// The app.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The path of the console's page about it.
+    pub path: String,
+}
+
+/// An event of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertEvent {
+    /// When it happened.
+    pub occurred_at: OffsetDateTime,
+    /// What happened, in one line.
+    pub headline: String,
+    /// More, in one line.
+    pub detail: String,
+    /// The app.
+    pub app: String,
+    /// The version.
+    pub version: String,
+    /// The path of the console's page about it.
+    pub path: String,
+}
+
+/// Notes causes of a condition for every rule that waits for it, in the transaction of the causes. Returns the number
+/// of events.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[AlertCause]) -> Result<u64> {
+    if causes.is_empty() {
+        return Ok(0);
+    }
+    write(tx, Some(condition), None, causes).await
+}
+
+/// Notes causes for one rule, whatever its condition.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn raise_for(tx: &mut TenantTx, rule: Uuid, causes: &[AlertCause]) -> Result<u64> {
+    write(tx, None, Some(rule), causes).await
+}
+
+async fn write(
+    tx: &mut TenantTx,
+    condition: Option<AlertCondition>,
+    rule: Option<Uuid>,
+    causes: &[AlertCause],
+) -> Result<u64> {
+    let column = |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
+    let instead: Vec<Option<String>> = causes.iter().map(|cause| cause.instead_of.clone()).collect();
+    let (connection, tenant, now) = tx.parts();
+    let written = sqlx::query!(
+        "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+         SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
+         FROM alert_rules r
+         JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
+              AS n (cause, instead_of, headline, detail, app, version, path)
+              ON r.app IS NULL OR r.app = n.app OR r.id = $3
+         WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
+           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id AND e.cause = n.instead_of)
+         ON CONFLICT DO NOTHING",
+        tenant,
+        condition.map(|condition| condition.as_str()),
+        rule,
+        now,
+        &column(|cause| &cause.cause),
+        &instead as &[Option<String>],
+        &column(|cause| &cause.headline),
+        &column(|cause| &cause.detail),
+        &column(|cause| &cause.app),
+        &column(|cause| &cause.version),
+        &column(|cause| &cause.path)
+    )
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected())
+}

@@ -1,0 +1,72 @@
+//! Alerts: rules of tenants, the events that fulfil them, and the messages that tell of these.
+//!
+//! An event is written in the transaction of its cause (see [`events::raise`]), or by the evaluation of a rule over
+//! time, together with the moment of the next one. A message collects the events that wait for it, so that many at
+//! once are one message. Whoever sends it takes it for a while and notes how it ended: one whose sender dies is sent
+//! again, with the same id.
+
+mod evaluate;
+pub mod events;
+pub mod messages;
+pub mod rules;
+
+pub use evaluate::evaluate;
+
+use crate::column::{TenantColumn, words};
+use crate::{Result, Store, Uuid};
+use time::Duration;
+use unslide_model::TenantId;
+
+/// How long events and messages are kept.
+const KEPT: Duration = Duration::days(90);
+
+words! {
+    /// What is to be done for a rule.
+    pub enum AlertStep {
+        /// Look whether its condition is fulfilled.
+        Evaluate = "evaluate",
+        /// Put its events into a message.
+        Collect = "collect",
+        /// Send a message.
+        Send = "send",
+    }
+}
+
+/// A rule that something is to be done for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueAlert {
+    /// Its tenant.
+    pub tenant: TenantId,
+    /// The rule.
+    pub rule: Uuid,
+    /// What is to be done.
+    pub step: AlertStep,
+}
+
+/// The rules of all tenants that something is to be done for now, at most `limit` for each step.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn due(store: &Store, limit: u16) -> Result<Vec<DueAlert>> {
+    let rows = sqlx::query!(
+        r#"SELECT tenant AS "tenant!: TenantColumn", rule AS "rule!", step AS "step!: AlertStep"
+           FROM unslide_alerts_due($1, $2)"#,
+        store.now(),
+        i32::from(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let due = rows.into_iter();
+    Ok(due.map(|row| DueAlert { tenant: row.tenant.into(), rule: row.rule, step: row.step }).collect())
+}
+
+/// Forgets events and messages that are 90 days old. Returns their number.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge(store: &Store) -> Result<i64> {
+    let before = store.now() - KEPT;
+    Ok(sqlx::query_scalar!(r#"SELECT unslide_alerts_purge($1) AS "gone!""#, before)
+        .fetch_one(store.pool())
+        .await?)
+}

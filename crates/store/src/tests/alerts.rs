@@ -1,0 +1,254 @@
+//! Alerts: a cause is told once for each rule, and a message is sent until somebody took it.
+
+use crate::alerts::events::{AlertCause, raise};
+use crate::alerts::messages::{
+    AlertStatus, ClaimedAlertMessage, LEASE, ListedAlertMessage, MOST_ATTEMPTS, claim, collect, finish, send_again,
+};
+use crate::alerts::rules::{AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours};
+use crate::alerts::{AlertStep, due, evaluate, messages, purge, rules};
+use crate::tests::database::{Database, acme, arrival, execute, grouping, start, tenant_id};
+use crate::{TenantTx, Uuid};
+use time::Duration;
+use time::macros::time;
+use unslide_model::Secret;
+
+pub fn new_rule(condition: AlertCondition) -> NewAlertRule {
+    NewAlertRule {
+        name: "rule".into(),
+        app: None,
+        condition,
+        threshold: None,
+        channel: AlertChannel::Webhook,
+        address: Secret::new("https://example.com/hook"),
+        secret: Secret::new("word"),
+        template: String::new(),
+        digest_minutes: 0,
+        quiet_hours: None,
+    }
+}
+
+async fn made(database: &Database, new: &NewAlertRule) -> AlertRule {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let rule = rules::create(&mut tx, new).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    rule
+}
+
+async fn new_groups(database: &Database, apps: &[&str]) -> u64 {
+    let causes: Vec<AlertCause> = apps
+        .iter()
+        .map(|app| AlertCause::new_group(Uuid::from_u128(7), "title", "culprit", app, "1.0"))
+        .collect();
+    in_tx(database, async |tx| raise(tx, AlertCondition::NewGroup, &causes).await.unwrap()).await
+}
+
+async fn in_tx<T>(database: &Database, work: impl AsyncFnOnce(&mut TenantTx) -> T) -> T {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let done = work(&mut tx).await;
+    tx.commit().await.unwrap();
+    done
+}
+
+/// Takes every step that is due now, but for sending.
+async fn steps(database: &Database) {
+    for one in due(&database.store, 100).await.unwrap() {
+        let mut tx = database.store.tenant(&one.tenant).await.unwrap();
+        match one.step {
+            AlertStep::Evaluate => drop(evaluate(&mut tx, one.rule).await.unwrap()),
+            AlertStep::Collect => drop(collect(&mut tx, one.rule).await.unwrap()),
+            AlertStep::Send => {}
+        }
+        tx.commit().await.unwrap();
+    }
+}
+
+async fn claimed(database: &Database, rule: &AlertRule) -> Option<ClaimedAlertMessage> {
+    in_tx(database, async |tx| claim(tx, rule.id).await.unwrap()).await
+}
+
+async fn finished(database: &Database, message: &ClaimedAlertMessage, outcome: Result<(), &str>) {
+    in_tx(database, async |tx| finish(tx, message, outcome).await.unwrap()).await;
+}
+
+async fn listed(database: &Database) -> Vec<ListedAlertMessage> {
+    in_tx(database, async |tx| messages::list(tx, None, None, None, 100).await.unwrap()).await
+}
+
+#[tokio::test]
+async fn a_cause_is_told_once_to_each_rule_of_its_app() {
+    let database = Database::new().await;
+    let every = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    let bank = NewAlertRule { app: Some("bank".into()), ..new_rule(AlertCondition::NewGroup) };
+    let bank = made(&database, &bank).await;
+    made(&database, &new_rule(AlertCondition::Regression)).await;
+    assert_eq!(new_groups(&database, &["shop"]).await, 1);
+    assert_eq!(new_groups(&database, &["shop"]).await, 0, "the same cause again");
+    assert_eq!(new_groups(&database, &["bank"]).await, 1, "of the rule that is not told yet");
+    // What goes on under another name is nothing new.
+    let moved = AlertCause {
+        instead_of: Some(format!("new:{}", Uuid::from_u128(7))),
+        ..AlertCause::new_group(Uuid::from_u128(8), "title", "culprit", "shop", "1.0")
+    };
+    assert_eq!(in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[moved]).await.unwrap()).await, 0);
+    steps(&database).await;
+    let message = claimed(&database, &every).await.unwrap();
+    assert_eq!((message.events, message.attempt, message.secret.reveal()), (1, 1, "word"));
+    assert_eq!((message.named[0].headline.as_str(), message.named[0].app.as_str()), ("New: title", "shop"));
+    assert!(claimed(&database, &every).await.is_none(), "somebody has it");
+    finished(&database, &message, Ok(())).await;
+    assert!(claimed(&database, &bank).await.is_some());
+    // A rule that is off is told nothing, and nobody else's are there.
+    let off = AlertRuleChange { enabled: Some(false), ..AlertRuleChange::default() };
+    assert!(in_tx(&database, async |tx| rules::change(tx, bank.id, Some("bank"), &off).await.unwrap()).await);
+    assert!(!in_tx(&database, async |tx| rules::change(tx, every.id, Some("bank"), &off).await.unwrap()).await);
+    let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
+    assert!(rules::list(&mut other, None).await.unwrap().is_empty());
+    assert!(rules::get(&mut other, every.id, None).await.unwrap().is_none());
+    assert!(!rules::delete(&mut other, every.id, None).await.unwrap());
+    assert!(messages::list(&mut other, None, None, None, 9).await.unwrap().is_empty());
+    assert!(!send_again(&mut other, message.id, None).await.unwrap());
+    assert!(claim(&mut other, every.id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_message_is_sent_again_until_it_is_taken_or_given_up() {
+    let database = Database::new().await;
+    let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    new_groups(&database, &["shop"]).await;
+    steps(&database).await;
+    let first = claimed(&database, &rule).await.unwrap();
+    // Its sender dies: another one has it later, and what the first one notes then counts no more.
+    database.wait(LEASE);
+    let second = claimed(&database, &rule).await.unwrap();
+    assert_eq!((second.id, second.attempt), (first.id, 2));
+    finished(&database, &first, Err("late")).await;
+    assert_eq!(listed(&database).await[0].last_error, None);
+    finished(&database, &second, Err("HTTP 500")).await;
+    for attempt in 3..=MOST_ATTEMPTS {
+        assert!(claimed(&database, &rule).await.is_none(), "not yet");
+        database.wait(Duration::hours(6));
+        let message = claimed(&database, &rule).await.unwrap();
+        assert_eq!(message.attempt, attempt);
+        finished(&database, &message, Err("HTTP 500")).await;
+    }
+    let message = &listed(&database).await[0];
+    assert_eq!((message.status, message.last_error.as_deref()), (AlertStatus::Failed, Some("HTTP 500")));
+    database.wait(Duration::hours(6));
+    assert!(due(&database.store, 9).await.unwrap().iter().all(|one| one.step != AlertStep::Send));
+    // A person has it sent again: with the same id.
+    assert!(in_tx(&database, async |tx| send_again(tx, first.id, None).await.unwrap()).await);
+    let again = claimed(&database, &rule).await.unwrap();
+    assert_eq!((again.id, again.attempt), (first.id, 1));
+    finished(&database, &again, Ok(())).await;
+    let message = &listed(&database).await[0];
+    assert_eq!((message.status, message.last_error.as_ref()), (AlertStatus::Delivered, None));
+    database.wait(Duration::days(87));
+    assert_eq!(purge(&database.store).await.unwrap(), 0);
+    database.wait(Duration::days(4));
+    assert_eq!(purge(&database.store).await.unwrap(), 2, "the event and the message");
+    assert!(listed(&database).await.is_empty());
+}
+
+#[tokio::test]
+async fn digests_quiet_hours_and_muting_hold_messages_back() {
+    let database = Database::new().await;
+    let rule = NewAlertRule { digest_minutes: 60, ..new_rule(AlertCondition::NewGroup) };
+    let rule = made(&database, &rule).await;
+    let raised = async |number: u128| {
+        let cause = AlertCause::new_group(Uuid::from_u128(number), "title", "culprit", "shop", "1.0");
+        in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[cause]).await.unwrap()).await;
+        steps(&database).await;
+        listed(&database).await.iter().map(|message| message.events).collect::<Vec<_>>()
+    };
+    assert_eq!(raised(1).await, [1], "the first one at once");
+    assert_eq!(raised(2).await, [1]);
+    assert_eq!(raised(3).await, [1]);
+    database.wait(Duration::HOUR);
+    assert_eq!(raised(4).await, [3, 1], "the others together");
+    let change = async |change: AlertRuleChange| {
+        assert!(in_tx(&database, async |tx| rules::change(tx, rule.id, None, &change).await.unwrap()).await);
+    };
+    // It is nine: quiet until noon.
+    let quiet = QuietHours { from: time!(9:00), to: time!(12:00) };
+    change(AlertRuleChange { quiet_hours: Some(quiet), digest_minutes: Some(0), ..AlertRuleChange::default() }).await;
+    database.wait(Duration::HOUR);
+    assert_eq!(raised(5).await, [3, 1]);
+    database.wait(Duration::hours(2));
+    assert_eq!(raised(6).await, [2, 3, 1]);
+    // Muted: noted, and not sent.
+    let until = Some(start() + Duration::hours(6));
+    change(AlertRuleChange { muted_until: until, ..AlertRuleChange::default() }).await;
+    database.wait(Duration::MINUTE);
+    assert_eq!(raised(7).await, [1, 2, 3, 1]);
+    assert_eq!(listed(&database).await[0].status, AlertStatus::Muted);
+    database.wait(Duration::hours(2));
+    assert_eq!(raised(8).await, [1, 1, 2, 3, 1]);
+    assert_eq!(listed(&database).await[0].status, AlertStatus::Waiting);
+}
+
+#[tokio::test]
+async fn rules_over_time_look_at_what_is_stored() {
+    let database = Database::new().await;
+    let spike = made(&database, &new_rule(AlertCondition::Spike)).await;
+    let missing = made(&database, &new_rule(AlertCondition::MissingSymbols)).await;
+    let new = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    let mut arrivals: Vec<_> = (1..=25).map(arrival).collect();
+    for arrival in &mut arrivals {
+        arrival.received_at = start() + Duration::minutes(1);
+        arrival.facts.grouping = Some(grouping(1, false));
+    }
+    arrivals[0].facts.grouping = Some(grouping(9, true));
+    database.store(&arrivals).await;
+    database.wait(Duration::minutes(10));
+    steps(&database).await;
+    steps(&database).await;
+    let told = async || {
+        let mut told = Vec::new();
+        for rule in [&spike, &missing, &new] {
+            let message = claimed(&database, rule).await;
+            told.push(message.map(|message| message.named.iter().map(|event| event.headline.clone()).collect()));
+        }
+        told
+    };
+    let words = |text: &str| Some(vec![text.to_owned()]);
+    assert_eq!(told().await, [words("25 reports of com.acme.shop in an hour"), None, None]);
+    // Symbols had half an hour to come.
+    database.wait(Duration::minutes(25));
+    steps(&database).await;
+    steps(&database).await;
+    let [_, missing_told, new_told] = &told().await[..] else { panic!() };
+    assert!(missing_told.as_ref().unwrap()[0].starts_with("Symbols of "), "{missing_told:?}");
+    assert_eq!(new_told, &words("New: bug 9"));
+    // The same again is nothing new.
+    execute(&database, "UPDATE alert_messages SET status = 'delivered'").await;
+    database.wait(Duration::minutes(10));
+    steps(&database).await;
+    assert_eq!(told().await, [None, None, None]);
+    // Many times as many as usual: not with such a past.
+    execute(&database, "DELETE FROM alert_events").await;
+    let past = "INSERT INTO app_days (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated,
+                                      complete, partial, none)
+                VALUES ('acme', 'com.acme.shop', '0.9', '2026-11-19', 168 * 9, 0, 0, 0, 0, 0, 0)";
+    execute(&database, past).await;
+    database.wait(Duration::minutes(10));
+    steps(&database).await;
+    assert_eq!(database.number("SELECT count(*) FROM alert_events WHERE cause LIKE 'spike%'").await, 0);
+}
+
+#[tokio::test]
+async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along() {
+    let database = Database::new().await;
+    let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    new_groups(&database, &["shop"]).await;
+    steps(&database).await;
+    let refused = in_tx(&database, async |tx| {
+        for _ in 1..rules::MOST_RULES {
+            rules::create(tx, &new_rule(AlertCondition::Spike)).await.unwrap().unwrap();
+        }
+        rules::create(tx, &new_rule(AlertCondition::Spike)).await.unwrap().is_none()
+    });
+    assert!(refused.await);
+    assert!(in_tx(&database, async |tx| rules::delete(tx, rule.id, None).await.unwrap()).await);
+    assert!(listed(&database).await.is_empty());
+    assert_eq!(database.number("SELECT count(*) FROM alert_events").await, 0);
+}

@@ -1,0 +1,107 @@
+-- What a tenant wants to be told of, where to, and what it was told.
+
+CREATE TABLE alert_rules (
+    id                 uuid PRIMARY KEY,
+    tenant             text NOT NULL REFERENCES tenants (slug),
+    name               text NOT NULL,
+    -- NULL: of every app.
+    app                text,
+    condition          text NOT NULL
+        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols')),
+    threshold          double precision NOT NULL,
+    channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail')),
+    -- A URL, which is a secret where it is a chat's; for mail the recipients.
+    address            text NOT NULL,
+    -- What messages are signed with; empty for none.
+    secret             text NOT NULL,
+    -- The body of a webhook; empty for the usual one.
+    template           text NOT NULL,
+    enabled            boolean NOT NULL DEFAULT true,
+    muted_until        timestamptz,
+    digest_minutes     integer NOT NULL,
+    -- Both or neither, in UTC.
+    quiet_from         time,
+    quiet_to           time,
+    -- The earliest moment of the next message, and of the next evaluation.
+    next_message_at    timestamptz NOT NULL,
+    next_evaluation_at timestamptz NOT NULL,
+    created_at         timestamptz NOT NULL
+);
+CREATE INDEX alert_rules_tenant ON alert_rules (tenant, condition);
+SELECT unslide_protect('alert_rules', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+CREATE TABLE alert_messages (
+    id           uuid PRIMARY KEY,
+    tenant       text NOT NULL,
+    rule         uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,
+    status       text NOT NULL CHECK (status IN ('waiting', 'delivered', 'failed', 'muted')),
+    -- Events that it tells of.
+    events       bigint NOT NULL,
+    attempts     integer NOT NULL DEFAULT 0,
+    -- When it is sent, or sent again where its sender dies.
+    due_at       timestamptz NOT NULL,
+    last_error   text,
+    created_at   timestamptz NOT NULL,
+    delivered_at timestamptz
+);
+CREATE INDEX alert_messages_due ON alert_messages (due_at) WHERE status = 'waiting';
+CREATE INDEX alert_messages_tenant ON alert_messages (tenant, created_at DESC, id DESC);
+CREATE INDEX alert_messages_rule ON alert_messages (rule);
+SELECT unslide_protect('alert_messages', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- What fulfilled a rule's condition: each cause once for a rule, written in the transaction of the cause.
+CREATE TABLE alert_events (
+    tenant      text NOT NULL,
+    rule        uuid NOT NULL REFERENCES alert_rules (id) ON DELETE CASCADE,
+    -- Such as new:GROUP or spike:APP:DAY.
+    cause       text NOT NULL,
+    occurred_at timestamptz NOT NULL,
+    headline    text NOT NULL,
+    detail      text NOT NULL,
+    app         text NOT NULL,
+    version     text NOT NULL,
+    -- Of the console's page about it.
+    path        text NOT NULL,
+    -- NULL: no message tells of it yet.
+    message     uuid REFERENCES alert_messages (id) ON DELETE CASCADE,
+    PRIMARY KEY (tenant, rule, cause)
+);
+CREATE INDEX alert_events_waiting ON alert_events (rule) WHERE message IS NULL;
+CREATE INDEX alert_events_message ON alert_events (message);
+CREATE INDEX alert_events_age ON alert_events (occurred_at);
+SELECT unslide_protect('alert_events', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- The rules that something is to be done for: to evaluate their condition, to put events into a message, to send one.
+CREATE FUNCTION unslide_alerts_due(at timestamptz, how_many integer) RETURNS TABLE (tenant text, rule uuid, step text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH active AS (
+        SELECT r.* FROM alert_rules r JOIN tenants t ON t.slug = r.tenant WHERE t.state = 'active'
+    )
+    (SELECT a.tenant, a.id, 'evaluate' FROM active a
+     WHERE a.enabled AND a.condition <> 'regression' AND a.next_evaluation_at <= at
+     ORDER BY a.next_evaluation_at LIMIT how_many)
+    UNION ALL
+    (SELECT a.tenant, a.id, 'collect' FROM active a
+     WHERE a.next_message_at <= at AND EXISTS (SELECT FROM alert_events e WHERE e.rule = a.id AND e.message IS NULL)
+     ORDER BY a.next_message_at LIMIT how_many)
+    UNION ALL
+    -- One of each tenant: a receiver that does not answer holds up its own tenant alone.
+    (SELECT DISTINCT ON (a.tenant) a.tenant, a.id, 'send'
+     FROM alert_messages m JOIN active a ON a.id = m.rule
+     WHERE m.status = 'waiting' AND m.due_at <= at
+     ORDER BY a.tenant, m.due_at LIMIT how_many)
+$$;
+
+-- Forgets events and messages from before a moment, but for messages that wait.
+CREATE FUNCTION unslide_alerts_purge(before timestamptz) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    SELECT set_config('unslide.definer', 'on', true);
+    WITH events AS (
+        DELETE FROM alert_events e WHERE e.occurred_at < before AND e.message IS NOT NULL AND NOT EXISTS (
+            SELECT FROM alert_messages m WHERE m.id = e.message AND m.status = 'waiting') RETURNING 1
+    ), messages AS (
+        DELETE FROM alert_messages m WHERE m.created_at < before AND m.status <> 'waiting' RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM events) + (SELECT count(*) FROM messages)
+$$;

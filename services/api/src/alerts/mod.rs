@@ -1,0 +1,177 @@
+//! Sends the alerts of all tenants to where they want them.
+//!
+//! Every process of the api does: the database gives each message to one of them at a time. What a tenant is told of
+//! is decided elsewhere (`unslide_store::alerts`); here are the ways out.
+
+mod channels;
+pub mod mail;
+mod networks;
+pub mod receiver;
+mod text;
+
+pub use channels::check_secret;
+pub use mail::Mailer;
+pub use networks::AllowedNetworks;
+
+use crate::config::Alerts;
+use receiver::HttpSender;
+use prometheus::IntCounterVec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use unslide_model::{Clock, TenantId};
+use unslide_store::alerts::messages::{self, ClaimedAlertMessage, MOST_ATTEMPTS};
+use unslide_store::alerts::rules::AlertChannel;
+use unslide_store::alerts::{self, AlertStep, DueAlert};
+use unslide_store::{Store, StoreError, Uuid};
+
+/// Between two looks at what is due.
+const EVERY: Duration = Duration::from_secs(1);
+/// The same after the database has failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Rules that one look gives for each step.
+const AT_ONCE: u16 = 100;
+/// Messages that are sent at once, each of another tenant.
+const SENDS: usize = 32;
+
+/// What delivers messages.
+pub struct AlertSender {
+    store: Store,
+    http: HttpSender,
+    mailer: Option<Mailer>,
+    /// Where the console is, for links; empty where that is not known.
+    public_url: String,
+    outcomes: IntCounterVec,
+    clock: Arc<dyn Clock>,
+}
+
+impl AlertSender {
+    /// Makes the sender. Settings that cannot be used were refused with the configuration.
+    ///
+    /// # Errors
+    /// Where no HTTP client can be made.
+    pub fn new(
+        store: Store,
+        settings: &Alerts,
+        public_url: &str,
+        outcomes: IntCounterVec,
+        clock: Arc<dyn Clock>,
+    ) -> Result<AlertSender, reqwest::Error> {
+        let networks = AllowedNetworks::read(&settings.networks).unwrap_or_default();
+        Ok(AlertSender {
+            store,
+            http: HttpSender::new(networks)?,
+            mailer: settings.mailer().ok().flatten(),
+            public_url: public_url.trim_end_matches('/').to_owned(),
+            outcomes,
+            clock,
+        })
+    }
+
+    /// True where alerts can be mails.
+    #[must_use]
+    pub fn sends_mail(&self) -> bool {
+        self.mailer.is_some()
+    }
+
+    /// Begins to send, until `stop`. What is being sent then is sent again by another process, if its outcome was
+    /// not noted.
+    pub fn start(self, stop: CancellationToken) -> JoinHandle<()> {
+        let sender = Arc::new(self);
+        tokio::spawn(async move {
+            let mut sends = JoinSet::new();
+            let mut tenants = BTreeSet::new();
+            while !stop.is_cancelled() {
+                let pause = match sender.look(&mut sends, &mut tenants).await {
+                    Ok(()) => EVERY,
+                    Err(error) => {
+                        tracing::warn!(error = %error, "alerts could not be looked for");
+                        AFTER_FAILURE
+                    }
+                };
+                let until = tokio::time::Instant::now() + pause;
+                while let Some(ended) = tokio::select! {
+                    () = stop.cancelled() => None,
+                    () = tokio::time::sleep_until(until) => None,
+                    Some(ended) = sends.join_next() => Some(ended),
+                } {
+                    match ended {
+                        Ok(tenant) => drop(tenants.remove(&tenant)),
+                        // Which one it was is not known: forget them all, the database keeps them apart.
+                        Err(_) => tenants.clear(),
+                    }
+                }
+            }
+        })
+    }
+
+    async fn look(
+        self: &Arc<AlertSender>,
+        sends: &mut JoinSet<TenantId>,
+        tenants: &mut BTreeSet<TenantId>,
+    ) -> Result<(), StoreError> {
+        for DueAlert { tenant, rule, step } in alerts::due(&self.store, AT_ONCE).await? {
+            if step == AlertStep::Send {
+                if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                    let sender = self.clone();
+                    sends.spawn(async move {
+                        if let Err(error) = sender.send(&tenant, rule).await {
+                            tracing::warn!(error = %error, %rule, "an alert could not be taken or noted");
+                        }
+                        tenant
+                    });
+                }
+                continue;
+            }
+            if let Err(error) = self.prepare(&tenant, rule, step).await {
+                tracing::warn!(error = %error, %rule, "an alert's rule could not be looked at");
+            }
+        }
+        Ok(())
+    }
+
+    async fn prepare(&self, tenant: &TenantId, rule: Uuid, step: AlertStep) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        match step {
+            AlertStep::Evaluate => {
+                alerts::evaluate(&mut tx, rule).await?;
+            }
+            AlertStep::Collect => {
+                messages::collect(&mut tx, rule).await?;
+            }
+            AlertStep::Send => {}
+        }
+        tx.commit().await
+    }
+
+    async fn send(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        let claimed = messages::claim(&mut tx, rule).await?;
+        tx.commit().await?;
+        let Some(message) = claimed else { return Ok(()) };
+        let outcome = self.deliver(&message).await;
+        let word = match &outcome {
+            Ok(()) => "delivered",
+            Err(_) if message.attempt >= MOST_ATTEMPTS => "given_up",
+            Err(_) => "retried",
+        };
+        self.outcomes.with_label_values(&[word]).inc();
+        let mut tx = self.store.tenant(tenant).await?;
+        messages::finish(&mut tx, &message, outcome.as_ref().map(|()| ()).map_err(String::as_str)).await?;
+        tx.commit().await
+    }
+
+    /// Says why not, for the tenant: nothing of the service's inside.
+    async fn deliver(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
+        if message.channel == AlertChannel::Mail {
+            let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
+            return mailer.send(message, &self.public_url).await;
+        }
+        let now = self.clock.now().unix_timestamp();
+        let request = channels::request(message, &self.public_url, now)?;
+        let (status, body) = self.http.post(&request).await?;
+        channels::check_answer(message.channel, status, &body)
+    }
+}

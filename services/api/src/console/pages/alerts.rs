@@ -1,0 +1,229 @@
+//! `/console/alerts`: what the tenant wants to be told of, and what it was told.
+
+use crate::console::bar::PageState;
+use crate::console::form::Form;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, counted, shown};
+use crate::http::problem::{Kind, Problem};
+use crate::operations::alerts::list::list_alert_rules;
+use crate::operations::alerts::messages::{AlertMessageQuery, list_alert_messages};
+use crate::operations::alerts::{
+    change_alert_rule, create_alert_rule, delete_alert_rule, send_alert_again, test_alert_rule,
+};
+use crate::requests::access::TenantAdmin;
+use crate::requests::input::{self, Path, Query};
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use time::{Duration, OffsetDateTime};
+use unslide_model::Secret;
+use unslide_store::alerts::messages::{AlertStatus, ListedAlertMessage};
+use unslide_store::alerts::rules::{
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+};
+
+const PATH: &str = "/console/alerts";
+/// How long "mute" lasts.
+const MUTED: Duration = Duration::hours(24);
+
+#[derive(Template)]
+#[template(path = "console/alerts.html")]
+struct AlertsPage {
+    shell: Shell,
+    rules: Vec<RuleLine>,
+    messages: Vec<MessageLine>,
+    next: Option<String>,
+    conditions: Vec<(&'static str, &'static str)>,
+    channels: Vec<(&'static str, &'static str)>,
+    only_app: Option<String>,
+}
+
+struct RuleLine {
+    id: String,
+    name: String,
+    app: String,
+    condition: String,
+    receiver: String,
+    pace: String,
+    status: (&'static str, &'static str, String),
+    enabled: bool,
+    muted: bool,
+}
+
+struct MessageLine {
+    id: String,
+    headline: String,
+    rule: String,
+    detail: String,
+    status: (&'static str, &'static str, &'static str),
+    created: When,
+    again: bool,
+}
+
+/// `GET /console/alerts`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let now = api.clock.now();
+    let access = signed.access;
+    let only_app = access.only_app().map(str::to_owned);
+    let Json(rules) = list_alert_rules(State(api.clone()), access.clone()).await?;
+    let query = AlertMessageQuery { cursor: state.text("cursor"), ..AlertMessageQuery::default() };
+    let channels = AlertChannel::ALL.into_iter().filter(|one| *one != AlertChannel::Mail || api.sends_mail);
+    let channels = channels.map(|one| (one.as_str(), channel_word(one))).collect();
+    let Json(sent) = list_alert_messages(State(api), access, Query(query)).await?;
+    html(&AlertsPage {
+        shell: Shell::of(signed.viewer, "alerts", "Alerts"),
+        rules: rules.items.iter().map(|rule| rule_line(rule, now)).collect(),
+        messages: sent.items.iter().map(|message| message_line(message, now)).collect(),
+        next: sent.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+        conditions: AlertCondition::ALL.map(|one| (one.as_str(), condition_word(one))).to_vec(),
+        channels,
+        only_app,
+    })
+}
+
+fn condition_word(condition: AlertCondition) -> &'static str {
+    match condition {
+        AlertCondition::NewGroup => "a new group",
+        AlertCondition::Regression => "a resolved group is back",
+        AlertCondition::Spike => "many more reports than usual",
+        AlertCondition::MissingSymbols => "symbols are missing",
+    }
+}
+
+fn channel_word(channel: AlertChannel) -> &'static str {
+    match channel {
+        AlertChannel::Webhook => "webhook",
+        AlertChannel::Slack => "Slack",
+        AlertChannel::Feishu => "Feishu or Lark",
+        AlertChannel::Dingtalk => "DingTalk",
+        AlertChannel::Wecom => "WeCom",
+        AlertChannel::Mail => "mail",
+    }
+}
+
+fn rule_line(rule: &AlertRule, now: OffsetDateTime) -> RuleLine {
+    let muted = rule.muted_until.is_some_and(|until| until > now);
+    let status = match rule.muted_until.filter(|until| *until > now) {
+        _ if !rule.enabled => ("", "○", "off".to_owned()),
+        Some(until) => ("warn", "◐", format!("muted for {} h", (until - now).whole_hours() + 1)),
+        None => ("good", "●", "on".to_owned()),
+    };
+    let threshold = match rule.condition {
+        AlertCondition::NewGroup | AlertCondition::Regression => String::new(),
+        AlertCondition::Spike => format!(": {} times", rule.threshold),
+        AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
+    };
+    let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
+    let clock = time::macros::format_description!("[hour]:[minute]");
+    let quiet = rule.quiet_hours.map(|hours| {
+        let [from, to] = [hours.from, hours.to].map(|time| time.format(clock).unwrap_or_default());
+        format!("quiet {from} to {to} UTC")
+    });
+    RuleLine {
+        id: rule.id.to_string(),
+        name: shown(&rule.name),
+        app: shown(rule.app.as_deref().unwrap_or("all apps")),
+        condition: format!("{}{threshold}", condition_word(rule.condition)),
+        receiver: format!("{} {}", channel_word(rule.channel), shown(&rule.address)),
+        pace: [digest, quiet].into_iter().flatten().collect::<Vec<_>>().join(", "),
+        status,
+        enabled: rule.enabled,
+        muted,
+    }
+}
+
+fn message_line(message: &ListedAlertMessage, now: OffsetDateTime) -> MessageLine {
+    let status = match message.status {
+        AlertStatus::Waiting => ("warn", "◐", "waiting"),
+        AlertStatus::Delivered => ("good", "●", "delivered"),
+        AlertStatus::Failed => ("bad", "○", "given up"),
+        AlertStatus::Muted => ("", "○", "muted"),
+    };
+    let tried = counted(message.attempts.into(), "attempt", "attempts");
+    let detail = match &message.last_error {
+        Some(error) => format!("{tried}: {}", shown(error)),
+        None if message.attempts > 1 => tried,
+        None => String::new(),
+    };
+    let more = (message.events > 1).then(|| format!(" and {} more", message.events - 1)).unwrap_or_default();
+    MessageLine {
+        id: message.id.to_string(),
+        headline: format!("{}{more}", shown(&message.headline)),
+        rule: shown(&message.rule_name),
+        detail,
+        status,
+        created: When::of(message.created_at, now),
+        again: message.status != AlertStatus::Waiting,
+    }
+}
+
+/// `POST /console/alerts`.
+pub async fn create(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    form: Form,
+) -> Result<Response, Problem> {
+    let rule = NewAlertRule {
+        name: form.text("name"),
+        app: form.get("app").map(str::to_owned),
+        condition: form.word("condition")?,
+        threshold: form.number("threshold")?,
+        channel: form.word("channel")?,
+        address: Secret::new(form.text("address")),
+        secret: Secret::new(form.text("secret")),
+        template: form.text("template"),
+        digest_minutes: form.number("digest_minutes")?.unwrap_or(0),
+        quiet_hours: quiet_hours(&form)?,
+    };
+    let _ = create_alert_rule(State(api), signed.access, input::Json(rule)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+fn quiet_hours(form: &Form) -> Result<Option<QuietHours>, Problem> {
+    let (Some(from), Some(to)) = (form.get("quiet_from"), form.get("quiet_to")) else { return Ok(None) };
+    let hours = serde_json::json!({"from": from, "to": to});
+    let read = serde_json::from_value(hours);
+    read.map(Some).map_err(|_| Problem::new(Kind::InvalidBody, "quiet hours: times such as 22:00 and 07:00"))
+}
+
+/// `POST /console/alerts/{id}/{action}`: `test`, `mute`, `unmute`, `on`, `off`, `delete`.
+pub async fn act(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Path((id, action)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (access, now, id) = (signed.access, api.clock.now(), Path(id));
+    let change = match action.as_str() {
+        "test" => {
+            test_alert_rule(State(api), access, id).await?;
+            return Ok(Redirect::to(PATH).into_response());
+        }
+        "delete" => {
+            delete_alert_rule(State(api), access, id).await?;
+            return Ok(Redirect::to(PATH).into_response());
+        }
+        "mute" => AlertRuleChange { muted_until: Some(now + MUTED), ..AlertRuleChange::default() },
+        "unmute" => AlertRuleChange { muted_until: Some(now), ..AlertRuleChange::default() },
+        "on" | "off" => AlertRuleChange { enabled: Some(action == "on"), ..AlertRuleChange::default() },
+        _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
+    };
+    let Json(_) = change_alert_rule(State(api), access, id, input::Json(change)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+/// `POST /console/alert-messages/{id}/send`.
+pub async fn send(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<String>,
+) -> Result<Response, Problem> {
+    send_alert_again(State(api), signed.access, id).await?;
+    Ok(Redirect::to(PATH).into_response())
+}

@@ -1,0 +1,67 @@
+//! `POST /v1/alert-rules`.
+
+use super::check;
+use crate::alerts::receiver::check_url;
+use crate::alerts::{check_secret, mail};
+use crate::operations::prelude::*;
+use crate::requests::input::{Json, is_text};
+use http::StatusCode;
+use unslide_store::alerts::rules::{self, AlertChannel, AlertRule, MOST_RULES, NewAlertRule};
+use unslide_store::audit;
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+
+/// Create an alert rule
+///
+/// From now on what fulfils its condition is told to its receiver: at least once, with the same `Idempotency-Key`
+/// (`Message-ID` of mail) for the same message. A message that the receiver does not take is sent again for 22 hours.
+/// A tenant may have 100 rules. A key for one app makes rules for that app only.
+#[utoipa::path(post, path = "/v1/alert-rules", tag = "alerts", operation_id = "create_alert_rule",
+    request_body = NewAlertRule,
+    responses((status = 201, description = "The rule was made.", body = AlertRule), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn create_alert_rule(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Json(mut new): Json<NewAlertRule>,
+) -> Result<(StatusCode, axum::Json<AlertRule>), Problem> {
+    new.app = access.app(new.app)?;
+    check(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
+    check_receiver(&api, &new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let Some(rule) = rules::create(&mut tx, &new).await? else {
+        let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
+        return Err(Problem::new(Kind::LimitReached, detail));
+    };
+    let detail = serde_json::json!({"condition": rule.condition, "channel": rule.channel, "address": rule.address});
+    let actor = access.principal.key_id.to_string();
+    audit::append(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
+    tx.commit().await?;
+    Ok((StatusCode::CREATED, axum::Json(rule)))
+}
+
+fn check_receiver(api: &Api, new: &NewAlertRule) -> Result<(), String> {
+    if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
+        return Err("app: 1 to 255 bytes, no control characters".to_owned());
+    }
+    if !is_text(new.address.reveal(), 2_000) {
+        return Err("address: 1 to 2000 bytes, no control characters".to_owned());
+    }
+    if new.secret.reveal().len() > 500 || new.secret.reveal().chars().any(char::is_control) {
+        return Err("secret: at most 500 bytes, no control characters".to_owned());
+    }
+    if new.template.len() > 4_096 || new.template.contains('\0') {
+        return Err("template: at most 4096 bytes, none of them NUL".to_owned());
+    }
+    if new.channel != AlertChannel::Webhook && !new.template.is_empty() {
+        return Err("template: only webhooks have one".to_owned());
+    }
+    check_secret(new.channel, &new.secret)?;
+    if new.channel != AlertChannel::Mail {
+        return check_url(&new.address, &api.alert_networks).map(drop);
+    }
+    if !api.sends_mail {
+        return Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned());
+    }
+    mail::recipients(&new.address).map(drop)
+}

@@ -1,0 +1,55 @@
+//! Alerts: rules, and the log of what was sent.
+
+mod change;
+mod create;
+mod delete;
+mod get;
+pub mod list;
+pub mod messages;
+mod send_again;
+mod test;
+
+pub use change::change_alert_rule;
+pub use create::create_alert_rule;
+pub use delete::delete_alert_rule;
+pub use send_again::send_alert_again;
+pub use test::test_alert_rule;
+
+use crate::operations::prelude::*;
+use crate::requests::input::is_text;
+use unslide_store::alerts::rules::AlertCondition;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(create::create_alert_rule, list::list_alert_rules))
+        .routes(routes!(get::get_alert_rule, change::change_alert_rule, delete::delete_alert_rule))
+        .routes(routes!(test::test_alert_rule))
+        .routes(routes!(messages::list_alert_messages))
+        .routes(routes!(send_again::send_alert_again))
+}
+
+/// There is no such rule of this tenant.
+fn no_rule() -> Problem {
+    Problem::new(Kind::NotFound, "there is no such alert rule")
+}
+
+/// Checks what a rule's schema can't say.
+fn check(
+    name: Option<&str>,
+    condition: Option<AlertCondition>,
+    threshold: Option<f64>,
+    digest_minutes: Option<u16>,
+) -> Result<(), Problem> {
+    let least = if condition == Some(AlertCondition::Spike) { 1.1 } else { 1.0 };
+    let wrong = if name.is_some_and(|name| !is_text(name, 200)) {
+        "name: 1 to 200 bytes, no control characters".to_owned()
+    } else if threshold.is_some_and(|value| !(least..=1_000_000.0).contains(&value)) {
+        format!("threshold: {least} to 1000000")
+    } else if digest_minutes.is_some_and(|minutes| minutes > 1_440) {
+        "digest_minutes: at most 1440".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(Kind::InvalidBody, wrong))
+}

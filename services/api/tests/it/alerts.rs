@@ -1,0 +1,252 @@
+//! Alerts: who may make rules, and that messages reach real receivers, one that fails first among them.
+
+use crate::cases::key_of;
+use crate::world::{World, tenant};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use parking_lot::Mutex;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use unslide_model::{Scope, Secret};
+use unslide_store::Uuid;
+use unslide_store::alerts::events::{AlertCause, raise, raise_for};
+use unslide_store::alerts::messages::{collect, list};
+use unslide_store::alerts::rules::{self, AlertCondition};
+
+/// A rule that tells a URL of new groups.
+pub fn rule(address: &str) -> Value {
+    json!({"name": "new bugs", "condition": "new_group", "channel": "webhook", "address": address})
+}
+
+/// A rule of a tenant, and a message of it.
+pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
+    let mut tx = world.store.tenant(&tenant(of)).await.unwrap();
+    let new = serde_json::from_value(rule("https://alerts.example.com/hook")).unwrap();
+    let rule = rules::create(&mut tx, &new).await.unwrap().unwrap();
+    let cause = AlertCause::new_group(Uuid::from_u128(1), "title", "culprit", "app", "1.0");
+    raise_for(&mut tx, rule.id, &[cause]).await.unwrap();
+    assert!(collect(&mut tx, rule.id).await.unwrap());
+    let message = list(&mut tx, Some(rule.id), None, None, 1).await.unwrap().remove(0);
+    tx.commit().await.unwrap();
+    (rule.id, message.id)
+}
+
+/// What a receiver was sent: path, headers, body.
+type Received = Arc<Mutex<Vec<(String, axum::http::HeaderMap, Value)>>>;
+
+/// A receiver that answers as its path says; `/twice` fails the first time.
+async fn receiver() -> (String, Received) {
+    async fn take(State(received): State<Received>, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let body = serde_json::from_slice(&body).unwrap();
+        let path = parts.uri.path().to_owned();
+        let mut received = received.lock();
+        let before = received.iter().filter(|(other, ..)| *other == path).count();
+        received.push((path.clone(), parts.headers, body));
+        match path.as_str() {
+            "/twice" if before == 0 => (StatusCode::BAD_GATEWAY, "down\u{1b}[2J").into_response(),
+            "/elsewhere" => Redirect::temporary("/caught").into_response(),
+            "/feishu" => r#"{"code":0}"#.into_response(),
+            "/wecom" => r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#.into_response(),
+            _ => "ok".into_response(),
+        }
+    }
+    let received = Received::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let app = Router::new().fallback(take).with_state(received.clone());
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (url, received)
+}
+
+/// A mail server for one mail after the other: every line that a client says, but for the commands' order.
+async fn mail_server() -> (u16, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let said = Arc::<Mutex<String>>::default();
+    let noted = said.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (read, mut write) = stream.split();
+            let mut lines = BufReader::new(read).lines();
+            write.write_all(b"220 test ESMTP\r\n").await.unwrap();
+            let mut in_data = false;
+            while let Ok(Some(line)) = lines.next_line().await {
+                noted.lock().push_str(&format!("{line}\n"));
+                let answer: &[u8] = match line.split_whitespace().next().unwrap_or_default() {
+                    "." if in_data => {
+                        in_data = false;
+                        b"250 taken\r\n"
+                    }
+                    _ if in_data => continue,
+                    "DATA" => {
+                        in_data = true;
+                        b"354 go on\r\n"
+                    }
+                    "QUIT" => break,
+                    _ => b"250 fine\r\n",
+                };
+                write.write_all(answer).await.unwrap();
+            }
+        }
+    });
+    (port, said)
+}
+
+async fn world(mail_port: u16) -> World {
+    World::configured(|config| {
+        config.api.alerts.networks = vec!["127.0.0.0/8".to_owned()];
+        config.api.alerts.smtp_url = Secret::new(format!("smtp://127.0.0.1:{mail_port}"));
+        config.api.alerts.mail_from = "Unslide <unslide@example.com>".to_owned();
+        config.api.public_url = "https://crashes.example.com/".to_owned();
+        assert_eq!(config.validate(), []);
+    })
+    .await
+}
+
+async fn made(world: &World, key: &str, rule: &Value) -> String {
+    world.post_json("/v1/alert-rules", key, rule).await.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+/// The messages of a rule once its first one has this status.
+async fn message(world: &World, key: &str, rule: &str, status: &str) -> Value {
+    let mut last = Value::Null;
+    for _ in 0..600 {
+        let listed = world.get(&format!("/v1/alert-messages?rule={rule}"), key).await.expect(200);
+        last = listed["items"][0].clone();
+        let tried = last["attempts"].as_i64().unwrap_or_default() > 0 && last["due_at"].is_string();
+        if last["status"] == status && (status != "waiting" || tried && last["last_error"].is_string()) {
+            return last;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{last}");
+}
+
+#[tokio::test]
+async fn messages_reach_their_receivers() {
+    let ((url, received), (mail_port, mails)) = (receiver().await, mail_server().await);
+    let world = world(mail_port).await;
+    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    let with = |channel: &str, address: String, more: Value| {
+        let mut rule = json!({"name": channel, "condition": "new_group", "channel": channel, "address": address});
+        rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        rule
+    };
+    let signed = json!({"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"});
+    let webhook = made(&world, &key, &with("webhook", format!("{url}/twice"), signed)).await;
+    let template = json!({"template": r#"{"to":"15550100","text":"{{headline}} {{link}}"}"#});
+    let gateway = made(&world, &key, &with("webhook", format!("{url}/sms"), template)).await;
+    let slack = made(&world, &key, &with("slack", format!("{url}/slack"), json!({}))).await;
+    let feishu = made(&world, &key, &with("feishu", format!("{url}/feishu"), json!({"secret": "word"}))).await;
+    let wecom = made(&world, &key, &with("wecom", format!("{url}/wecom"), json!({}))).await;
+    let mail = made(&world, &key, &with("mail", "a@example.com, b@example.com".into(), json!({}))).await;
+    let elsewhere = made(&world, &key, &with("webhook", format!("{url}/elsewhere"), json!({}))).await;
+    // As the indexer does for a group that is new.
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let cause = AlertCause::new_group(Uuid::from_u128(7), "boom <!here>", "Cart.total", "shop", "2.0");
+    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 7);
+    tx.commit().await.unwrap();
+    for rule in [&gateway, &slack, &feishu, &mail] {
+        let message = message(&world, &key, rule, "delivered").await;
+        assert_eq!((&message["attempts"], &message["headline"]), (&json!(1), &json!("New: boom <!here>")));
+    }
+    // What a receiver says of a failure is in the log, and controls no terminal; redirects lead nowhere.
+    let failed = message(&world, &key, &webhook, "waiting").await;
+    assert_eq!(failed["last_error"], "The receiver answered with HTTP 502: down\\u{1b}[2J");
+    let refused = message(&world, &key, &wecom, "waiting").await;
+    assert!(refused["last_error"].as_str().unwrap().contains("invalid webhook url"), "{refused}");
+    let redirected = message(&world, &key, &elsewhere, "waiting").await;
+    assert!(redirected["last_error"].as_str().unwrap().contains("HTTP 307"), "{redirected}");
+    // Sent again by a person, with the same id.
+    let id = failed["id"].as_str().unwrap();
+    world.post(&format!("/v1/alert-messages/{id}/send"), &key, "").await.expect(202);
+    message(&world, &key, &webhook, "delivered").await;
+    let received = received.lock().clone();
+    assert!(received.iter().all(|(path, ..)| path != "/caught"));
+    let of = |path: &str| received.iter().filter(|(other, ..)| other == path).collect::<Vec<_>>();
+    let ids: Vec<_> = of("/twice").iter().map(|(_, headers, _)| headers["idempotency-key"].clone()).collect();
+    assert_eq!(ids, [id, id]);
+    let (_, headers, body) = of("/twice")[0];
+    assert!(headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
+    let event = &body["events"][0];
+    let link = format!("https://crashes.example.com/console/groups/{}", Uuid::from_u128(7));
+    assert_eq!((&event["app"], &event["link"]), (&json!("shop"), &json!(link)));
+    let text = format!("New: boom <!here> {link}");
+    assert_eq!(of("/sms")[0].2, json!({"to": "15550100", "text": text}));
+    assert!(of("/slack")[0].2["text"].as_str().unwrap().starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0"));
+    assert!(of("/feishu")[0].2["sign"].is_string());
+    let mail = mails.lock().clone();
+    for line in [
+        "RCPT TO:<b@example.com>",
+        "From: Unslide <unslide@example.com>",
+        "Subject: [Unslide] New: boom <!here>",
+        "Cart.total",
+    ] {
+        assert!(mail.contains(line), "{line} in {mail}");
+    }
+    assert!(mail.contains("Message-ID: <") && mail.contains("@example.com>"), "{mail}");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
+    let world = World::start().await;
+    let key = world.key("acme", &[Scope::TenantAdmin]).await;
+    for (change, part) in [
+        (json!({"address": "http://example.com/hook"}), "https://"),
+        (json!({"address": "https://169.254.169.254/latest"}), "not an address of the internet"),
+        (json!({"address": "https://[::ffff:10.0.0.1]/"}), "not an address of the internet"),
+        (json!({"address": ""}), "address"),
+        (json!({"channel": "mail", "address": "a@example.com"}), "does not send mail"),
+        (json!({"secret": "word"}), "whsec_"),
+        (json!({"channel": "slack", "secret": "word"}), "slack has none"),
+        (json!({"channel": "slack", "template": "x"}), "only webhooks"),
+        (json!({"condition": "spike", "threshold": 1}), "threshold"),
+        (json!({"condition": "eclipse"}), "eclipse"),
+        (json!({"digest_minutes": 1441}), "digest_minutes"),
+        (json!({"quiet_hours": {"from": "25:00", "to": "07:00"}}), "hour"),
+        (json!({"name": ""}), "name"),
+    ] {
+        let mut body = rule("https://alerts.example.com/hook");
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let detail = world.post_json("/v1/alert-rules", &key, &body).await.expect_problem(400, "invalid_body");
+        assert!(detail.contains(part), "{change}: {detail}");
+    }
+    let mut body = rule("https://user:word@alerts.example.com/secret-path?key=1");
+    body["secret"] = json!("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let answer = world.post_json("/v1/alert-rules", &key, &body).await;
+    for secret in ["secret-path", "user", "word@", "MfKQ"] {
+        assert!(!answer.text.contains(secret), "{secret} in {}", answer.text);
+    }
+    let made = answer.expect(201);
+    assert_eq!((&made["address"], &made["signed"]), (&json!("https://alerts.example.com/…"), &json!(true)));
+    // A key for one app makes, sees and changes rules of that app.
+    let new = key_of(&[Scope::TenantAdmin], Some("shop"), None);
+    let shop = world.make_key("acme", &new).await.1;
+    let other = json!({"app": "bank"});
+    let mut of_bank = rule("https://alerts.example.com/hook");
+    of_bank.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+    world.post_json("/v1/alert-rules", &shop, &of_bank).await.expect_problem(403, "insufficient_scope");
+    let own = world.post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook")).await.expect(201);
+    assert_eq!(own["app"], "shop");
+    let seen = world.get("/v1/alert-rules", &shop).await.expect(200);
+    assert_eq!(seen["items"].as_array().unwrap().len(), 1);
+    let path = format!("/v1/alert-rules/{}", made["id"].as_str().unwrap());
+    world.patch(&path, &shop, &json!({"enabled": false})).await.expect_problem(404, "not_found");
+    // What changes is what was named.
+    let quiet = json!({"quiet_hours": {"from": "22:00", "to": "07:00"}, "muted_until": "2100-01-01T00:00:00Z"});
+    let changed = world.patch(&path, &key, &quiet).await.expect(200);
+    assert_eq!((&changed["quiet_hours"], &changed["name"]), (&quiet["quiet_hours"], &json!("new bugs")));
+    let none = json!({"quiet_hours": {"from": "00:00", "to": "00:00"}});
+    assert_eq!(world.patch(&path, &key, &none).await.expect(200)["quiet_hours"], Value::Null);
+    world.delete(&path, &key).await.expect(204);
+    world.delete(&path, &key).await.expect_problem(404, "not_found");
+    world.stop().await;
+}
