@@ -31,6 +31,44 @@ pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Resul
     Ok(())
 }
 
+/// A report that is sent as if it had been earlier.
+pub struct Record<'r> {
+    pub tenant: &'r str,
+    pub id: &'r str,
+    /// Milliseconds since 1970.
+    pub at_millis: i64,
+    pub body: &'r [u8],
+}
+
+/// Sends many reports at once and waits until the broker has them.
+///
+/// # Errors
+/// Where it does not take them.
+pub async fn produce_all<'r>(
+    facts: &Installation,
+    records: impl Iterator<Item = Record<'r>>,
+) -> Result<(), BoxError> {
+    let producer: FutureProducer = ClientConfig::new()
+        .set("bootstrap.servers", &facts.kafka_bootstrap)
+        .set("acks", "all")
+        .set("linger.ms", "50")
+        .create()?;
+    let sends = records.map(|record| {
+        let producer = producer.clone();
+        async move {
+            let header = Header { key: headers::TENANT, value: Some(record.tenant) };
+            let sent = FutureRecord::to(topics::INPUT)
+                .key(record.id)
+                .payload(record.body)
+                .timestamp(record.at_millis)
+                .headers(OwnedHeaders::new().insert(header));
+            producer.send(sent, Duration::from_secs(30)).await.map_err(|(error, _)| error)
+        }
+    });
+    futures::future::try_join_all(sends).await?;
+    Ok(())
+}
+
 /// Reads enriched reports from the start until those of all ids are there.
 ///
 /// # Errors

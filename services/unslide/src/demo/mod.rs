@@ -3,6 +3,7 @@
 
 mod kafka;
 mod show;
+mod traffic;
 
 use crate::boot;
 use crate::cli::Configured;
@@ -11,6 +12,7 @@ use crate::configuration;
 use crate::dev::{self, Installation, Running, Start};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
+use bytes::Bytes;
 use clap::Args;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -42,6 +44,9 @@ pub struct Arguments {
     /// Go on serving after the demo, until Ctrl-C
     #[arg(long)]
     keep: bool,
+    /// Send a week of reports of two apps instead, and serve the console with them until Ctrl-C
+    #[arg(long)]
+    traffic: bool,
     /// The folder of all state [default: a temporary one, deleted at the end]
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -58,12 +63,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     let data = arguments.data_dir.clone().or_else(|| Some(temporary.as_ref()?.path().to_path_buf()));
     let data = data.ok_or("there is no folder for the state")?;
-    let keep = arguments.keep;
+    let (keep, traffic) = (arguments.keep || arguments.traffic, arguments.traffic);
     let start = Start::on(&data, TenantId::new("demo")?);
     let outcome = boot::block_on(async move {
         let host = configuration.process.host()?;
         step(
-            "1/5",
+            if traffic { "0/4" } else { "1/5" },
             "Apache Kafka, PostgreSQL, S3 and the four services start (fetched with Maven the first time)",
         );
         let Some(running) =
@@ -72,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
             return Ok(Exit::Failed);
         };
         let told = tokio::select! {
-            told = tell(&running.facts) => told,
+            told = tell(&running.facts, traffic) => told,
             () = host.shutdown.begun() => Err("stopped before the end".into()),
         };
         finish(running, &host, told, keep).await
@@ -99,7 +104,7 @@ async fn finish(running: Running, host: &Host, told: Result<(), BoxError>, keep:
     Ok(Exit::Ready)
 }
 
-async fn tell(facts: &Installation) -> Result<(), BoxError> {
+async fn tell(facts: &Installation, traffic: bool) -> Result<(), BoxError> {
     say!("      tenant `{}` and its key are made; the api listens on {}", facts.tenant, facts.api_url);
     let client = Client::new(&ApiServer {
         url: Some(facts.api_url.clone()),
@@ -107,8 +112,14 @@ async fn tell(facts: &Installation) -> Result<(), BoxError> {
         retry_for: RETRY_SECONDS,
     })?;
 
+    if traffic {
+        traffic::send(facts, &client).await?;
+        say!("\nOpen {}/console and sign in with this key:\n\n  {}", facts.api_url, facts.api_key);
+        return Ok(());
+    }
+
     step("2/5", "the build pipeline uploads Cafe.dSYM.zip (POST /v1/symbols)");
-    upload(&client).await?;
+    upload(&client, "Cafe.dSYM.zip", DSYM.into()).await?;
 
     step("3/5", "two crash reports go to Kafka, topic crash.reports, as an SDK's gateway sends them");
     let reports = [(FIRST, CRASH.to_vec()), (SECOND, next_build()?)];
@@ -130,11 +141,11 @@ async fn tell(facts: &Installation) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Uploads the dSYM and waits until its symbols answer.
-async fn upload(client: &Client) -> Result<(), BoxError> {
-    let hash = ContentHash(Sha256::digest(DSYM).into()).to_string();
-    let pieces = || futures::stream::iter([Ok(DSYM.into())]);
-    let send = || client.upload("Cafe.dSYM.zip", pieces(), DSYM.len() as u64, &hash);
+/// Uploads a dSYM and waits until its symbols answer.
+async fn upload(client: &Client, name: &str, file: Bytes) -> Result<(), BoxError> {
+    let hash = ContentHash(Sha256::digest(&file).into()).to_string();
+    let pieces = || futures::stream::iter([Ok(file.clone())]);
+    let send = || client.upload(name, pieces(), file.len() as u64, &hash);
     let accepted = client.tries(send).await?;
     loop {
         let upload = client.upload_status(&accepted.id).await?;

@@ -1,0 +1,289 @@
+//! `unslide demo --traffic`: a week of two apps, so that the console has something to show: a release that breaks
+//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, and another tenant that sends too much.
+//!
+//! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
+//! other UUIDs. The same numbers come with every run.
+
+use super::{CRASH, DSYM, LONGEST, kafka, step, upload};
+use crate::client::Client;
+use crate::dev::Installation;
+use crate::failure::BoxError;
+use crate::output::say;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+use std::time::Duration;
+use time::OffsetDateTime;
+
+/// Days of traffic, today among them. Kafka keeps a week.
+const DAYS: usize = 6;
+const DAY_MILLIS: i64 = 86_400_000;
+/// Reports of the tenant that sends too much.
+const NOISE: u32 = 1_500;
+const NOISY: &str = "noisy";
+/// The id of the demo's build, in its dSYM.
+const OWN_UUID: &str = "4C4C44B6-5555-3144-A12A-80A257B474E2";
+const DEVICES: [&str; 5] = ["iPhone17,1", "iPhone16,1", "iPhone14,5", "iPhone12,8", "iPad14,3"];
+const SYSTEMS: [&str; 4] = ["18.1", "18.0.1", "17.6.1", "16.7.10"];
+
+/// When a build's dSYM is uploaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Upload {
+    Before,
+    Late,
+    Never,
+}
+
+/// A build and its reports of each day, the oldest first.
+struct Build {
+    app: &'static str,
+    name: &'static str,
+    version: &'static str,
+    number: &'static str,
+    uuid: &'static str,
+    upload: Upload,
+    days: [u32; DAYS],
+    /// How often each of [`BUGS`] happens in it.
+    bugs: [u32; 5],
+}
+
+const CAFE: &str = "com.example.cafe";
+const BAKERY: &str = "com.example.bakery";
+
+const fn build(
+    (app, name): (&'static str, &'static str),
+    (version, number): (&'static str, &'static str),
+    uuid: &'static str,
+    upload: Upload,
+    days: [u32; DAYS],
+    bugs: [u32; 5],
+) -> Build {
+    Build { app, name, version, number, uuid, upload, days, bugs }
+}
+
+const BUILDS: [Build; 7] = [
+    build((CAFE, "Cafe"), ("2.3.0", "370"), "A1D00230-5555-3144-A12A-80A257B474E2", Upload::Before,
+        [26, 20, 15, 10, 6, 4], [3, 0, 5, 2, 1]),
+    build((CAFE, "Cafe"), ("2.4.0", "381"), OWN_UUID, Upload::Before, [20, 35, 40, 30, 18, 10], [6, 1, 3, 2, 1]),
+    build((CAFE, "Cafe"), ("2.5.0", "390"), "A1D00250-5555-3144-A12A-80A257B474E2", Upload::Before,
+        [0, 0, 0, 8, 160, 60], [1, 30, 1, 1, 0]),
+    build((CAFE, "Cafe"), ("2.5.1", "391"), "A1D00251-5555-3144-A12A-80A257B474E2", Upload::Late,
+        [0, 0, 0, 0, 0, 12], [1, 0, 2, 1, 0]),
+    build((CAFE, "Cafe"), ("2.6.0", "400"), "A1D00260-5555-3144-A12A-80A257B474E2", Upload::Never,
+        [0, 0, 0, 3, 5, 6], [2, 0, 1, 0, 0]),
+    build((BAKERY, "Bakery"), ("1.0", "10"), "BA4E0100-5555-3144-A12A-80A257B474E2", Upload::Before,
+        [6, 5, 5, 3, 2, 1], [0, 0, 3, 1, 1]),
+    build((BAKERY, "Bakery"), ("1.1", "12"), "BA4E0110-5555-3144-A12A-80A257B474E2", Upload::Before,
+        [1, 3, 4, 6, 7, 8], [1, 0, 1, 2, 0]),
+];
+
+/// The first frame of the demo's crash that belongs to a bug, and the bug's error.
+fn bug(number: usize, address: u64) -> (usize, Value) {
+    let mach = |exception: u8, name: &str, code: &str, signal: u8, word: &str| {
+        json!({"type": "mach", "address": 40, "mach": {"exception": exception, "exception_name": name, "code": 1,
+               "code_name": code, "subcode": 40}, "signal": {"signal": signal, "name": word, "code": 0}})
+    };
+    match number {
+        0 => (0, mach(1, "EXC_BAD_ACCESS", "KERN_INVALID_ADDRESS", 11, "SIGSEGV")),
+        1 => (1, mach(3, "EXC_ARITHMETIC", "EXC_ARM_FP_DZ", 8, "SIGFPE")),
+        2 => {
+            let reason = format!("-[OrderController table]: unrecognized selector sent to instance {address:#x}");
+            (3, json!({"type": "nsexception", "nsexception": {"name": "NSInvalidArgumentException"}, "reason": reason,
+                       "signal": {"signal": 6, "name": "SIGABRT", "code": 0}}))
+        }
+        3 => (5, json!({"type": "deadlock", "reason": "The main thread did not answer for 5 s"})),
+        _ => (5, json!({"type": "user", "user_reported": {"name": "PaymentRefused"}, "reason": "Card 4711 was refused"})),
+    }
+}
+
+/// A report that is to be sent.
+struct Sent {
+    tenant: &'static str,
+    id: String,
+    at_millis: i64,
+    body: Vec<u8>,
+}
+
+/// Sends the week and waits until it is stored.
+///
+/// # Errors
+/// Where something does not take it, or it is not there in time.
+pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError> {
+    step("1/4", "build pipelines upload the dSYMs of two apps");
+    for build in BUILDS.iter().filter(|build| build.upload == Upload::Before) {
+        upload_build(client, build).await?;
+    }
+    step("2/4", "a week of reports goes to Kafka, some of a tenant that sends too much");
+    let _: Value = client.post("/v1/tenants", &json!({"id": NOISY})).await?;
+    let mut random = SmallRng::seed_from_u64(7);
+    let now = OffsetDateTime::now_utc().unix_timestamp() * 1_000;
+    let mut reports = Vec::new();
+    for build in &BUILDS {
+        reports.extend(week(build, now, &mut random)?);
+    }
+    let own = reports.len();
+    for number in 0..NOISE {
+        reports.push(Sent { tenant: NOISY, ..report(&BUILDS[4], 0, u64::from(number), now, &mut random)? });
+    }
+    let records = reports.iter().map(|sent| kafka::Record {
+        tenant: if sent.tenant == NOISY { NOISY } else { &facts.tenant },
+        id: &sent.id,
+        at_millis: sent.at_millis,
+        body: &sent.body,
+    });
+    kafka::produce_all(facts, records).await?;
+    say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
+    step("3/4", "they come back symbolicated and are stored");
+    wait(client, |apps| reports_of(apps) >= own as u64).await?;
+    step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
+    for build in BUILDS.iter().filter(|build| build.upload == Upload::Late) {
+        upload_build(client, build).await?;
+        heal(client, build).await?;
+    }
+    Ok(())
+}
+
+/// The reports that the service has of all apps.
+fn reports_of(apps: &Value) -> u64 {
+    let apps = apps["items"].as_array().into_iter().flatten();
+    apps.filter_map(|app| app["reports"].as_u64()).sum()
+}
+
+async fn wait(client: &Client, enough: impl Fn(&Value) -> bool) -> Result<(), BoxError> {
+    let there = async {
+        loop {
+            let apps: Value = client.get("/v1/apps").await?;
+            if enough(&apps) {
+                return Ok::<(), BoxError>(());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(LONGEST, there).await.map_err(|_| "the reports were not stored in time")?
+}
+
+/// Waits until no report of a build lacks symbols of its own.
+async fn heal(client: &Client, build: &Build) -> Result<(), BoxError> {
+    let path = format!("/v1/missing-symbols?app={}&version={}", build.app, build.version);
+    let healed = async {
+        loop {
+            let missing: Value = client.get(&path).await?;
+            let waiting = format!("/v1/groups?app={}&version={}&provisional=true", build.app, build.version);
+            let groups: Value = client.get(&waiting).await?;
+            let none = |page: &Value| page["items"].as_array().is_none_or(Vec::is_empty);
+            if none(&missing) && none(&groups) {
+                return Ok::<(), BoxError>(());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(LONGEST, healed).await.map_err(|_| "the reports did not heal in time")?
+}
+
+/// Uploads the demo's dSYM under a build's UUID.
+async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(DSYM))?;
+    let mut file = Vec::new();
+    archive.by_name("Cafe.dSYM/Contents/Resources/DWARF/Cafe")?.read_to_end(&mut file)?;
+    let [own, new] = [OWN_UUID, build.uuid].map(uuid_bytes);
+    let at = file.windows(own.len()).position(|window| window == own).ok_or("the dSYM has another UUID")?;
+    file[at..at + own.len()].copy_from_slice(&new);
+    upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
+}
+
+fn uuid_bytes(uuid: &str) -> Vec<u8> {
+    let digits: Vec<u8> = uuid.bytes().filter(|byte| *byte != b'-').collect();
+    let pairs = digits.chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
+    pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+}
+
+fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
+    let mut reports = Vec::new();
+    let first = now - now % DAY_MILLIS - (DAYS as i64 - 1) * DAY_MILLIS;
+    for (day, count) in build.days.into_iter().enumerate() {
+        let begin = first + day as i64 * DAY_MILLIS;
+        for _ in 0..count {
+            let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
+            let mut left = random.random_range(0..build.bugs.iter().sum::<u32>());
+            let found = build.bugs.iter().position(|weight| {
+                let hit = left < *weight;
+                left = left.saturating_sub(*weight);
+                hit
+            });
+            let number = reports.len() as u64;
+            reports.push(report(build, found.unwrap_or(0), number, at, random)?);
+        }
+    }
+    Ok(reports)
+}
+
+/// The demo's crash as this build, on some device, at this time, with this bug.
+fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng) -> Result<Sent, BoxError> {
+    let mut report: Value = serde_json::from_slice(CRASH)?;
+    let id = format!("{}-{:012X}", &build.uuid[..23], id << 20 | random.random_range(0..1_u64 << 20));
+    let (first, error) = bug(number, 0x1_0000_0000 + random.random_range(0..0x1000_u64) * 16);
+    let person = random.random_range(0..200_u32);
+    let system = SYSTEMS[person as usize % SYSTEMS.len()];
+    let device = DEVICES[person as usize / 7 % DEVICES.len()];
+    report["report"]["id"] = json!(id);
+    report["report"]["timestamp"] = json!(at * 1_000);
+    let facts: BTreeMap<&str, Value> = [
+        ("CFBundleIdentifier", build.app),
+        ("CFBundleName", build.name),
+        ("CFBundleShortVersionString", build.version),
+        ("CFBundleVersion", build.number),
+        ("system_version", system),
+        ("machine", device),
+        ("app_uuid", build.uuid),
+    ]
+    .map(|(key, text)| (key, json!(text)))
+    .into();
+    for (key, value) in facts {
+        report["system"][key] = value;
+    }
+    report["system"]["device_app_hash"] = json!(format!("{:040x}", u64::from(person) + 1));
+    report["crash"]["error"] = error;
+    report["binary_images"][0]["uuid"] = json!(build.uuid);
+    move_image(&mut report, first, random.random_range(0..1_u64 << 12) << 14);
+    Ok(Sent { tenant: "", id, at_millis: at, body: serde_json::to_vec(&report)? })
+}
+
+/// Drops the frames before `first`, and loads the app's image elsewhere.
+fn move_image(report: &mut Value, first: usize, by: u64) {
+    let add = |value: &mut Value| *value = json!(value.as_u64().unwrap_or_default() + by);
+    let base = report["binary_images"][0]["image_addr"].clone();
+    add(&mut report["binary_images"][0]["image_addr"]);
+    let threads = report["crash"]["threads"].as_array_mut().into_iter().flatten();
+    for frames in threads.filter_map(|thread| thread["backtrace"]["contents"].as_array_mut()) {
+        frames.drain(..first.min(frames.len()));
+        for frame in frames.iter_mut().filter(|frame| frame["object_addr"] == base) {
+            add(&mut frame["object_addr"]);
+            add(&mut frame["instruction_addr"]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_build_has_reports_whose_ids_differ() {
+        let mut random = SmallRng::seed_from_u64(7);
+        let now = 1_800_000_000_000;
+        let mut ids = std::collections::BTreeSet::new();
+        let mut count = 0;
+        for build in &BUILDS {
+            let week = week(build, now, &mut random).unwrap();
+            assert_eq!(week.len() as u32, build.days.iter().sum::<u32>());
+            assert!(week.iter().all(|sent| sent.at_millis < now && sent.at_millis > now - 6 * DAY_MILLIS));
+            count += week.len();
+            ids.extend(week.into_iter().map(|sent| sent.id));
+            assert_eq!(uuid_bytes(build.uuid).len(), 16);
+        }
+        assert_eq!(ids.len(), count);
+        assert!(ids.iter().all(|id| id.parse::<unslide_model::ReportId>().is_ok()));
+    }
+}
