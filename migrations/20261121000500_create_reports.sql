@@ -103,7 +103,7 @@ CREATE TABLE reports (
     system_images       uuid[] NOT NULL,
     -- The images that wanted_images counts the report for.
     wanted              uuid[] NOT NULL,
-    -- The bug that it is counted for.
+    -- The group of its own fingerprint, which may be merged into another one.
     group_id            uuid,
     -- The first record of the report's history and its trace, for a later symbolication.
     origin_topic        text,
@@ -192,31 +192,73 @@ CREATE TABLE wanted_images (
 SELECT unslide_protect('wanted_images', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Reports of one app with the same fingerprint: one bug. What is counted here outlives the reports.
+-- A group may be merged into another one, its target, which then counts for both. `own_…` is what the reports of the
+-- group's own fingerprint say; `reports`, `first_…` and `last_…` are that and the same of all groups merged into it.
 CREATE TABLE groups (
-    tenant        text NOT NULL,
+    tenant            text NOT NULL,
     -- Made of the app and the fingerprint.
-    id            uuid NOT NULL,
-    app           text NOT NULL,
-    fingerprint   uuid NOT NULL,
-    kind          text NOT NULL,
+    id                uuid NOT NULL,
+    app               text NOT NULL,
+    fingerprint       uuid NOT NULL,
+    kind              text NOT NULL,
     -- Reports may disagree: the smallest counts, so that it does not depend on which came first.
-    title         text NOT NULL,
-    culprit       text NOT NULL,
+    title             text NOT NULL,
+    culprit           text NOT NULL,
     -- The symbols of a frame that counts are missing.
-    provisional   boolean NOT NULL,
-    reports       bigint NOT NULL,
-    first_seen    timestamptz NOT NULL,
-    first_version text NOT NULL,
-    last_seen     timestamptz NOT NULL,
-    last_version  text NOT NULL,
+    provisional       boolean NOT NULL,
+    reports           bigint NOT NULL,
+    first_seen        timestamptz NOT NULL,
+    first_version     text NOT NULL,
+    last_seen         timestamptz NOT NULL,
+    last_version      text NOT NULL,
+    own_reports       bigint NOT NULL,
+    -- NULL where none of its reports is its own.
+    own_first_seen    timestamptz,
+    own_first_version text,
+    own_last_seen     timestamptz,
+    own_last_version  text,
+    -- The target. It is never merged itself, so one step leads to it. The rows of both stay without reports: the next
+    -- report of either counts for the target again.
+    merged_into       uuid,
+    status            text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'regressed', 'resolved', 'ignored')),
+    -- The version that fixes it, if the team named one, and when it was said.
+    resolved_in       text,
+    resolved_at       timestamptz,
+    -- The version of the report that brought it back, and when that was stored.
+    regressed_in      text,
+    regressed_at      timestamptz,
+    -- A name that the team chose.
+    assignee          text,
     PRIMARY KEY (tenant, id)
 );
 CREATE INDEX groups_tenant_seen ON groups (tenant, last_seen DESC, id DESC);
 CREATE INDEX groups_seen ON groups (tenant, app, last_seen DESC, id DESC);
 CREATE INDEX groups_first_seen ON groups (tenant, app, first_seen DESC, id DESC);
 CREATE INDEX groups_reports ON groups (tenant, app, reports DESC, id DESC);
+CREATE INDEX groups_merged ON groups (tenant, merged_into) WHERE merged_into IS NOT NULL;
 SELECT unslide_protect('groups', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
+-- What was done with a group, and what was said. It goes with the group.
+CREATE TABLE group_activity (
+    tenant      text NOT NULL,
+    id          uuid NOT NULL,
+    group_id    uuid NOT NULL,
+    at          timestamptz NOT NULL,
+    -- A key's id, or a service.
+    actor       text NOT NULL,
+    -- The name that the console's session goes by: chosen at sign-in, and no proof of anything.
+    name        text,
+    action      text NOT NULL,
+    -- A version, an assignee, a comment or the other group's title, as the action has it.
+    text        text,
+    other_group uuid,
+    PRIMARY KEY (tenant, id),
+    FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX group_activity_group ON group_activity (tenant, group_id, at DESC, id DESC);
+SELECT unslide_protect('group_activity', 'tenant', 'SELECT, INSERT');
+
+-- Counts by the group of a report's own fingerprint, merged or not.
 CREATE TABLE group_days (
     tenant   text NOT NULL,
     group_id uuid NOT NULL,

@@ -20,6 +20,9 @@ pub enum Scope {
     /// Query reports.
     #[serde(rename = "reports:read")]
     ReportsRead,
+    /// Resolve, ignore, assign, comment on, merge and split groups.
+    #[serde(rename = "groups:write")]
+    GroupsWrite,
     /// Manage the tenant's own keys and settings.
     #[serde(rename = "tenant:admin")]
     TenantAdmin,
@@ -30,11 +33,12 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Scope; 6] = [
+    pub const ALL: [Scope; 7] = [
         Scope::SymbolsWrite,
         Scope::SymbolsRead,
         Scope::ReportsWrite,
         Scope::ReportsRead,
+        Scope::GroupsWrite,
         Scope::TenantAdmin,
         Scope::Operator,
     ];
@@ -47,6 +51,7 @@ impl Scope {
             Scope::SymbolsRead => "symbols:read",
             Scope::ReportsWrite => "reports:write",
             Scope::ReportsRead => "reports:read",
+            Scope::GroupsWrite => "groups:write",
             Scope::TenantAdmin => "tenant:admin",
             Scope::Operator => "operator",
         }

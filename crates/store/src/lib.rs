@@ -8,6 +8,7 @@
 pub mod alerts;
 pub mod cursor;
 mod database;
+pub mod groups;
 pub mod jobs;
 mod kafka;
 pub mod queries;

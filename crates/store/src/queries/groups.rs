@@ -1,9 +1,11 @@
 //! Groups of reports: one bug each.
 
 use super::day;
+use crate::groups::{GroupStatus, MAX_MERGED};
+use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
-use sqlx::{FromRow, Postgres, QueryBuilder};
+use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
 use time::{Date, OffsetDateTime};
 use utoipa::ToSchema;
 
@@ -48,6 +50,26 @@ pub struct ListedGroup {
     pub last_seen: OffsetDateTime,
     /// That report's version.
     pub last_version: String,
+    /// Whether it needs attention: `open`, `regressed` (it was resolved and came back), `resolved` or `ignored`.
+    pub status: GroupStatus,
+    /// The version that resolves it, where one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved_in: Option<String>,
+    /// When it was resolved.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub resolved_at: Option<OffsetDateTime>,
+    /// The version of the report that brought it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regressed_in: Option<String>,
+    /// When that was.
+    #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    pub regressed_at: Option<OffsetDateTime>,
+    /// Who cares for it: a name that the team chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assignee: Option<String>,
+    /// The group that counts its reports and is listed in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged_into: Option<Uuid>,
 }
 
 /// Which groups to list. What is `None` does not matter.
@@ -67,6 +89,12 @@ pub struct GroupFilter {
     pub seen_from: Option<OffsetDateTime>,
     /// The first report arrived at this time or later.
     pub new_from: Option<OffsetDateTime>,
+    /// It has one of these statuses; any where empty.
+    pub status: Vec<GroupStatus>,
+    /// It is assigned to this name; to nobody where empty.
+    pub assignee: Option<String>,
+    /// Its culprit is this.
+    pub culprit: Option<String>,
 }
 
 /// What a list of groups goes by; the largest first.
@@ -103,7 +131,8 @@ impl GroupOrder {
 }
 
 const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
-     g.first_seen, g.first_version, g.last_seen, g.last_version";
+     g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
+     g.regressed_at, g.assignee, g.merged_into";
 
 /// The groups that fit, at most `limit`, from the one after `after` on, a position of this order.
 ///
@@ -120,14 +149,33 @@ pub async fn list(
     let mut query =
         QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM groups g WHERE g.tenant = "));
     query.push_bind(tenant.to_owned());
-    for (column, value) in [("g.app", &filter.app), ("g.kind", &filter.kind)] {
+    // What is merged is listed as its target; without reports there is nothing to see.
+    query.push(" AND g.merged_into IS NULL AND g.reports > 0");
+    push_filter(&mut query, filter);
+    let column = order.column();
+    if let Some((value, id)) = after {
+        query.push(" AND (").push(column).push(", g.id) < (");
+        match order {
+            GroupOrder::Reports => query.push_bind(value),
+            GroupOrder::LastSeen | GroupOrder::FirstSeen => query.push_bind(crate::outbox::time(value)),
+        };
+        query.push(", ").push_bind(id).push(")");
+    }
+    query.push(format!(" ORDER BY {column} DESC, g.id DESC LIMIT ")).push_bind(i64::from(limit));
+    Ok(query.build_query_as().fetch_all(connection).await?)
+}
+
+fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
+    let texts = [("g.app", &filter.app), ("g.kind", &filter.kind), ("g.culprit", &filter.culprit)];
+    for (column, value) in texts {
         if let Some(value) = value {
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
     }
     if let Some(version) = &filter.version {
         query.push(
-            " AND EXISTS (SELECT FROM group_days d WHERE d.tenant = g.tenant AND d.group_id = g.id AND d.version = ",
+            " AND EXISTS (SELECT FROM groups m JOIN group_days d ON d.tenant = m.tenant AND d.group_id = m.id \
+             WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND d.version = ",
         );
         query.push_bind(version.replace('\0', "")).push(")");
     }
@@ -143,17 +191,13 @@ pub async fn list(
             query.push(" AND ").push(column).push(" >= ").push_bind(from);
         }
     }
-    let column = order.column();
-    if let Some((value, id)) = after {
-        query.push(" AND (").push(column).push(", g.id) < (");
-        match order {
-            GroupOrder::Reports => query.push_bind(value),
-            GroupOrder::LastSeen | GroupOrder::FirstSeen => query.push_bind(crate::outbox::time(value)),
-        };
-        query.push(", ").push_bind(id).push(")");
+    if !filter.status.is_empty() {
+        let status: Vec<String> = filter.status.iter().map(|status| status.as_str().to_owned()).collect();
+        query.push(" AND g.status = ANY (").push_bind(status).push(")");
     }
-    query.push(format!(" ORDER BY {column} DESC, g.id DESC LIMIT ")).push_bind(i64::from(limit));
-    Ok(query.build_query_as().fetch_all(connection).await?)
+    if let Some(assignee) = &filter.assignee {
+        query.push(" AND coalesce(g.assignee, '') = ").push_bind(assignee.replace('\0', ""));
+    }
 }
 
 /// A group with its reports by version and by day.
@@ -169,6 +213,25 @@ pub struct GroupCounts {
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
+    /// The groups that are merged into it, the one with the most reports first, at most 200. What is counted above
+    /// is counted with theirs.
+    #[schema(max_items = 200)]
+    pub merged: Vec<MergedGroup>,
+}
+
+/// A group that is merged into another one.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
+pub struct MergedGroup {
+    /// Its id.
+    pub id: Uuid,
+    /// What it is about, in one line.
+    pub title: String,
+    /// The function that is to blame, and its file; absent where none is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(value_type = Option<String>)]
+    pub culprit: String,
+    /// Its own reports.
+    pub reports: i64,
 }
 
 /// A version with reports of a group.
@@ -195,25 +258,15 @@ pub struct GroupDay {
 /// # Errors
 /// Where the database fails.
 pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<GroupCounts>> {
+    let Some(group) = find(tx, id, app).await? else { return Ok(None) };
+    let groups = with_merged(tx, id).await?;
     let (connection, tenant, _) = tx.parts();
-    let group = sqlx::query_as!(
-        ListedGroup,
-        "SELECT id, app, fingerprint, kind, title, culprit, provisional, reports, first_seen, first_version, last_seen,
-                last_version
-         FROM groups WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
-        tenant,
-        id,
-        app
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    let Some(group) = group else { return Ok(None) };
     let versions = sqlx::query_as!(
         GroupVersion,
         r#"SELECT version, sum(reports)::bigint AS "reports!" FROM group_days
-           WHERE tenant = $1 AND group_id = $2 GROUP BY version ORDER BY 2 DESC, version LIMIT $3"#,
+           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY version ORDER BY 2 DESC, version LIMIT $3"#,
         tenant,
-        id,
+        &groups,
         MOST_VERSIONS
     )
     .fetch_all(&mut *connection)
@@ -221,12 +274,51 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     let days = sqlx::query_as!(
         GroupDay,
         r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
-           WHERE tenant = $1 AND group_id = $2 GROUP BY day ORDER BY day DESC LIMIT $3"#,
+           WHERE tenant = $1 AND group_id = ANY ($2) GROUP BY day ORDER BY day DESC LIMIT $3"#,
+        tenant,
+        &groups,
+        MOST_DAYS
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let merged = sqlx::query_as!(
+        MergedGroup,
+        "SELECT id, title, culprit, own_reports AS reports FROM groups WHERE tenant = $1 AND merged_into = $2
+         ORDER BY own_reports DESC, id LIMIT $3",
         tenant,
         id,
-        MOST_DAYS
+        to_row(MAX_MERGED as u64)
     )
     .fetch_all(connection)
     .await?;
-    Ok(Some(GroupCounts { group, versions, days }))
+    Ok(Some(GroupCounts { group, versions, days, merged }))
+}
+
+/// A group. With `app`, only one of that app.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn find(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<ListedGroup>> {
+    let (connection, tenant, _) = tx.parts();
+    // The columns of a list, as the list reads them: not known to the macros.
+    let group = sqlx::query_as(AssertSqlSafe(format!(
+        "SELECT {COLUMNS} FROM groups g WHERE g.tenant = $1 AND g.id = $2 AND ($3::text IS NULL OR g.app = $3)"
+    )))
+    .bind(tenant)
+    .bind(id)
+    .bind(app)
+    .fetch_optional(connection)
+    .await?;
+    Ok(group)
+}
+
+/// The ids whose reports a group counts: its own, and those of the groups that are merged into it.
+pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    let mut ids =
+        sqlx::query_scalar!("SELECT id FROM groups WHERE tenant = $1 AND merged_into = $2", tenant, id)
+            .fetch_all(connection)
+            .await?;
+    ids.push(id);
+    Ok(ids)
 }

@@ -31,7 +31,7 @@ pub struct ReportFilter {
     pub status: Option<String>,
     /// A frame refers to this image.
     pub debug_id: Option<DebugId>,
-    /// It is counted for this group.
+    /// It is counted for this group, or for one that is merged into it.
     pub group: Option<uuid::Uuid>,
 }
 
@@ -110,7 +110,8 @@ pub struct ReportPage {
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.group_id";
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, \
+     coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// Where the reports of an image are found.
 struct ImageReports {
@@ -203,23 +204,29 @@ pub async fn neighbours(
     report: &ReportRow,
 ) -> Result<(Option<(ReportId, u32)>, Option<(ReportId, u32)>)> {
     let Some(group) = report.group else { return Ok((None, None)) };
-    let newer = neighbour(tx, group, report, (">", "ASC")).await?;
-    Ok((newer, neighbour(tx, group, report, ("<", "DESC")).await?))
+    let groups = super::groups::with_merged(tx, group).await?;
+    let newer = neighbour(tx, &groups, report, (">", "ASC")).await?;
+    Ok((newer, neighbour(tx, &groups, report, ("<", "DESC")).await?))
 }
 
 async fn neighbour(
     tx: &mut TenantTx,
-    group: uuid::Uuid,
+    groups: &[uuid::Uuid],
     report: &ReportRow,
     (beyond, order): (&str, &str),
 ) -> Result<Option<(ReportId, u32)>> {
     let (connection, tenant, _) = tx.parts();
-    let mut query = QueryBuilder::<Postgres>::new("SELECT report_id, variant FROM reports WHERE tenant = ");
-    query.push_bind(tenant.to_owned()).push(" AND group_id = ").push_bind(group);
+    // The nearest of each group, by the index, and the nearest of these.
+    let by = format!("received_at {order}, report_id {order}, variant {order} LIMIT 1");
+    let mut query = QueryBuilder::<Postgres>::new("SELECT n.report_id, n.variant FROM unnest(");
+    query.push_bind(groups.to_vec()).push(
+        ") AS g (id) CROSS JOIN LATERAL (SELECT received_at, report_id, variant FROM reports WHERE group_id = g.id AND tenant = ",
+    );
+    query.push_bind(tenant.to_owned());
     query.push(format!(" AND (received_at, report_id, variant) {beyond} ("));
     query.push_bind(report.received_at).push(", ").push_bind(report.report_id.uuid());
     query.push(", ").push_bind(to_row32(report.variant));
-    query.push(format!(") ORDER BY received_at {order}, report_id {order}, variant {order} LIMIT 1"));
+    query.push(format!(") ORDER BY {by}) n ORDER BY {by}"));
     let found: Option<(uuid::Uuid, i32)> = query.build_query_as().fetch_optional(connection).await?;
     Ok(found.map(|(id, variant)| (ReportId(id.into_bytes()), u32::try_from(variant).unwrap_or_default())))
 }
@@ -250,6 +257,10 @@ async fn matching(
     let image = match filter.debug_id {
         Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),
         None => None,
+    };
+    let groups = match filter.group {
+        Some(group) => super::groups::with_merged(tx, group).await?,
+        None => Vec::new(),
     };
     let (_, tenant, _) = tx.parts();
     let mut query = QueryBuilder::<Postgres>::new(select);
@@ -292,8 +303,15 @@ async fn matching(
             query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
         }
     }
-    if let Some(group) = filter.group {
-        query.push(" AND r.group_id = ").push_bind(group);
+    match groups.as_slice() {
+        [] => {}
+        // By the index, in its order.
+        [group] => {
+            query.push(" AND r.group_id = ").push_bind(*group);
+        }
+        _ => {
+            query.push(" AND r.group_id = ANY (").push_bind(groups).push(")");
+        }
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

@@ -110,7 +110,7 @@ pub struct GroupTrend {
     pub reports: i64,
 }
 
-/// Reports of some groups by day, from a day on.
+/// Reports of some groups, and of those merged into them, by day, from a day on.
 ///
 /// # Errors
 /// Where the database fails.
@@ -118,8 +118,10 @@ pub async fn of_groups(tx: &mut TenantTx, groups: &[Uuid], from: Date) -> Result
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_as!(
         GroupTrend,
-        r#"SELECT group_id AS "group", day, sum(reports)::bigint AS "reports!" FROM group_days
-           WHERE tenant = $1 AND group_id = ANY ($2) AND day >= $3 GROUP BY group_id, day ORDER BY group_id, day"#,
+        r#"SELECT coalesce(g.merged_into, g.id) AS "group!", d.day, sum(d.reports)::bigint AS "reports!"
+           FROM groups g JOIN group_days d ON d.tenant = g.tenant AND d.group_id = g.id
+           WHERE g.tenant = $1 AND (g.id = ANY ($2) OR g.merged_into = ANY ($2)) AND d.day >= $3
+           GROUP BY 1, 2 ORDER BY 1, 2"#,
         tenant,
         groups,
         from
@@ -161,7 +163,8 @@ pub async fn new_groups(
     let (connection, tenant, _) = tx.parts();
     Ok(sqlx::query_scalar!(
         r#"SELECT count(*) AS "count!" FROM (
-               SELECT FROM groups WHERE tenant = $1 AND first_seen >= $2 AND ($3::text IS NULL OR app = $3) LIMIT $4) g"#,
+               SELECT FROM groups WHERE tenant = $1 AND first_seen >= $2 AND ($3::text IS NULL OR app = $3)
+                 AND merged_into IS NULL AND reports > 0 LIMIT $4) g"#,
         tenant,
         from,
         app,

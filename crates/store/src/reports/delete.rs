@@ -3,6 +3,7 @@
 use super::groups;
 use super::keys::lock_known;
 use super::rollups::{self, Counted};
+use crate::groups::lock_out_merges;
 use crate::number::to_row32;
 use crate::reprocess;
 use crate::segments::drop_frames;
@@ -18,6 +19,7 @@ use unslide_model::ReportId;
 /// # Errors
 /// Where the database fails.
 pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: Option<&str>) -> Result<bool> {
+    lock_out_merges(tx).await?;
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
     let (connection, tenant, now) = tx.parts();

@@ -5,6 +5,7 @@ use super::{
     Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
     waits,
 };
+use crate::groups::{GroupEvent, lock_out_merges};
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -14,11 +15,8 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
 
-/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
-/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored.
-///
-/// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
+/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each: as
+/// [`store_with_events`], for callers that tell nobody of groups.
 ///
 /// # Errors
 /// Where the database fails.
@@ -28,12 +26,31 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     effects: Effects,
     keep_from: Option<OffsetDateTime>,
 ) -> Result<Vec<StoredArrival>> {
+    Ok(store_with_events(tx, arrivals, effects, keep_from).await?.0)
+}
+
+/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each, and which
+/// groups are new or came back: each event once, however often the arrivals are stored again. Day
+/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
+/// stored.
+///
+/// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn store_with_events<A: Borrow<Arrival> + Sync>(
+    tx: &mut TenantTx,
+    arrivals: &[A],
+    effects: Effects,
+    keep_from: Option<OffsetDateTime>,
+) -> Result<(Vec<StoredArrival>, Vec<GroupEvent>)> {
     let arrivals: Vec<&Arrival> = arrivals.iter().map(Borrow::borrow).collect();
     if arrivals.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     // Before any row, so that no transaction waits for it that others wait for.
     wakes::system::lock_out_publishers(tx).await?;
+    lock_out_merges(tx).await?;
     let reports = by_report(&arrivals);
     let wanted: Vec<_> =
         reports.iter().map(|((id, hash), places)| (*id, *hash, arrivals[places[0]].received_at)).collect();
@@ -51,12 +68,12 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     keys::advance(tx, &batch.advances(&needs, effects)).await?;
     duplicates::note(tx, &batch.arrivals, &batch.stored).await?;
     rollups::record(tx, &batch.changes).await?;
-    groups::record(tx, &batch.changes).await?;
+    let events = groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
     }
     reprocess::count_ends(tx, &batch.ends()).await?;
-    Ok(batch.stored)
+    Ok((batch.stored, events))
 }
 
 /// The places of the arrivals of each report, in the order in which the reports' keys are locked.

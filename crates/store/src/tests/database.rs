@@ -134,6 +134,7 @@ impl Database {
             "wanted_images",
             "groups",
             "group_days",
+            "group_activity",
             "symbol_slots",
             "outbox",
             "jobs",

@@ -40,7 +40,7 @@ macro_rules! permissions {
         )+
     };
 }
-permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, TenantAdmin, Operator);
+permissions!(SymbolsWrite, SymbolsRead, ReportsWrite, ReportsRead, GroupsWrite, TenantAdmin, Operator);
 
 /// What became of uploads: [`Scope::SymbolsRead`], or [`Scope::SymbolsWrite`], so that a build pipeline's
 /// key can wait for what it sends.
@@ -175,7 +175,7 @@ fn changes(scope: Scope, method: &Method) -> bool {
     match scope {
         // Questions that come in a body.
         Scope::SymbolsRead | Scope::ReportsRead => false,
-        Scope::SymbolsWrite | Scope::ReportsWrite | Scope::TenantAdmin => {
+        Scope::SymbolsWrite | Scope::ReportsWrite | Scope::GroupsWrite | Scope::TenantAdmin => {
             !method.is_safe() && *method != Method::DELETE
         }
         // What operators take away is not their own.

@@ -1,12 +1,15 @@
 //! Groups: what they count, whatever happens to their reports.
 
 use crate::Uuid;
+use crate::groups::{self as actions, GroupActor, MergeOutcome};
 use crate::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 use crate::queries::reports as listed;
 use crate::reports::{self, Arrival};
 use crate::tests::database::{Database, acme, arrival, grouping, image, revised, tenant_id};
 use sqlx::Row;
-use time::Duration;
+use time::{Duration, OffsetDateTime};
+
+const ACTOR: GroupActor<'static> = GroupActor { actor: "test", name: None };
 
 async fn list(database: &Database, filter: &GroupFilter, order: GroupOrder) -> Vec<ListedGroup> {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
@@ -24,7 +27,7 @@ async fn delete(database: &Database, n: u8) {
 }
 
 /// A report of bug 7, in this version, so many days ago.
-fn of_bug(n: u8, version: &str, days: i64) -> Arrival {
+pub fn of_bug(n: u8, version: &str, days: i64) -> Arrival {
     let mut arrival = arrival(n);
     arrival.received_at -= Duration::days(days);
     arrival.facts.version = version.into();
@@ -119,7 +122,7 @@ async fn filters_combine_and_every_order_has_pages() {
     }
 }
 
-/// What groups count is what is stored, after any history of arrivals, better answers and deletions.
+/// What groups count is what is stored, after any history of arrivals, better answers, deletions, merges and splits.
 #[tokio::test]
 async fn every_count_is_that_of_the_stored_reports() {
     let database = Database::new().await;
@@ -128,31 +131,73 @@ async fn every_count_is_that_of_the_stored_reports() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % bound
     };
-    for _ in 0..60 {
+    let (mut merges, mut splits) = (0, 0);
+    for _ in 0..120 {
         let n = u8::try_from(next(25) + 1).unwrap();
-        match next(8) {
+        match next(10) {
             0 => delete(&database, n).await,
             1 | 2 => drop(database.store(&[revised(&arrival(n), 2, image(1, false, Some(1)))]).await),
             3 => drop(database.store(&[arrival(n), revised(&arrival(n), 2, image(1, false, Some(1)))]).await),
+            4 | 5 => {
+                let groups = database.rows("SELECT id, merged_into FROM groups ORDER BY id").await;
+                let pick = |at: u64| groups.get(usize::try_from(at).unwrap() % groups.len().max(1));
+                let (Some(one), Some(other)) = (pick(next(9)), pick(next(9))) else { continue };
+                let (one, into): (Uuid, Option<Uuid>) = (one.get(0), one.get(1));
+                match into {
+                    Some(into) if next(2) == 0 => splits += u32::from(split(&database, into, one).await),
+                    _ => merges += u32::from(merge(&database, other.get(0), one).await),
+                }
+            }
             _ => drop(database.store(&[arrival(n), arrival(n % 25 + 1)]).await),
         }
+        check_counts(&database).await;
     }
-    let counted =
-        "SELECT group_id, count(*), min(received_at), max(received_at) FROM reports GROUP BY 1 ORDER BY 1";
-    let stored = "SELECT id, reports, first_seen, last_seen FROM groups ORDER BY 1";
-    let by_day = "SELECT group_id, sum(reports)::bigint FROM group_days GROUP BY 1 ORDER BY 1";
-    let read = async |query: &str| database.rows(query).await;
-    let row = |row: &sqlx::postgres::PgRow| {
-        (
-            row.get::<Uuid, _>(0),
-            row.get::<i64, _>(1),
-            row.get::<time::OffsetDateTime, _>(2),
-            row.get::<time::OffsetDateTime, _>(3),
+    assert!(merges > 5 && splits > 2, "{merges} merges, {splits} splits");
+    assert!(database.number("SELECT count(*) FROM groups").await > 2);
+}
+
+async fn merge(database: &Database, target: Uuid, group: Uuid) -> bool {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let outcome = actions::merge(&mut tx, target, &[group], None, ACTOR).await.unwrap();
+    tx.commit().await.unwrap();
+    outcome == MergeOutcome::Done && group != target
+}
+
+async fn split(database: &Database, target: Uuid, group: Uuid) -> bool {
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let outcome = actions::split(&mut tx, target, group, None, ACTOR).await.unwrap();
+    tx.commit().await.unwrap();
+    outcome == MergeOutcome::Done
+}
+
+type Count = (Uuid, i64, OffsetDateTime, OffsetDateTime);
+
+/// Compares what groups count with what is stored: of their own, with what is merged into them, and by day.
+async fn check_counts(database: &Database) {
+    let row = |row: &sqlx::postgres::PgRow| -> Count { (row.get(0), row.get(1), row.get(2), row.get(3)) };
+    let read = async |query: &str| database.rows(query).await.iter().map(row).collect::<Vec<Count>>();
+    let counted = |id: &str| {
+        format!(
+            "SELECT {id}, count(*), min(r.received_at), max(r.received_at)
+             FROM reports r JOIN groups g ON g.id = r.group_id GROUP BY 1 ORDER BY 1"
         )
     };
-    let expected: Vec<_> = read(counted).await.iter().map(row).collect();
-    assert!(expected.len() > 2, "{expected:?}");
-    assert_eq!(read(stored).await.iter().map(row).collect::<Vec<_>>(), expected);
-    let days: Vec<(Uuid, i64)> = read(by_day).await.iter().map(|row| (row.get(0), row.get(1))).collect();
-    assert_eq!(days, expected.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>());
+    let own =
+        "SELECT id, own_reports, own_first_seen, own_last_seen FROM groups WHERE own_reports <> 0 ORDER BY 1";
+    assert_eq!(read(own).await, read(&counted("g.id")).await);
+    let listed = "SELECT id, reports, first_seen, last_seen FROM groups
+                  WHERE merged_into IS NULL AND reports <> 0 ORDER BY 1";
+    assert_eq!(read(listed).await, read(&counted("coalesce(g.merged_into, g.id)")).await);
+    let by_day = "SELECT group_id, sum(reports)::bigint, now(), now() FROM group_days GROUP BY 1 ORDER BY 1";
+    let days: Vec<(Uuid, i64)> = read(by_day).await.iter().map(|row| (row.0, row.1)).collect();
+    assert_eq!(days, read(&counted("g.id")).await.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>());
+    let grouped = "SELECT count(*) FROM reports WHERE group_id IS NOT NULL";
+    let total = "SELECT coalesce(sum(own_reports), 0)::bigint FROM groups";
+    assert_eq!(database.number(total).await, database.number(grouped).await);
+    let useless = "SELECT count(*) FROM groups g WHERE g.reports <= 0 AND g.merged_into IS NULL
+                   AND NOT EXISTS (SELECT FROM groups m WHERE m.merged_into = g.id)";
+    assert_eq!(database.number(useless).await, 0);
+    let chains =
+        "SELECT count(*) FROM groups g JOIN groups t ON t.id = g.merged_into WHERE t.merged_into IS NOT NULL";
+    assert_eq!(database.number(chains).await, 0);
 }

@@ -1,0 +1,140 @@
+//! Who did what with a group, and when.
+
+use crate::{Result, TenantTx, Uuid};
+use serde::Serialize;
+use time::OffsetDateTime;
+use utoipa::ToSchema;
+
+crate::column::words! {
+    /// What was done with a group.
+    #[derive(ToSchema)]
+    pub enum GroupAction {
+        /// It was resolved, perhaps in a version.
+        Resolved = "resolved",
+        /// It was ignored.
+        Ignored = "ignored",
+        /// It was opened again.
+        Reopened = "reopened",
+        /// A report of a version came that should not have had the bug.
+        Regressed = "regressed",
+        /// It was assigned to somebody, or to nobody.
+        Assigned = "assigned",
+        /// Somebody said something.
+        Commented = "commented",
+        /// Another group was merged into it.
+        Merged = "merged",
+        /// It was merged into another group.
+        MergedInto = "merged_into",
+        /// Another group was taken out of it again.
+        Split = "split",
+        /// It was taken out of another group again.
+        SplitFrom = "split_from",
+    }
+}
+
+/// Something that was done with a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupActivity {
+    /// Its id.
+    pub id: Uuid,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// Who: a key's id, or `indexer` for what a report did.
+    #[schema(example = "0198c0de-0000-7000-8000-000000000001")]
+    pub actor: String,
+    /// The name that was chosen at sign-in to the console, or the key's. It proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What.
+    pub action: GroupAction,
+    /// The version, the assignee, the comment or the other group's title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The other group of a merge or a split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Uuid>,
+}
+
+/// Who does something with a group.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupActor<'a> {
+    /// A key's id, or a service.
+    pub actor: &'a str,
+    /// The name of the console's session.
+    pub name: Option<&'a str>,
+}
+
+/// Something that is done with a group, to be noted.
+pub(crate) struct Deed<'a> {
+    pub(crate) group: Uuid,
+    pub(crate) action: GroupAction,
+    pub(crate) text: Option<&'a str>,
+    pub(crate) other: Option<Uuid>,
+}
+
+/// Notes what is done, in the transaction that does it.
+pub(crate) async fn note(tx: &mut TenantTx, actor: GroupActor<'_>, deeds: &[Deed<'_>]) -> Result<Vec<Uuid>> {
+    let groups: Vec<Uuid> = deeds.iter().map(|deed| deed.group).collect();
+    let actions: Vec<String> = deeds.iter().map(|deed| deed.action.as_str().to_owned()).collect();
+    let texts: Vec<Option<String>> = deeds.iter().map(|deed| deed.text.map(str::to_owned)).collect();
+    let others: Vec<Option<Uuid>> = deeds.iter().map(|deed| deed.other).collect();
+    let (connection, tenant, now) = tx.parts();
+    Ok(sqlx::query_scalar!(
+        "INSERT INTO group_activity (tenant, id, group_id, at, actor, name, action, text, other_group)
+         SELECT $1, unslide_uuid($2), n.group_id, $2, $3, $4, n.action, n.text, n.other_group
+         FROM unnest($5::uuid[], $6::text[], $7::text[], $8::uuid[]) AS n (group_id, action, text, other_group)
+         RETURNING id",
+        tenant,
+        now,
+        actor.actor,
+        actor.name,
+        &groups,
+        &actions,
+        &texts as &[Option<String>],
+        &others as &[Option<Uuid>]
+    )
+    .fetch_all(connection)
+    .await?)
+}
+
+/// Adds a comment to a group that is there and locked, and returns the entry's id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn comment(tx: &mut TenantTx, actor: GroupActor<'_>, group: Uuid, text: &str) -> Result<Uuid> {
+    let deed = Deed { group, action: GroupAction::Commented, text: Some(text), other: None };
+    let noted = note(tx, actor, &[deed]).await?;
+    Ok(noted.first().copied().unwrap_or_default())
+}
+
+/// What was done with a group, the newest first, at most `limit`, from the entry after `after` on: its time in
+/// microseconds and its id.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn activity(
+    tx: &mut TenantTx,
+    group: Uuid,
+    after: Option<(i64, Uuid)>,
+    limit: u32,
+) -> Result<Vec<GroupActivity>> {
+    let (connection, tenant, _) = tx.parts();
+    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
+    Ok(sqlx::query_as!(
+        GroupActivity,
+        r#"SELECT a.id, a.at, a.actor, coalesce(a.name, k.name) AS name, a.action AS "action: GroupAction", a.text,
+                  a.other_group AS "group"
+           FROM group_activity a LEFT JOIN api_keys k ON k.tenant = a.tenant AND k.id::text = a.actor
+           WHERE a.tenant = $1 AND a.group_id = $2
+             AND ($3::timestamptz IS NULL OR (a.at, a.id) < ($3, $4::uuid))
+           ORDER BY a.at DESC, a.id DESC LIMIT $5"#,
+        tenant,
+        group,
+        at,
+        id,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?)
+}

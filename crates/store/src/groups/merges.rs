@@ -1,0 +1,200 @@
+//! Groups that are one bug: merged, and taken apart again.
+//!
+//! A merge moves no report. Each group goes on counting the reports of its own fingerprint; the target counts
+//! them too. So a merge costs the same for one report and for a million, survives new revisions, and is undone
+//! exactly.
+
+use super::{Deed, GroupAction, GroupActor, lock_for_merges, note};
+use crate::{Result, TenantTx, Uuid};
+use std::collections::BTreeMap;
+
+/// Groups that one group may have merged into it.
+pub const MAX_MERGED: usize = 200;
+
+/// What became of a merge or a split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeOutcome {
+    /// It is done.
+    Done,
+    /// There is no such group.
+    NotFound(Uuid),
+    /// The group is of another app.
+    OtherApp(Uuid),
+    /// The group is merged into another one.
+    Merged {
+        /// The group.
+        group: Uuid,
+        /// What it is merged into.
+        into: Uuid,
+    },
+    /// The target would have more than [`MAX_MERGED`].
+    TooMany,
+    /// The group is not merged into the one that it is to be taken out of.
+    NotMerged(Uuid),
+}
+
+/// A group as far as merges go.
+struct MergeRow {
+    id: Uuid,
+    app: String,
+    title: String,
+    merged_into: Option<Uuid>,
+}
+
+/// Merges groups of one app into `target`, with all that is merged into them. Those that are merged into it already
+/// stay so. With `app`, only groups of that app are there.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn merge(
+    tx: &mut TenantTx,
+    target: Uuid,
+    groups: &[Uuid],
+    app: Option<&str>,
+    actor: GroupActor<'_>,
+) -> Result<MergeOutcome> {
+    lock_for_merges(tx).await?;
+    let mut ids: Vec<Uuid> = groups.iter().copied().filter(|id| *id != target).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let found = find(tx, &[&ids[..], &[target]].concat(), app).await?;
+    let Some(into) = found.get(&target) else { return Ok(MergeOutcome::NotFound(target)) };
+    if let Some(other) = into.merged_into {
+        return Ok(MergeOutcome::Merged { group: target, into: other });
+    }
+    let mut merging: Vec<&MergeRow> = Vec::new();
+    for id in &ids {
+        match found.get(id) {
+            None => return Ok(MergeOutcome::NotFound(*id)),
+            Some(row) if row.app != into.app => return Ok(MergeOutcome::OtherApp(*id)),
+            Some(MergeRow { merged_into: Some(other), .. }) if *other != target => {
+                return Ok(MergeOutcome::Merged { group: *id, into: *other });
+            }
+            Some(row) => merging.extend(Some(row).filter(|row| row.merged_into.is_none())),
+        }
+    }
+    let ids: Vec<Uuid> = merging.iter().map(|row| row.id).collect();
+    let (connection, tenant, _) = tx.parts();
+    let merged = sqlx::query_scalar!(
+        r#"SELECT count(*) AS "count!" FROM groups WHERE tenant = $1 AND (merged_into = $2 OR merged_into = ANY ($3))"#,
+        tenant,
+        target,
+        &ids
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if usize::try_from(merged).unwrap_or(usize::MAX).saturating_add(ids.len()) > MAX_MERGED {
+        return Ok(MergeOutcome::TooMany);
+    }
+    sqlx::query!(
+        "UPDATE groups SET merged_into = $2 WHERE tenant = $1 AND (id = ANY ($3) OR merged_into = ANY ($3))",
+        tenant,
+        target,
+        &ids
+    )
+    .execute(connection)
+    .await?;
+    refresh_totals(tx, &[&ids[..], &[target]].concat()).await?;
+    let both = merging.iter().flat_map(|row| {
+        [
+            Deed { group: target, action: GroupAction::Merged, text: Some(&row.title), other: Some(row.id) },
+            Deed {
+                group: row.id,
+                action: GroupAction::MergedInto,
+                text: Some(&into.title),
+                other: Some(target),
+            },
+        ]
+    });
+    note(tx, actor, &both.collect::<Vec<_>>()).await?;
+    Ok(MergeOutcome::Done)
+}
+
+/// Takes a group out of `target` again, with its own reports and the state that it had.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn split(
+    tx: &mut TenantTx,
+    target: Uuid,
+    group: Uuid,
+    app: Option<&str>,
+    actor: GroupActor<'_>,
+) -> Result<MergeOutcome> {
+    lock_for_merges(tx).await?;
+    let found = find(tx, &[target, group], app).await?;
+    let Some(from) = found.get(&target) else { return Ok(MergeOutcome::NotFound(target)) };
+    let Some(row) = found.get(&group) else { return Ok(MergeOutcome::NotFound(group)) };
+    if row.merged_into != Some(target) {
+        return Ok(MergeOutcome::NotMerged(group));
+    }
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!("UPDATE groups SET merged_into = NULL WHERE tenant = $1 AND id = $2", tenant, group)
+        .execute(connection)
+        .await?;
+    refresh_totals(tx, &[target, group]).await?;
+    let deeds = [
+        Deed { group: target, action: GroupAction::Split, text: Some(&row.title), other: Some(group) },
+        Deed { group, action: GroupAction::SplitFrom, text: Some(&from.title), other: Some(target) },
+    ];
+    note(tx, actor, &deeds).await?;
+    forget_empty(tx, &[target, group]).await?;
+    Ok(MergeOutcome::Done)
+}
+
+async fn find(tx: &mut TenantTx, ids: &[Uuid], app: Option<&str>) -> Result<BTreeMap<Uuid, MergeRow>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query_as!(
+        MergeRow,
+        "SELECT id, app, title, merged_into FROM groups
+         WHERE tenant = $1 AND id = ANY ($2) AND ($3::text IS NULL OR app = $3) ORDER BY id FOR UPDATE",
+        tenant,
+        ids,
+        app
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
+/// Computes what groups count from what they and the groups merged into them have of their own. The groups' rows
+/// have to be locked, so that this statement sees what others have counted.
+pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        r#"UPDATE groups t
+           SET reports = s.reports,
+               first_seen = coalesce(f.seen, t.first_seen), first_version = coalesce(f.version, t.first_version),
+               last_seen = coalesce(l.seen, t.last_seen), last_version = coalesce(l.version, t.last_version)
+           FROM (SELECT DISTINCT id FROM unnest($2::uuid[]) AS u (id)) n
+           CROSS JOIN LATERAL (SELECT coalesce(sum(m.own_reports), 0)::bigint AS reports FROM groups m
+                               WHERE m.tenant = $1 AND (m.id = n.id OR m.merged_into = n.id)) s
+           LEFT JOIN LATERAL (SELECT m.own_first_seen AS seen, m.own_first_version AS version FROM groups m
+                              WHERE m.tenant = $1 AND (m.id = n.id OR m.merged_into = n.id) AND m.own_first_seen IS NOT NULL
+                              ORDER BY 1, m.own_first_version COLLATE "C" LIMIT 1) f ON true
+           LEFT JOIN LATERAL (SELECT m.own_last_seen AS seen, m.own_last_version AS version FROM groups m
+                              WHERE m.tenant = $1 AND (m.id = n.id OR m.merged_into = n.id) AND m.own_last_seen IS NOT NULL
+                              ORDER BY 1 DESC, m.own_last_version COLLATE "C" DESC LIMIT 1) l ON true
+           WHERE t.tenant = $1 AND t.id = n.id"#,
+        tenant,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Forgets groups without reports that have no part in a merge.
+pub(crate) async fn forget_empty(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "DELETE FROM groups g
+         WHERE g.tenant = $1 AND g.id = ANY ($2) AND g.reports <= 0 AND g.merged_into IS NULL
+           AND NOT EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = g.id)",
+        tenant,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What a team does with groups: their state, who cares for them, what was said, and which are one bug.
+
+mod activity;
+mod merges;
+mod state;
+pub mod versions;
+
+pub(crate) use activity::{Deed, note};
+pub use activity::{GroupAction, GroupActivity, GroupActor, activity, comment};
+pub use merges::{MAX_MERGED, MergeOutcome, merge, split};
+pub(crate) use merges::{forget_empty, refresh_totals};
+pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update};
+
+use crate::{Result, TenantTx, Uuid};
+use time::OffsetDateTime;
+
+/// What reports did to a group, for whoever is to be told. It is known in the transaction that stores the reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupEvent {
+    /// The group has its first report, or its first since all of them were deleted.
+    Created {
+        /// The group.
+        group: Uuid,
+        /// Its app.
+        app: String,
+        /// Its title.
+        title: String,
+        /// Symbols are missing: its reports will move to another group.
+        provisional: bool,
+    },
+    /// The group was resolved, and a new report says that it was not.
+    Regressed {
+        /// The group.
+        group: Uuid,
+        /// Its app.
+        app: String,
+        /// Its title.
+        title: String,
+        /// The report's version.
+        version: String,
+        /// When the report arrived.
+        received_at: OffsetDateTime,
+    },
+}
+
+/// Keeps merges away until the transaction ends: what is merged into what stays as it is read. To be called
+/// before any row is locked.
+pub(crate) async fn lock_out_merges(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock_shared(hashtextextended('groups ' || $1, 0))")
+        .bind(tenant)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The other side: waits until all who count reports have committed, and makes later ones wait.
+pub(crate) async fn lock_for_merges(tx: &mut TenantTx) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('groups ' || $1, 0))")
+        .bind(tenant)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

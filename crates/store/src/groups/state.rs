@@ -1,0 +1,141 @@
+//! Whether a bug is open, and who cares for it.
+
+use super::{Deed, GroupAction, GroupActor, note};
+use crate::{Result, TenantTx, Uuid};
+use utoipa::ToSchema;
+
+crate::column::words! {
+    /// Whether a group needs somebody's attention.
+    #[derive(ToSchema)]
+    pub enum GroupStatus {
+        /// It does.
+        Open = "open",
+        /// It was resolved, and came back.
+        Regressed = "regressed",
+        /// It was resolved.
+        Resolved = "resolved",
+        /// It is of no interest, whatever comes.
+        Ignored = "ignored",
+    }
+}
+
+/// What is to change of a group. What is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupUpdate {
+    /// Its status. [`GroupStatus::Regressed`] is for reports to say, and taken for open.
+    pub status: Option<GroupStatus>,
+    /// The version that resolves it; matters with [`GroupStatus::Resolved`] only.
+    pub resolved_in: Option<String>,
+    /// Who cares for it; an empty text is nobody.
+    pub assignee: Option<String>,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateOutcome {
+    /// The group is as it was wanted.
+    Done,
+    /// There is no such group.
+    NotFound,
+    /// It is merged into this group, whose state counts.
+    Merged(Uuid),
+}
+
+/// A group as far as its state goes.
+struct StateRow {
+    status: GroupStatus,
+    resolved_in: Option<String>,
+    assignee: Option<String>,
+    merged_into: Option<Uuid>,
+}
+
+/// Changes a group and notes who did it; what is so already is not noted again. An empty update only locks the
+/// group and says whether it can be changed. With `app`, only a group of that app.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn update(
+    tx: &mut TenantTx,
+    id: Uuid,
+    app: Option<&str>,
+    actor: GroupActor<'_>,
+    update: &GroupUpdate,
+) -> Result<UpdateOutcome> {
+    let (connection, tenant, now) = tx.parts();
+    let row = sqlx::query_as!(
+        StateRow,
+        r#"SELECT status AS "status: GroupStatus", resolved_in, assignee, merged_into FROM groups
+           WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3) FOR UPDATE"#,
+        tenant,
+        id,
+        app
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = row else { return Ok(UpdateOutcome::NotFound) };
+    if let Some(target) = row.merged_into {
+        return Ok(UpdateOutcome::Merged(target));
+    }
+    let deeds = deeds(id, &row, update);
+    if deeds.is_empty() {
+        return Ok(UpdateOutcome::Done);
+    }
+    let status = deeds.iter().find_map(|deed| status_after(deed.action));
+    let resolved = status == Some(GroupStatus::Resolved);
+    let assignee = update.assignee.as_deref().filter(|name| !name.is_empty());
+    sqlx::query!(
+        "UPDATE groups
+         SET status = coalesce($3, status),
+             resolved_in = CASE WHEN $3::text IS NULL THEN resolved_in ELSE $4 END,
+             resolved_at = CASE WHEN $3::text IS NULL THEN resolved_at ELSE $5 END,
+             regressed_in = CASE WHEN $3::text IS NULL THEN regressed_in END,
+             regressed_at = CASE WHEN $3::text IS NULL THEN regressed_at END,
+             assignee = CASE WHEN $6 THEN $7 ELSE assignee END
+         WHERE tenant = $1 AND id = $2",
+        tenant,
+        id,
+        status.map(GroupStatus::as_str),
+        update.resolved_in.as_deref().filter(|_| resolved),
+        resolved.then_some(now),
+        update.assignee.is_some(),
+        assignee
+    )
+    .execute(connection)
+    .await?;
+    note(tx, actor, &deeds).await?;
+    Ok(UpdateOutcome::Done)
+}
+
+/// What an update changes of a group.
+fn deeds<'u>(group: Uuid, row: &StateRow, update: &'u GroupUpdate) -> Vec<Deed<'u>> {
+    let mut deeds = Vec::new();
+    let resolved_in = update.resolved_in.as_deref();
+    let action = match update.status {
+        Some(GroupStatus::Resolved)
+            if row.status != GroupStatus::Resolved || row.resolved_in.as_deref() != resolved_in =>
+        {
+            Some(GroupAction::Resolved)
+        }
+        Some(GroupStatus::Ignored) if row.status != GroupStatus::Ignored => Some(GroupAction::Ignored),
+        Some(GroupStatus::Open | GroupStatus::Regressed) if row.status != GroupStatus::Open => {
+            Some(GroupAction::Reopened)
+        }
+        _ => None,
+    };
+    let version = resolved_in.filter(|_| action == Some(GroupAction::Resolved));
+    deeds.extend(action.map(|action| Deed { group, action, text: version, other: None }));
+    let assignee =
+        update.assignee.as_deref().filter(|name| *name != row.assignee.as_deref().unwrap_or_default());
+    let text = assignee.filter(|name| !name.is_empty());
+    deeds.extend(assignee.map(|_| Deed { group, action: GroupAction::Assigned, text, other: None }));
+    deeds
+}
+
+fn status_after(action: GroupAction) -> Option<GroupStatus> {
+    match action {
+        GroupAction::Resolved => Some(GroupStatus::Resolved),
+        GroupAction::Ignored => Some(GroupStatus::Ignored),
+        GroupAction::Reopened => Some(GroupStatus::Open),
+        _ => None,
+    }
+}

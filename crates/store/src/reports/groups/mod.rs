@@ -1,0 +1,163 @@
+//! Groups of reports with the same fingerprint, kept in step with the reports.
+
+mod regressions;
+mod write;
+
+use super::Change;
+use super::rollups::{Counted, day};
+use super::rows::{GroupRow, name, title};
+use crate::groups::GroupEvent;
+use crate::{Result, TenantTx, Uuid};
+use regressions::NewReport;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use time::{Date, OffsetDateTime};
+
+/// The id of a group: an app's reports with this fingerprint.
+pub(super) fn group_id(app: &str, fingerprint: [u8; 16]) -> Uuid {
+    let digest: [u8; 32] = Sha256::new().chain_update(fingerprint).chain_update(app).finalize().into();
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(id)
+}
+
+/// A report that a group gains or loses.
+struct GroupChange<'c> {
+    row: GroupRow<'c>,
+    version: String,
+    received_at: OffsetDateTime,
+    sign: i64,
+}
+
+/// Counts what is new, moves what a new revision puts into another group, and opens resolved groups again that come
+/// back. Returns what of this somebody may want to be told.
+pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
+    let mut counted = Vec::new();
+    let mut new_reports = Vec::new();
+    for change in changes {
+        let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
+        let new = GroupRow::of(&change.arrival.facts);
+        let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
+        if old.map(|(_, id)| id) == new.as_ref().map(|row| row.id) {
+            continue;
+        }
+        if let Some((previous, id)) = old {
+            counted.push(leaving(id, &previous.app, &previous.version, received_at));
+        }
+        // A report that comes with its next revision has moved in, as if that had come later.
+        let came = GroupRow::of(&change.came.facts).map(|row| row.id);
+        let arrived = new.as_ref().filter(|row| change.previous.is_none() && came == Some(row.id));
+        new_reports.extend(arrived.map(|row| NewReport {
+            group: row.id,
+            version: version.clone(),
+            received_at,
+        }));
+        counted.extend(new.map(|row| GroupChange { row, version, received_at, sign: 1 }));
+    }
+    let written = write(tx, &counted).await?;
+    let regressed = regressions::find(tx, new_reports, &written.targets).await?;
+    Ok(written.created.into_iter().chain(regressed).collect())
+}
+
+/// Takes a deleted report out of its group.
+pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
+    let Some(id) = report.group else { return Ok(()) };
+    write(tx, &[leaving(id, &report.app, &report.version, report.received_at)]).await?;
+    Ok(())
+}
+
+fn leaving<'c>(id: Uuid, app: &str, version: &str, received_at: OffsetDateTime) -> GroupChange<'c> {
+    let row = GroupRow { id, app: app.to_owned(), grouping: None };
+    GroupChange { row, version: version.to_owned(), received_at, sign: -1 }
+}
+
+/// A number of reports, the first and the last of them.
+#[derive(Clone)]
+struct Span {
+    reports: i64,
+    first: (OffsetDateTime, String),
+    last: (OffsetDateTime, String),
+}
+
+impl Span {
+    fn add(span: &mut Option<Span>, one: &GroupChange<'_>) {
+        let seen = (one.received_at, one.version.clone());
+        let span = span.get_or_insert_with(|| Span { reports: 0, first: seen.clone(), last: seen.clone() });
+        span.reports += one.sign;
+        span.first = span.first.clone().min(seen.clone());
+        span.last = span.last.clone().max(seen);
+    }
+}
+
+/// What becomes of one group.
+struct Delta<'c> {
+    row: &'c GroupRow<'c>,
+    title: Option<String>,
+    culprit: Option<String>,
+    /// Of reports of its own.
+    own: Option<Span>,
+    /// Of these and of the reports of groups that are merged into it.
+    total: Option<Span>,
+}
+
+impl<'c> Delta<'c> {
+    fn of(row: &'c GroupRow<'c>) -> Delta<'c> {
+        Delta { row, title: None, culprit: None, own: None, total: None }
+    }
+
+    fn add_own(&mut self, one: &'c GroupChange<'c>) {
+        if let Some(grouping) = one.row.grouping {
+            self.row = &one.row;
+            let smallest = |known: &mut Option<String>, text: &str| {
+                let text = title(text);
+                *known = Some(known.take().map_or_else(|| text.clone(), |known| known.min(text.clone())));
+            };
+            smallest(&mut self.title, &grouping.title);
+            smallest(&mut self.culprit, &grouping.culprit);
+        }
+        Span::add(&mut self.own, one);
+        Span::add(&mut self.total, one);
+    }
+}
+
+/// What came of a write.
+#[derive(Default)]
+struct Written {
+    created: Vec<GroupEvent>,
+    /// The groups that are merged, and into which.
+    targets: BTreeMap<Uuid, Uuid>,
+}
+
+async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<Written> {
+    if counted.is_empty() {
+        return Ok(Written::default());
+    }
+    let ids: Vec<Uuid> = counted.iter().map(|one| one.row.id).collect();
+    let targets = write::targets(tx, &ids).await?;
+    // A target that has no report of its own here is there, so that nothing but its counts is needed of it.
+    let placeholders: BTreeMap<Uuid, GroupRow<'_>> =
+        targets.values().map(|id| (*id, GroupRow { id: *id, app: String::new(), grouping: None })).collect();
+    let mut groups: BTreeMap<Uuid, Delta<'_>> = BTreeMap::new();
+    let mut days: BTreeMap<(Uuid, Date, String), i64> = BTreeMap::new();
+    for one in counted {
+        groups.entry(one.row.id).or_insert_with(|| Delta::of(&one.row)).add_own(one);
+        if let Some((target, row)) = targets.get(&one.row.id).and_then(|id| placeholders.get_key_value(id)) {
+            Span::add(&mut groups.entry(*target).or_insert_with(|| Delta::of(row)).total, one);
+        }
+        *days.entry((one.row.id, day(one.received_at), one.version.clone())).or_default() += one.sign;
+    }
+    let created = write::groups(tx, &groups).await?;
+    let leaving: Vec<&GroupChange<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
+    if !leaving.is_empty() {
+        write::look_again(tx, &leaving, &targets).await?;
+    }
+    write::days(tx, &days).await?;
+    let created =
+        groups.values().filter(|delta| created.contains(&delta.row.id)).map(|delta| GroupEvent::Created {
+            group: delta.row.id,
+            app: delta.row.app.clone(),
+            title: delta.title.clone().unwrap_or_default(),
+            provisional: delta.row.grouping.is_some_and(|grouping| grouping.provisional),
+        });
+    Ok(Written { created: created.collect(), targets })
+}
