@@ -105,7 +105,7 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     .await?;
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: format!("spike:{}:{today}", row.app),
-        instead_of: None,
+        after: Vec::new(),
         headline: format!("{} reports of {} in an hour", row.reports, row.app),
         detail: format!("In an hour of the last {USUAL_DAYS} days there were {:.1}.", row.usual),
         path: path("/console/reports", &row.app),
@@ -129,7 +129,7 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
         let app = one.apps.first().cloned().unwrap_or_default();
         AlertCause {
             cause: format!("missing:{}", one.image.debug_id),
-            instead_of: None,
+            after: Vec::new(),
             headline: format!("Symbols of {} are missing", one.image.name),
             detail: format!(
                 "{} reports of {} wait for the dSYM {} ({}).",
@@ -158,7 +158,7 @@ impl AlertCause {
     pub fn new_group(id: Uuid, title: &str, culprit: &str, app: &str, version: &str) -> AlertCause {
         AlertCause {
             cause: format!("new:{id}"),
-            instead_of: None,
+            after: Vec::new(),
             headline: format!("New: {title}"),
             detail: culprit.to_owned(),
             app: app.to_owned(),

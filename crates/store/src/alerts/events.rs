@@ -1,6 +1,7 @@
 //! Events: what fulfilled a rule's condition.
 
 use super::rules::AlertCondition;
+use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use time::OffsetDateTime;
 
@@ -9,8 +10,8 @@ use time::OffsetDateTime;
 pub struct AlertCause {
     /// What makes it one: a rule is told of it once, such as `new:GROUP`.
     pub cause: String,
-    /// A cause that this one is the continuation of: a rule that was told of that one is told nothing now.
-    pub instead_of: Option<String>,
+    /// Causes that this one goes on from: a rule that was told of one of them is told nothing now.
+    pub after: Vec<String>,
     /// What happened, in one line.
     pub headline: String,
     /// More, in one line.
@@ -52,6 +53,32 @@ pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[Alert
     write(tx, Some(condition), None, causes).await
 }
 
+/// Notes groups that are new or came back. Of one whose symbols are missing, the evaluation of its rules tells later.
+pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
+    let (mut new, mut back) = (Vec::new(), Vec::new());
+    for event in events {
+        match event {
+            GroupEvent::Created { provisional: true, .. } => {}
+            GroupEvent::Created { group, app, title, culprit, version, moved_from, .. } => {
+                let after = moved_from.iter().map(|id| format!("new:{id}")).collect();
+                new.push(AlertCause { after, ..AlertCause::new_group(*group, title, culprit, app, version) });
+            }
+            GroupEvent::Regressed { group, app, title, version, received_at } => back.push(AlertCause {
+                cause: format!("back:{group}:{}", received_at.unix_timestamp_nanos()),
+                after: Vec::new(),
+                headline: format!("Back: {title}"),
+                detail: format!("It was resolved, and version {version} has it again."),
+                app: app.clone(),
+                version: version.clone(),
+                path: format!("/console/groups/{group}"),
+            }),
+        }
+    }
+    raise(tx, AlertCondition::NewGroup, &new).await?;
+    raise(tx, AlertCondition::Regression, &back).await?;
+    Ok(())
+}
+
 /// Notes causes for one rule, whatever its condition.
 ///
 /// # Errors
@@ -67,24 +94,26 @@ async fn write(
     causes: &[AlertCause],
 ) -> Result<u64> {
     let column = |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
-    let instead: Vec<Option<String>> = causes.iter().map(|cause| cause.instead_of.clone()).collect();
+    // Arrays of arrays would have to be of one length.
+    let after: Vec<String> = causes.iter().map(|cause| cause.after.join("\n")).collect();
     let (connection, tenant, now) = tx.parts();
     let written = sqlx::query!(
         "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
          SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
          FROM alert_rules r
          JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
-              AS n (cause, instead_of, headline, detail, app, version, path)
+              AS n (cause, after, headline, detail, app, version, path)
               ON r.app IS NULL OR r.app = n.app OR r.id = $3
          WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
-           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id AND e.cause = n.instead_of)
+           AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id
+                             AND e.cause = ANY (string_to_array(n.after, E'\\n')))
          ON CONFLICT DO NOTHING",
         tenant,
         condition.map(|condition| condition.as_str()),
         rule,
         now,
         &column(|cause| &cause.cause),
-        &instead as &[Option<String>],
+        &after,
         &column(|cause| &cause.headline),
         &column(|cause| &cause.detail),
         &column(|cause| &cause.app),

@@ -25,8 +25,14 @@ pub enum GroupEvent {
         app: String,
         /// Its title.
         title: String,
+        /// The function that is to blame.
+        culprit: String,
+        /// The version of its first report.
+        version: String,
         /// Symbols are missing: its reports will move to another group.
         provisional: bool,
+        /// The groups that its reports came from.
+        moved_from: Vec<Uuid>,
     },
     /// The group was resolved, and a new report says that it was not.
     Regressed {

@@ -15,7 +15,9 @@ mod waits;
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
 pub(crate) use keys::{KeyRow, lock_known};
-pub use store::{store, store_with_events};
+pub use store::store;
+#[cfg(test)]
+pub(crate) use store::store_with_events;
 #[cfg(test)]
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};

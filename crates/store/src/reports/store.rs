@@ -5,6 +5,7 @@ use super::{
     Arrival, ArrivalOutcome, Change, Effects, ReportOrigin, StoredArrival, duplicates, groups, rollups, rows,
     waits,
 };
+use crate::alerts;
 use crate::groups::{GroupEvent, lock_out_merges};
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
@@ -15,8 +16,9 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, ReportId};
 
-/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each: as
-/// [`store_with_events`], for callers that tell nobody of groups.
+/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each. Day
+/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
+/// stored. Rules for alerts are told of groups that are new or came back.
 ///
 /// # Errors
 /// Where the database fails.
@@ -29,16 +31,13 @@ pub async fn store<A: Borrow<Arrival> + Sync>(
     Ok(store_with_events(tx, arrivals, effects, keep_from).await?.0)
 }
 
-/// Stores a tenant's arrivals, in the order of their offsets, and says what became of each, and which
-/// groups are new or came back: each event once, however often the arrivals are stored again. Day
-/// partitions have to exist (see [`crate::partitions`]); what arrived before `keep_from` is not
-/// stored.
+/// The same, and which groups are new or came back: each event once, however often the arrivals are stored again.
 ///
 /// Rows are locked in one order everywhere: keys by id, slots by debug id, roll-ups by their keys.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn store_with_events<A: Borrow<Arrival> + Sync>(
+pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     tx: &mut TenantTx,
     arrivals: &[A],
     effects: Effects,
@@ -71,6 +70,7 @@ pub async fn store_with_events<A: Borrow<Arrival> + Sync>(
     let events = groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
+        alerts::events::raise_for_groups(tx, &events).await?;
     }
     reprocess::count_ends(tx, &batch.ends()).await?;
     Ok((batch.stored, events))

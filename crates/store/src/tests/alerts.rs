@@ -86,7 +86,7 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     assert_eq!(new_groups(&database, &["bank"]).await, 1, "of the rule that is not told yet");
     // What goes on under another name is nothing new.
     let moved = AlertCause {
-        instead_of: Some(format!("new:{}", Uuid::from_u128(7))),
+        after: vec![format!("new:{}", Uuid::from_u128(9)), format!("new:{}", Uuid::from_u128(7))],
         ..AlertCause::new_group(Uuid::from_u128(8), "title", "culprit", "shop", "1.0")
     };
     assert_eq!(in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[moved]).await.unwrap()).await, 0);
@@ -251,4 +251,44 @@ async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along(
     assert!(in_tx(&database, async |tx| rules::delete(tx, rule.id, None).await.unwrap()).await);
     assert!(listed(&database).await.is_empty());
     assert_eq!(database.number("SELECT count(*) FROM alert_events").await, 0);
+}
+
+#[tokio::test]
+async fn a_bug_is_new_once_however_its_symbols_come() {
+    let database = Database::new().await;
+    let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
+    let told = async || {
+        database.number("SELECT count(*) FROM alert_events").await
+    };
+    let of = |n: u8, bug: u8, provisional: bool| {
+        let mut arrival = arrival(n);
+        arrival.facts.grouping = Some(grouping(bug, provisional));
+        arrival
+    };
+    // Symbols were there: at once, in the transaction of the report, and not again for its siblings or its replay.
+    database.store(&[of(1, 1, false)]).await;
+    assert_eq!(told().await, 1);
+    database.store(&[of(1, 1, false), of(2, 1, false)]).await;
+    assert_eq!(told().await, 1);
+    // Symbols come in time: the provisional group is not told, the bug is.
+    database.store(&[of(3, 2, true)]).await;
+    assert_eq!(told().await, 1);
+    let mut better = of(3, 3, false);
+    better.revision = 2;
+    better.body = unslide_proto::body::compress(b"{\"better\":1}");
+    database.store(&[better]).await;
+    assert_eq!(told().await, 2);
+    // They come too late: the provisional group is told, the bug is not.
+    database.store(&[of(4, 4, true)]).await;
+    database.wait(Duration::minutes(31));
+    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
+    assert_eq!(told().await, 3);
+    let mut better = of(4, 5, false);
+    better.revision = 2;
+    better.body = unslide_proto::body::compress(b"{\"better\":2}");
+    database.store(&[better]).await;
+    assert_eq!(told().await, 3);
+    // What is replayed into an empty database tells nothing.
+    database.store_as(&[of(6, 6, false)], crate::reports::Effects::Deferred).await;
+    assert_eq!(told().await, 3);
 }

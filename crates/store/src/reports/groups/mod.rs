@@ -26,6 +26,8 @@ struct GroupChange<'c> {
     row: GroupRow<'c>,
     version: String,
     received_at: OffsetDateTime,
+    /// The group that the report leaves for this one.
+    from: Option<Uuid>,
     sign: i64,
 }
 
@@ -52,7 +54,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
             version: version.clone(),
             received_at,
         }));
-        counted.extend(new.map(|row| GroupChange { row, version, received_at, sign: 1 }));
+        let from = old.map(|(_, id)| id);
+        counted.extend(new.map(|row| GroupChange { row, version, received_at, from, sign: 1 }));
     }
     let written = write(tx, &counted).await?;
     let regressed = regressions::find(tx, new_reports, &written.targets).await?;
@@ -68,7 +71,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
 
 fn leaving<'c>(id: Uuid, app: &str, version: &str, received_at: OffsetDateTime) -> GroupChange<'c> {
     let row = GroupRow { id, app: app.to_owned(), grouping: None };
-    GroupChange { row, version: version.to_owned(), received_at, sign: -1 }
+    GroupChange { row, version: version.to_owned(), received_at, from: None, sign: -1 }
 }
 
 /// A number of reports, the first and the last of them.
@@ -152,12 +155,21 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<Written
         write::look_again(tx, &leaving, &targets).await?;
     }
     write::days(tx, &days).await?;
-    let created =
-        groups.values().filter(|delta| created.contains(&delta.row.id)).map(|delta| GroupEvent::Created {
+    // A group that is merged into another is not new to anyone.
+    let created = groups.values().filter(|delta| {
+        created.contains(&delta.row.id) && delta.own.is_some() && !targets.contains_key(&delta.row.id)
+    });
+    let created = created.map(|delta| {
+        let of_group = counted.iter().filter(|one| one.row.id == delta.row.id);
+        GroupEvent::Created {
             group: delta.row.id,
             app: delta.row.app.clone(),
             title: delta.title.clone().unwrap_or_default(),
+            culprit: delta.culprit.clone().unwrap_or_default(),
+            version: delta.own.as_ref().map(|span| span.first.1.clone()).unwrap_or_default(),
             provisional: delta.row.grouping.is_some_and(|grouping| grouping.provisional),
-        });
+            moved_from: of_group.filter_map(|one| one.from).collect(),
+        }
+    });
     Ok(Written { created: created.collect(), targets })
 }
