@@ -30,7 +30,8 @@ CREATE TABLE unreadable_records (
     seen_at   timestamptz NOT NULL,
     PRIMARY KEY (topic, partition, at_offset)
 );
-GRANT SELECT, INSERT ON unreadable_records TO unslide_service;
+GRANT SELECT, INSERT, DELETE ON unreadable_records TO unslide_service;
+CREATE INDEX unreadable_records_age ON unreadable_records (seen_at);
 
 -- Records that the indexer could not store through no fault of anything but themselves: it panicked on one, the database
 -- refused its values, or its external body can't be read. The bytes stay in the topic; this says where.

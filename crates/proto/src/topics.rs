@@ -6,6 +6,8 @@ use unslide_model::TenantId;
 pub const INPUT: &str = "crash.reports";
 /// Enriched reports.
 pub const OUTPUT: &str = "crash.symbolicated";
+/// Session events of apps.
+pub const SESSIONS: &str = "crash.sessions";
 /// Records that wait ten seconds for another try.
 pub const RETRY_10S: &str = "unslide.retry.10s";
 /// Records that wait a minute for another try.
@@ -33,6 +35,8 @@ pub struct TopicNames {
     pub input: String,
     /// See [`OUTPUT`].
     pub output: String,
+    /// See [`SESSIONS`].
+    pub sessions: String,
     /// See [`RETRY_10S`].
     pub retry_10s: String,
     /// See [`RETRY_1M`].
@@ -61,6 +65,7 @@ impl TopicNames {
         TopicNames {
             input: name(INPUT),
             output: name(OUTPUT),
+            sessions: name(SESSIONS),
             retry_10s: name(RETRY_10S),
             retry_1m: name(RETRY_1M),
             retry_10m: name(RETRY_10M),
@@ -107,10 +112,11 @@ impl TopicNames {
 
     /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
-    pub fn all(&self) -> [&str; 11] {
+    pub fn all(&self) -> [&str; 12] {
         [
             &self.input,
             &self.output,
+            &self.sessions,
             &self.retry_10s,
             &self.retry_1m,
             &self.retry_10m,

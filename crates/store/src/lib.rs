@@ -15,6 +15,7 @@ pub mod queries;
 pub mod reports;
 pub mod requests;
 pub mod segments;
+pub mod sessions;
 pub mod symbols;
 pub mod tenants;
 #[cfg(test)]

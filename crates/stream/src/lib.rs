@@ -11,6 +11,7 @@ mod producer;
 mod record;
 pub mod scan;
 mod settings;
+mod signatures;
 mod spread;
 mod tail;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use fenced::{FencedProducer, NotSent};
 pub use producer::{Delivered, Producer};
 pub use record::{Headers, OutRecord, Record, RecordRef, split_by_size};
 pub use settings::{ByteBudget, Partitions, Protocol, Security, Settings};
+pub use signatures::{BadSignature, GatewayKey, SignatureSettings, Signatures};
 pub use spread::{BatchLimits, SpreadConsumer, TopicPartition};
 pub use tail::{TailEvent, TailProgress, TailReader};
 pub use topic_facts::{PartitionFacts, TopicFacts, TopicId, topic_facts, topics_facts};

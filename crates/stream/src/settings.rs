@@ -93,7 +93,7 @@ pub enum Protocol {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Partitions {
-    /// `crash.reports`.
+    /// `crash.reports`, and `crash.sessions`.
     pub input: i32,
     /// `crash.symbolicated`.
     pub output: i32,

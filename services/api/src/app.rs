@@ -7,7 +7,7 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, dead_letters, groups, keys, quarantine, reports, reprocess, symbols, tenants,
+    alerts, apps, dead_letters, groups, keys, quarantine, reports, reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -63,6 +63,7 @@ pub fn document() -> OpenApi {
         symbols::routes(),
         reports::waiting_routes(),
         reports::routes(),
+        sessions::routes(),
         reprocess::routes(),
         apps::routes(),
         groups::routes(),
@@ -85,6 +86,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
     let answering = OpenApiRouter::new()
         .merge(symbols::routes())
         .merge(reports::routes())
+        .merge(sessions::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
         .merge(groups::routes())

@@ -20,6 +20,8 @@ pub struct Metrics {
     pub upload_bytes: IntCounter,
     /// Reports that the broker has taken.
     pub reports: IntCounter,
+    /// Session events that the broker has taken.
+    pub sessions: IntCounter,
     /// Requests for a stored report whose body is lost or damaged.
     pub lost_bodies: IntCounter,
     /// Attempts to send alerts, by outcome.
@@ -87,6 +89,8 @@ impl Metrics {
                 "Bytes of symbol uploads that reached object storage whole.",
             )?,
             reports: make.counter("unslide_api_reports_total", "Reports that the broker has taken.")?,
+            sessions: make
+                .counter("unslide_api_sessions_total", "Session events that the broker has taken.")?,
             lost_bodies: make.counter(
                 "unslide_api_lost_bodies_total",
                 "Requests for a stored report whose body is lost or damaged.",

@@ -47,6 +47,7 @@ pub fn base() -> OpenApi {
         ("symbols", "dSYMs and other Mach-O files: upload, look at, delete."),
         ("system", "Symbols of operating systems, for operators."),
         ("reports", "Crash reports: send, find, read, explain."),
+        ("sessions", "Session events: how often apps run without a crash."),
         ("apps", "Figures by app and version."),
         ("groups", "Reports of the same bug."),
         ("alerts", "Rules for what to be told of, and what was sent. For a tenant's administrators."),

@@ -11,12 +11,23 @@ use unslide_runtime::ConfigProblem;
 pub struct Config {
     /// The indexer's own settings.
     pub indexer: Settings,
+    /// What of the symbolizer's section concerns session events too.
+    pub symbolizer: SenderRules,
     /// Where reports are stored.
     pub postgres: unslide_store::Settings,
     /// Where reports come from.
     pub kafka: unslide_stream::Settings,
     /// Where the bodies of stored reports go.
     pub objects: unslide_artifacts::Settings,
+}
+
+/// The part of the section `symbolizer` that says who may send for which tenant: the indexer holds session
+/// events to what symbolizers hold reports to.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default)]
+pub struct SenderRules {
+    /// The gateways' keys.
+    pub signatures: unslide_stream::SignatureSettings,
 }
 
 /// The section `indexer`.
@@ -110,6 +121,8 @@ impl Config {
         if own.remember_days <= own.keep_days {
             problems.push(ConfigProblem::new("indexer.remember", "must be more than indexer.retention"));
         }
+        let signatures = self.symbolizer.signatures.problems();
+        problems.extend(ConfigProblem::in_section("symbolizer.signatures", signatures));
         problems.extend(ConfigProblem::in_section("postgres", self.postgres.problems()));
         problems.extend(ConfigProblem::in_section("kafka", self.kafka.problems()));
         problems.extend(ConfigProblem::in_section("objects", self.objects.problems()));
@@ -127,6 +140,7 @@ mod tests {
         assert_eq!(keys(&Config::default()), ["postgres.url", "kafka.bootstrap", "objects.bucket"]);
         let bad = Config {
             indexer: Settings { keep_days: 500, segment_after_seconds: 0, ..Settings::default() },
+            symbolizer: SenderRules::default(),
             postgres: unslide_store::Settings::with_url("postgres://u@h/d"),
             objects: unslide_artifacts::Settings { bucket: "unslide".into(), ..Default::default() },
             kafka: unslide_stream::Settings::single_broker("127.0.0.1:9092"),

@@ -18,6 +18,6 @@ mod run;
 mod segments;
 mod topics;
 
-pub use config::{Config, Settings};
+pub use config::{Config, SenderRules, Settings};
 pub use reset::{Reset, reset_positions};
 pub use run::{Error, run};

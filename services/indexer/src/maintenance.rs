@@ -13,7 +13,7 @@ use std::time::Duration;
 use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, dead_letters, partitions, quarantine, requests, segments};
+use unslide_store::{Store, dead_letters, partitions, positions, quarantine, requests, segments};
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
@@ -80,7 +80,8 @@ pub async fn run(
 
 /// How far ahead tables are made.
 const DAYS_AHEAD: time::Duration = time::Duration::days(7);
-/// How long the index of dead letters goes back: as long as their topic keeps them.
+/// How long the index of dead letters goes back: as long as their topic keeps them. Unreadable records are noted for as
+/// long.
 const DEAD_LETTERS: time::Duration = time::Duration::days(30);
 
 /// True where every log was read up to the end that it had at the start.
@@ -98,6 +99,7 @@ async fn once(
     }
     partitions::purge_keys(store, now - time::Duration::days(settings.remember_days.into())).await?;
     dead_letters::purge(store, now - DEAD_LETTERS).await?;
+    positions::purge_unreadable(store, now - DEAD_LETTERS).await?;
     metrics.undeleted_objects.set(segments::undeleted(store).await?);
     let oldest = dead_letters::oldest(store).await?;
     metrics.oldest_letter.set(oldest.map_or(0, |at| (now - at).whole_seconds().max(0)));

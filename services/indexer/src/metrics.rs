@@ -7,6 +7,7 @@ use unslide_runtime::{MetricFactory, sampled};
 use unslide_store::Store;
 use unslide_store::reports::ArrivalOutcome;
 use unslide_store::segments::PendingDay;
+use unslide_store::sessions::SessionOutcome;
 
 /// Registers what object storage and the database say of their bounds.
 ///
@@ -23,6 +24,7 @@ const SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 #[derive(Clone, Debug)]
 pub struct Metrics {
     records: IntCounterVec,
+    sessions: IntCounterVec,
     /// Requests that ended without a new revision.
     pub answered: IntCounter,
     /// From the first record of a batch to its commit.
@@ -58,6 +60,11 @@ impl Metrics {
             records: make.counters(
                 "unslide_indexer_reports_total",
                 "Enriched reports read, by what became of them.",
+                &["outcome"],
+            )?,
+            sessions: make.counters(
+                "unslide_indexer_sessions_total",
+                "Session events read, by what became of them.",
                 &["outcome"],
             )?,
             answered: make.counter(
@@ -148,6 +155,18 @@ impl Metrics {
             ArrivalOutcome::Expired => "expired",
         };
         self.records.with_label_values(&[name]).inc();
+    }
+
+    /// Counts a session event.
+    pub fn session(&self, outcome: SessionOutcome) {
+        let name = match outcome {
+            SessionOutcome::New => "new",
+            SessionOutcome::Completed => "completed",
+            SessionOutcome::Duplicate => "duplicate",
+            SessionOutcome::Deleted => "deleted",
+            SessionOutcome::Expired => "expired",
+        };
+        self.sessions.with_label_values(&[name]).inc();
     }
 
     /// Says what waits in the database to be moved.

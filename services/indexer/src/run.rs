@@ -11,11 +11,12 @@ use crate::reader::OutputReader;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
 use crate::topics::Topics;
+use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
 use unslide_runtime::Host;
 use unslide_store::{Store, StoreError};
-use unslide_stream::StreamError;
+use unslide_stream::{Signatures, StreamError};
 
 /// Why the indexer did not start.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +44,10 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     crate::metrics::watch(&host.metrics, &objects, &store)?;
     let owner = unique_name();
     let topics = config.kafka.topics();
+    let signatures = Arc::new(Signatures::new(&config.symbolizer.signatures));
     let resources = |topics: Topics, content| Resources {
         content,
+        signatures: Arc::clone(&signatures),
         settings: config.indexer.clone(),
         kafka: config.kafka.clone(),
         store: store.clone(),
@@ -60,9 +63,11 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         resources(outputs.clone(), Content::Reports),
         resources(Topics { shared: topics.ledger, tenants: false }, Content::Ledger),
         resources(Topics { shared: topics.dead_letter, tenants: false }, Content::DeadLetters),
+        resources(Topics { shared: topics.sessions, tenants: false }, Content::Sessions),
     ];
     let pipelines = all.each_ref().map(Pipeline::new);
-    let [reports, ledger, letters] = all.map(|resources| OutputReader::new(resources, owner.clone()));
+    let [reports, ledger, letters, sessions] =
+        all.map(|resources| OutputReader::new(resources, owner.clone()));
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
@@ -73,9 +78,12 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         let bucket = bucket.clone();
         async move { bucket.check().await.map_err(|e| crate::failure::causes(&e)) }
     });
-    for (name, state) in
-        [("reports", reports.state()), ("ledger", ledger.state()), ("dead letters", letters.state())]
-    {
+    for (name, state) in [
+        ("reports", reports.state()),
+        ("ledger", ledger.state()),
+        ("dead letters", letters.state()),
+        ("sessions", sessions.state()),
+    ] {
         host.health.register(name, move || {
             let state = state.clone();
             async move { state.check() }
@@ -88,7 +96,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let maintenance =
         maintenance::run(store.clone(), own, metrics, state, bodies, orphans, host.shutdown.clone());
     let replays = replays::run(store.clone(), config.kafka.clone(), pipelines, host.shutdown.clone());
-    tokio::join!(reports.run(), ledger.run(), letters.run(), maintenance, replays);
+    tokio::join!(reports.run(), ledger.run(), letters.run(), sessions.run(), maintenance, replays);
     store.close().await;
     Ok(())
 }

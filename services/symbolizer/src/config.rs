@@ -1,11 +1,11 @@
 //! What the symbolizer is told at its start.
 
-use crate::admission::signatures;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use unslide_runtime::{ConfigProblem, TenantDefaults};
+use unslide_stream::SignatureSettings;
 
 /// As long as the other lanes wait.
 const LONGEST_FETCH_MILLISECONDS: u64 = 5_000;
@@ -47,7 +47,7 @@ pub struct Settings {
     #[schemars(with = "String")]
     pub fetch_milliseconds: u64,
     /// The gateways' keys.
-    pub signatures: signatures::Settings,
+    pub signatures: SignatureSettings,
 }
 
 impl Default for Settings {
@@ -57,7 +57,7 @@ impl Default for Settings {
             cache_dir: std::env::temp_dir().join("unslide-symcaches"),
             cache_bytes: 10 << 30,
             fetch_milliseconds: 200,
-            signatures: signatures::Settings::default(),
+            signatures: SignatureSettings::default(),
         }
     }
 }

@@ -18,6 +18,5 @@ mod symbols;
 mod tests;
 mod worker;
 
-pub use admission::signatures::{GatewayKey, Settings as SignatureSettings};
 pub use config::{Config, Settings};
 pub use run::{Error, run};

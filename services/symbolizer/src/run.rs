@@ -1,6 +1,5 @@
 //! The service from start to drain.
 
-use crate::admission::signatures::Signatures;
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::config::{Config, Settings};
@@ -22,7 +21,7 @@ use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Refusal, Suspects, Timings};
-use unslide_stream::{BatchLimits, StreamError, TailProgress};
+use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress};
 
 /// How often figures that nobody reports are taken over.
 const REFRESH: Duration = Duration::from_secs(5);

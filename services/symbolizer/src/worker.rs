@@ -1,6 +1,5 @@
 //! What the lanes of one worker have in common.
 
-use crate::admission::signatures::Signatures;
 use crate::admission::tenants::{AllowedUse, Tenants};
 use crate::metrics::Metrics;
 use crate::output::claim_check::{self, ClaimCheckBody};
@@ -21,7 +20,7 @@ use unslide_proto::topics::TopicNames;
 use unslide_proto::trace::{Ids, TraceContext};
 use unslide_report::ReadLimits;
 use unslide_stream::lane::Pause;
-use unslide_stream::{OutRecord, Record};
+use unslide_stream::{OutRecord, Record, Signatures};
 use unslide_symbolicate::{Context, Enrichment, ImageSymbols, Plan};
 
 /// Bytes of an output's key and headers at most.

@@ -3,7 +3,7 @@
 //! reader that lost its partition from storing anything.
 
 use crate::{BatchTx, Result, Store, StoreError};
-use time::Duration;
+use time::{Duration, OffsetDateTime};
 
 /// The position of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,4 +258,15 @@ pub async fn unreadable(tx: &mut BatchTx, record: &UnreadableRecord) -> Result<b
     .execute(connection)
     .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// Forgets records that were noted before `before`: their topic does not hold them any more.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn purge_unreadable(store: &Store, before: OffsetDateTime) -> Result<u64> {
+    let gone = sqlx::query!("DELETE FROM unreadable_records WHERE seen_at < $1", before)
+        .execute(store.pool())
+        .await?;
+    Ok(gone.rows_affected())
 }

@@ -3,6 +3,7 @@
 pub mod apps;
 pub mod duplicates;
 pub mod groups;
+pub mod health;
 pub mod missing;
 pub mod report;
 pub mod reports;

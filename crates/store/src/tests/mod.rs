@@ -7,6 +7,7 @@ mod pool;
 mod positions;
 mod reports;
 mod requests;
+mod sessions;
 mod symbols;
 mod tenants;
 mod work;

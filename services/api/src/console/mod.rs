@@ -8,6 +8,7 @@ mod assets;
 mod bar;
 mod chart;
 mod form;
+mod health;
 mod link;
 mod pages;
 mod rows;

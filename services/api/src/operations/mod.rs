@@ -9,5 +9,6 @@ pub mod prelude;
 pub mod quarantine;
 pub mod reports;
 pub mod reprocess;
+pub mod sessions;
 pub mod symbols;
 pub mod tenants;

@@ -103,6 +103,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     assert_eq!((&reprocess["count"], &reprocess["status"]), (&1.into(), &"running".into()));
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
+    crate::sessions::store(world, "acme", &[crate::sessions::now(world, "s1")]).await;
     let groups = world.get("/v1/groups", key).await.expect(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
     let made =
@@ -153,6 +154,12 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new("/v1/reports", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
                 .body(crash(A, "1.0")),
         ),
+        (
+            "send_sessions",
+            Case::new("/v1/sessions", Foreign::Own(|body| assert_eq!(body["accepted"], 1)))
+                .body(crate::sessions::event("s1", "2026-11-20T08:00:00Z")),
+        ),
+        ("get_health", Case::new("/v1/apps/com.example.shop/health", Foreign::NotFound)),
         ("list_reports", Case::new("/v1/reports", Foreign::Empty)),
         ("get_report", Case::new(format!("/v1/reports/{A}"), Foreign::NotFound)),
         ("explain_report", Case::new(format!("/v1/reports/{A}/explain"), Foreign::NotFound)),

@@ -19,6 +19,7 @@ mod reports;
 mod round_trips;
 mod sending;
 mod service;
+mod sessions;
 mod shares;
 mod stored_bodies;
 mod symbolicating;

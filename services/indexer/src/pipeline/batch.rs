@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::records::answers::Answered;
 use crate::records::dead_letter;
 use crate::records::enriched::{ReadReport, Unreadable};
+use crate::records::session::ReadSession;
 use crate::records::{Item, Parsed};
 use crate::topics::Positions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +17,7 @@ use unslide_store::positions::{self, PartitionPosition};
 use unslide_store::quarantine::{self, NewRecord, Quarantined, ReplayStatus};
 use unslide_store::reports::{self, Arrival, ArrivalOutcome, Effects, StoredArrival};
 use unslide_store::requests::RequestOutcome;
+use unslide_store::sessions::{self, SessionOutcome};
 use unslide_store::{
     BatchTx, Store, StoreError, TenantTx, Uuid, outbox, partitions, requests, retention, segments, tenants,
 };
@@ -47,6 +49,7 @@ pub struct BatchWriter {
 #[derive(Default)]
 struct Tally {
     stored: Vec<StoredArrival>,
+    sessions: Vec<SessionOutcome>,
     answered: u64,
     lost: u64,
     dead_letters: Vec<String>,
@@ -154,6 +157,9 @@ impl BatchWriter {
         for stored in &tally.stored {
             self.metrics.stored(stored.outcome);
         }
+        for outcome in &tally.sessions {
+            self.metrics.session(*outcome);
+        }
         self.metrics.answered.inc_by(tally.answered);
         self.metrics.damaged_frames.inc_by(tally.lost);
         for reason in &tally.dead_letters {
@@ -187,6 +193,9 @@ impl BatchWriter {
         for (tenant, arrivals) in std::mem::take(&mut sorted.arrivals) {
             self.store_reports(&mut tx, tenant, &arrivals, write.effects, &mut sorted.unreadable, &mut tally)
                 .await?;
+        }
+        for (tenant, sessions) in std::mem::take(&mut sorted.sessions) {
+            self.store_sessions(&mut tx, tenant, &sessions, &mut sorted.unreadable, &mut tally).await?;
         }
         for answer in sorted.answers {
             close_request(&mut tx, answer, &mut tally).await?;
@@ -240,11 +249,49 @@ impl BatchWriter {
         Ok(())
     }
 
+    /// Stores the session events of one tenant. Those of a tenant that does not exist or is suspended are
+    /// unreadable.
+    async fn store_sessions<'i>(
+        &self,
+        tx: &mut BatchTx,
+        tenant: &TenantId,
+        events: &[(&'i Item, &ReadSession)],
+        unreadable: &mut Vec<(&'i RecordRef, Unreadable)>,
+        tally: &mut Tally,
+    ) -> Result<(), StoreError> {
+        let tx = tx.enter(tenant).await?;
+        let refused = match tenants::standing(tx).await? {
+            None => "unknown_tenant",
+            Some(tenants::TenantStanding::Suspended) => "tenant_suspended",
+            Some(tenants::TenantStanding::Deleted) => {
+                tally.sessions.extend(events.iter().map(|_| SessionOutcome::Deleted));
+                return Ok(());
+            }
+            Some(tenants::TenantStanding::Active) => {
+                let limit = tenants::get(tx).await?.map_or(0, |row| row.limits.retention_days);
+                let days = retention::days(limit, self.keep_days, self.remember_days);
+                let own: Vec<_> = events.iter().map(|(_, session)| &session.arrival).collect();
+                let stored = sessions::store(tx, &own, self.keep_from(days).date()).await?;
+                tally.sessions.extend(stored);
+                return Ok(());
+            }
+        };
+        unreadable.extend(
+            events
+                .iter()
+                .map(|(item, _)| (&item.at, Unreadable { reason: refused, detail: tenant.to_string() })),
+        );
+        Ok(())
+    }
+
     /// Makes sure that there are tables for the days of what was read.
     async fn ensure_days(&mut self, items: &[Item]) -> Result<(), StoreError> {
         let times = || {
             items.iter().filter_map(|item| match &item.parsed {
                 Parsed::Report(enriched) => Some(enriched.arrival.received_at),
+                Parsed::Session(session) if !session.arrival.is_late() => {
+                    Some(session.arrival.event.day().midnight().assume_utc())
+                }
                 _ => None,
             })
         };
@@ -270,6 +317,7 @@ impl BatchWriter {
 /// What was read, by what is to be done with it.
 struct Sorted<'i> {
     arrivals: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadReport)>>,
+    sessions: BTreeMap<&'i TenantId, Vec<(&'i Item, &'i ReadSession)>>,
     /// By tenant and report.
     answers: BTreeSet<&'i Answered>,
     dead_letters: Vec<NewLetter>,
@@ -281,6 +329,7 @@ impl<'i> Sorted<'i> {
     fn of(items: &'i [Item], positions: &Positions) -> Sorted<'i> {
         let mut sorted = Sorted {
             arrivals: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             answers: BTreeSet::new(),
             dead_letters: Vec::new(),
             unreadable: Vec::new(),
@@ -290,6 +339,9 @@ impl<'i> Sorted<'i> {
             match &item.parsed {
                 Parsed::Report(enriched) => {
                     sorted.arrivals.entry(&enriched.tenant).or_default().push((item, &**enriched));
+                }
+                Parsed::Session(session) => {
+                    sorted.sessions.entry(&session.tenant).or_default().push((item, &**session));
                 }
                 Parsed::Answer(answer) => {
                     sorted.answers.insert(answer);

@@ -64,6 +64,7 @@ impl Bench {
         let pipeline = Pipeline::new(&Resources {
             topics: Topics { shared: TOPIC.into(), tenants: false },
             content: Content::Reports,
+            signatures: Arc::new(Signatures::new(&unslide_stream::SignatureSettings::default())),
             settings,
             kafka: unslide_stream::Settings::default(),
             store: world.store.clone(),

@@ -32,6 +32,13 @@ pub struct FetchedBody {
     pub fault: Option<Failure>,
 }
 
+impl FetchedBody {
+    /// A record that is its own body.
+    pub fn inline(record: Record) -> FetchedBody {
+        FetchedBody { record, key: None, failed: None, fault: None }
+    }
+}
+
 /// What a record says of its body.
 struct Place {
     tenant: TenantId,
@@ -88,7 +95,7 @@ pub async fn read(
     let mut all = Vec::with_capacity(records.len());
     for mut record in records {
         if !is_external(&record) {
-            all.push(FetchedBody { record, key: None, failed: None, fault: None });
+            all.push(FetchedBody::inline(record));
             continue;
         }
         let place = match place(&record) {

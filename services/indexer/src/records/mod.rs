@@ -3,10 +3,12 @@
 use answers::Answered;
 use enriched::{ReadReport, Unreadable};
 use external_body::FetchedBody;
+use session::ReadSession;
 pub mod answers;
 pub mod dead_letter;
 pub mod enriched;
 pub mod external_body;
+pub mod session;
 
 use crate::failure::{Failure, TRIES};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use unslide_proto::headers;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuError, Host};
 use unslide_store::dead_letters::NewLetter;
-use unslide_stream::RecordRef;
+use unslide_stream::{RecordRef, Signatures};
 
 /// Records that one job of the CPU pool reads.
 const RECORDS_A_JOB: usize = 16;
@@ -30,6 +32,8 @@ pub enum Content {
     Ledger,
     /// Dead letters.
     DeadLetters,
+    /// Session events.
+    Sessions,
 }
 
 /// What a record says.
@@ -41,6 +45,8 @@ pub enum Parsed {
     Answer(Answered),
     /// A dead letter, and the request that ends with it.
     DeadLetter(Box<NewLetter>, Option<Answered>),
+    /// A session event to store.
+    Session(Box<ReadSession>),
     /// Nothing that concerns the store.
     Nothing,
     /// Nothing that can be read.
@@ -76,6 +82,8 @@ pub struct Reading {
     pub content: Content,
     /// The bounds of a report.
     pub limits: ReadLimits,
+    /// The keys of gateways, which session events are held to.
+    pub signatures: Arc<Signatures>,
     /// The topic of requests.
     pub requests: Arc<str>,
     /// Only bounds times that cannot be.
@@ -148,9 +156,10 @@ fn item(fetched: &FetchedBody, reading: &Reading, parsed: Parsed) -> Item {
     let record = &fetched.record;
     let tenant = match &parsed {
         Parsed::Report(report) => Some(report.tenant.clone()),
+        Parsed::Session(session) => Some(session.tenant.clone()),
         Parsed::Answer(answer) => Some(answer.tenant.clone()),
         Parsed::DeadLetter(letter, _) => letter.tenant.clone(),
-        // Symbolizers alone write the outputs. A dead letter's header is what anybody claimed.
+        // Symbolizers alone write the outputs. The header of a dead letter or an event is what anybody claimed.
         _ if reading.content == Content::Reports => {
             record.headers.text(headers::TENANT).and_then(|slug| TenantId::new(slug).ok())
         }
@@ -176,6 +185,8 @@ pub fn parse(fetched: &FetchedBody, reading: &Reading) -> Parsed {
             Ok(None) => Parsed::Nothing,
             Err(error) => Parsed::Unreadable(error),
         },
+        Content::Sessions => session::read(record, &reading.signatures, reading.now)
+            .map_or_else(Parsed::Unreadable, |read| Parsed::Session(Box::new(read))),
         Content::DeadLetters => Parsed::DeadLetter(
             Box::new(dead_letter::read(record, reading.now)),
             answers::of_letter(record, &reading.requests),

@@ -4,9 +4,9 @@ use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, partitions, retention};
+use unslide_store::{StoreError, partitions, retention, sessions};
 
-/// Reports that one transaction deletes.
+/// Reports, and sessions, that one transaction deletes.
 const REPORTS: u32 = 1_000;
 /// Objects that one transaction condemns, and images that it forgets.
 const OBJECTS: u32 = 1_000;
@@ -14,7 +14,7 @@ const OBJECTS: u32 = 1_000;
 const TENANTS: u32 = 200;
 
 impl BodyMover {
-    /// Deletes every tenant's reports that are older than its limit, then the tables of the days that
+    /// Deletes every tenant's reports and sessions that are older than its limit, then the tables of the days that
     /// nobody keeps, then what of those days lies in object storage, and images that no report wants any
     /// more. Gives up half-way when the service stops; the next time goes on.
     ///
@@ -46,8 +46,9 @@ impl BodyMover {
         while !self.shutdown.is_begun() {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
+            let sessions = sessions::expire(&mut tx, before, REPORTS).await?;
             tx.commit().await?;
-            if expired == 0 {
+            if expired + sessions == 0 {
                 break;
             }
         }

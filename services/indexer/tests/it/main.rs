@@ -6,6 +6,7 @@ mod bounds;
 mod deleted_tenants;
 mod quarantine;
 mod replays;
+mod sessions;
 mod tenant_topics;
 mod world;
 

@@ -132,6 +132,12 @@ impl World {
         self.producer.send(&record).await.unwrap();
     }
 
+    /// A session event, as the api or a gateway sends it.
+    pub async fn send_session(&self, tenant: &'static str, value: &str) {
+        let record = OutRecord::to(self.topics().sessions, value.to_owned()).header(headers::TENANT, tenant);
+        self.producer.send(&record).await.unwrap();
+    }
+
     pub fn start(&self) -> Running {
         self.start_with(Settings::default())
     }
@@ -142,6 +148,7 @@ impl World {
         let host = Host::local().unwrap().for_service("indexer").unwrap();
         let config = Config {
             indexer: own,
+            symbolizer: unslide_indexer::SenderRules::default(),
             postgres: unslide_store::Settings::with_url(self.url.clone()),
             kafka: self.kafka.clone(),
             objects: self.objects.clone(),
@@ -212,7 +219,9 @@ impl World {
 
     /// Waits until every record that is in the topics now was read.
     pub async fn until_caught_up(&self) {
-        for topic in [self.topics().output, self.topics().ledger, self.topics().dead_letter] {
+        for topic in
+            [self.topics().output, self.topics().ledger, self.topics().dead_letter, self.topics().sessions]
+        {
             let facts = unslide_stream::topic_facts(&self.kafka, &topic).await.unwrap();
             for held in facts.partitions {
                 // What the idempotent producer wrote has no markers behind it.
@@ -240,6 +249,8 @@ impl World {
             "wanted_images",
             "groups",
             "group_days",
+            "sessions",
+            "session_days",
             "symbol_slots",
             "outbox",
             "unreadable_records",
@@ -299,7 +310,7 @@ impl Running {
     }
 
     pub async fn until_ready(&self) {
-        self.until(|answer| answer.ready && answer.probes.len() == 5).await;
+        self.until(|answer| answer.ready && answer.probes.len() == 6).await;
     }
 
     async fn until(&self, wanted: impl Fn(&unslide_runtime::health::Readiness) -> bool) {

@@ -2,7 +2,6 @@
 
 pub mod fair_share;
 mod sender;
-pub mod signatures;
 pub mod tenant_rates;
 pub mod tenants;
 

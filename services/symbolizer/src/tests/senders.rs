@@ -2,7 +2,6 @@
 
 use super::world::*;
 use crate::admission::Admission;
-use crate::admission::signatures::{GatewayKey, Settings};
 use crate::source_record::SourceRecord;
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -11,7 +10,7 @@ use unslide_model::{Clock, Secret, SystemClock};
 use unslide_proto::headers;
 use unslide_proto::report::{RecordRef as ProtoRef, Resymbolicate};
 use unslide_proto::signed::{Signer, SigningKey};
-use unslide_stream::{Headers, Record, RecordRef, admin};
+use unslide_stream::{GatewayKey, Headers, Record, RecordRef, SignatureSettings, admin};
 
 /// Proves: sender
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +78,7 @@ async fn where_signatures_are_required_nobody_sends_for_another_and_a_replay_is_
         public_key: key.verifying().to_string(),
         tenants: vec!["acme".into()],
     };
-    let signatures = Settings { required: true, keys: vec![edge] };
+    let signatures = SignatureSettings { required: true, keys: vec![edge] };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
     let now = SystemClock.now_micros() / 1_000;
@@ -132,7 +131,7 @@ async fn one_report_of_an_array_is_taken_again_where_the_api_signs_for_it() {
         tenants: vec![tenants.into()],
     };
     let keys = vec![known("edge", &edge, "acme"), known("api", &api, "*")];
-    let signatures = Settings { required: true, keys };
+    let signatures = SignatureSettings { required: true, keys };
     let bench = Bench::with(Wishes { signatures, ..Wishes::default() }).await;
     let app = App::new();
     let now = SystemClock.now_micros() / 1_000;

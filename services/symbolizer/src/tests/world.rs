@@ -1,6 +1,5 @@
 //! A worker on a real Kafka, with object storage in memory and a clock that can be set ahead.
 
-use crate::admission::signatures::{self, Signatures};
 use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::Tenants;
 use crate::lanes::batch::LaneResources;
@@ -33,7 +32,9 @@ use unslide_proto::{body, headers};
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
 use unslide_stream::lane::{Lane, LaneConfig, LaneStatus, Suspects, Timings};
-use unslide_stream::{BatchLimits, Headers, OutRecord, Producer, Record, Settings, admin, scan};
+use unslide_stream::{
+    BatchLimits, Headers, OutRecord, Producer, Record, Settings, SignatureSettings, Signatures, admin, scan,
+};
 use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::{SymCache, VERSION};
 use unslide_testkit::reports::{ARM64, Frame, Image, Report, Thread};
@@ -134,7 +135,7 @@ pub struct Wishes {
     pub most_outputs: usize,
     pub patience: Duration,
     pub breaker: BreakerLimits,
-    pub signatures: signatures::Settings,
+    pub signatures: SignatureSettings,
     /// Of acme.
     pub limits: TenantLimits,
     pub tenant_topics: bool,
@@ -154,7 +155,7 @@ impl Default for Wishes {
                 window: Duration::from_secs(30),
                 open: Duration::from_secs(1),
             },
-            signatures: signatures::Settings::default(),
+            signatures: SignatureSettings::default(),
             limits: TenantLimits::default(),
             tenant_topics: false,
             input_partitions: 4,

@@ -50,6 +50,8 @@ pub async fn fill(database: &Database) {
         .unwrap();
     let actor = crate::groups::GroupActor { actor: "test", name: None };
     crate::groups::comment(&mut tx, actor, group[0].id, "x").await.unwrap();
+    let session = crate::tests::sessions::event("s1", "i1", 0, None);
+    crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
     tx.commit().await.unwrap();
     // A report that came twice.
     let again = |offset| {

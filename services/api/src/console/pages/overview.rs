@@ -2,6 +2,7 @@
 
 use crate::console::bar::{FilterBar, PageState, app_and_version, period};
 use crate::console::chart::{StackedBars, by_group};
+use crate::console::health::{self as health_lines, HealthLine};
 use crate::console::link::link;
 use crate::console::rows::{GroupLine, MissingLine};
 use crate::console::session::SignedIn;
@@ -18,6 +19,7 @@ use axum::response::Response;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_store::TenantTx;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
+use unslide_store::queries::health;
 use unslide_store::queries::missing::{self, MissingFilter};
 use unslide_store::queries::trends::{self, PeriodTotals};
 
@@ -33,6 +35,8 @@ const MOST_NEW: u32 = 1_000;
 struct OverviewPage {
     shell: Shell,
     days: i64,
+    /// Empty without session events.
+    health: Vec<HealthLine>,
     figures: Vec<Figure>,
     chart: StackedBars,
     new: Vec<GroupLine>,
@@ -64,6 +68,10 @@ pub async fn page(
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     selects.push(period(&state));
     let rows = trends::by_version(&mut tx, of, first, VERSIONS).await?;
+    let (days, length) = (state.days(), u32::try_from(state.days()).unwrap_or(1));
+    let [period, period_before] = health::periods(now.date(), length);
+    let sessions = health::total(&mut tx, of, period).await?;
+    let sessions_before = health::total(&mut tx, of, period_before).await?;
     let figures = figures(&mut tx, &state, of, first).await?;
     let [new, busy] = group_lists(&mut tx, access, &state, (first, now)).await?;
     let filter = MissingFilter { app: app.clone(), version: version.clone(), system: false };
@@ -73,8 +81,9 @@ pub async fn page(
     let seen = |sort| link("/console/groups", &[("app", of.0), ("version", of.1), ("sort", Some(sort))]);
     html(&OverviewPage {
         shell: Shell::of(signed.viewer, "overview", "Overview").with(bar),
-        days: state.days(),
-        nothing: rows.is_empty() && busy.is_empty() && wanted.is_empty(),
+        days,
+        nothing: rows.is_empty() && busy.is_empty() && wanted.is_empty() && sessions.sessions == 0,
+        health: health_lines::lines(&sessions, &sessions_before, days),
         chart: StackedBars::of(rows, first, now.date()),
         figures,
         new,

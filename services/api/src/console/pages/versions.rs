@@ -1,10 +1,11 @@
 //! `/console/versions`: how the versions of an app do.
 
 use crate::console::bar::{FilterBar, PageState, app_select};
+use crate::console::health::crash_free;
 use crate::console::link::link;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
-use crate::console::words::{day, grouped, percent, shown, shown_or, upload_command};
+use crate::console::words::{counted, day, grouped, percent, shown, shown_or, upload_command};
 use crate::http::problem::Problem;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::access::ReportsRead;
@@ -16,9 +17,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use unslide_store::queries::apps;
+use unslide_store::queries::health::{self, HealthFigures};
 use unslide_store::queries::versions::VersionSummary;
 
 const PATH: &str = "/console/versions";
+/// Days that the share of sessions without a crash is of.
+const HEALTH_DAYS: u32 = 30;
 /// Images without symbols that a row names.
 const MOST_MISSING: usize = 3;
 
@@ -27,6 +31,7 @@ const MOST_MISSING: usize = 3;
 struct VersionsPage {
     shell: Shell,
     app: String,
+    health_days: u32,
     versions: Vec<VersionLine>,
     next: Option<String>,
 }
@@ -34,6 +39,9 @@ struct VersionsPage {
 struct VersionLine {
     version: String,
     href: String,
+    crash_free: String,
+    /// Sessions that the share is of; empty without any.
+    sessions: String,
     reports: String,
     devices: String,
     symbolicated: String,
@@ -72,16 +80,25 @@ pub async fn page(
         Err(problem) if problem.kind() == crate::http::problem::Kind::NotFound => (Vec::new(), None),
         Err(problem) => return Err(problem),
     };
+    let names: Vec<String> = items.iter().map(|version| version.version.clone()).collect();
+    let [period, _] = health::periods(api.clock.now().date(), HEALTH_DAYS);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let health = health::of_versions(&mut tx, &app, &names, period).await?;
+    tx.rollback().await?;
+    let of = |version: &VersionSummary| {
+        health.iter().find(|known| known.version == version.version).map(|known| &known.figures)
+    };
     let bar = FilterBar { action: PATH.to_owned(), selects: vec![select], ..FilterBar::default() };
     html(&VersionsPage {
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
-        versions: items.iter().map(|version| line(&app, version)).collect(),
+        versions: items.iter().map(|version| line(&app, version, of(version))).collect(),
+        health_days: HEALTH_DAYS,
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app: shown(&app),
     })
 }
 
-fn line(app: &str, version: &VersionSummary) -> VersionLine {
+fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> VersionLine {
     let symbolicated = version.share_symbolicated.map(share);
     let missing = version.missing.iter().take(MOST_MISSING).map(|image| {
         let name = shown_or(&image.name, "unnamed image");
@@ -90,8 +107,12 @@ fn line(app: &str, version: &VersionSummary) -> VersionLine {
     VersionLine {
         version: shown_or(&version.version, "no version"),
         href: link("/console/reports", &[("app", Some(app)), ("version", Some(&version.version))]),
+        crash_free: health
+            .and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions))
+            .unwrap_or_else(|| "–".to_owned()),
+        sessions: health.map_or_else(String::new, |figures| counted(figures.sessions, "session", "sessions")),
         reports: grouped(version.reports),
-        devices: grouped(version.devices),
+        devices: counted(version.devices, "device", "devices"),
         symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),
         complete: grouped(version.complete),
         partial: grouped(version.partial),

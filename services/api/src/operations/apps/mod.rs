@@ -1,5 +1,6 @@
 //! Figures by app and version.
 
+pub mod health;
 pub mod list;
 pub mod missing_symbols;
 pub mod versions;
@@ -12,6 +13,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
+        .routes(routes!(health::get_health))
         .routes(routes!(missing_symbols::list_missing_symbols))
 }
 

@@ -1,12 +1,12 @@
 //! Who may send for which tenant, where gateways sign their records.
 
+use crate::Record;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::signed::VerifyingKey;
-use unslide_stream::Record;
 
 /// By how much a record's arrival at the broker and the time that it was signed may differ.
 const MAX_AGE_MILLIS: u64 = 300_000;
@@ -14,10 +14,10 @@ const MAX_AGE_MILLIS: u64 = 300_000;
 /// letters are kept.
 const REPLAY_MAX_AGE_MILLIS: u64 = 30 * 86_400_000;
 
-/// The section `symbolizer.signatures`.
+/// The section `symbolizer.signatures`, which reports and session events are held to.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct SignatureSettings {
     /// Whether a record without a signature is refused. One that has a signature is held to it in any
     /// case, if there are keys.
     pub required: bool,
@@ -37,8 +37,9 @@ pub struct GatewayKey {
     pub tenants: Vec<String>,
 }
 
-impl Settings {
+impl SignatureSettings {
     /// Everything that is wrong: field and reason.
+    #[must_use]
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         if self.required && self.keys.is_empty() {
@@ -66,14 +67,14 @@ impl Settings {
 
 /// Why a record is refused: a stable word, and the story.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct BadSignature {
     /// `no_signature`, `bad_signature` or `stale_signature`.
     pub reason: &'static str,
     /// For a person.
     pub detail: String,
 }
 
-struct Known {
+struct KnownKey {
     key: VerifyingKey,
     /// `None`: every tenant.
     tenants: Option<BTreeSet<String>>,
@@ -82,16 +83,17 @@ struct Known {
 /// The keys that records are held to.
 pub struct Signatures {
     required: bool,
-    keys: BTreeMap<String, Known>,
+    keys: BTreeMap<String, KnownKey>,
 }
 
 impl Signatures {
     /// What the settings say; keys that can't be used, which validation refuses, are left out.
-    pub fn new(settings: &Settings) -> Signatures {
+    #[must_use]
+    pub fn new(settings: &SignatureSettings) -> Signatures {
         let known = |key: &GatewayKey| {
             let all = key.tenants.iter().any(|tenant| tenant == "*");
             let tenants = (!all).then(|| key.tenants.iter().cloned().collect());
-            Some((key.name.clone(), Known { key: VerifyingKey::parse(&key.public_key).ok()?, tenants }))
+            Some((key.name.clone(), KnownKey { key: VerifyingKey::parse(&key.public_key).ok()?, tenants }))
         };
         Signatures { required: settings.required, keys: settings.keys.iter().filter_map(known).collect() }
     }
@@ -100,8 +102,8 @@ impl Signatures {
     /// worker that is behind makes no signature older.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn check(&self, record: &Record, tenant: &TenantId, arrived_millis: i64) -> Result<(), Refused> {
+    /// [`BadSignature`].
+    pub fn check(&self, record: &Record, tenant: &TenantId, arrived_millis: i64) -> Result<(), BadSignature> {
         if !self.required && self.keys.is_empty() {
             return Ok(());
         }
@@ -112,14 +114,14 @@ impl Signatures {
             (None, None, None) if !self.required => return Ok(()),
             (None, _, _) => {
                 let detail = format!("the record has no header `{}`", headers::SIGNATURE);
-                return Err(Refused { reason: "no_signature", detail });
+                return Err(BadSignature { reason: "no_signature", detail });
             }
             _ => {
                 let detail = format!("`{}` or `{}` is missing", headers::SIGNATURE_KEY, headers::SIGNED_AT);
-                return Err(Refused { reason: "bad_signature", detail });
+                return Err(BadSignature { reason: "bad_signature", detail });
             }
         };
-        let bad = |detail: String| Err(Refused { reason: "bad_signature", detail });
+        let bad = |detail: String| Err(BadSignature { reason: "bad_signature", detail });
         let Some(known) = self.keys.get(name) else { return bad(format!("there is no key named {name:?}")) };
         if known.tenants.as_ref().is_some_and(|tenants| !tenants.contains(tenant.as_str())) {
             return bad(format!("the key {name} may not sign for the tenant {tenant}"));
@@ -136,7 +138,7 @@ impl Signatures {
         if arrived_millis.abs_diff(at) > limit {
             let detail =
                 format!("signed at {at} and arrived at {arrived_millis}: {limit} ms may lie between");
-            return Err(Refused { reason: "stale_signature", detail });
+            return Err(BadSignature { reason: "stale_signature", detail });
         }
         Ok(())
     }
@@ -145,9 +147,9 @@ impl Signatures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Headers, RecordRef};
     use unslide_model::Secret;
     use unslide_proto::signed::SigningKey;
-    use unslide_stream::{Headers, RecordRef};
 
     const AT: i64 = 1_700_000_000_000;
 
@@ -155,10 +157,10 @@ mod tests {
         SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap()
     }
 
-    fn settings(required: bool, tenants: &[&str]) -> Settings {
+    fn settings(required: bool, tenants: &[&str]) -> SignatureSettings {
         let tenants = tenants.iter().map(|t| (*t).to_owned()).collect();
         let key = GatewayKey { name: "edge".into(), public_key: key().verifying().to_string(), tenants };
-        Settings { required, keys: vec![key] }
+        SignatureSettings { required, keys: vec![key] }
     }
 
     fn tenant(slug: &str) -> TenantId {
@@ -177,7 +179,7 @@ mod tests {
             .with(headers::SIGNED_AT, at.to_string())
     }
 
-    fn judged(settings: &Settings, headers: Headers, slug: &str) -> &'static str {
+    fn judged(settings: &SignatureSettings, headers: Headers, slug: &str) -> &'static str {
         let check = Signatures::new(settings).check(&record(headers), &tenant(slug), AT);
         check.map_or_else(|refused| refused.reason, |()| "taken")
     }
@@ -216,7 +218,11 @@ mod tests {
         let keys = settings(false, &["acme"]);
         assert_eq!(judged(&keys, Headers::new(), "acme"), "taken");
         assert_eq!(judged(&keys, signed("other", AT), "acme"), "bad_signature");
-        assert_eq!(judged(&Settings::default(), signed("other", AT), "acme"), "taken", "there are no keys");
+        assert_eq!(
+            judged(&SignatureSettings::default(), signed("other", AT), "acme"),
+            "taken",
+            "there are no keys"
+        );
     }
 
     #[test]
@@ -226,7 +232,7 @@ mod tests {
         let fields: Vec<_> = bad.problems().into_iter().map(|(field, _)| field).collect();
         let expected = ["keys.0.tenants", "keys.1.name", "keys.1.public_key", "keys.1.tenants"];
         assert_eq!(fields, expected);
-        let none = Settings { required: true, ..Settings::default() };
+        let none = SignatureSettings { required: true, ..SignatureSettings::default() };
         assert_eq!(none.problems()[0].0, "keys");
         assert!(settings(true, &["*"]).problems().is_empty());
     }

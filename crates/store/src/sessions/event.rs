@@ -1,0 +1,243 @@
+//! One session event, as apps and gateways send it.
+
+use crate::column::words;
+use serde::Deserialize;
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+use utoipa::ToSchema;
+
+/// Bytes of one event's JSON.
+pub const MAX_EVENT_BYTES: usize = 8 << 10;
+/// How many days before the arrival of its event a session may have begun: the counts of earlier days stay.
+pub const LATEST_DAYS: u32 = 30;
+/// By how much the device's clock may be ahead.
+const AHEAD: Duration = Duration::DAY;
+/// Characters of an id of a session.
+const ID_CHARS: usize = 100;
+/// Characters of every other text.
+const TEXT_CHARS: usize = 200;
+/// Seconds that one session may last: a year.
+const LONGEST_SECONDS: f64 = 31_536_000.0;
+
+words! {
+    /// How a session ended.
+    #[derive(ToSchema)]
+    pub enum EndReason {
+        /// The app ended by itself, or the user ended it.
+        Exited = "exited",
+        /// The app crashed.
+        Crashed = "crashed",
+        /// The operating system ended the app, such as for lack of memory.
+        Terminated = "terminated",
+        /// The app does not know.
+        Unknown = "unknown",
+    }
+}
+
+/// One session of an app on one device: from its start to its end, which a later event with the same
+/// id may tell. Fields that are not listed here are ignored.
+#[derive(Clone, Debug, PartialEq, Deserialize, ToSchema)]
+pub struct SessionEvent {
+    /// What tells the sessions of an app apart; a UUID is fine. The same id again is the same session.
+    #[schema(min_length = 1, max_length = 100, example = "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59")]
+    pub id: String,
+    /// What tells installations of the app apart, hashed by the app. It is hashed once more before it is
+    /// stored.
+    #[schema(min_length = 1, max_length = 200, example = "b1946ac92492d2347c6235b4d2611184")]
+    pub installation: String,
+    /// What tells users apart; only its hash is stored.
+    #[schema(min_length = 1, max_length = 200)]
+    pub user: Option<String>,
+    /// Bundle identifier.
+    #[schema(min_length = 1, max_length = 200, example = "com.example.shop")]
+    pub app: String,
+    /// `CFBundleShortVersionString`; empty where unknown.
+    #[serde(default)]
+    #[schema(max_length = 200, example = "3.1.4")]
+    pub version: String,
+    /// Operating system and version.
+    #[schema(min_length = 1, max_length = 200, example = "iOS 26.1")]
+    pub os: Option<String>,
+    /// The machine.
+    #[schema(min_length = 1, max_length = 200, example = "iPhone16,1")]
+    pub device: Option<String>,
+    /// When the session began (RFC 3339). The session is counted for this day (UTC). Every event of the
+    /// session has to say the same.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: OffsetDateTime,
+    /// When it ended (RFC 3339). An end before the start counts as the start.
+    #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<OffsetDateTime>,
+    /// Instead of `ended_at`: seconds from the start to the end.
+    #[schema(minimum = 0, maximum = 31536000)]
+    pub duration: Option<f64>,
+    /// True where the app was on the screen, false for work in the background.
+    pub foreground: Option<bool>,
+    /// How it ended.
+    pub end_reason: Option<EndReason>,
+}
+
+/// Why a session event is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionEventError {
+    /// It is too long.
+    #[error("the event has {0} bytes, the limit is {MAX_EVENT_BYTES}")]
+    TooLarge(usize),
+    /// It is no JSON object with these fields.
+    #[error("{0}")]
+    Json(String),
+    /// A field has a value that is not taken.
+    #[error("`{field}` {problem}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with its value, and what would be right.
+        problem: String,
+    },
+}
+
+fn wrong<T>(field: &'static str, problem: impl Into<String>) -> Result<T, SessionEventError> {
+    Err(SessionEventError::Field { field, problem: problem.into() })
+}
+
+impl SessionEvent {
+    /// Reads one event.
+    ///
+    /// # Errors
+    /// [`SessionEventError`], which names the field.
+    pub fn read(json: &[u8]) -> Result<SessionEvent, SessionEventError> {
+        if json.len() > MAX_EVENT_BYTES {
+            return Err(SessionEventError::TooLarge(json.len()));
+        }
+        let event: SessionEvent =
+            serde_json::from_slice(json).map_err(|error| SessionEventError::Json(error.to_string()))?;
+        event.check()?;
+        Ok(event)
+    }
+
+    fn check(&self) -> Result<(), SessionEventError> {
+        let texts = [
+            ("id", Some(&self.id), 1..=ID_CHARS),
+            ("installation", Some(&self.installation), 1..=TEXT_CHARS),
+            ("user", self.user.as_ref(), 1..=TEXT_CHARS),
+            ("app", Some(&self.app), 1..=TEXT_CHARS),
+            ("version", Some(&self.version), 0..=TEXT_CHARS),
+            ("os", self.os.as_ref(), 1..=TEXT_CHARS),
+            ("device", self.device.as_ref(), 1..=TEXT_CHARS),
+        ];
+        for (field, text, chars) in texts {
+            let Some(text) = text else { continue };
+            if !chars.contains(&text.chars().count()) {
+                return wrong(field, format!("must have {} to {} characters", chars.start(), chars.end()));
+            }
+            if text.contains('\0') {
+                return wrong(field, "must not contain the character U+0000");
+            }
+        }
+        match self.duration {
+            Some(_) if self.ended_at.is_some() => wrong("duration", "and `ended_at` say the same: send one"),
+            Some(seconds) if !(0.0..=LONGEST_SECONDS).contains(&seconds) => {
+                wrong("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the start against the time of arrival: a device's clock may be wrong.
+    ///
+    /// # Errors
+    /// [`SessionEventError::Field`] for a session that begins in the future.
+    pub fn check_start(&self, arrived: OffsetDateTime) -> Result<(), SessionEventError> {
+        // Written so that no time is out of the range that a time can have.
+        if self.started_at - arrived > AHEAD {
+            return wrong("started_at", "lies more than a day ahead: the device's clock is wrong");
+        }
+        Ok(())
+    }
+
+    /// The day that the session is counted for.
+    #[must_use]
+    pub fn day(&self) -> Date {
+        self.started_at.checked_to_offset(UtcOffset::UTC).unwrap_or(self.started_at).date()
+    }
+
+    /// When the session ended, as far as this event knows: at most a year after its start.
+    #[must_use]
+    pub fn end(&self) -> Option<OffsetDateTime> {
+        let by_duration = || {
+            let length = Duration::checked_seconds_f64(self.duration?)?;
+            self.started_at.checked_add(length)
+        };
+        let longest = self.started_at.checked_add(Duration::seconds_f64(LONGEST_SECONDS))?;
+        self.ended_at.or_else(by_duration).map(|end| end.max(self.started_at).min(longest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2026-11-20T23:30:00-02:00","other":[{}]}"#;
+
+    fn refusal(from: &str, to: &str) -> String {
+        let json = GOOD.replace(from, to);
+        assert_ne!(json, GOOD);
+        SessionEvent::read(json.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_event_needs_little_and_its_day_is_that_of_its_start_in_utc() {
+        let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
+        assert_eq!((event.version.as_str(), event.end(), event.end_reason), ("", None, None));
+        assert_eq!(event.day().to_string(), "2026-11-21");
+    }
+
+    #[test]
+    fn an_end_is_a_moment_or_a_duration_and_never_before_the_start() {
+        let end = |more: &str| {
+            let json = GOOD.replace(r#""other""#, &format!("{more},\"other\""));
+            let event = SessionEvent::read(json.as_bytes()).unwrap();
+            event.end().map(|end| (end - event.started_at).as_seconds_f64())
+        };
+        assert_eq!(end(r#""duration":12.5"#), Some(12.5));
+        assert_eq!(end(r#""ended_at":"2026-11-21T01:31:00Z""#), Some(60.0));
+        assert_eq!(end(r#""ended_at":"2026-11-20T01:31:00Z""#), Some(0.0));
+        assert_eq!(end(r#""ended_at":"9999-12-31T23:59:59-08:00""#), Some(LONGEST_SECONDS));
+        assert_eq!(end(r#""end_reason":"crashed""#), None);
+    }
+
+    #[test]
+    fn a_refusal_names_the_field_and_what_would_be_right() {
+        assert_eq!(refusal(r#""s1""#, r#""""#), "`id` must have 1 to 100 characters");
+        assert_eq!(
+            refusal(r#""i""#, &format!("\"{}\"", "x".repeat(201))),
+            "`installation` must have 1 to 200 characters"
+        );
+        assert_eq!(refusal("shop", r"shop\u0000"), "`app` must not contain the character U+0000");
+        assert!(refusal(r#""app""#, r#""ap""#).starts_with("missing field `app`"));
+        assert!(refusal("2026-11-20T23:30:00-02:00", "yesterday").contains("line 1"));
+        assert!(
+            refusal("\"other\"", "\"duration\":-1,\"other\"").starts_with("`duration` must be between 0")
+        );
+        assert!(refusal("\"other\"", "\"duration\":1e300,\"other\"").starts_with("`duration` must be"));
+        let both = "\"duration\":1,\"ended_at\":\"2026-11-21T01:31:00Z\",\"other\"";
+        assert_eq!(refusal("\"other\"", both), "`duration` and `ended_at` say the same: send one");
+        assert!(refusal("\"other\"", "\"end_reason\":\"bored\",\"other\"").contains("bored"));
+        assert!(refusal("[{}]", &format!("\"{}\"", "x".repeat(9_000))).contains("the limit is 8192"));
+        assert!(SessionEvent::read(b"[]").is_err());
+    }
+
+    #[test]
+    fn a_start_in_the_future_is_a_wrong_clock() {
+        let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
+        event.check_start(event.started_at - Duration::DAY).unwrap();
+        assert!(event.check_start(event.started_at - Duration::DAY * 1.1).is_err());
+        for at in ["0000-01-01T00:00:00+08:00", "9999-12-31T23:59:59-08:00"] {
+            let json = GOOD.replace("2026-11-20T23:30:00-02:00", at);
+            let far = SessionEvent::read(json.as_bytes()).unwrap();
+            assert_eq!(far.check_start(event.started_at).is_ok(), at.starts_with('0'));
+            let _ = (far.day(), far.end());
+        }
+    }
+}

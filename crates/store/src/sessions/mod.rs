@@ -1,0 +1,337 @@
+//! Sessions of apps: each stored once, however often its events come, with what is counted of them by
+//! app, version and day in the same transaction.
+
+mod days;
+mod event;
+
+pub(crate) use days::sketch;
+#[cfg(test)]
+pub(crate) use days::sketched;
+pub use event::{EndReason, LATEST_DAYS, MAX_EVENT_BYTES, SessionEvent, SessionEventError};
+
+use crate::{Result, TenantTx};
+use days::DayDelta;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use time::{Date, Duration, OffsetDateTime};
+
+/// A session event that came from the topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionArrival {
+    /// The event.
+    pub event: SessionEvent,
+    /// The broker's time.
+    pub received_at: OffsetDateTime,
+}
+
+impl SessionArrival {
+    /// True where the session began so long before this event arrived that it is not counted any more.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.event.day() < self.received_at.date().saturating_sub(Duration::days(LATEST_DAYS.into()))
+    }
+}
+
+/// What became of a session event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionOutcome {
+    /// The first event of its session.
+    New,
+    /// It told how or when a known session ended.
+    Completed,
+    /// It told nothing new: nothing was done.
+    Duplicate,
+    /// The tenant was deleted: nothing was done.
+    Deleted,
+    /// Its session began before what is kept, or too long before the event came: nothing was done.
+    Expired,
+}
+
+/// App, id and day: what a session is found by.
+type SessionKey = (String, String, Date);
+/// Half a SHA-256.
+type Hash = [u8; 16];
+
+/// What the events of a batch say of one session.
+struct Told<'a> {
+    first: &'a SessionArrival,
+    /// Which event of the batch was the first.
+    place: usize,
+    /// Which one told the last of the end.
+    completing: usize,
+    end: SessionEnd,
+}
+
+/// How and when a session ended, as far as that is known. What is known first stays, except that a crash
+/// is learnt of late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SessionEnd {
+    at: Option<OffsetDateTime>,
+    reason: Option<EndReason>,
+}
+
+impl SessionEnd {
+    fn of(event: &SessionEvent) -> SessionEnd {
+        SessionEnd { at: event.end(), reason: event.end_reason }
+    }
+
+    fn completed(self, later: SessionEnd) -> SessionEnd {
+        let reason = match later.reason {
+            Some(EndReason::Crashed) => later.reason,
+            _ => self.reason.or(later.reason),
+        };
+        SessionEnd { at: self.at.or(later.at), reason }
+    }
+
+    fn crashed(self) -> bool {
+        self.reason == Some(EndReason::Crashed)
+    }
+}
+
+/// Stores a tenant's session events, in the order of their offsets, and says what became of each.
+/// Partitions of the days have to exist (see [`crate::partitions`]); sessions that began before the day
+/// `keep_from` are not stored.
+///
+/// Rows are locked in one order everywhere: sessions by their keys, then counts by theirs.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn store(
+    tx: &mut TenantTx,
+    arrivals: &[&SessionArrival],
+    keep_from: Date,
+) -> Result<Vec<SessionOutcome>> {
+    let mut outcomes = vec![SessionOutcome::Duplicate; arrivals.len()];
+    let mut told: BTreeMap<SessionKey, Told<'_>> = BTreeMap::new();
+    for (place, arrival) in arrivals.iter().copied().enumerate() {
+        let (event, day) = (&arrival.event, arrival.event.day());
+        if day < keep_from || arrival.is_late() {
+            outcomes[place] = SessionOutcome::Expired;
+            continue;
+        }
+        let end = SessionEnd::of(event);
+        match told.get_mut(&(event.app.clone(), event.id.clone(), day)) {
+            Some(known) => {
+                let completed = known.end.completed(end);
+                if completed != known.end {
+                    known.completing = place;
+                }
+                known.end = completed;
+            }
+            None => {
+                let key = (event.app.clone(), event.id.clone(), day);
+                told.insert(key, Told { first: arrival, place, completing: place, end });
+            }
+        }
+    }
+    if told.is_empty() {
+        return Ok(outcomes);
+    }
+    let mut deltas = BTreeMap::new();
+    insert_new(tx, &mut told, &mut outcomes, &mut deltas).await?;
+    complete_known(tx, &told, &mut outcomes, &mut deltas).await?;
+    days::add(tx, &deltas).await?;
+    Ok(outcomes)
+}
+
+fn hash(text: &str) -> Hash {
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    let mut half = [0; 16];
+    half.copy_from_slice(&digest[..16]);
+    half
+}
+
+/// Inserts the sessions that are not there yet, and leaves those that are in `told`.
+async fn insert_new(
+    tx: &mut TenantTx,
+    told: &mut BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [SessionOutcome],
+    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+) -> Result<()> {
+    let mut rows = NewRows::default();
+    for ((app, id, day), told) in told.iter() {
+        rows.push((app, id, *day), told);
+    }
+    for (app, id, day) in rows.insert(tx).await? {
+        let Some(new) = told.remove(&(app.clone(), id, day)) else { continue };
+        outcomes[new.completing] = SessionOutcome::Completed;
+        outcomes[new.place] = SessionOutcome::New;
+        let event = &new.first.event;
+        let delta = deltas.entry((app, event.version.clone(), day)).or_default();
+        delta.begun(&hash(&event.installation));
+        if new.end.crashed() {
+            delta.crashed(&hash(&event.installation));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of rows to insert.
+#[derive(Default)]
+struct NewRows {
+    apps: Vec<String>,
+    ids: Vec<String>,
+    days: Vec<Date>,
+    versions: Vec<String>,
+    installations: Vec<Vec<u8>>,
+    users: Vec<Option<Vec<u8>>>,
+    systems: Vec<Option<String>>,
+    devices: Vec<Option<String>>,
+    started: Vec<OffsetDateTime>,
+    ended: Vec<Option<OffsetDateTime>>,
+    reasons: Vec<Option<String>>,
+    foreground: Vec<Option<bool>>,
+    received: Vec<OffsetDateTime>,
+}
+
+impl NewRows {
+    fn push(&mut self, (app, id, day): (&str, &str, Date), told: &Told<'_>) {
+        let event = &told.first.event;
+        self.apps.push(app.to_owned());
+        self.ids.push(id.to_owned());
+        self.days.push(day);
+        self.versions.push(event.version.clone());
+        self.installations.push(hash(&event.installation).to_vec());
+        self.users.push(event.user.as_deref().map(|user| hash(user).to_vec()));
+        self.systems.push(event.os.clone());
+        self.devices.push(event.device.clone());
+        self.started.push(event.started_at);
+        self.ended.push(told.end.at);
+        self.reasons.push(told.end.reason.map(|reason| reason.as_str().to_owned()));
+        self.foreground.push(event.foreground);
+        self.received.push(told.first.received_at);
+    }
+
+    /// Returns the keys of those that were not there.
+    async fn insert(&self, tx: &mut TenantTx) -> Result<Vec<SessionKey>> {
+        let (connection, tenant, _) = tx.parts();
+        let rows = sqlx::query!(
+            r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device,
+                                     started_at, ended_at, end_reason, foreground, received_at)
+               SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device,
+                      n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at
+               FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::bytea[], $7::bytea[], $8::text[],
+                           $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::boolean[],
+                           $14::timestamptz[])
+                    AS n (app, session_id, day, version, installation, user_hash, os, device, started_at, ended_at,
+                          end_reason, foreground, received_at)
+               ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
+               ON CONFLICT (tenant, app, session_id, day) DO NOTHING
+               RETURNING app, session_id, day"#,
+            tenant,
+            &self.apps,
+            &self.ids,
+            &self.days,
+            &self.versions,
+            &self.installations,
+            &self.users as &[Option<Vec<u8>>],
+            &self.systems as &[Option<String>],
+            &self.devices as &[Option<String>],
+            &self.started,
+            &self.ended as &[Option<OffsetDateTime>],
+            &self.reasons as &[Option<String>],
+            &self.foreground as &[Option<bool>],
+            &self.received
+        )
+        .fetch_all(connection)
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.app, row.session_id, row.day)).collect())
+    }
+}
+
+/// Adds the ends that sessions which were there did not have yet.
+async fn complete_known(
+    tx: &mut TenantTx,
+    told: &BTreeMap<SessionKey, Told<'_>>,
+    outcomes: &mut [SessionOutcome],
+    deltas: &mut BTreeMap<days::DayKey, DayDelta>,
+) -> Result<()> {
+    let ending: Vec<&SessionKey> =
+        told.iter().filter(|(_, told)| told.end != SessionEnd::default()).map(|(key, _)| key).collect();
+    if ending.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = ending.iter().map(|key| key.0.clone()).collect();
+    let ids: Vec<String> = ending.iter().map(|key| key.1.clone()).collect();
+    let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation, s.ended_at,
+                  s.end_reason AS "end_reason?: EndReason"
+           FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
+           JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
+           ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s"#,
+        tenant,
+        &apps,
+        &ids,
+        &dates
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut changed = Vec::new();
+    for row in rows {
+        let key = (row.app, row.session_id, row.day);
+        let Some(told) = told.get(&key) else { continue };
+        let known = SessionEnd { at: row.ended_at, reason: row.end_reason };
+        let end = known.completed(told.end);
+        if end == known {
+            continue;
+        }
+        outcomes[told.completing] = SessionOutcome::Completed;
+        if end.crashed() && !known.crashed() {
+            // Of the version and the installation that the session was counted for.
+            let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
+            delta.crashed(&row.installation);
+        }
+        changed.push((key, end));
+    }
+    write_ends(tx, &changed).await
+}
+
+async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> Result<()> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let apps: Vec<String> = changed.iter().map(|(key, _)| key.0.clone()).collect();
+    let ids: Vec<String> = changed.iter().map(|(key, _)| key.1.clone()).collect();
+    let dates: Vec<Date> = changed.iter().map(|(key, _)| key.2).collect();
+    let ended: Vec<Option<OffsetDateTime>> = changed.iter().map(|(_, end)| end.at).collect();
+    let reasons: Vec<Option<String>> =
+        changed.iter().map(|(_, end)| end.reason.map(|reason| reason.as_str().to_owned())).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason
+         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[])
+              AS n (app, session_id, day, ended_at, end_reason)
+         WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
+        tenant,
+        &apps,
+        &ids,
+        &dates,
+        &ended as &[Option<OffsetDateTime>],
+        &reasons as &[Option<String>]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Deletes sessions of the transaction's tenant that began before the day `before`, at most `limit` of
+/// them; gives how many. What was counted of them stays. Days that no tenant keeps go with their tables
+/// (see [`crate::partitions::drop_before`]).
+///
+/// # Errors
+/// Where the database fails.
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<u64> {
+    let (connection, tenant, _) = tx.parts();
+    let gone = sqlx::query!(
+        "DELETE FROM sessions WHERE tenant = $1 AND day < $2 AND (app, session_id, day) IN (
+             SELECT app, session_id, day FROM sessions WHERE tenant = $1 AND day < $2 LIMIT $3)",
+        tenant,
+        before,
+        i64::from(limit)
+    )
+    .execute(connection)
+    .await?;
+    Ok(gone.rows_affected())
+}

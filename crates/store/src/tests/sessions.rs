@@ -1,0 +1,286 @@
+//! Sessions: stored once, counted once, whatever comes in which order.
+
+use crate::queries::health::{self, HealthFigures};
+use crate::sessions::{self, EndReason, SessionArrival, SessionEvent, SessionOutcome, sketch, sketched};
+use crate::tests::database::{Database, acme, start, tenant_id};
+use crate::{partitions, positions};
+use sqlx::Row;
+use std::collections::BTreeMap;
+use time::{Date, Duration, OffsetDateTime};
+use unslide_model::{DistinctSketch, TenantId};
+
+/// An event of a session of installation `i` in version 1.0 that began so many days ago.
+pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) -> SessionArrival {
+    let event = SessionEvent {
+        id: id.to_owned(),
+        installation: installation.to_owned(),
+        user: Some("robin".to_owned()),
+        app: "com.acme.shop".to_owned(),
+        version: "1.0".to_owned(),
+        os: Some("iOS 26.1".to_owned()),
+        device: Some("iPhone16,1".to_owned()),
+        started_at: start() - Duration::days(days),
+        ended_at: None,
+        duration: end.map(|_| 12.5),
+        foreground: Some(true),
+        end_reason: end,
+    };
+    SessionArrival { event, received_at: start() }
+}
+
+const OLDEST: Duration = Duration::days(90);
+
+async fn store_of(database: &Database, of: &TenantId, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+    let mut tx = database.store.tenant(of).await.unwrap();
+    let arrivals: Vec<&SessionArrival> = arrivals.iter().collect();
+    let stored = sessions::store(&mut tx, &arrivals, (start() - OLDEST).date()).await.unwrap();
+    tx.commit().await.unwrap();
+    stored
+}
+
+async fn store(database: &Database, arrivals: &[SessionArrival]) -> Vec<SessionOutcome> {
+    store_of(database, &acme(), arrivals).await
+}
+
+async fn dump(database: &Database) -> Vec<String> {
+    let rows = database
+        .rows("SELECT s::text FROM sessions s UNION ALL SELECT d::text FROM session_days d ORDER BY 1")
+        .await;
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+async fn figures(database: &Database, of: &TenantId) -> HealthFigures {
+    let mut tx = database.store.tenant(of).await.unwrap();
+    let period = ((start() - Duration::days(3)).date(), (start() + Duration::DAY).date());
+    health::total(&mut tx, (Some("com.acme.shop"), None), period).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_session_is_counted_once_and_a_later_event_completes_it() {
+    use SessionOutcome::{Completed, Duplicate, New};
+    let database = Database::new().await;
+    let begun = event("s1", "i1", 0, None);
+    let crashed = event("s1", "i1", 0, Some(EndReason::Crashed));
+    assert_eq!(store(&database, &[begun.clone(), begun.clone()]).await, [New, Duplicate]);
+    assert_eq!(store(&database, std::slice::from_ref(&begun)).await, [Duplicate]);
+    let now = figures(&database, &acme()).await;
+    assert_eq!((now.sessions, now.crashed_sessions, now.crash_free_sessions), (1, 0, Some(1.0)));
+    // An exit that a crash report corrects at the next start, and nothing takes back.
+    let exited = event("s1", "i1", 0, Some(EndReason::Exited));
+    assert_eq!(store(&database, std::slice::from_ref(&exited)).await, [Completed]);
+    assert_eq!(store(&database, std::slice::from_ref(&crashed)).await, [Completed]);
+    let before = dump(&database).await;
+    assert_eq!(store(&database, &[exited, begun, crashed]).await, [Duplicate; 3]);
+    assert_eq!(dump(&database).await, before);
+    let now = figures(&database, &acme()).await;
+    assert_eq!((now.sessions, now.crashed_sessions, now.crash_free_sessions), (1, 1, Some(0.0)));
+    assert_eq!((now.installations, now.crashed_installations), (1, 1));
+    let row = &database
+        .rows("SELECT end_reason, extract(epoch FROM ended_at - started_at)::float8 FROM sessions")
+        .await[0];
+    assert_eq!((row.get::<String, _>(0).as_str(), row.get::<f64, _>(1)), ("crashed", 12.5));
+    let kept = "SELECT count(*) FROM sessions s WHERE s::text LIKE '%i1%' OR s::text LIKE '%robin%'";
+    assert_eq!(database.number(kept).await, 0, "hashes only");
+}
+
+/// Proves: isolation
+#[tokio::test]
+async fn sessions_of_two_tenants_with_one_id_are_two() {
+    let database = Database::new().await;
+    let umbrella = tenant_id("umbrella");
+    store(&database, &[event("s1", "i1", 0, None)]).await;
+    assert_eq!(figures(&database, &umbrella).await.sessions, 0);
+    store_of(&database, &umbrella, &[event("s1", "i1", 0, Some(EndReason::Crashed))]).await;
+    assert_eq!(figures(&database, &acme()).await.crashed_sessions, 0);
+    assert_eq!(figures(&database, &umbrella).await.crashed_sessions, 1);
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_not_stored_and_what_expires_stays_counted() {
+    use SessionOutcome::{Expired, New};
+    let database = Database::new().await;
+    let first = (start() - Duration::days(40)).date();
+    partitions::ensure(&database.store, first, start().date()).await.unwrap();
+    let all = [event("s1", "i", 30, None), event("s2", "i", 31, None), event("s3", "i", 0, None)];
+    assert_eq!(store(&database, &all).await, [New, Expired, New]);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let kept = [&event("s4", "i", 5, None), &event("s5", "i", 4, None)];
+    let stored = sessions::store(&mut tx, &kept, (start() - Duration::days(4)).date()).await.unwrap();
+    assert_eq!(stored, [Expired, New]);
+    let before = (start() - Duration::days(4)).date();
+    assert_eq!(sessions::expire(&mut tx, before, 10).await.unwrap(), 1);
+    assert_eq!(sessions::expire(&mut tx, before, 10).await.unwrap(), 0);
+    tx.commit().await.unwrap();
+    partitions::drop_before(&database.store, (start() - Duration::days(1)).date()).await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM sessions").await, 1);
+    assert_eq!(database.number("SELECT sum(sessions)::bigint FROM session_days").await, 3);
+}
+
+/// Numbers that are as good as random, the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn any_event(random: &mut Random) -> SessionArrival {
+    let ends = [
+        None,
+        Some(EndReason::Exited),
+        Some(EndReason::Crashed),
+        Some(EndReason::Terminated),
+        Some(EndReason::Unknown),
+    ];
+    let end = ends[usize::try_from(random.below(5)).unwrap()];
+    let id = format!("s{}", random.below(60));
+    // The same session may come with another version and installation: what it was counted for stays.
+    let mut arrival =
+        event(&id, &format!("i{}", random.below(20)), i64::try_from(random.below(3)).unwrap(), end);
+    arrival.event.version = format!("1.{}", random.below(2));
+    arrival.event.duration = arrival.event.duration.filter(|_| random.below(2) == 0);
+    arrival.event.app =
+        ["com.acme.shop", "com.acme.bank"][usize::try_from(random.below(2)).unwrap()].to_owned();
+    arrival
+}
+
+type Counted = (i64, i64, DistinctSketch, DistinctSketch);
+
+/// The counts as the rows of sessions have them.
+async fn recounted(database: &Database) -> BTreeMap<(String, String, Date), Counted> {
+    let mut counted: BTreeMap<_, Counted> = BTreeMap::new();
+    let query = "SELECT app, version, day, installation, end_reason = 'crashed' FROM sessions";
+    for row in database.rows(query).await {
+        let entry = counted.entry((row.get(0), row.get(1), row.get(2))).or_default();
+        let installation = sketched(&row.get::<Vec<u8>, _>(3));
+        entry.0 += 1;
+        entry.2.add(installation);
+        if row.get::<Option<bool>, _>(4) == Some(true) {
+            entry.1 += 1;
+            entry.3.add(installation);
+        }
+    }
+    counted
+}
+
+#[tokio::test]
+async fn counts_are_those_of_the_rows_after_any_history() {
+    let database = Database::new().await;
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        for _ in 0..12 {
+            let batch: Vec<_> = (0..random.below(30)).map(|_| any_event(&mut random)).collect();
+            store(&database, &batch).await;
+            if random.below(4) == 0 {
+                // Read again from the start.
+                store(&database, &batch).await;
+            }
+        }
+        let mut stored = BTreeMap::new();
+        for row in database.rows("SELECT app, version, day, sessions, crashed, installations, crashed_installations FROM session_days").await {
+            let of = |column| sketch(&row.get::<Vec<u8>, _>(column)).unwrap();
+            stored.insert((row.get(0), row.get(1), row.get(2)), (row.get(3), row.get(4), of(5), of(6)));
+        }
+        assert_eq!(stored, recounted(&database).await, "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn batches_that_share_sessions_do_not_wait_for_each_other_in_a_circle() {
+    let database = Database::new().await;
+    let mut random = Random(9);
+    let batches: Vec<Vec<_>> = (0..8).map(|_| (0..40).map(|_| any_event(&mut random)).collect()).collect();
+    let all = batches.iter().map(|batch| store(&database, batch));
+    futures_of(all).await;
+    let counts = "SELECT sum(sessions)::bigint, sum(crashed)::bigint FROM session_days";
+    let rows = "SELECT count(*), count(*) FILTER (WHERE end_reason = 'crashed') FROM sessions";
+    let numbers = async |query| {
+        let row = &database.rows(query).await[0];
+        (row.get::<i64, _>(0), row.get::<i64, _>(1))
+    };
+    assert_eq!(numbers(counts).await, numbers(rows).await);
+}
+
+/// Runs all of them at the same time.
+async fn futures_of<F: Future>(all: impl Iterator<Item = F>) {
+    let mut waiting: Vec<_> = all.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        waiting.retain_mut(|one| one.as_mut().poll(context).is_pending());
+        if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_period_is_told_by_day_and_version_and_merges_installations() {
+    let database = Database::new().await;
+    let of = |id: &str, installation: &str, version: &str, days, end| {
+        let mut arrival = event(id, installation, days, end);
+        arrival.event.version = version.to_owned();
+        arrival
+    };
+    let crashed = Some(EndReason::Crashed);
+    store(
+        &database,
+        &[
+            of("a", "i1", "1.0", 1, None),
+            of("b", "i1", "1.1", 0, crashed),
+            of("c", "i2", "1.1", 0, None),
+            of("d", "i2", "1.1", 0, None),
+        ],
+    )
+    .await;
+    let [period, before] = health::periods(start().date(), 2);
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let app = Some("com.acme.shop");
+    let found = health::of_period(&mut tx, (app, None), period).await.unwrap();
+    assert_eq!((found.total.sessions, found.total.installations), (4, 2), "i1 counts once");
+    assert_eq!(found.total.crash_free_installations, Some(0.5));
+    let days: Vec<_> = found.days.iter().map(|day| (day.day, day.figures.sessions)).collect();
+    assert_eq!(days, [(start().date(), 3), (start().date().previous_day().unwrap(), 1)]);
+    assert_eq!(health::total(&mut tx, (None, None), before).await.unwrap(), HealthFigures::default());
+    let versions = health::most_used_versions(&mut tx, ("com.acme.shop", None), period).await.unwrap();
+    assert_eq!(versions, ["1.1", "1.0"]);
+    let versions = health::of_versions(&mut tx, "com.acme.shop", &versions, period).await.unwrap();
+    let shares: Vec<_> = versions.iter().map(|v| (v.version.as_str(), v.figures.crashed_sessions)).collect();
+    assert_eq!(shares, [("1.1", 1), ("1.0", 0)]);
+    let only = health::total(&mut tx, (app, Some("1.0")), period).await.unwrap();
+    assert_eq!((only.sessions, only.crash_free_sessions), (1, Some(1.0)));
+}
+
+/// A page of rows is 200: what lies behind it counts too.
+#[tokio::test]
+async fn a_period_of_many_versions_is_read_to_its_end() {
+    let database = Database::new().await;
+    let many: Vec<_> = (0..450)
+        .map(|n| {
+            let mut arrival = event(&format!("s{n}"), &format!("i{n}"), n % 2, None);
+            arrival.event.version = format!("1.{n}");
+            arrival
+        })
+        .collect();
+    store(&database, &many).await;
+    let now = figures(&database, &acme()).await;
+    assert_eq!(now.sessions, 450);
+    assert!(now.installations.abs_diff(450) < 30, "{}", now.installations);
+}
+
+#[tokio::test]
+async fn unreadable_records_are_forgotten_with_their_topic() {
+    let database = Database::new().await;
+    let mut tx = database.store.batch().await.unwrap();
+    let record = positions::UnreadableRecord {
+        topic: "crash.sessions".into(),
+        partition: 0,
+        offset: 1,
+        reason: "bad_session".into(),
+        detail: String::new(),
+    };
+    assert!(positions::unreadable(&mut tx, &record).await.unwrap());
+    tx.commit().await.unwrap();
+    let now: OffsetDateTime = start();
+    assert_eq!(positions::purge_unreadable(&database.store, now).await.unwrap(), 0);
+    assert_eq!(positions::purge_unreadable(&database.store, now + Duration::SECOND).await.unwrap(), 1);
+}

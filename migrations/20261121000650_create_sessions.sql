@@ -1,0 +1,41 @@
+-- One row a session, for as long as reports are kept. The day is that on which the session began, which every event of
+-- the session says: a repeated event finds its row in the same partition.
+CREATE TABLE sessions (
+    tenant       text NOT NULL,
+    day          date NOT NULL,
+    app          text NOT NULL,
+    session_id   text NOT NULL,
+    version      text NOT NULL,
+    -- SHA-256 of what the app calls itself on this device, cut.
+    installation bytea NOT NULL CHECK (length(installation) = 16),
+    -- The same of the user's id, where one was sent.
+    user_hash    bytea CHECK (length(user_hash) = 16),
+    os           text,
+    device       text,
+    started_at   timestamptz NOT NULL,
+    -- NULL until an event says when or how it ended.
+    ended_at     timestamptz,
+    end_reason   text CHECK (end_reason IN ('exited', 'crashed', 'terminated', 'unknown')),
+    foreground   boolean,
+    -- The broker's time of the first event.
+    received_at  timestamptz NOT NULL,
+    PRIMARY KEY (tenant, app, session_id, day)
+) PARTITION BY RANGE (day);
+SELECT unslide_protect('sessions', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- What is counted here outlives the sessions. The sketches are HyperLogLog sketches of installations.
+CREATE TABLE session_days (
+    tenant                text NOT NULL,
+    app                   text NOT NULL,
+    version               text NOT NULL,
+    day                   date NOT NULL,
+    sessions              bigint NOT NULL,
+    crashed               bigint NOT NULL,
+    installations         bytea NOT NULL,
+    crashed_installations bytea NOT NULL,
+    PRIMARY KEY (tenant, app, version, day)
+);
+-- A period is read from its newest day back, a page at a time. A count that changes touches neither index.
+CREATE INDEX session_days_seen ON session_days (tenant, day DESC, app DESC, version DESC);
+CREATE INDEX session_days_app_seen ON session_days (tenant, app, day DESC, version DESC);
+SELECT unslide_protect('session_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');

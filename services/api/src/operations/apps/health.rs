@@ -1,0 +1,126 @@
+//! `GET /v1/apps/{app}/health`.
+
+use crate::operations::prelude::*;
+use time::Date;
+use unslide_store::queries::health::{
+    self, DayHealth, HealthFigures, MOST_DAYS, VersionHealth, more_than_noise,
+};
+
+/// Days of a period that is not named.
+const DAYS: u32 = 14;
+
+/// What is asked of an app's sessions.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HealthQuery {
+    /// Only this version.
+    pub version: Option<String>,
+    /// Days of the period, 1 to 90; 14 where absent. The last one is today (UTC).
+    #[param(minimum = 1, maximum = 90)]
+    pub days: Option<u32>,
+}
+
+/// How often an app crashes.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AppHealth {
+    /// Bundle identifier.
+    #[schema(example = "com.example.shop")]
+    pub app: String,
+    /// The first day of the period (UTC).
+    #[serde(with = "day")]
+    pub from: Date,
+    /// The last day of the period (UTC): today, which is not over.
+    #[serde(with = "day")]
+    pub to: Date,
+    /// The period.
+    pub period: HealthFigures,
+    /// As many days before it.
+    pub period_before: HealthFigures,
+    /// Where the two periods differ by more than chance explains.
+    pub more_than_noise: SignificantChanges,
+    /// Days of the period with sessions, the newest first.
+    #[schema(max_items = 90)]
+    pub days: Vec<DayHealth>,
+    /// The versions with the most sessions in the period.
+    #[schema(max_items = 50)]
+    pub versions: Vec<VersionHealth>,
+}
+
+time::serde::format_description!(day, Date, "[year]-[month]-[day]");
+
+/// Whether a change is more than noise: a two-proportion z-test at 1 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SignificantChanges {
+    /// Of `crash_free_sessions`.
+    pub crash_free_sessions: bool,
+    /// Of `crash_free_installations`, whose counts are approximate.
+    pub crash_free_installations: bool,
+}
+
+impl SignificantChanges {
+    /// Compares two periods.
+    pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let sessions = |figures: &HealthFigures| (figures.crashed_sessions, figures.sessions);
+        let installations =
+            |figures: &HealthFigures| (count(figures.crashed_installations), count(figures.installations));
+        SignificantChanges {
+            crash_free_sessions: more_than_noise(sessions(now), sessions(before)),
+            crash_free_installations: more_than_noise(installations(now), installations(before)),
+        }
+    }
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get an app's crash-free shares
+///
+/// The shares of sessions and of installations without a crash: of a period and the one before it, by day
+/// and by version. Installations are counted approximately, with a standard error of 1.6 %. Sessions are
+/// sent with `POST /v1/sessions`.
+#[utoipa::path(get, path = "/v1/apps/{app}/health", tag = "apps", operation_id = "get_health",
+    params(("app" = String, Path, description = "Bundle identifier.", example = "com.example.shop"), HealthQuery),
+    responses((status = 200, description = "The app's figures.", body = AppHealth), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_health(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(app): Path<String>,
+    Query(query): Query<HealthQuery>,
+) -> Result<Json<AppHealth>, Problem> {
+    let days = query.days.unwrap_or(DAYS);
+    if !(1..=MOST_DAYS).contains(&days) {
+        let detail = format!("days: must be between 1 and {MOST_DAYS}");
+        return Err(Problem::new(Kind::InvalidParameter, detail));
+    }
+    let none = || {
+        let detail = "no session events of this app came for these days; send them with POST /v1/sessions";
+        Problem::new(Kind::NotFound, detail)
+    };
+    if !access.sees(&app) {
+        return Err(none());
+    }
+    let (app, version) = (app.replace('\0', ""), query.version.map(|version| version.replace('\0', "")));
+    let [now, before] = health::periods(api.clock.now().date(), days);
+    let of = (Some(app.as_str()), version.as_deref());
+    let mut tx = api.tenant(access.tenant()).await?;
+    let period = health::of_period(&mut tx, of, now).await?;
+    let period_before = health::total(&mut tx, of, before).await?;
+    let versions = health::most_used_versions(&mut tx, (&app, version.as_deref()), now).await?;
+    let versions = health::of_versions(&mut tx, &app, &versions, now).await?;
+    tx.rollback().await?;
+    if period.total.sessions == 0 && period_before.sessions == 0 {
+        return Err(none());
+    }
+    Ok(Json(AppHealth {
+        more_than_noise: SignificantChanges::between(&period.total, &period_before),
+        app,
+        from: now.0,
+        to: now.1.previous_day().unwrap_or(now.1),
+        period: period.total,
+        period_before,
+        days: period.days,
+        versions,
+    }))
+}

@@ -1,0 +1,134 @@
+//! From a record of the topic of session events to what is stored of it.
+
+use super::enriched::Unreadable;
+use time::{Duration, OffsetDateTime};
+use unslide_model::TenantId;
+use unslide_proto::headers;
+use unslide_store::sessions::{SessionArrival, SessionEvent};
+use unslide_stream::{Record, Signatures};
+
+/// A session event and its owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadSession {
+    /// The owner.
+    pub tenant: TenantId,
+    /// The event.
+    pub arrival: SessionArrival,
+}
+
+fn unreadable(reason: &'static str, detail: impl Into<String>) -> Unreadable {
+    Unreadable { reason, detail: detail.into() }
+}
+
+/// Reads a record that gateways may have sent: who sends it is held to the same rules as for reports.
+/// `now` stands in for a time that the topic does not keep.
+pub fn read(
+    record: &Record,
+    signatures: &Signatures,
+    now: OffsetDateTime,
+) -> Result<ReadSession, Unreadable> {
+    let tenant = sender(record)?;
+    let received_at = received_at(record, now);
+    let millis = i64::try_from(received_at.unix_timestamp_nanos() / 1_000_000).unwrap_or(i64::MAX);
+    signatures.check(record, &tenant, millis).map_err(|wrong| unreadable(wrong.reason, wrong.detail))?;
+    let value = record.value.as_ref().ok_or_else(|| unreadable("empty", "the record has no value"))?;
+    let event = SessionEvent::read(value).map_err(|error| unreadable("bad_session", error.to_string()))?;
+    event.check_start(received_at).map_err(|error| unreadable("bad_session", error.to_string()))?;
+    Ok(ReadSession { tenant, arrival: SessionArrival { event, received_at } })
+}
+
+/// The tenant that the record names, whether there is one of this name or not.
+fn sender(record: &Record) -> Result<TenantId, Unreadable> {
+    let count = record.headers.count(headers::TENANT);
+    if count > 1 {
+        // A gateway that checked one of them and appended another must not be taken by the other's word.
+        let detail = format!("the record has {count} headers `{}`, one is needed", headers::TENANT);
+        return Err(unreadable("ambiguous_tenant", detail));
+    }
+    let name = record.headers.text(headers::TENANT).ok_or_else(|| {
+        unreadable("no_tenant", format!("the header {} is not there or is no text", headers::TENANT))
+    })?;
+    TenantId::new(name).map_err(|error| unreadable("no_tenant", error.to_string()))
+}
+
+/// The broker's time of arrival.
+fn received_at(record: &Record, now: OffsetDateTime) -> OffsetDateTime {
+    let at = |millis: i64| OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000).ok();
+    let possible = |at: &OffsetDateTime| *at >= OffsetDateTime::UNIX_EPOCH && *at <= now + Duration::HOUR;
+    record.time_millis.and_then(at).filter(possible).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unslide_model::Secret;
+    use unslide_proto::signed::{Signer, SigningKey};
+    use unslide_stream::{GatewayKey, Headers, RecordRef, SignatureSettings};
+
+    const EVENT: &str =
+        r#"{"id":"s1","installation":"i","app":"com.acme.shop","started_at":"2025-11-20T01:00:00Z"}"#;
+
+    fn now() -> OffsetDateTime {
+        OffsetDateTime::from_unix_timestamp(1_763_600_100).unwrap()
+    }
+
+    fn record(value: &str, headers: Headers) -> Record {
+        Record {
+            at: RecordRef { topic: "crash.sessions".into(), partition: 0, offset: 7 },
+            time_millis: Some(1_763_600_000_000),
+            key: None,
+            value: Some(value.to_owned().into()),
+            headers,
+        }
+    }
+
+    fn of_acme() -> Headers {
+        Headers::new().with(headers::TENANT, "acme")
+    }
+
+    #[test]
+    fn an_event_is_read_with_its_tenant_and_the_brokers_time() {
+        let signatures = Signatures::new(&SignatureSettings::default());
+        let read = read(&record(EVENT, of_acme()), &signatures, now()).unwrap();
+        assert_eq!((read.tenant.as_str(), read.arrival.event.id.as_str()), ("acme", "s1"));
+        assert_eq!(read.arrival.received_at.unix_timestamp(), 1_763_600_000);
+    }
+
+    #[test]
+    fn what_cannot_be_stored_says_why() {
+        let signatures = Signatures::new(&SignatureSettings::default());
+        let why = |value: &str, headers: Headers| {
+            read(&record(value, headers), &signatures, now()).unwrap_err().reason
+        };
+        assert_eq!(why(EVENT, Headers::new()), "no_tenant");
+        assert_eq!(why(EVENT, Headers::new().with(headers::TENANT, "No Tenant")), "no_tenant");
+        assert_eq!(why(EVENT, of_acme().with(headers::TENANT, "acme")), "ambiguous_tenant");
+        assert_eq!(why("{}", of_acme()), "bad_session");
+        assert_eq!(why(&EVENT.replace("2025", "2027"), of_acme()), "bad_session");
+    }
+
+    /// Proves: sender
+    #[test]
+    fn where_signatures_are_required_nobody_sends_events_for_another() {
+        let key = SigningKey::parse(&Secret::new("TM0Imyj/ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U+4pvs=")).unwrap();
+        let edge = GatewayKey {
+            name: "edge".into(),
+            public_key: key.verifying().to_string(),
+            tenants: vec!["acme".into()],
+        };
+        let signatures = Signatures::new(&SignatureSettings { required: true, keys: vec![edge] });
+        let signer = Signer::new("edge", key);
+        let signed = |slug: &str, at: i64| {
+            let tenant = TenantId::new(slug).unwrap();
+            let mut headers = Headers::new().with(headers::TENANT, slug.to_owned());
+            let signed = signer.headers(&tenant, at, EVENT.as_bytes());
+            signed.into_iter().for_each(|(name, value)| headers.push(name, value));
+            read(&record(EVENT, headers), &signatures, now()).map_or_else(|why| why.reason, |_| "taken")
+        };
+        assert_eq!(signed("acme", 1_763_600_000_000), "taken");
+        assert_eq!(signed("acme", 1_763_500_000_000), "stale_signature");
+        assert_eq!(signed("other", 1_763_600_000_000), "bad_signature");
+        let unsigned = read(&record(EVENT, of_acme()), &signatures, now()).unwrap_err();
+        assert_eq!(unsigned.reason, "no_signature");
+    }
+}

@@ -1,0 +1,73 @@
+//! Session events from Kafka to Postgres.
+
+use crate::world::World;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use unslide_proto::headers;
+use unslide_stream::OutRecord;
+
+const CRASHED: &str = r#","end_reason":"crashed""#;
+
+/// An event of a session that began now.
+fn event(id: &str, installation: &str, more: &str) -> String {
+    let at = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap().format(&Rfc3339).unwrap();
+    format!(
+        r#"{{"id":"{id}","installation":"{installation}","app":"com.acme.shop","version":"1.0","started_at":"{at}"{more}}}"#
+    )
+}
+
+/// Proves: replay
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_are_stored_once_and_a_replay_changes_nothing() {
+    let world = World::new().await;
+    let first = event("s1", "i1", "");
+    world.send_session("acme", &first).await;
+    world.send_session("acme", &first).await;
+    world.send_session("acme", &event("s2", "i2", CRASHED)).await;
+    world.send_session("acme", &first.replace('}', r#","end_reason":"crashed"}"#)).await;
+    let running = world.start();
+    world.until("SELECT count(*) FROM sessions WHERE tenant = 'acme' AND end_reason = 'crashed'", 2).await;
+    world.until_caught_up().await;
+    running.until_ready().await;
+    assert_eq!(world.number("SELECT sum(sessions)::bigint FROM session_days").await, 2);
+    assert_eq!(world.number("SELECT sum(crashed)::bigint FROM session_days").await, 2);
+    running.until_counter("unslide_indexer_sessions_total", 4).await;
+    running.stop().await;
+    let before = world.dump().await;
+    world
+        .execute(&format!("UPDATE positions SET next_offset = 0 WHERE topic = '{}'", world.topics().sessions))
+        .await;
+    let again = world.start();
+    world.until_caught_up().await;
+    again.until_counter("unslide_indexer_sessions_total", 4).await;
+    again.stop().await;
+    assert_eq!(world.dump().await, before);
+    world.end().await;
+}
+
+/// Proves: isolation
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_not_be_stored_is_noted_and_holds_nobody_up() {
+    let world = World::new().await;
+    world.send_session("acme", "{").await;
+    world.send_session("nobody", &event("s1", "i1", "")).await;
+    let without = OutRecord::to(world.topics().sessions, event("s1", "i1", ""));
+    world.producer.send(&without).await.unwrap();
+    // A header that names an object is none of a gateway's: the event is the record's own value.
+    let external = OutRecord::to(world.topics().sessions, event("s2", "i1", ""))
+        .header(headers::TENANT, "acme")
+        .header(headers::BODY_KEY, "t/acme/outputs/1");
+    world.producer.send(&external).await.unwrap();
+    let running = world.start();
+    world.until("SELECT count(*) FROM sessions WHERE session_id = 's2'", 1).await;
+    world.until("SELECT count(*) FROM unreadable_records", 3).await;
+    let reasons = "SELECT string_agg(reason, ' ' ORDER BY reason) FROM unreadable_records";
+    assert_eq!(world.text(reasons).await, "bad_session no_tenant unknown_tenant");
+    assert_eq!(world.number("SELECT count(*) FROM quarantined").await, 0);
+    world.execute("UPDATE tenants SET state = 'suspended' WHERE slug = 'acme'").await;
+    world.send_session("acme", &event("s3", "i1", "")).await;
+    world.until("SELECT count(*) FROM unreadable_records WHERE reason = 'tenant_suspended'", 1).await;
+    running.until_ready().await;
+    running.stop().await;
+    world.end().await;
+}
