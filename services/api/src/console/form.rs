@@ -1,60 +1,69 @@
-//! What a page's form sent.
+//! What a form of the console sends.
 
 use crate::http::problem::{Kind, Problem};
 use crate::requests::body::Chunks;
 use crate::state::Api;
 use axum::extract::{FromRequest, Request};
-use std::collections::BTreeMap;
+use serde::de::DeserializeOwned;
+use std::str::FromStr;
 
-/// Bytes of a form.
-const FORM_BYTES: u64 = 16 << 10;
+/// Bytes of a form: a comment of 4 000 bytes, each of them encoded, and more.
+const FORM_BYTES: u64 = 32 << 10;
 
-/// The fields of a form by their names. Of several of one name the last counts.
-#[derive(Default)]
-pub struct Form(BTreeMap<String, String>);
+/// The fields of a form that was sent.
+pub struct SentForm(Vec<(String, String)>);
 
-impl FromRequest<Api> for Form {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, api: &Api) -> Result<Form, Problem> {
-        let (parts, body) = request.into_parts();
-        let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, api.limits.pace())?;
-        let mut sent = Vec::new();
-        while let Some(piece) = chunks.next().await? {
-            sent.extend_from_slice(&piece);
-        }
-        Ok(Form(form_urlencoded::parse(&sent).into_owned().collect()))
-    }
-}
-
-impl Form {
-    /// A field, without the space around it; `None` where it is empty or absent.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+impl SentForm {
+    /// A field's text without space around it; `None` where it is empty or absent.
+    pub fn get<'f>(&'f self, name: &'f str) -> Option<&'f str> {
+        self.all(name).next()
     }
 
-    /// A field as text; empty where it is absent.
+    /// The texts of all fields of a name that are not empty.
+    pub fn all<'f>(&'f self, name: &'f str) -> impl Iterator<Item = &'f str> {
+        let fields = self.0.iter().filter(move |(field, _)| field == name);
+        fields.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// A field's text; empty where it is absent.
     pub fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
-    /// A field as the JSON text that an operation takes.
+    /// A field as one of the words that JSON has for it.
     ///
     /// # Errors
-    /// [`Kind::InvalidBody`] where it is none of the words that are taken.
-    pub fn word<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
-        let value = serde_json::Value::String(self.text(name));
-        serde_json::from_value(value).map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
+    /// [`Kind::InvalidBody`] where it is none of them.
+    pub fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
+        let word = serde_json::Value::String(self.text(name));
+        serde_json::from_value(word).map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
     }
 
     /// A field as a number, where there is one.
     ///
     /// # Errors
     /// [`Kind::InvalidBody`] where it is none.
-    pub fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let read = |text: &str| {
-            text.parse().map_err(|_| Problem::new(Kind::InvalidBody, format!("{name}: {text:?} is not a number")))
-        };
-        self.get(name).map(read).transpose()
+    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let wrong = |text| Problem::new(Kind::InvalidBody, format!("{name}: {text:?} is not a number"));
+        self.get(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+
+    /// True where there is such a field, be it empty.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(field, _)| field == name)
+    }
+}
+
+impl FromRequest<Api> for SentForm {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<SentForm, Problem> {
+        let (parts, body) = request.into_parts();
+        let mut chunks = Chunks::new(&parts.headers, body, FORM_BYTES, api.limits.pace())?;
+        let mut sent = Vec::new();
+        while let Some(piece) = chunks.next().await? {
+            sent.extend_from_slice(&piece);
+        }
+        Ok(SentForm(form_urlencoded::parse(&sent).into_owned().collect()))
     }
 }

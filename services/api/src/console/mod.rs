@@ -23,7 +23,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
 use pages::{
-    alerts, dead_letters, explain, group, groups, keys, overview, report, reports, sign_in, symbols, versions,
+    alerts, dead_letters, explain, group, group_actions, groups, keys, overview, report, reports, sign_in, symbols, versions,
 };
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
@@ -37,6 +37,10 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/groups", get(groups::page))
         .route("/console/groups/{id}", get(group::page))
+        .route("/console/groups/{id}/update", post(group_actions::update))
+        .route("/console/groups/{id}/comment", post(group_actions::add_comment))
+        .route("/console/groups/{id}/merge", post(group_actions::merge_into))
+        .route("/console/groups/{id}/split", post(group_actions::split_off))
         .route("/console/reports", get(reports::page))
         .route("/console/reports/{id}", get(report::page))
         .route("/console/reports/{id}/json", get(report::json))

@@ -4,9 +4,10 @@ use super::chart::Sparkline;
 use super::link::link;
 use super::words::{When, grouped, shown, shown_or};
 use std::collections::BTreeMap;
-use time::{Date, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DebugId;
 use unslide_store::Uuid;
+use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::ListedGroup;
 use unslide_store::queries::missing::MissingDebugId;
 use unslide_store::queries::reports::ReportRow;
@@ -51,7 +52,7 @@ impl GroupLine {
             title: shown_or(&group.title, "no title"),
             culprit: shown(&group.culprit),
             app: shown_or(&group.app, "unknown app"),
-            tags: tags(group),
+            tags: tags(group, now),
             trend: Sparkline::of(days.unwrap_or(&none), first, now.date()),
             reports: grouped(group.reports),
             first_seen: When::of(group.first_seen, now),
@@ -62,9 +63,26 @@ impl GroupLine {
     }
 }
 
+/// How long a group is new.
+const NEW: Duration = Duration::DAY;
+
 /// The tags of a group.
-pub fn tags(group: &ListedGroup) -> Vec<(&'static str, String)> {
+pub fn tags(group: &ListedGroup, now: OffsetDateTime) -> Vec<(&'static str, String)> {
     let mut tags = vec![("", shown(kind_word(&group.kind)))];
+    let named = |word: &str, version: Option<&String>| match version.map(|version| shown(version)) {
+        Some(version) if !version.is_empty() => format!("{word} in {version}"),
+        _ => word.to_owned(),
+    };
+    match group.status {
+        GroupStatus::Open if now - group.first_seen < NEW => tags.push(("warn", "new".to_owned())),
+        GroupStatus::Open => {}
+        GroupStatus::Regressed => tags.push(("bad", named("regressed", group.regressed_in.as_ref()))),
+        GroupStatus::Resolved => tags.push(("", named("resolved", group.resolved_in.as_ref()))),
+        GroupStatus::Ignored => tags.push(("", "ignored".to_owned())),
+    }
+    if let Some(assignee) = &group.assignee {
+        tags.push(("", format!("assigned to {}", shown(assignee))));
+    }
     if group.provisional {
         tags.push(("warn", "provisional: symbols missing".to_owned()));
     }

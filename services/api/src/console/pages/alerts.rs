@@ -1,7 +1,7 @@
 //! `/console/alerts`: what the tenant wants to be told of, and what it was told.
 
 use crate::console::bar::PageState;
-use crate::console::form::Form;
+use crate::console::form::SentForm;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{When, counted, shown};
@@ -168,7 +168,7 @@ fn message_line(message: &ListedAlertMessage, now: OffsetDateTime) -> MessageLin
 pub async fn create(
     State(api): State<Api>,
     signed: SignedIn<TenantAdmin>,
-    form: Form,
+    form: SentForm,
 ) -> Result<Response, Problem> {
     let rule = NewAlertRule {
         name: form.text("name"),
@@ -186,7 +186,7 @@ pub async fn create(
     Ok(Redirect::to(PATH).into_response())
 }
 
-fn quiet_hours(form: &Form) -> Result<Option<QuietHours>, Problem> {
+fn quiet_hours(form: &SentForm) -> Result<Option<QuietHours>, Problem> {
     let (Some(from), Some(to)) = (form.get("quiet_from"), form.get("quiet_to")) else { return Ok(None) };
     let hours = serde_json::json!({"from": from, "to": to});
     let read = serde_json::from_value(hours);

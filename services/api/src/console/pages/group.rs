@@ -1,6 +1,8 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
+use super::group_work::GroupWork;
 use super::report;
+use crate::console::bar::PageState;
 use crate::console::chart::StackedBars;
 use crate::console::link::link;
 use crate::console::rows::{ReportLine, report_path, tags};
@@ -11,7 +13,7 @@ use crate::console::words::{When, counted, grouped, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::groups::get::get_group;
 use crate::requests::access::{Access, ReportsRead};
-use crate::requests::input::Path;
+use crate::requests::input::{Path, Query};
 use crate::state::Api;
 use askama::Template;
 use axum::Json;
@@ -47,6 +49,7 @@ struct GroupPage {
     all: String,
     days: i64,
     more: bool,
+    work: GroupWork,
 }
 
 /// The report whose stack stands for the group.
@@ -62,6 +65,7 @@ pub async fn page(
     State(api): State<Api>,
     signed: SignedIn<ReportsRead>,
     Path(id): Path<String>,
+    Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
     let Json(found) = get_group(State(api.clone()), access.clone(), Path(id.clone())).await?;
@@ -74,13 +78,14 @@ pub async fn page(
         Some(row) => Some(newest(&api, access, row).await?),
         None => None,
     };
+    let work = GroupWork::of(&api, access, &found, state.text("cursor")).await?;
     let first = now.date() - Duration::days(DAYS - 1);
     let title = shown_or(&group.title, "no title");
     html(&GroupPage {
         shell: Shell::of(signed.viewer, "groups", title.clone()),
         title,
         culprit: shown(&group.culprit),
-        tags: tags(group),
+        tags: tags(group, now),
         app: shown_or(&group.app, "unknown app"),
         first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
         last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
@@ -92,6 +97,7 @@ pub async fn page(
         all: link("/console/reports", &[("group", Some(&id))]),
         days: DAYS,
         more: rows.next.is_some(),
+        work,
     })
 }
 

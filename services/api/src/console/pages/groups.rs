@@ -2,9 +2,11 @@
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
 use crate::console::chart::by_group;
+use crate::console::link::link;
 use crate::console::rows::GroupLine;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
+use crate::console::words::shown;
 use crate::http::problem::Problem;
 use crate::operations::groups::list::{GroupQuery, list_groups};
 use crate::requests::access::ReportsRead;
@@ -16,7 +18,11 @@ use axum::extract::State;
 use axum::response::Response;
 use unslide_store::queries::trends;
 
-const FILTERS: [&str; 7] = ["app", "version", "days", "q", "kind", "symbols", "sort"];
+const PATH: &str = "/console/groups";
+const FILTERS: [&str; 9] =
+    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "sort"];
+/// What is listed where no status is asked for: what needs attention.
+const USUAL_STATUS: &str = "open,regressed";
 
 #[derive(Template)]
 #[template(path = "console/groups.html")]
@@ -44,6 +50,8 @@ pub async fn page(
         provisional,
         seen_from: None,
         new_from: None,
+        status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
+        assignee: state.text("assignee"),
         sort: state.text("sort"),
         limit: None,
         cursor: state.text("cursor"),
@@ -55,21 +63,36 @@ pub async fn page(
     let trends = by_group(&trends::of_groups(&mut tx, &ids, first).await?);
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback().await?;
-    selects.extend([kinds(&state), symbols(&state), order(&state), period(&state)]);
+    selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period(&state)]);
+    let without: Vec<_> = FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
+    let chip = state.get("assignee").map(|name| (format!("assigned to {}", shown(name)), link(PATH, &without)));
     let bar = FilterBar {
-        action: "/console/groups".to_owned(),
+        action: PATH.to_owned(),
         selects,
         search: Some(state.text("q").unwrap_or_default()),
         search_label: "Search titles and culprits",
+        chips: chip.into_iter().collect(),
+        hidden: state.text("assignee").map(|name| ("assignee", name)).into_iter().collect(),
         ..FilterBar::default()
     };
     html(&GroupsPage {
         shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
         groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
-        next: found.next_cursor.map(|cursor| state.at_cursor("/console/groups", &FILTERS, &cursor)),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.days(),
     })
+}
+
+fn status(state: &PageState) -> BarSelect {
+    let choices = [
+        ("", "open and regressed"),
+        ("regressed", "regressed"),
+        ("resolved", "resolved"),
+        ("ignored", "ignored"),
+        ("all", "all"),
+    ];
+    BarSelect::of("status", "State", &choices, state)
 }
 
 fn kinds(state: &PageState) -> BarSelect {

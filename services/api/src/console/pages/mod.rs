@@ -4,6 +4,8 @@ pub mod alerts;
 pub mod dead_letters;
 pub mod explain;
 pub mod group;
+pub mod group_actions;
+mod group_work;
 pub mod groups;
 pub mod keys;
 pub mod overview;

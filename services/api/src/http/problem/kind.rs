@@ -144,6 +144,11 @@ kinds! {
         "The tenant has as many of something, such as keys, as it may have. The detail says of what and how many.",
         "Remove what is no longer used, such as revoked or unused keys, and send the request again."
     ),
+    GroupMerged = (
+        CONFLICT, "group-merged", "The group is merged into another one",
+        "The group counts for another one, whose state, comments and merges are meant. The detail names both.",
+        "Ask for the same of the group that it is merged into, or split it off first."
+    ),
     AlreadyReplayed = (
         CONFLICT, "already-replayed", "It was replayed already",
         "The dead letter was replayed before, and the request does not ask to replay it again.",

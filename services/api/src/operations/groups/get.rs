@@ -1,5 +1,6 @@
 //! `GET /v1/groups/{id}`.
 
+use super::no_such_group;
 use crate::operations::prelude::*;
 use unslide_store::Uuid;
 use unslide_store::queries::groups::{self, GroupCounts};
@@ -22,5 +23,5 @@ pub async fn get_group(
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::get(&mut tx, id, access.principal.app.as_deref()).await?;
     tx.rollback().await?;
-    found.map(Json).ok_or_else(|| Problem::new(Kind::NotFound, "there is no such group"))
+    found.map(Json).ok_or_else(no_such_group)
 }

@@ -3,6 +3,7 @@
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
 use unslide_store::Uuid;
+use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 
 /// Longer filters fit nothing that is stored.
@@ -31,6 +32,12 @@ pub struct GroupQuery {
     /// The first report arrived at this time or later (RFC 3339): what is new.
     #[param(format = DateTime)]
     pub new_from: Option<String>,
+    /// `open`, `regressed`, `resolved` or `ignored`; several with commas between. All where absent.
+    #[param(max_length = 1024, example = "open,regressed")]
+    pub status: Option<String>,
+    /// It is assigned to this name; to nobody where empty.
+    #[param(max_length = 1024)]
+    pub assignee: Option<String>,
     /// `last_seen`, `first_seen` or `reports`, the largest first; `last_seen` where absent.
     pub sort: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
@@ -84,6 +91,20 @@ fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {
     }
 }
 
+fn statuses(text: &str) -> Result<Vec<GroupStatus>, Problem> {
+    let known = |word: &str| GroupStatus::ALL.into_iter().find(|status| status.as_str() == word.trim());
+    // Each once: a list of them is no longer than what there is.
+    let mut found: Vec<GroupStatus> = Vec::new();
+    for word in text.split(',').take(GroupStatus::ALL.len() + 1) {
+        let status = known(word).filter(|status| !found.contains(status));
+        found.push(status.ok_or_else(|| {
+            let detail = "status: open, regressed, resolved or ignored, each once, with commas between";
+            Problem::new(Kind::InvalidParameter, detail)
+        })?);
+    }
+    Ok(found)
+}
+
 fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter, Problem> {
     let filter = GroupFilter {
         app: access.app(query.app)?,
@@ -93,9 +114,17 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
         provisional: query.provisional,
         seen_from: time("seen_from", query.seen_from.as_deref())?,
         new_from: time("new_from", query.new_from.as_deref())?,
+        status: query.status.as_deref().map(statuses).transpose()?.unwrap_or_default(),
+        assignee: query.assignee,
+        culprit: None,
     };
-    let texts =
-        [("app", &filter.app), ("version", &filter.version), ("kind", &filter.kind), ("q", &filter.text)];
+    let texts = [
+        ("app", &filter.app),
+        ("version", &filter.version),
+        ("kind", &filter.kind),
+        ("q", &filter.text),
+        ("assignee", &filter.assignee),
+    ];
     check_texts(Kind::InvalidParameter, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;
     Ok(filter)
 }

@@ -1,0 +1,157 @@
+//! The part of a group's page that a team works with: state, activity, merges.
+
+use crate::console::link::link;
+use crate::console::words::{When, counted, shown, shown_or};
+use crate::http::problem::Problem;
+use crate::operations::groups::activity::list_group_activity;
+use crate::requests::access::{Access, ReportsRead};
+use crate::requests::input::{Path, Query};
+use crate::requests::page::PageQuery;
+use crate::state::Api;
+use askama::Template;
+use askama::filters::HtmlSafe;
+use axum::Json;
+use axum::extract::State;
+use time::OffsetDateTime;
+use unslide_model::Scope;
+use unslide_store::groups::{GroupAction, GroupActivity, GroupStatus};
+use unslide_store::queries::groups::{self, GroupCounts, GroupFilter, GroupOrder, ListedGroup, MergedGroup};
+
+/// Entries of the activity on one page.
+const MOST_ACTIVITY: u32 = 20;
+/// Groups that are offered for a merge.
+const MOST_SIMILAR: u32 = 10;
+
+/// Forms, merged groups and activity.
+#[derive(Template)]
+#[template(path = "console/group_work.html")]
+pub struct GroupWork {
+    /// Where the forms go.
+    path: String,
+    may_write: bool,
+    open: bool,
+    ignored: bool,
+    assignee: String,
+    merged_into: Option<String>,
+    merged: Vec<MergedLine>,
+    similar: Vec<MergedLine>,
+    activity: Vec<ActivityLine>,
+    older: Option<String>,
+}
+
+impl HtmlSafe for GroupWork {}
+
+struct MergedLine {
+    id: String,
+    href: String,
+    title: String,
+    reports: String,
+}
+
+struct ActivityLine {
+    at: When,
+    who: String,
+    what: String,
+    /// The other group.
+    other: Option<(String, String)>,
+    comment: Option<String>,
+}
+
+impl GroupWork {
+    /// What the page of a group shows to who may see it.
+    ///
+    /// # Errors
+    /// Where the database fails, or the cursor is not one of the activity.
+    pub async fn of(
+        api: &Api,
+        access: &Access<ReportsRead>,
+        found: &GroupCounts,
+        cursor: Option<String>,
+    ) -> Result<GroupWork, Problem> {
+        let (group, now) = (&found.group, api.clock.now());
+        let page = PageQuery { limit: Some(MOST_ACTIVITY), cursor };
+        let id = Path(group.id.to_string());
+        let Json(activity) = list_group_activity(State(api.clone()), access.clone(), id, Query(page)).await?;
+        let may_write = access.principal.may(Scope::GroupsWrite);
+        let similar = if may_write { similar(api, access, group).await? } else { Vec::new() };
+        let path = format!("/console/groups/{}", group.id);
+        Ok(GroupWork {
+            may_write: may_write && group.merged_into.is_none(),
+            open: matches!(group.status, GroupStatus::Open | GroupStatus::Regressed),
+            ignored: group.status == GroupStatus::Ignored,
+            assignee: shown(group.assignee.as_deref().unwrap_or_default()),
+            merged_into: group.merged_into.map(|target| format!("/console/groups/{target}")),
+            merged: found.merged.iter().map(merged_line).collect(),
+            similar,
+            activity: activity.items.iter().map(|one| activity_line(one, now)).collect(),
+            older: activity.next_cursor.map(|cursor| link(&path, &[("cursor", Some(&cursor))])),
+            path,
+        })
+    }
+}
+
+/// Groups of the same app with the same culprit: perhaps the same bug.
+async fn similar(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    group: &ListedGroup,
+) -> Result<Vec<MergedLine>, Problem> {
+    if group.culprit.is_empty() || group.merged_into.is_some() {
+        return Ok(Vec::new());
+    }
+    let filter = GroupFilter {
+        app: Some(group.app.clone()),
+        culprit: Some(group.culprit.clone()),
+        ..GroupFilter::default()
+    };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = groups::list(&mut tx, &filter, GroupOrder::LastSeen, None, MOST_SIMILAR + 1).await?;
+    tx.rollback().await?;
+    let others = found.into_iter().filter(|other| other.id != group.id);
+    Ok(others.map(|other| line(&other.id.to_string(), &other.title, other.reports)).collect())
+}
+
+fn merged_line(merged: &MergedGroup) -> MergedLine {
+    line(&merged.id.to_string(), &merged.title, merged.reports)
+}
+
+fn line(id: &str, title: &str, reports: i64) -> MergedLine {
+    MergedLine {
+        id: id.to_owned(),
+        href: format!("/console/groups/{id}"),
+        title: shown_or(title, "no title"),
+        reports: counted(reports, "report", "reports"),
+    }
+}
+
+fn activity_line(one: &GroupActivity, now: OffsetDateTime) -> ActivityLine {
+    let text = one.text.as_deref();
+    let named = |with: &str, without: &str| text.map_or_else(|| without.to_owned(), |text| format!("{with} {text}"));
+    let what = match one.action {
+        GroupAction::Resolved => named("resolved it in", "resolved it"),
+        GroupAction::Ignored => "ignored it".to_owned(),
+        GroupAction::Reopened => "reopened it".to_owned(),
+        GroupAction::Regressed => named("reopened it: it came back in", "reopened it: it came back"),
+        GroupAction::Assigned => named("assigned it to", "assigned it to nobody"),
+        GroupAction::Commented => "said".to_owned(),
+        GroupAction::Merged => "merged a group into it:".to_owned(),
+        GroupAction::MergedInto => "merged it into".to_owned(),
+        GroupAction::Split => "split off a group:".to_owned(),
+        GroupAction::SplitFrom => "split it off from".to_owned(),
+    };
+    let who = one.name.as_deref().unwrap_or(&one.actor);
+    ActivityLine {
+        at: When::of(one.at, now),
+        who: shown(if one.action == GroupAction::Regressed { "A report" } else { who }),
+        what: shown(&what),
+        other: one
+            .group
+            .map(|id| (format!("/console/groups/{id}"), shown_or(text.unwrap_or_default(), "no title"))),
+        comment: text.filter(|_| one.action == GroupAction::Commented).map(lines),
+    }
+}
+
+/// A comment with its line breaks; all else that is not printed is made visible.
+fn lines(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}

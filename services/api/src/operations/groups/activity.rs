@@ -1,0 +1,40 @@
+//! `GET /v1/groups/{id}/activity`.
+
+use super::no_such_group;
+use crate::operations::prelude::*;
+use unslide_store::Uuid;
+use unslide_store::groups::{self, GroupActivity};
+use unslide_store::outbox::micros;
+use unslide_store::queries::groups::find;
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// List a group's activity
+///
+/// What was done with it and said about it, the newest first: states, assignments, comments, merges, splits and
+/// regressions.
+#[utoipa::path(get, path = "/v1/groups/{id}/activity", tag = "groups", operation_id = "list_group_activity",
+    params(("id" = Uuid, Path, description = "The group's id."), PageQuery),
+    responses((status = 200, description = "A page of entries.", body = Page<GroupActivity>), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn list_group_activity(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(id): Path<String>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<GroupActivity>>, Problem> {
+    let id: Uuid = parameter("id", &id)?;
+    let list = List::of(access.tenant(), "list_group_activity", &id);
+    let after = page.after(list, position)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
+    let found = groups::activity(&mut tx, id, after, limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, |last| format!("{}.{}", micros(last.at), last.id))))
+}
+
+fn position(text: &str) -> Option<(i64, Uuid)> {
+    let (at, id) = text.split_once('.')?;
+    Some((at.parse().ok()?, id.parse().ok()?))
+}

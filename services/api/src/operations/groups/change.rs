@@ -1,0 +1,92 @@
+//! `PATCH /v1/groups/{id}`.
+
+use super::{Author, is_merged, no_such_group};
+use crate::operations::prelude::*;
+use crate::requests::input;
+use unslide_store::Uuid;
+use unslide_store::groups::{self, GroupStatus, GroupUpdate, UpdateOutcome};
+use unslide_store::queries::groups::{ListedGroup, find};
+
+/// Bytes of a version or a name.
+const LONGEST: usize = 200;
+
+/// What is to change of a group. What is absent stays.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupPatch {
+    /// `open`, `resolved` or `ignored`.
+    #[schema(value_type = Option<String>, example = "resolved")]
+    pub status: Option<GroupStatus>,
+    /// With `resolved`: the version that has the bug no more. A new report of a later version opens the group
+    /// again; where absent, any new report does.
+    #[schema(max_length = 200, example = "3.2.0")]
+    pub resolved_in: Option<String>,
+    /// Who cares for it: any name; empty for nobody.
+    #[schema(max_length = 200, example = "Kim")]
+    pub assignee: Option<String>,
+}
+
+problems!(
+    Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged
+);
+
+/// Change a group
+///
+/// Resolve, ignore or reopen it, or assign it to somebody.
+#[utoipa::path(patch, path = "/v1/groups/{id}", tag = "groups", operation_id = "change_group",
+    params(("id" = Uuid, Path, description = "The group's id.")),
+    request_body = GroupPatch,
+    responses((status = 200, description = "The group as it is now.", body = ListedGroup), Failures),
+    security(("key" = ["groups:write"])))]
+pub async fn change_group(
+    State(api): State<Api>,
+    access: Access<GroupsWrite>,
+    Path(id): Path<String>,
+    input::Json(patch): input::Json<GroupPatch>,
+) -> Result<Json<ListedGroup>, Problem> {
+    change(&api, &Author { access: &access, name: None }, &id, patch).await.map(Json)
+}
+
+/// The same, by this author.
+///
+/// # Errors
+/// As documented for the operation.
+pub async fn change(
+    api: &Api,
+    author: &Author<'_>,
+    id: &str,
+    patch: GroupPatch,
+) -> Result<ListedGroup, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    let update = checked(patch)?;
+    let key = author.key();
+    let mut tx = api.tenant(author.access.tenant()).await?;
+    match groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await? {
+        UpdateOutcome::NotFound => return Err(no_such_group()),
+        UpdateOutcome::Merged(into) => return Err(is_merged(id, into)),
+        UpdateOutcome::Done => {}
+    }
+    let group = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
+    tx.commit().await?;
+    Ok(group)
+}
+
+fn checked(patch: GroupPatch) -> Result<GroupUpdate, Problem> {
+    let wrong = |text: &Option<String>, least: usize| {
+        let bad = |text: &String| text.len() < least || !text.is_empty() && !input::is_text(text, LONGEST);
+        text.as_ref().is_some_and(bad)
+    };
+    let detail = if patch.status == Some(GroupStatus::Regressed) {
+        "status: open, resolved or ignored"
+    } else if patch.resolved_in.is_some() && patch.status != Some(GroupStatus::Resolved) {
+        "resolved_in: only with the status resolved"
+    } else if wrong(&patch.resolved_in, 1) {
+        "resolved_in: 1 to 200 bytes, no control characters"
+    } else if wrong(&patch.assignee, 0) {
+        "assignee: at most 200 bytes, no control characters"
+    } else {
+        let GroupPatch { status, resolved_in, assignee } = patch;
+        return Ok(GroupUpdate { status, resolved_in, assignee });
+    };
+    Err(Problem::new(Kind::InvalidBody, detail))
+}

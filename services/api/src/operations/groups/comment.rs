@@ -1,0 +1,75 @@
+//! `POST /v1/groups/{id}/comments`.
+
+use super::{Author, is_merged, no_such_group};
+use crate::operations::prelude::*;
+use crate::requests::input;
+use http::StatusCode;
+use unslide_store::Uuid;
+use unslide_store::groups::{self, GroupUpdate, UpdateOutcome};
+
+/// Bytes of a comment.
+const LONGEST: usize = 4_000;
+
+/// Something to say about a group.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroupComment {
+    /// Plain text; lines end in a line feed.
+    #[schema(min_length = 1, max_length = 4000)]
+    pub text: String,
+}
+
+/// A comment that was added.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct AddedGroupComment {
+    /// The id of its entry in the group's activity.
+    pub id: Uuid,
+}
+
+problems!(
+    Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged
+);
+
+/// Comment on a group
+///
+/// The comment is part of the group's activity, and stays.
+#[utoipa::path(post, path = "/v1/groups/{id}/comments", tag = "groups", operation_id = "comment_on_group",
+    params(("id" = Uuid, Path, description = "The group's id.")),
+    request_body = NewGroupComment,
+    responses((status = 201, description = "The comment is there.", body = AddedGroupComment), Failures),
+    security(("key" = ["groups:write"])))]
+pub async fn comment_on_group(
+    State(api): State<Api>,
+    access: Access<GroupsWrite>,
+    Path(id): Path<String>,
+    input::Json(new): input::Json<NewGroupComment>,
+) -> Result<(StatusCode, Json<AddedGroupComment>), Problem> {
+    let id = comment(&api, &Author { access: &access, name: None }, &id, &new.text).await?;
+    Ok((StatusCode::CREATED, Json(AddedGroupComment { id })))
+}
+
+/// The same, by this author.
+///
+/// # Errors
+/// As documented for the operation.
+pub async fn comment(api: &Api, author: &Author<'_>, id: &str, text: &str) -> Result<Uuid, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    let text = text.replace("\r\n", "\n");
+    let text = text.trim();
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.is_empty() || text.len() > LONGEST || text.chars().any(control) {
+        let detail = "text: 1 to 4000 bytes, no control characters but line feeds and tabs";
+        return Err(Problem::new(Kind::InvalidBody, detail));
+    }
+    let key = author.key();
+    let actor = author.actor(&key);
+    let mut tx = api.tenant(author.access.tenant()).await?;
+    match groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await? {
+        UpdateOutcome::NotFound => return Err(no_such_group()),
+        UpdateOutcome::Merged(into) => return Err(is_merged(id, into)),
+        UpdateOutcome::Done => {}
+    }
+    let comment = groups::comment(&mut tx, actor, id, text).await?;
+    tx.commit().await?;
+    Ok(comment)
+}

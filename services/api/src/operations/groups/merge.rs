@@ -1,0 +1,59 @@
+//! `POST /v1/groups/{id}/merge`.
+
+use super::{Author, merged, no_such_group};
+use crate::operations::prelude::*;
+use crate::requests::input;
+use unslide_store::Uuid;
+use unslide_store::groups;
+use unslide_store::queries::groups::{GroupCounts, get};
+
+/// Groups of one request.
+const MOST: usize = 50;
+
+/// Groups to be merged into another one.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupMerge {
+    /// Their ids.
+    #[schema(min_items = 1, max_items = 50)]
+    pub groups: Vec<Uuid>,
+}
+
+problems!(
+    Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged, LimitReached
+);
+
+/// Merge groups
+///
+/// The reports of these groups, those that are there and those that come, count for the group of the path, which is
+/// listed in their place. They are of one app. `POST /v1/groups/{id}/split` takes one out again.
+#[utoipa::path(post, path = "/v1/groups/{id}/merge", tag = "groups", operation_id = "merge_groups",
+    params(("id" = Uuid, Path, description = "The id of the group that stays.")),
+    request_body = GroupMerge,
+    responses((status = 200, description = "The group as it is now.", body = GroupCounts), Failures),
+    security(("key" = ["groups:write"])))]
+pub async fn merge_groups(
+    State(api): State<Api>,
+    access: Access<GroupsWrite>,
+    Path(id): Path<String>,
+    input::Json(wish): input::Json<GroupMerge>,
+) -> Result<Json<GroupCounts>, Problem> {
+    merge(&api, &Author { access: &access, name: None }, &id, &wish.groups).await.map(Json)
+}
+
+/// The same, by this author.
+///
+/// # Errors
+/// As documented for the operation.
+pub async fn merge(api: &Api, author: &Author<'_>, id: &str, ids: &[Uuid]) -> Result<GroupCounts, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    if ids.is_empty() || ids.len() > MOST {
+        return Err(Problem::new(Kind::InvalidBody, format!("groups: 1 to {MOST} ids")));
+    }
+    let key = author.key();
+    let mut tx = api.tenant(author.access.tenant()).await?;
+    merged(groups::merge(&mut tx, id, ids, author.app(), author.actor(&key)).await?, id)?;
+    let group = get(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
+    tx.commit().await?;
+    Ok(group)
+}

@@ -1,0 +1,51 @@
+//! `POST /v1/groups/{id}/split`.
+
+use super::{Author, merged, no_such_group};
+use crate::operations::prelude::*;
+use crate::requests::input;
+use unslide_store::Uuid;
+use unslide_store::groups;
+use unslide_store::queries::groups::{ListedGroup, find};
+
+/// A group to be taken out of another one.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSplit {
+    /// Its id.
+    pub group: Uuid,
+}
+
+problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, TooLarge, NotFound, GroupMerged);
+
+/// Split a group
+///
+/// Takes a group out that was merged into it, with exactly the reports of its own and the state that it had.
+#[utoipa::path(post, path = "/v1/groups/{id}/split", tag = "groups", operation_id = "split_group",
+    params(("id" = Uuid, Path, description = "The id of the group that it was merged into.")),
+    request_body = GroupSplit,
+    responses((status = 200, description = "The group of the path as it is now.", body = ListedGroup), Failures),
+    security(("key" = ["groups:write"])))]
+pub async fn split_group(
+    State(api): State<Api>,
+    access: Access<GroupsWrite>,
+    Path(id): Path<String>,
+    input::Json(wish): input::Json<GroupSplit>,
+) -> Result<Json<ListedGroup>, Problem> {
+    split(&api, &Author { access: &access, name: None }, &id, wish.group).await.map(Json)
+}
+
+/// The same, by this author.
+///
+/// # Errors
+/// As documented for the operation.
+pub async fn split(api: &Api, author: &Author<'_>, id: &str, group: Uuid) -> Result<ListedGroup, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    let key = author.key();
+    let mut tx = api.tenant(author.access.tenant()).await?;
+    // As it will be where its last report goes with the split.
+    let before = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
+    merged(groups::split(&mut tx, id, group, author.app(), author.actor(&key)).await?, id)?;
+    let after = find(&mut tx, id, author.app()).await?;
+    tx.commit().await?;
+    Ok(after.unwrap_or(ListedGroup { reports: 0, ..before }))
+}
