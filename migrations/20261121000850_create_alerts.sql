@@ -7,7 +7,7 @@ CREATE TABLE alert_rules (
     -- NULL: of every app.
     app                text,
     condition          text NOT NULL
-        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols')),
+        CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free')),
     threshold          double precision NOT NULL,
     channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail')),
     -- A URL, which is a secret where it is a chat's; for mail the recipients.

@@ -12,6 +12,8 @@ const EVERY: Duration = Duration::minutes(5);
 const SYMBOLS_MAY_TAKE: Duration = Duration::minutes(30);
 /// Reports that an hour must have to be a spike.
 const LEAST_OF_A_SPIKE: i64 = 20;
+/// Sessions that a day of a version must have before a share is made of them.
+const LEAST_SESSIONS: i64 = 100;
 /// The days before today that the usual hour is the mean of.
 const USUAL_DAYS: i32 = 7;
 /// Causes that one evaluation finds.
@@ -52,6 +54,7 @@ pub async fn evaluate(tx: &mut TenantTx, rule: Uuid) -> Result<u64> {
         AlertCondition::Regression => Vec::new(),
         AlertCondition::Spike => spikes(tx, &found).await?,
         AlertCondition::MissingSymbols => without_symbols(tx, &found).await?,
+        AlertCondition::CrashFree => crashing(tx, &found).await?,
     };
     if causes.is_empty() { Ok(0) } else { raise_for(tx, rule, &causes).await }
 }
@@ -111,6 +114,36 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
         path: path("/console/reports", &row.app),
         app: row.app,
         version: String::new(),
+    });
+    Ok(causes.collect())
+}
+
+/// Versions of which too many sessions of today crashed.
+async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> {
+    let (connection, tenant, now) = tx.parts();
+    let today = now.to_offset(time::UtcOffset::UTC).date();
+    let rows = sqlx::query!(
+        r#"SELECT app, version, sessions, 100 * (sessions - crashed)::float8 / sessions AS "share!" FROM session_days
+           WHERE tenant = $1 AND day = $2 AND ($3::text IS NULL OR app = $3) AND sessions >= $4
+             AND 100 * (sessions - crashed)::float8 / sessions < $5
+           ORDER BY sessions DESC, app, version LIMIT $6"#,
+        tenant,
+        today,
+        rule.app,
+        LEAST_SESSIONS,
+        rule.threshold,
+        i64::from(MOST_CAUSES)
+    )
+    .fetch_all(connection)
+    .await?;
+    let causes = rows.into_iter().map(|row| AlertCause {
+        cause: format!("crash_free:{}:{}:{today}", row.app, row.version),
+        after: Vec::new(),
+        headline: format!("Only {:.2} % of the sessions of {} {} are crash-free", row.share, row.app, row.version),
+        detail: format!("Of {} sessions today; the rule asks for {} %.", row.sessions, rule.threshold),
+        path: path("/console/versions", &row.app),
+        app: row.app,
+        version: row.version,
     });
     Ok(causes.collect())
 }

@@ -21,17 +21,21 @@ words! {
         Spike = "spike",
         /// Reports that lack symbols of an app's own image.
         MissingSymbols = "missing_symbols",
+        /// A version too many of whose sessions crash.
+        CrashFree = "crash_free",
     }
 }
 
 impl AlertCondition {
-    /// The threshold where none is given: how many times the usual hour a spike has, how many reports lack symbols.
+    /// The threshold where none is given: how many times the usual hour a spike has, how many reports lack symbols,
+    /// the least share of sessions without a crash, in per cent.
     #[must_use]
     pub fn usual_threshold(self) -> f64 {
         match self {
             AlertCondition::NewGroup | AlertCondition::Regression => 0.0,
             AlertCondition::Spike => 3.0,
             AlertCondition::MissingSymbols => 1.0,
+            AlertCondition::CrashFree => 99.0,
         }
     }
 }
@@ -91,11 +95,11 @@ pub struct NewAlertRule {
     /// The app (bundle identifier) that it is about; all where absent.
     #[schema(max_length = 255)]
     pub app: Option<String>,
-    /// `new_group`, `regression`, `spike` or `missing_symbols`.
+    /// `new_group`, `regression`, `spike`, `missing_symbols` or `crash_free`.
     #[schema(value_type = String, example = "new_group")]
     pub condition: AlertCondition,
     /// Of `spike`: how many times the reports of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
-    /// for them; 1.
+    /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
     pub threshold: Option<f64>,
     /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom` or `mail`.
     #[schema(value_type = String, example = "webhook")]

@@ -209,6 +209,7 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
         (json!({"channel": "slack", "secret": "word"}), "slack has none"),
         (json!({"channel": "slack", "template": "x"}), "only webhooks"),
         (json!({"condition": "spike", "threshold": 1}), "threshold"),
+        (json!({"condition": "crash_free", "threshold": 101}), "threshold: 1 to 100"),
         (json!({"condition": "eclipse"}), "eclipse"),
         (json!({"digest_minutes": 1441}), "digest_minutes"),
         (json!({"quiet_hours": {"from": "25:00", "to": "07:00"}}), "hour"),

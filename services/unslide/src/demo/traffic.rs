@@ -16,9 +16,12 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::time::Duration;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Days of traffic, today among them. Kafka keeps a week.
-const DAYS: usize = 6;
+const DAYS: i64 = 6;
+/// Sessions for each report.
+const SESSIONS: u32 = 20;
 const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
@@ -44,7 +47,7 @@ struct Build {
     number: &'static str,
     uuid: &'static str,
     upload: Upload,
-    days: [u32; DAYS],
+    days: [u32; DAYS as usize],
     /// How often each of [`BUGS`] happens in it.
     bugs: [u32; 5],
 }
@@ -57,7 +60,7 @@ const fn build(
     (version, number): (&'static str, &'static str),
     uuid: &'static str,
     upload: Upload,
-    days: [u32; DAYS],
+    days: [u32; DAYS as usize],
     bugs: [u32; 5],
 ) -> Build {
     Build { app, name, version, number, uuid, upload, days, bugs }
@@ -135,6 +138,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     });
     kafka::produce_all(facts, records).await?;
     say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
+    say!("      {} sessions (POST /v1/sessions)", send_sessions(client, now, &mut random).await?);
     step("3/4", "they come back symbolicated and are stored");
     wait(client, |apps| reports_of(apps) >= own as u64).await?;
     step("4/4", "the dSYM of Cafe 2.5.1 comes late: its reports heal themselves");
@@ -143,6 +147,41 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
         heal(client, build).await?;
     }
     Ok(())
+}
+
+/// Sends the sessions of the week: many for each report.
+async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Result<usize, BoxError> {
+    let mut sessions = Vec::new();
+    for build in &BUILDS {
+        for (begin, count) in days(build, now) {
+            for number in 0..count * SESSIONS {
+                let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
+                let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
+                sessions.push(json!({
+                    "id": format!("{}-{begin}-{number}", build.uuid),
+                    "installation": format!("{}-{}", build.app, random.random_range(0..3_000_u32)),
+                    "app": build.app,
+                    "version": build.version,
+                    "started_at": started,
+                    "duration": random.random_range(5..600_u32),
+                    "end_reason": if number < count { "crashed" } else { "exited" },
+                }));
+            }
+        }
+    }
+    for page in sessions.chunks(1_000) {
+        let _: Value = client.post("/v1/sessions", &json!(page)).await?;
+        // Within the tenant's rate.
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    Ok(sessions.len())
+}
+
+/// The begin of each day in milliseconds, and its reports.
+fn days(build: &Build, now: i64) -> impl Iterator<Item = (i64, u32)> {
+    let today = now - now % DAY_MILLIS;
+    let days = (0..).map(move |day: i64| today - (DAYS - 1 - day) * DAY_MILLIS);
+    days.zip(build.days)
 }
 
 /// The reports that the service has of all apps.
@@ -201,9 +240,7 @@ fn uuid_bytes(uuid: &str) -> Vec<u8> {
 
 fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
     let mut reports = Vec::new();
-    let first = now - now % DAY_MILLIS - (DAYS as i64 - 1) * DAY_MILLIS;
-    for (day, count) in build.days.into_iter().enumerate() {
-        let begin = first + day as i64 * DAY_MILLIS;
+    for (begin, count) in days(build, now) {
         for _ in 0..count {
             let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
             let mut left = random.random_range(0..build.bugs.iter().sum::<u32>());

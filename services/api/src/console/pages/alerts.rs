@@ -94,6 +94,7 @@ fn condition_word(condition: AlertCondition) -> &'static str {
         AlertCondition::Regression => "a resolved group is back",
         AlertCondition::Spike => "many more reports than usual",
         AlertCondition::MissingSymbols => "symbols are missing",
+        AlertCondition::CrashFree => "too many sessions crash",
     }
 }
 
@@ -119,6 +120,7 @@ fn rule_line(rule: &AlertRule, now: OffsetDateTime) -> RuleLine {
         AlertCondition::NewGroup | AlertCondition::Regression => String::new(),
         AlertCondition::Spike => format!(": {} times", rule.threshold),
         AlertCondition::MissingSymbols => format!(": {} reports or more", rule.threshold),
+        AlertCondition::CrashFree => format!(": less than {} % crash-free", rule.threshold),
     };
     let digest = (rule.digest_minutes > 0).then(|| format!("at most every {} min", rule.digest_minutes));
     let clock = time::macros::format_description!("[hour]:[minute]");

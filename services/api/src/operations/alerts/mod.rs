@@ -41,11 +41,15 @@ fn check(
     threshold: Option<f64>,
     digest_minutes: Option<u16>,
 ) -> Result<(), Problem> {
-    let least = if condition == Some(AlertCondition::Spike) { 1.1 } else { 1.0 };
+    let (least, most) = match condition {
+        Some(AlertCondition::Spike) => (1.1, 1_000_000.0),
+        Some(AlertCondition::CrashFree) => (1.0, 100.0),
+        _ => (1.0, 1_000_000.0),
+    };
     let wrong = if name.is_some_and(|name| !is_text(name, 200)) {
         "name: 1 to 200 bytes, no control characters".to_owned()
-    } else if threshold.is_some_and(|value| !(least..=1_000_000.0).contains(&value)) {
-        format!("threshold: {least} to 1000000")
+    } else if threshold.is_some_and(|value| !(least..=most).contains(&value)) {
+        format!("threshold: {least} to {most}")
     } else if digest_minutes.is_some_and(|minutes| minutes > 1_440) {
         "digest_minutes: at most 1440".to_owned()
     } else {
