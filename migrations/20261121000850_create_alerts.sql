@@ -28,6 +28,7 @@ CREATE TABLE alert_rules (
     created_at         timestamptz NOT NULL
 );
 CREATE INDEX alert_rules_tenant ON alert_rules (tenant, condition);
+CREATE INDEX alert_rules_evaluation ON alert_rules (next_evaluation_at) WHERE enabled AND condition <> 'regression';
 SELECT unslide_protect('alert_rules', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 CREATE TABLE alert_messages (
@@ -75,7 +76,7 @@ SELECT unslide_protect('alert_events', 'tenant', 'SELECT, INSERT, UPDATE, DELETE
 CREATE FUNCTION unslide_alerts_due(at timestamptz, how_many integer) RETURNS TABLE (tenant text, rule uuid, step text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
-    WITH active AS (
+    WITH active AS NOT MATERIALIZED (
         SELECT r.* FROM alert_rules r JOIN tenants t ON t.slug = r.tenant WHERE t.state = 'active'
     )
     (SELECT a.tenant, a.id, 'evaluate' FROM active a

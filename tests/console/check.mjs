@@ -44,7 +44,7 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
+    keys: "/console/keys", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: ["/console/groups"],
     report: ["/console/reports?status=partial", "/console/reports?status=complete"] };
   for (const [name, candidates] of Object.entries(lists)) {
@@ -98,6 +98,22 @@ async function copying(page, report) {
   if (!/^Thread \d+ Crashed:|^Last Exception/.test(text)) fail(`c copied ${JSON.stringify(text.slice(0, 80))}`);
 }
 
+// What a team does with a bug: say who cares for it, resolve it, open it again, and be told of the next one.
+async function work(page, group) {
+  await page.goto(`${base}/console/alerts`);
+  await page.getByLabel("Name").fill("new bugs");
+  await page.getByLabel("Receiver").selectOption("slack");
+  await page.getByLabel("Address").fill("https://hooks.example.com/services/secret");
+  await page.getByRole("button", { name: "Create rule" }).click();
+  await page.getByText("https://hooks.example.com/…").waitFor();
+  await audit(page, "alerts with a rule");
+  await page.goto(base + group);
+  await page.getByRole("button", { name: "Ignore" }).click();
+  await page.getByRole("button", { name: "Reopen" }).click();
+  await page.getByRole("button", { name: "Ignore" }).waitFor();
+  await audit(page, "group with activity");
+}
+
 async function withoutScript(paths) {
   const { context, page } = await opened({ javaScriptEnabled: false });
   await signIn(page);
@@ -131,6 +147,7 @@ async function check() {
   await signIn(page);
   await keyboard(page);
   await copying(page, paths.report);
+  await work(page, paths.group);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(`${base}/console/sign-in`);
   await page.goto(`${base}/console/reports`);

@@ -107,6 +107,7 @@ async fn write(
          WHERE r.tenant = $1 AND (r.condition = $2 AND r.enabled OR r.id = $3)
            AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id
                              AND e.cause = ANY (string_to_array(n.after, E'\\n')))
+         ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING",
         tenant,
         condition.map(|condition| condition.as_str()),

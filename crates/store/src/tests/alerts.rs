@@ -211,7 +211,9 @@ async fn rules_over_time_look_at_what_is_stored() {
         told
     };
     let words = |text: &str| Some(vec![text.to_owned()]);
-    assert_eq!(told().await, [words("25 reports of com.acme.shop in an hour"), None, None]);
+    let spike_told = words("25 reports of com.acme.shop in an hour");
+    assert_eq!(told().await, [spike_told, None, words("New: bug 1")]);
+    execute(&database, "UPDATE alert_messages SET status = 'delivered'").await;
     // Symbols had half an hour to come.
     database.wait(Duration::minutes(25));
     steps(&database).await;

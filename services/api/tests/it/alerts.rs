@@ -217,7 +217,7 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     ] {
         let mut body = rule("https://alerts.example.com/hook");
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let detail = world.post_json("/v1/alert-rules", &key, &body).await.expect_problem(400, "invalid_body");
+        let detail = world.post_json("/v1/alert-rules", &key, &body).await.expect_problem(400, "invalid-body");
         assert!(detail.contains(part), "{change}: {detail}");
     }
     let mut body = rule("https://user:word@alerts.example.com/secret-path?key=1");
@@ -234,13 +234,13 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     let other = json!({"app": "bank"});
     let mut of_bank = rule("https://alerts.example.com/hook");
     of_bank.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
-    world.post_json("/v1/alert-rules", &shop, &of_bank).await.expect_problem(403, "insufficient_scope");
+    world.post_json("/v1/alert-rules", &shop, &of_bank).await.expect_problem(403, "insufficient-scope");
     let own = world.post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook")).await.expect(201);
     assert_eq!(own["app"], "shop");
     let seen = world.get("/v1/alert-rules", &shop).await.expect(200);
     assert_eq!(seen["items"].as_array().unwrap().len(), 1);
     let path = format!("/v1/alert-rules/{}", made["id"].as_str().unwrap());
-    world.patch(&path, &shop, &json!({"enabled": false})).await.expect_problem(404, "not_found");
+    world.patch(&path, &shop, &json!({"enabled": false})).await.expect_problem(404, "not-found");
     // What changes is what was named.
     let quiet = json!({"quiet_hours": {"from": "22:00", "to": "07:00"}, "muted_until": "2100-01-01T00:00:00Z"});
     let changed = world.patch(&path, &key, &quiet).await.expect(200);
@@ -248,6 +248,6 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     let none = json!({"quiet_hours": {"from": "00:00", "to": "00:00"}});
     assert_eq!(world.patch(&path, &key, &none).await.expect(200)["quiet_hours"], Value::Null);
     world.delete(&path, &key).await.expect(204);
-    world.delete(&path, &key).await.expect_problem(404, "not_found");
+    world.delete(&path, &key).await.expect_problem(404, "not-found");
     world.stop().await;
 }
