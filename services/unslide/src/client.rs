@@ -291,15 +291,28 @@ impl Client {
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        self.tries_to_connect(|| self.first_word(self.post_once(path, body))).await
+        self.tries_to_connect(|| self.first_word(self.send_once(Method::POST, path, body))).await
     }
 
-    async fn post_once<T: DeserializeOwned>(
+    /// PATCHes with JSON and reads JSON. It is sent again only where no connection was made.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &serde_json::Value,
     ) -> Result<T, ClientError> {
-        let answer = self.answer(self.request(Method::POST, path).json(body)).await?;
+        self.tries_to_connect(|| self.first_word(self.send_once(Method::PATCH, path, body))).await
+    }
+
+    async fn send_once<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        let answer = self.answer(self.request(method, path).json(body)).await?;
         self.read(answer).await
     }
 

@@ -1,22 +1,28 @@
-//! `unslide groups`: the bugs that reports are about.
+//! `unslide groups`: the bugs that reports are about, and what becomes of them.
 
 use crate::boot;
 use crate::client::{ApiServer, Client};
-use crate::failure::Outcome;
+use crate::failure::{Exit, Outcome};
 use crate::listing::{Listing, given, text};
-use clap::{Args, ValueEnum};
-use serde_json::Value;
+use crate::output::{Console, say};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use unslide_store::Uuid;
 
 /// Arguments of `unslide groups`.
 #[derive(Args)]
-#[command(after_help = "\
-The key needs the scope reports:read.
+#[command(args_conflicts_with_subcommands = true, after_help = "\
+The key needs the scope reports:read; to change groups, groups:write.
 
 Examples:
   unslide groups --app com.example.shop
+  unslide groups --status open,regressed
+  unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
   unslide groups --search Cart")]
 pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     #[command(flatten)]
     server: ApiServer,
     /// Bundle identifier
@@ -28,6 +34,12 @@ pub struct Arguments {
     /// What happened, such as crash or hang
     #[arg(long)]
     kind: Option<String>,
+    /// open, regressed, resolved or ignored; several with commas between
+    #[arg(long)]
+    status: Option<String>,
+    /// Assigned to this name; to nobody where empty
+    #[arg(long)]
+    assignee: Option<String>,
     /// Title or culprit contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
@@ -51,13 +63,102 @@ enum Sort {
     Reports,
 }
 
-/// Lists groups.
+/// What to do with a group.
+#[derive(Subcommand)]
+enum Action {
+    /// Resolve a group: a new report of a later version opens it again
+    Resolve {
+        #[command(flatten)]
+        target: Target,
+        /// The version that has the bug no more; where absent, any new report opens the group again
+        #[arg(long, value_name = "VERSION")]
+        in_version: Option<String>,
+    },
+    /// Ignore a group, whatever comes
+    Ignore(Target),
+    /// Open a group again
+    Reopen(Target),
+    /// Assign a group to somebody
+    Assign {
+        #[command(flatten)]
+        target: Target,
+        /// The name; nobody where empty
+        assignee: String,
+    },
+    /// Merge groups into one
+    Merge {
+        #[command(flatten)]
+        target: Target,
+        /// The ids of the groups to merge into it
+        #[arg(required = true)]
+        groups: Vec<Uuid>,
+    },
+    /// Take a merged group out again
+    Split {
+        #[command(flatten)]
+        target: Target,
+        /// The id of the merged group
+        group: Uuid,
+    },
+}
+
+/// The group that something is done with.
+#[derive(Args)]
+struct Target {
+    #[command(flatten)]
+    server: ApiServer,
+    /// The group's id
+    id: Uuid,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists groups, or changes one.
 pub fn run(arguments: Arguments) -> Outcome {
+    match arguments.action {
+        Some(action) => boot::block_on(act(action)),
+        None => list(arguments),
+    }
+}
+
+async fn act(action: Action) -> Outcome {
+    let (target, path, body) = match action {
+        Action::Resolve { target, in_version } => {
+            let mut body = json!({"status": "resolved"});
+            if let Some(version) = in_version {
+                body["resolved_in"] = version.into();
+            }
+            (target, "", body)
+        }
+        Action::Ignore(target) => (target, "", json!({"status": "ignored"})),
+        Action::Reopen(target) => (target, "", json!({"status": "open"})),
+        Action::Assign { target, assignee } => (target, "", json!({"assignee": assignee})),
+        Action::Merge { target, groups } => (target, "/merge", json!({"groups": groups})),
+        Action::Split { target, group } => (target, "/split", json!({"group": group})),
+    };
+    let client = Client::new(&target.server)?;
+    let address = format!("/v1/groups/{}{path}", target.id);
+    let group: Value = match path {
+        "" => client.patch(&address, &body).await?,
+        _ => client.post(&address, &body).await?,
+    };
+    if target.json {
+        Console::get().json(&group)?;
+    } else {
+        say!("{}\t{}\t{} reports\t{}", target.id, state(&group), group["reports"], text(&group, "title"));
+    }
+    Ok(Exit::Ready)
+}
+
+fn list(arguments: Arguments) -> Outcome {
     let sort = arguments.sort.to_possible_value().map(|sort| sort.get_name().to_owned());
     let query = given([
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("kind", arguments.kind),
+        ("status", arguments.status),
+        ("assignee", arguments.assignee),
         ("q", arguments.search),
         ("sort", sort),
     ]);
@@ -65,18 +166,30 @@ pub fn run(arguments: Arguments) -> Outcome {
         path: "/v1/groups",
         query,
         limit: arguments.limit,
-        head: &["ID", "REPORTS", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
+        head: &["ID", "STATE", "REPORTS", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
     };
     boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
 }
 
-fn row(group: &Value) -> [String; 6] {
+/// The status, with the version that it is about.
+fn state(group: &Value) -> String {
+    let status = text(group, "status");
+    let version = match status.as_str() {
+        "resolved" => text(group, "resolved_in"),
+        "regressed" => text(group, "regressed_in"),
+        _ => String::new(),
+    };
+    if version.is_empty() { status } else { format!("{status} in {version}") }
+}
+
+fn row(group: &Value) -> [String; 7] {
     let (first, last) = (text(group, "first_version"), text(group, "last_version"));
     let versions = if first == last { first } else { format!("{first}..{last}") };
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
     [
         text(group, "id"),
+        state(group),
         group["reports"].to_string(),
         text(group, "last_seen"),
         versions,
@@ -90,11 +203,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_has_the_versions_and_says_what_is_provisional() {
+    fn a_row_has_state_and_versions_and_says_what_is_provisional() {
         let group = serde_json::json!({"id": "5", "reports": 3, "last_seen": "2026-11-20T09:00:00Z",
-            "first_version": "1.0", "last_version": "1.2", "title": "Hang", "provisional": true});
+            "first_version": "1.0", "last_version": "1.2", "title": "Hang", "provisional": true,
+            "status": "regressed", "resolved_in": "1.1", "regressed_in": "1.2"});
         let row = row(&group);
-        assert_eq!(row[..4], ["5", "3", "2026-11-20T09:00:00Z", "1.0..1.2"]);
-        assert!(row[4].starts_with("Hang (provisional"));
+        assert_eq!(row[..5], ["5", "regressed in 1.2", "3", "2026-11-20T09:00:00Z", "1.0..1.2"]);
+        assert!(row[5].starts_with("Hang (provisional"));
     }
 }

@@ -71,7 +71,8 @@ pub struct CountedFrame {
     pub function: String,
     /// The last part of the source file's path.
     file: Option<String>,
-    provisional: bool,
+    /// What people read in the place of a debug id while symbols are missing: the image's name and the address.
+    label: Option<String>,
 }
 
 impl CountedFrame {
@@ -226,7 +227,7 @@ fn functions(
             return;
         }
         let entry = is_entry(&name);
-        let counted = CountedFrame { frame: frame.index, function: name, file, provisional: false };
+        let counted = CountedFrame { frame: frame.index, function: name, file, label: None };
         candidates.push(Candidate { counted, in_app, entry });
     };
     match &answered.name {
@@ -241,7 +242,10 @@ fn functions(
         Name::Device(_) | Name::Nobody if in_app && waits_for_symbols(answered.status) => {
             let id = image.debug_id.map_or_else(|| image.name(), |id| id.to_string());
             let function = format!("{id}+{:#x}", answered.relative);
-            let counted = CountedFrame { frame: frame.index, function, file: None, provisional: true };
+            let image: String = image.name().chars().take(FILE_CHARS).collect();
+            let image = if image.is_empty() { "unknown image" } else { &image };
+            let label = Some(format!("{image} + {:#x}", answered.relative));
+            let counted = CountedFrame { frame: frame.index, function, file: None, label };
             candidates.push(Candidate { counted, in_app, entry: false });
         }
         Name::Device(_) | Name::Nobody => {}
@@ -322,8 +326,12 @@ fn finish(kind: GroupKind, error: &CrashError, trap: Option<&str>, counted: Vec<
     }
     let digest: [u8; 32] = hash.finalize().into();
     let blamed = counted.iter().find(|frame| !frame.is_of_header()).or(counted.first());
-    let culprit = blamed.map(|frame| match &frame.file {
-        Some(file) => format!("{} ({file})", frame.function),
+    let culprit = blamed.map(|frame| match (&frame.file, &frame.label) {
+        (Some(file), _) => format!("{} ({file})", frame.function),
+        (None, label) => label.as_ref().unwrap_or(&frame.function).clone(),
+    });
+    let place = blamed.map(|frame| match &frame.label {
+        Some(label) => format!("{label}, symbols missing"),
         None => frame.function.clone(),
     });
     let mut fingerprint = [0; 16];
@@ -331,8 +339,8 @@ fn finish(kind: GroupKind, error: &CrashError, trap: Option<&str>, counted: Vec<
     Grouping {
         fingerprint,
         kind,
-        provisional: counted.iter().any(|frame| frame.provisional),
-        title: title::title(kind, error, trap, blamed.map(|frame| frame.function.as_str())),
+        provisional: counted.iter().any(|frame| frame.label.is_some()),
+        title: title::title(kind, error, trap, place.as_deref()),
         culprit,
         frames: counted,
     }
@@ -369,12 +377,8 @@ mod tests {
     use super::*;
 
     fn function(name: &str, file: &str, in_app: bool) -> Candidate {
-        let counted = CountedFrame {
-            frame: 0,
-            function: name.to_owned(),
-            file: Some(file.to_owned()),
-            provisional: false,
-        };
+        let counted =
+            CountedFrame { frame: 0, function: name.to_owned(), file: Some(file.to_owned()), label: None };
         Candidate { counted, in_app, entry: false }
     }
 

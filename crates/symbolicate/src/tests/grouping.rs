@@ -44,6 +44,10 @@ fn without_symbols_the_group_is_provisional_and_goes_by_the_address() {
     let none = Have::default();
     let first = of(&none, &crashed(BASE, &[BASE + at::FUNCTION, BASE + at::SYMBOL]));
     assert!(first.provisional);
+    // What people read has the image's name; what is compared, its debug id.
+    let (culprit, label) = (first.culprit.as_deref().unwrap(), first.frames[0].function.as_str());
+    assert!(culprit.contains(" + 0x") && !label.contains(' '), "{culprit} {label}");
+    assert!(first.title.ends_with(&format!(" in {culprit}, symbols missing")), "{}", first.title);
     let other = BASE + 0x40_0000;
     assert_eq!(of(&none, &crashed(other, &[other + at::FUNCTION])).fingerprint, first.fingerprint);
     assert_ne!(of(&none, &crashed(BASE, &[BASE + at::FUNCTION + 4])).fingerprint, first.fingerprint);

@@ -23,7 +23,8 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
 use pages::{
-    alerts, dead_letters, explain, group, group_actions, groups, keys, overview, report, reports, sign_in, symbols, versions,
+    alerts, dead_letters, explain, group, group_actions, groups, keys, overview, report, reports, sign_in,
+    symbols, versions,
 };
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;

@@ -3,7 +3,8 @@
 pub(crate) use crate::http::problem::{Kind, Problem, problems};
 pub(crate) use crate::requests::accepted::AcceptedResponse;
 pub(crate) use crate::requests::access::{
-    Access, GroupsWrite, Operator, ReportsRead, ReportsWrite, SymbolsRead, SymbolsState, SymbolsWrite, TenantAdmin,
+    Access, GroupsWrite, Operator, ReportsRead, ReportsWrite, SymbolsRead, SymbolsState, SymbolsWrite,
+    TenantAdmin,
 };
 pub(crate) use crate::requests::input::{Path, Query, parameter};
 pub(crate) use crate::requests::page::{List, Page, PageQuery};

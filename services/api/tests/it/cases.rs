@@ -14,6 +14,8 @@ use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
 const DOOMED: &str = "33333333-3333-3333-3333-333333333333";
+/// A report whose group is merged.
+const MERGED: &str = "44444444-4444-4444-4444-444444444444";
 
 pub fn document() -> Value {
     serde_json::to_value(unslide_api::document()).unwrap()
@@ -104,8 +106,15 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let reprocess = reprocess["id"].as_str().unwrap();
     store(world, "acme", &crash(DOOMED, "1.0"), 1, world.host.clock.now()).await;
     crate::sessions::store(world, "acme", &[crate::sessions::now(world, "s1")]).await;
-    let groups = world.get("/v1/groups", key).await.expect(200);
+    let mut hang = crash(MERGED, "1.0");
+    hang["crash"]["error"]["type"] = "hang".into();
+    store(world, "acme", &hang, 1, world.host.clock.now()).await;
+    let groups = world.get("/v1/groups?kind=crash", key).await.expect(200);
     let group = groups["items"][0]["id"].as_str().unwrap();
+    let merged = world.get("/v1/groups?kind=hang", key).await.expect(200);
+    let merged = merged["items"][0]["id"].as_str().unwrap();
+    let merging = json!({"groups": [merged]});
+    world.post_json(&format!("/v1/groups/{group}/merge"), key, &merging).await.expect(200);
     let made =
         world.post_json("/v1/keys", key, &json!({"name": "x", "scopes": ["symbols:read"]})).await.expect(201);
     let made = made["id"].as_str().unwrap();
@@ -207,6 +216,20 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ("delete_alert_rule", Case::new(format!("/v1/alert-rules/{doomed_rule}"), Foreign::NotFound)),
         ("list_alert_messages", Case::new("/v1/alert-messages", Foreign::Empty)),
         ("send_alert_again", Case::new(format!("/v1/alert-messages/{alert}/send"), Foreign::NotFound)),
+        (
+            "change_group",
+            Case::new(format!("/v1/groups/{group}"), Foreign::NotFound).body(json!({"status": "resolved"})),
+        ),
+        ("list_group_activity", Case::new(format!("/v1/groups/{group}/activity"), Foreign::NotFound)),
+        (
+            "comment_on_group",
+            Case::new(format!("/v1/groups/{group}/comments"), Foreign::NotFound).body(json!({"text": "a"})),
+        ),
+        ("merge_groups", Case::new(format!("/v1/groups/{group}/merge"), Foreign::NotFound).body(merging)),
+        (
+            "split_group",
+            Case::new(format!("/v1/groups/{group}/split"), Foreign::NotFound).body(json!({"group": merged})),
+        ),
         ("list_versions", Case::new("/v1/apps/com.example.shop/versions", Foreign::NotFound)),
         ("delete_report", Case::new(format!("/v1/reports/{DOOMED}"), Foreign::NotFound)),
         ("list_missing_symbols", Case::new("/v1/missing-symbols", Foreign::Empty)),

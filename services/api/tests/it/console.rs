@@ -198,6 +198,8 @@ async fn a_form_of_another_site_changes_nothing() {
         "/console/sign-out".to_owned(),
         format!("/console/keys/{other}/revoke"),
         "/console/sign-in".to_owned(),
+        format!("/console/groups/{other}/update"),
+        format!("/console/groups/{other}/merge"),
     ] {
         for (name, value) in [
             ("sec-fetch-site", "cross-site"),
@@ -278,7 +280,9 @@ async fn crawl(browser: &Browser<'_>) -> Vec<(String, String)> {
     while let Some(path) = waiting.pop() {
         let other = !path.starts_with("/console") || path.starts_with("/console/assets/");
         // Only forms lead there.
-        let form = ["/sign-out", "/revoke", "/replay", "/upload"].iter().any(|end| path.ends_with(end));
+        let form = ["/sign-out", "/revoke", "/replay", "/upload", "/update", "/comment", "/merge", "/split"]
+            .iter()
+            .any(|end| path.ends_with(end));
         if form || !seen.insert(path.clone()) {
             continue;
         }
@@ -455,5 +459,63 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     let rules = browser.post(&action(&page, "/delete"), String::new()).await;
     assert_eq!(location(&rules), "/console/alerts");
     assert!(browser.get("/console/alerts").await.text.contains("There are no rules yet"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_team_works_with_a_group_by_forms() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let mut hang = crash(B, "1.0");
+    hang["crash"]["error"]["type"] = "hang".into();
+    store(&world, "acme", &hang, 1, now).await;
+    let id = async |kind: &str| {
+        let found = world.get(&format!("/v1/groups?kind={kind}"), &key).await.expect(200);
+        found["items"][0]["id"].as_str().unwrap().to_owned()
+    };
+    let (group, other) = (id("crash").await, id("hang").await);
+    let browser = Browser::signed_in(&world, &key).await;
+    let path = format!("/console/groups/{group}");
+    let page = browser.get(&path).await.text;
+    for wanted in ["Resolve", "Ignore", "Assign", "Nothing was done", "symbols missing", ">new<", &other] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    let send = async |action: &str, fields: &[(&str, &str)]| {
+        let answer = browser.post(&format!("{path}/{action}"), form(fields)).await;
+        assert_eq!(location(&answer), path, "{}", answer.text);
+        browser.get(&path).await.text
+    };
+    let page = send("update", &[("assignee", "<Kim>")]).await;
+    assert!(page.contains("assigned to &#60;Kim&#62;") && page.contains("<b>Robin</b>"), "{page}");
+    let page = send("comment", &[("text", "one\r\n<b>two</b>")]).await;
+    assert!(page.contains("one\n&#60;b&#62;two&#60;/b&#62;"), "{page}");
+    let pasted = format!("{}/console/groups/{other}", world.url);
+    let page = send("merge", &[("group", &pasted), ("group", "")]).await;
+    assert!(page.contains("Merged groups") && page.contains("2 reports"), "{page}");
+    let merged = browser.get(&format!("/console/groups/{other}")).await.text;
+    assert!(merged.contains("This group is merged") && !merged.contains("Reopen"), "{merged}");
+    let page = send("split", &[("group", &other)]).await;
+    assert!(!page.contains("Merged groups") && page.contains("split off a group"), "{page}");
+    let page = send("update", &[("status", "resolved"), ("resolved_in", "2.0")]).await;
+    assert!(page.contains("resolved in 2.0") && page.contains("Reopen"), "{page}");
+    let listed =
+        async |query: &str| browser.get(&format!("/console/groups{query}")).await.text.contains(&path);
+    assert!(
+        !listed("").await
+            && listed("?status=resolved").await
+            && listed("?status=all&assignee=%3CKim%3E").await
+    );
+    store(&world, "acme", &crash("55555555-5555-5555-5555-555555555555", "2.1"), 1, now).await;
+    assert!(listed("").await);
+    assert!(browser.get(&path).await.text.contains("regressed in 2.1"));
+    let wrong = browser.post(&format!("{path}/merge"), form(&[("group", "nothing")])).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    // Who may only look sees no forms, and can send none.
+    let reader = Browser::signed_in(&world, &world.key("acme", &[Scope::ReportsRead]).await).await;
+    let page = reader.get(&path).await.text;
+    assert!(page.contains("Activity") && !page.contains("<textarea"), "{page}");
+    let refused = reader.post(&format!("{path}/update"), form(&[("status", "open")])).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
     world.stop().await;
 }

@@ -8,6 +8,7 @@ mod bodies;
 mod cases;
 mod console;
 mod dead_letters;
+mod groups;
 mod isolation;
 mod keys_and_tenants;
 mod openapi;

@@ -126,7 +126,8 @@ fn line(id: &str, title: &str, reports: i64) -> MergedLine {
 
 fn activity_line(one: &GroupActivity, now: OffsetDateTime) -> ActivityLine {
     let text = one.text.as_deref();
-    let named = |with: &str, without: &str| text.map_or_else(|| without.to_owned(), |text| format!("{with} {text}"));
+    let named =
+        |with: &str, without: &str| text.map_or_else(|| without.to_owned(), |text| format!("{with} {text}"));
     let what = match one.action {
         GroupAction::Resolved => named("resolved it in", "resolved it"),
         GroupAction::Ignored => "ignored it".to_owned(),

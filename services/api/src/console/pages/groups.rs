@@ -19,8 +19,7 @@ use axum::response::Response;
 use unslide_store::queries::trends;
 
 const PATH: &str = "/console/groups";
-const FILTERS: [&str; 9] =
-    ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "sort"];
+const FILTERS: [&str; 9] = ["app", "version", "days", "q", "kind", "symbols", "status", "assignee", "sort"];
 /// What is listed where no status is asked for: what needs attention.
 const USUAL_STATUS: &str = "open,regressed";
 
@@ -64,8 +63,10 @@ pub async fn page(
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback().await?;
     selects.extend([status(&state), kinds(&state), symbols(&state), order(&state), period(&state)]);
-    let without: Vec<_> = FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
-    let chip = state.get("assignee").map(|name| (format!("assigned to {}", shown(name)), link(PATH, &without)));
+    let without: Vec<_> =
+        FILTERS.iter().filter(|name| **name != "assignee").map(|name| (*name, state.get(name))).collect();
+    let chip =
+        state.get("assignee").map(|name| (format!("assigned to {}", shown(name)), link(PATH, &without)));
     let bar = FilterBar {
         action: PATH.to_owned(),
         selects,

@@ -66,9 +66,7 @@ pub fn merged(outcome: MergeOutcome, target: Uuid) -> Result<(), Problem> {
     match outcome {
         MergeOutcome::Done => Ok(()),
         MergeOutcome::NotFound(id) if id == target => Err(no_such_group()),
-        MergeOutcome::NotFound(id) => {
-            Err(Problem::new(Kind::InvalidBody, format!("there is no group {id}")))
-        }
+        MergeOutcome::NotFound(id) => Err(Problem::new(Kind::InvalidBody, format!("there is no group {id}"))),
         MergeOutcome::OtherApp(id) => {
             Err(Problem::new(Kind::InvalidBody, format!("group {id} is of another app")))
         }
