@@ -379,7 +379,7 @@ impl Client {
         sha256: &str,
     ) -> Result<Option<Begun>, ClientError> {
         let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
-        match self.post_once(&format!("{}/uploads", self.symbols), &new).await {
+        match self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await {
             Ok(begun) => Ok(Some(begun)),
             Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
             Err(error) => Err(error),

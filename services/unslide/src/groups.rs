@@ -11,7 +11,9 @@ use unslide_store::Uuid;
 
 /// Arguments of `unslide groups`.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 The key needs the scope reports:read; to change groups, groups:write.
 
 Examples:
@@ -19,7 +21,8 @@ Examples:
   unslide groups --status open,regressed
   unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
-  unslide groups --search Cart")]
+  unslide groups --search Cart"
+)]
 pub struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 crate::column::words! {
     /// What was done with a group.
     #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum GroupAction {
         /// It was resolved, perhaps in a version.
         Resolved = "resolved",

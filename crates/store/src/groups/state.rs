@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 crate::column::words! {
     /// Whether a group needs somebody's attention.
     #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
     pub enum GroupStatus {
         /// It does.
         Open = "open",

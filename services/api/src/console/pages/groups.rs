@@ -74,7 +74,6 @@ pub async fn page(
         search_label: "Search titles and culprits",
         chips: chip.into_iter().collect(),
         hidden: state.text("assignee").map(|name| ("assignee", name)).into_iter().collect(),
-        ..FilterBar::default()
     };
     html(&GroupsPage {
         shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
