@@ -68,7 +68,9 @@ problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimi
     request_body(description = "One event or many.", content(
         (SessionEvents = "application/json", example = json!([{"id": "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59", "installation": "b1946ac92492d234", "app": "com.example.shop", "version": "3.1.4", "started_at": "2026-11-20T08:00:00Z", "duration": 95, "foreground": true, "end_reason": "exited"}])),
         (Vec<u8> = "application/gzip"))),
-    responses((status = 202, description = "The broker has all events.", body = SentSessions), Failures),
+    responses((status = 202, description = "The broker has all events.",
+        headers(("location" = String, description = "The path of the app's crash-free shares, once the events are counted; only where all events are of one app.")),
+        body = SentSessions), Failures),
     security(("key" = ["reports:write"])))]
 pub async fn send_sessions(
     State(api): State<Api>,
@@ -91,15 +93,24 @@ pub async fn send_sessions(
         };
         let events = events(&body, app.as_deref(), maker.clock.now())?;
         charge.reports(events.len())?;
+        let location = location(&events);
         // The records hold the bytes of the body, and little more.
         let records = events.into_iter().map(|(event, bytes)| record(&maker, &tenant, trace, &event, bytes));
-        Ok::<_, Problem>((records.collect::<Vec<OutRecord>>(), reserved))
+        Ok::<_, Problem>((records.collect::<Vec<OutRecord>>(), location, reserved))
     };
-    let (records, reserved) = api.cpu.run_for(access.tenant(), work).await??;
+    let (records, location, reserved) = api.cpu.run_for(access.tenant(), work).await??;
     api.producer.send_all(&records).await?;
     drop(reserved);
     api.metrics.sessions.inc_by(records.len() as u64);
-    Ok(AcceptedResponse { body: SentSessions { accepted: records.len() }, location: None })
+    Ok(AcceptedResponse { body: SentSessions { accepted: records.len() }, location })
+}
+
+/// Where the figures of the events' app are, if it is one app. Bundle identifiers need no escapes in a path.
+fn location(events: &[(SessionEvent, Bytes)]) -> Option<String> {
+    let app = &events.first()?.0.app;
+    let plain = app.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+    let one = events.iter().all(|(event, _)| event.app == *app);
+    (plain && one && !matches!(app.as_str(), "." | "..")).then(|| format!("/v1/apps/{app}/health"))
 }
 
 /// The events of a body with their bytes.
@@ -190,6 +201,19 @@ mod tests {
             (kind, detail.as_str()),
             (Kind::TooLarge, "more than 1000 events; send them in several requests")
         );
+    }
+
+    #[test]
+    fn the_figures_of_one_app_are_named_and_those_of_several_are_not() {
+        let located = |body: String| {
+            let body = Bytes::from(body);
+            location(&events(&body, None, datetime!(2026-11-20 09:00 UTC)).unwrap())
+        };
+        assert_eq!(located(EVENT.to_owned()).as_deref(), Some("/v1/apps/com.acme.shop/health"));
+        assert_eq!(located(format!("[{EVENT},{}]", EVENT.replace("shop", "bank"))), None);
+        for odd in ["a/b", "..", "ä", "a\\r\\nb", "a b"] {
+            assert_eq!(located(EVENT.replace("com.acme.shop", odd)), None, "{odd}");
+        }
     }
 
     #[test]
