@@ -1,6 +1,6 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
-use super::group_work::GroupWork;
+use super::group_work::{GroupState, GroupWork};
 use super::report;
 use crate::console::bar::PageState;
 use crate::console::chart::StackedBars;
@@ -49,6 +49,7 @@ struct GroupPage {
     all: String,
     days: i64,
     more: bool,
+    state: GroupState,
     work: GroupWork,
 }
 
@@ -97,6 +98,7 @@ pub async fn page(
         all: link("/console/reports", &[("group", Some(&id))]),
         days: DAYS,
         more: rows.next.is_some(),
+        state: GroupState::of(access, group),
         work,
     })
 }

@@ -22,10 +22,10 @@ const MOST_ACTIVITY: u32 = 20;
 /// Groups that are offered for a merge.
 const MOST_SIMILAR: u32 = 10;
 
-/// Forms, merged groups and activity.
+/// The buttons that change the state.
 #[derive(Template)]
-#[template(path = "console/group_work.html")]
-pub struct GroupWork {
+#[template(path = "console/group_state.html")]
+pub struct GroupState {
     /// Where the forms go.
     path: String,
     may_write: bool,
@@ -33,6 +33,40 @@ pub struct GroupWork {
     ignored: bool,
     assignee: String,
     merged_into: Option<String>,
+}
+
+impl HtmlSafe for GroupState {}
+
+impl GroupState {
+    /// What the page of a group shows to who may see it.
+    pub fn of(access: &Access<ReportsRead>, group: &ListedGroup) -> GroupState {
+        GroupState {
+            path: path(group),
+            may_write: may_write(access, group),
+            open: matches!(group.status, GroupStatus::Open | GroupStatus::Regressed),
+            ignored: group.status == GroupStatus::Ignored,
+            assignee: shown(group.assignee.as_deref().unwrap_or_default()),
+            merged_into: group.merged_into.map(|target| format!("/console/groups/{target}")),
+        }
+    }
+}
+
+fn path(group: &ListedGroup) -> String {
+    format!("/console/groups/{}", group.id)
+}
+
+/// A group that is merged has the state of another.
+fn may_write(access: &Access<ReportsRead>, group: &ListedGroup) -> bool {
+    access.principal.may(Scope::GroupsWrite) && group.merged_into.is_none()
+}
+
+/// Merged groups and activity.
+#[derive(Template)]
+#[template(path = "console/group_work.html")]
+pub struct GroupWork {
+    /// Where the forms go.
+    path: String,
+    may_write: bool,
     merged: Vec<MergedLine>,
     similar: Vec<MergedLine>,
     activity: Vec<ActivityLine>,
@@ -72,15 +106,11 @@ impl GroupWork {
         let page = PageQuery { limit: Some(MOST_ACTIVITY), cursor };
         let id = Path(group.id.to_string());
         let Json(activity) = list_group_activity(State(api.clone()), access.clone(), id, Query(page)).await?;
-        let may_write = access.principal.may(Scope::GroupsWrite);
+        let may_write = may_write(access, group);
         let similar = if may_write { similar(api, access, group).await? } else { Vec::new() };
-        let path = format!("/console/groups/{}", group.id);
+        let path = path(group);
         Ok(GroupWork {
-            may_write: may_write && group.merged_into.is_none(),
-            open: matches!(group.status, GroupStatus::Open | GroupStatus::Regressed),
-            ignored: group.status == GroupStatus::Ignored,
-            assignee: shown(group.assignee.as_deref().unwrap_or_default()),
-            merged_into: group.merged_into.map(|target| format!("/console/groups/{target}")),
+            may_write,
             merged: found.merged.iter().map(merged_line).collect(),
             similar,
             activity: activity.items.iter().map(|one| activity_line(one, now)).collect(),
@@ -96,7 +126,7 @@ async fn similar(
     access: &Access<ReportsRead>,
     group: &ListedGroup,
 ) -> Result<Vec<MergedLine>, Problem> {
-    if group.culprit.is_empty() || group.merged_into.is_some() {
+    if group.culprit.is_empty() {
         return Ok(Vec::new());
     }
     let filter = GroupFilter {
