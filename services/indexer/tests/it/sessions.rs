@@ -1,8 +1,8 @@
 //! Session events from Kafka to Postgres.
 
 use crate::world::World;
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::{Clock, SystemClock};
 use unslide_proto::headers;
 use unslide_stream::OutRecord;
 
@@ -10,7 +10,7 @@ const CRASHED: &str = r#","end_reason":"crashed""#;
 
 /// An event of a session that began now.
 fn event(id: &str, installation: &str, more: &str) -> String {
-    let at = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap().format(&Rfc3339).unwrap();
+    let at = SystemClock.now().replace_nanosecond(0).unwrap().format(&Rfc3339).unwrap();
     format!(
         r#"{{"id":"{id}","installation":"{installation}","app":"com.acme.shop","version":"1.0","started_at":"{at}"{more}}}"#
     )

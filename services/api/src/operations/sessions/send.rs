@@ -95,7 +95,7 @@ pub async fn send_sessions(
         charge.reports(events.len())?;
         let location = location(&events);
         // The records hold the bytes of the body, and little more.
-        let records = events.into_iter().map(|(event, bytes)| record(&maker, &tenant, trace, &event, bytes));
+        let records = events.into_iter().map(|(event, bytes)| record(&maker, &tenant, trace, &event, &bytes));
         Ok::<_, Problem>((records.collect::<Vec<OutRecord>>(), location, reserved))
     };
     let (records, location, reserved) = api.cpu.run_for(access.tenant(), work).await??;
@@ -157,14 +157,14 @@ fn record(
     tenant: &TenantId,
     trace: TraceContext,
     event: &SessionEvent,
-    bytes: Bytes,
+    bytes: &Bytes,
 ) -> OutRecord {
     let topic: Arc<str> = api.topics.sessions.as_str().into();
     let mut record = OutRecord::to(topic, bytes.clone())
         .header(headers::TENANT, tenant.as_str().to_owned())
         .header(headers::TRACEPARENT, trace.header());
     if let Some(signer) = &api.signer {
-        let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, &bytes);
+        let signed = signer.headers(tenant, api.clock.now_micros() / 1_000, bytes);
         signed.into_iter().for_each(|(name, value)| record.headers.push(name, value));
     }
     // The events of one session lie in one partition, in their order.
