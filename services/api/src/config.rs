@@ -82,7 +82,11 @@ impl Alerts {
     /// # Errors
     /// Which setting cannot be used, and why.
     pub fn mailer(&self) -> Result<Option<Mailer>, (&'static str, String)> {
-        if self.smtp_url.is_empty() { Ok(None) } else { Mailer::new(&self.smtp_url, &self.mail_from).map(Some) }
+        if self.smtp_url.is_empty() {
+            Ok(None)
+        } else {
+            Mailer::new(&self.smtp_url, &self.mail_from).map(Some)
+        }
     }
 
     fn problems(&self) -> Vec<ConfigProblem> {

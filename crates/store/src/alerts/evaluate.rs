@@ -139,7 +139,10 @@ async fn crashing(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>
     let causes = rows.into_iter().map(|row| AlertCause {
         cause: format!("crash_free:{}:{}:{today}", row.app, row.version),
         after: Vec::new(),
-        headline: format!("Only {:.2} % of the sessions of {} {} are crash-free", row.share, row.app, row.version),
+        headline: format!(
+            "Only {:.2} % of the sessions of {} {} are crash-free",
+            row.share, row.app, row.version
+        ),
         detail: format!("Of {} sessions today; the rule asks for {} %.", row.sessions, rule.threshold),
         path: path("/console/versions", &row.app),
         app: row.app,
@@ -156,7 +159,9 @@ async fn without_symbols(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Aler
     #[expect(clippy::cast_precision_loss, reason = "only compared")]
     let counts = |reports: i64| reports as f64 >= rule.threshold;
     let late = missing.into_iter().filter(|one| {
-        counts(one.image.reports) && one.first_seen <= now - SYMBOLS_MAY_TAKE && one.last_seen >= rule.created_at
+        counts(one.image.reports)
+            && one.first_seen <= now - SYMBOLS_MAY_TAKE
+            && one.last_seen >= rule.created_at
     });
     let causes = late.map(|one| {
         let app = one.apps.first().cloned().unwrap_or_default();

@@ -93,7 +93,8 @@ async fn write(
     rule: Option<Uuid>,
     causes: &[AlertCause],
 ) -> Result<u64> {
-    let column = |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
+    let column =
+        |text: fn(&AlertCause) -> &String| -> Vec<String> { causes.iter().map(text).cloned().collect() };
     // Arrays of arrays would have to be of one length.
     let after: Vec<String> = causes.iter().map(|cause| cause.after.join("\n")).collect();
     let (connection, tenant, now) = tx.parts();

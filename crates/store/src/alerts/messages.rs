@@ -117,9 +117,14 @@ pub async fn collect(tx: &mut TenantTx, rule: Uuid) -> Result<bool> {
     let Some(found) = found else { return Ok(false) };
     let quiet_until = quiet_hours(found.quiet_from, found.quiet_to).and_then(|hours| hours.end(now));
     let next = quiet_until.unwrap_or_else(|| now + PACE.max(Duration::minutes(found.digest_minutes.into())));
-    sqlx::query!("UPDATE alert_rules SET next_message_at = $3 WHERE tenant = $1 AND id = $2", tenant, rule, next)
-        .execute(&mut *connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE alert_rules SET next_message_at = $3 WHERE tenant = $1 AND id = $2",
+        tenant,
+        rule,
+        next
+    )
+    .execute(&mut *connection)
+    .await?;
     if quiet_until.is_some() {
         return Ok(false);
     }
@@ -210,7 +215,8 @@ pub async fn finish(
         Err(_) if message.attempt >= MOST_ATTEMPTS => AlertStatus::Failed,
         Err(_) => AlertStatus::Waiting,
     };
-    let error = outcome.err().map(|error| error.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
+    let error =
+        outcome.err().map(|error| error.chars().take(LONGEST_ERROR).collect::<String>().replace('\0', ""));
     sqlx::query!(
         "UPDATE alert_messages
          SET status = $4, due_at = $5, last_error = $6, delivered_at = CASE WHEN $4 = 'delivered' THEN $7::timestamptz END

@@ -291,7 +291,12 @@ pub(super) fn quiet_hours(from: Option<Time>, to: Option<Time>) -> Option<QuietH
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn change(tx: &mut TenantTx, id: Uuid, app: Option<&str>, change: &AlertRuleChange) -> Result<bool> {
+pub async fn change(
+    tx: &mut TenantTx,
+    id: Uuid,
+    app: Option<&str>,
+    change: &AlertRuleChange,
+) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
     let changed = sqlx::query!(
         "UPDATE alert_rules
@@ -352,7 +357,11 @@ mod tests {
     #[test]
     fn what_follows_the_host_of_an_address_is_not_shown() {
         for (channel, address, expected) in [
-            (AlertChannel::Slack, "https://hooks.example.com/services/T0/B0/x", "https://hooks.example.com/…"),
+            (
+                AlertChannel::Slack,
+                "https://hooks.example.com/services/T0/B0/x",
+                "https://hooks.example.com/…",
+            ),
             (AlertChannel::Webhook, "https://user:word@example.com:8443?key=1", "https://example.com:8443/…"),
             (AlertChannel::Mail, "a@example.com, b@example.com", "a@example.com, b@example.com"),
         ] {

@@ -2,9 +2,12 @@
 
 use crate::alerts::events::{AlertCause, raise};
 use crate::alerts::messages::{
-    AlertStatus, ClaimedAlertMessage, LEASE, ListedAlertMessage, MOST_ATTEMPTS, claim, collect, finish, send_again,
+    AlertStatus, ClaimedAlertMessage, LEASE, ListedAlertMessage, MOST_ATTEMPTS, claim, collect, finish,
+    send_again,
 };
-use crate::alerts::rules::{AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours};
+use crate::alerts::rules::{
+    AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
+};
 use crate::alerts::{AlertStep, due, evaluate, messages, purge, rules};
 use crate::tests::database::{Database, acme, arrival, execute, grouping, start, tenant_id};
 use crate::{TenantTx, Uuid};
@@ -89,7 +92,10 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
         after: vec![format!("new:{}", Uuid::from_u128(9)), format!("new:{}", Uuid::from_u128(7))],
         ..AlertCause::new_group(Uuid::from_u128(8), "title", "culprit", "shop", "1.0")
     };
-    assert_eq!(in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[moved]).await.unwrap()).await, 0);
+    assert_eq!(
+        in_tx(&database, async |tx| raise(tx, AlertCondition::NewGroup, &[moved]).await.unwrap()).await,
+        0
+    );
     steps(&database).await;
     let message = claimed(&database, &every).await.unwrap();
     assert_eq!((message.events, message.attempt, message.secret.reveal()), (1, 1, "word"));
@@ -100,7 +106,9 @@ async fn a_cause_is_told_once_to_each_rule_of_its_app() {
     // A rule that is off is told nothing, and nobody else's are there.
     let off = AlertRuleChange { enabled: Some(false), ..AlertRuleChange::default() };
     assert!(in_tx(&database, async |tx| rules::change(tx, bank.id, Some("bank"), &off).await.unwrap()).await);
-    assert!(!in_tx(&database, async |tx| rules::change(tx, every.id, Some("bank"), &off).await.unwrap()).await);
+    assert!(
+        !in_tx(&database, async |tx| rules::change(tx, every.id, Some("bank"), &off).await.unwrap()).await
+    );
     let mut other = database.store.tenant(&tenant_id("umbrella")).await.unwrap();
     assert!(rules::list(&mut other, None).await.unwrap().is_empty());
     assert!(rules::get(&mut other, every.id, None).await.unwrap().is_none());
@@ -170,7 +178,12 @@ async fn digests_quiet_hours_and_muting_hold_messages_back() {
     };
     // It is nine: quiet until noon.
     let quiet = QuietHours { from: time!(9:00), to: time!(12:00) };
-    change(AlertRuleChange { quiet_hours: Some(quiet), digest_minutes: Some(0), ..AlertRuleChange::default() }).await;
+    change(AlertRuleChange {
+        quiet_hours: Some(quiet),
+        digest_minutes: Some(0),
+        ..AlertRuleChange::default()
+    })
+    .await;
     database.wait(Duration::HOUR);
     assert_eq!(raised(5).await, [3, 1]);
     database.wait(Duration::hours(2));
@@ -206,7 +219,9 @@ async fn rules_over_time_look_at_what_is_stored() {
         let mut told = Vec::new();
         for rule in [&spike, &missing, &new] {
             let message = claimed(&database, rule).await;
-            told.push(message.map(|message| message.named.iter().map(|event| event.headline.clone()).collect()));
+            told.push(
+                message.map(|message| message.named.iter().map(|event| event.headline.clone()).collect()),
+            );
         }
         told
     };
@@ -270,9 +285,7 @@ async fn a_tenant_has_at_most_a_hundred_rules_and_a_rule_takes_its_events_along(
 async fn a_bug_is_new_once_however_its_symbols_come() {
     let database = Database::new().await;
     let rule = made(&database, &new_rule(AlertCondition::NewGroup)).await;
-    let told = async || {
-        database.number("SELECT count(*) FROM alert_events").await
-    };
+    let told = async || database.number("SELECT count(*) FROM alert_events").await;
     let of = |n: u8, bug: u8, provisional: bool| {
         let mut arrival = arrival(n);
         arrival.facts.grouping = Some(grouping(bug, provisional));

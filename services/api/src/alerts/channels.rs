@@ -141,7 +141,11 @@ pub fn check_answer(channel: AlertChannel, status: u16, body: &[u8]) -> Result<(
         AlertChannel::Dingtalk | AlertChannel::Wecom => "errcode",
     };
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    if answer[code] == 0 { Ok(()) } else { Err(format!("The receiver answered with HTTP {status}: {}", text())) }
+    if answer[code] == 0 {
+        Ok(())
+    } else {
+        Err(format!("The receiver answered with HTTP {status}: {}", text()))
+    }
 }
 
 #[cfg(test)]
@@ -160,7 +164,10 @@ mod tests {
     fn a_webhook_is_signed_as_standard_webhooks_has_it() {
         let key = STANDARD.decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = r#"msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}"#;
-        assert_eq!(signature(&key, signed.as_bytes()).unwrap(), "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert_eq!(
+            signature(&key, signed.as_bytes()).unwrap(),
+            "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
         let sent = made(AlertChannel::Webhook, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let names: Vec<&str> = sent.headers.iter().map(|(name, _)| *name).collect();
         assert_eq!(names, ["idempotency-key", "webhook-id", "webhook-timestamp", "webhook-signature"]);
@@ -205,7 +212,11 @@ mod tests {
             (false, AlertChannel::Wecom, 200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
             (false, AlertChannel::Wecom, 200, "<html>"),
         ] {
-            assert_eq!(check_answer(channel, status, body.as_bytes()).is_ok(), taken, "{channel} {status} {body}");
+            assert_eq!(
+                check_answer(channel, status, body.as_bytes()).is_ok(),
+                taken,
+                "{channel} {status} {body}"
+            );
         }
     }
 

@@ -75,14 +75,21 @@ mod tests {
     fn recipients_are_mail_addresses_and_few() {
         let read = |text: &str| recipients(&Secret::new(text));
         assert_eq!(read("a@example.com, B <b@example.com>").unwrap().len(), 2);
-        for wrong in ["", "a", "a@example.com,", "a@example.com\r\nBcc: b@example.com", &["a@example.com"; 11].join(",")] {
+        for wrong in [
+            "",
+            "a",
+            "a@example.com,",
+            "a@example.com\r\nBcc: b@example.com",
+            &["a@example.com"; 11].join(","),
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn what_cannot_be_used_of_a_mail_server_is_named() {
-        let wrong = |url: &str, from: &str| Mailer::new(&Secret::new(url), from).err().map(|(field, _)| field);
+        let wrong =
+            |url: &str, from: &str| Mailer::new(&Secret::new(url), from).err().map(|(field, _)| field);
         let _ = rustls::crypto::ring::default_provider().install_default();
         assert_eq!(wrong("smtp://127.0.0.1:25", "unslide@example.com"), None);
         assert_eq!(wrong("http://127.0.0.1", "unslide@example.com"), Some("smtp_url"));

@@ -14,8 +14,8 @@ pub use mail::Mailer;
 pub use networks::AllowedNetworks;
 
 use crate::config::Alerts;
-use receiver::HttpSender;
 use prometheus::IntCounterVec;
+use receiver::HttpSender;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

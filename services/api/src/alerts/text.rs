@@ -156,7 +156,11 @@ pub mod tests {
     #[test]
     fn a_template_stays_json_whatever_is_put_in() {
         let one = message(AlertChannel::Webhook, &["say \"hi\" \\ {{app}}"], 1);
-        let filled = fill(r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{"}"#, &one, "");
+        let filled = fill(
+            r#"{"msg":"{{ headline }} in {{app}} {{version}}","n":{{count}},"x":"{{nope}} {{"}"#,
+            &one,
+            "",
+        );
         let read: Value = serde_json::from_str(&filled).unwrap();
         assert_eq!(read["msg"], "say \"hi\" \\ {{app}} in shop 2.0");
         assert_eq!((&read["n"], &read["x"]), (&json!(1), &json!("{{nope}} {{")));

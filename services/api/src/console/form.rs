@@ -36,7 +36,8 @@ impl SentForm {
     /// [`Kind::InvalidBody`] where it is none of them.
     pub fn word<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
         let word = serde_json::Value::String(self.text(name));
-        serde_json::from_value(word).map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
+        serde_json::from_value(word)
+            .map_err(|error| Problem::new(Kind::InvalidBody, format!("{name}: {error}")))
     }
 
     /// A field as a number, where there is one.

@@ -135,7 +135,8 @@ async fn messages_reach_their_receivers() {
     let world = world(mail_port).await;
     let key = world.key("acme", &[Scope::TenantAdmin]).await;
     let with = |channel: &str, address: String, more: Value| {
-        let mut rule = json!({"name": channel, "condition": "new_group", "channel": channel, "address": address});
+        let mut rule =
+            json!({"name": channel, "condition": "new_group", "channel": channel, "address": address});
         rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         rule
     };
@@ -144,7 +145,8 @@ async fn messages_reach_their_receivers() {
     let template = json!({"template": r#"{"to":"15550100","text":"{{headline}} {{link}}"}"#});
     let gateway = made(&world, &key, &with("webhook", format!("{url}/sms"), template)).await;
     let slack = made(&world, &key, &with("slack", format!("{url}/slack"), json!({}))).await;
-    let feishu = made(&world, &key, &with("feishu", format!("{url}/feishu"), json!({"secret": "word"}))).await;
+    let feishu =
+        made(&world, &key, &with("feishu", format!("{url}/feishu"), json!({"secret": "word"}))).await;
     let wecom = made(&world, &key, &with("wecom", format!("{url}/wecom"), json!({}))).await;
     let mail = made(&world, &key, &with("mail", "a@example.com, b@example.com".into(), json!({}))).await;
     let elsewhere = made(&world, &key, &with("webhook", format!("{url}/elsewhere"), json!({}))).await;
@@ -180,7 +182,12 @@ async fn messages_reach_their_receivers() {
     assert_eq!((&event["app"], &event["link"]), (&json!("shop"), &json!(link)));
     let text = format!("New: boom <!here> {link}");
     assert_eq!(of("/sms")[0].2, json!({"to": "15550100", "text": text}));
-    assert!(of("/slack")[0].2["text"].as_str().unwrap().starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0"));
+    assert!(
+        of("/slack")[0].2["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0")
+    );
     assert!(of("/feishu")[0].2["sign"].is_string());
     let mail = mails.lock().clone();
     for line in [
@@ -217,7 +224,8 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     ] {
         let mut body = rule("https://alerts.example.com/hook");
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let detail = world.post_json("/v1/alert-rules", &key, &body).await.expect_problem(400, "invalid-body");
+        let detail =
+            world.post_json("/v1/alert-rules", &key, &body).await.expect_problem(400, "invalid-body");
         assert!(detail.contains(part), "{change}: {detail}");
     }
     let mut body = rule("https://user:word@alerts.example.com/secret-path?key=1");
@@ -235,14 +243,16 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     let mut of_bank = rule("https://alerts.example.com/hook");
     of_bank.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
     world.post_json("/v1/alert-rules", &shop, &of_bank).await.expect_problem(403, "insufficient-scope");
-    let own = world.post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook")).await.expect(201);
+    let own =
+        world.post_json("/v1/alert-rules", &shop, &rule("https://alerts.example.com/hook")).await.expect(201);
     assert_eq!(own["app"], "shop");
     let seen = world.get("/v1/alert-rules", &shop).await.expect(200);
     assert_eq!(seen["items"].as_array().unwrap().len(), 1);
     let path = format!("/v1/alert-rules/{}", made["id"].as_str().unwrap());
     world.patch(&path, &shop, &json!({"enabled": false})).await.expect_problem(404, "not-found");
     // What changes is what was named.
-    let quiet = json!({"quiet_hours": {"from": "22:00", "to": "07:00"}, "muted_until": "2100-01-01T00:00:00Z"});
+    let quiet =
+        json!({"quiet_hours": {"from": "22:00", "to": "07:00"}, "muted_until": "2100-01-01T00:00:00Z"});
     let changed = world.patch(&path, &key, &quiet).await.expect(200);
     assert_eq!((&changed["quiet_hours"], &changed["name"]), (&quiet["quiet_hours"], &json!("new bugs")));
     let none = json!({"quiet_hours": {"from": "00:00", "to": "00:00"}});

@@ -435,7 +435,8 @@ async fn a_rule_is_made_muted_and_deleted_on_the_page_of_alerts() {
     let world = World::start().await;
     let browser = Browser::signed_in(&world, &world.master("acme").await).await;
     let new = [("name", "new <b>bugs"), ("condition", "new_group"), ("channel", "slack")];
-    let whole = [("address", "https://hooks.example.com/secret"), ("quiet_from", "22:00"), ("quiet_to", "07:00")];
+    let whole =
+        [("address", "https://hooks.example.com/secret"), ("quiet_from", "22:00"), ("quiet_to", "07:00")];
     let refused = browser.post("/console/alerts", form(&new)).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
     assert!(refused.text.contains("address: 1 to 2000 bytes"), "{}", refused.text);

@@ -67,19 +67,62 @@ const fn build(
 }
 
 const BUILDS: [Build; 7] = [
-    build((CAFE, "Cafe"), ("2.3.0", "370"), "A1D00230-5555-3144-A12A-80A257B474E2", Upload::Before,
-        [26, 20, 15, 10, 6, 4], [3, 0, 5, 2, 1]),
-    build((CAFE, "Cafe"), ("2.4.0", "381"), OWN_UUID, Upload::Before, [20, 35, 40, 30, 18, 10], [6, 1, 3, 2, 1]),
-    build((CAFE, "Cafe"), ("2.5.0", "390"), "A1D00250-5555-3144-A12A-80A257B474E2", Upload::Before,
-        [0, 0, 0, 8, 160, 60], [1, 30, 1, 1, 0]),
-    build((CAFE, "Cafe"), ("2.5.1", "391"), "A1D00251-5555-3144-A12A-80A257B474E2", Upload::Late,
-        [0, 0, 0, 0, 0, 12], [1, 0, 2, 1, 0]),
-    build((CAFE, "Cafe"), ("2.6.0", "400"), "A1D00260-5555-3144-A12A-80A257B474E2", Upload::Never,
-        [0, 0, 0, 3, 5, 6], [2, 0, 1, 0, 0]),
-    build((BAKERY, "Bakery"), ("1.0", "10"), "BA4E0100-5555-3144-A12A-80A257B474E2", Upload::Before,
-        [6, 5, 5, 3, 2, 1], [0, 0, 3, 1, 1]),
-    build((BAKERY, "Bakery"), ("1.1", "12"), "BA4E0110-5555-3144-A12A-80A257B474E2", Upload::Before,
-        [1, 3, 4, 6, 7, 8], [1, 0, 1, 2, 0]),
+    build(
+        (CAFE, "Cafe"),
+        ("2.3.0", "370"),
+        "A1D00230-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [26, 20, 15, 10, 6, 4],
+        [3, 0, 5, 2, 1],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.4.0", "381"),
+        OWN_UUID,
+        Upload::Before,
+        [20, 35, 40, 30, 18, 10],
+        [6, 1, 3, 2, 1],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.5.0", "390"),
+        "A1D00250-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [0, 0, 0, 8, 160, 60],
+        [1, 30, 1, 1, 0],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.5.1", "391"),
+        "A1D00251-5555-3144-A12A-80A257B474E2",
+        Upload::Late,
+        [0, 0, 0, 0, 0, 12],
+        [1, 0, 2, 1, 0],
+    ),
+    build(
+        (CAFE, "Cafe"),
+        ("2.6.0", "400"),
+        "A1D00260-5555-3144-A12A-80A257B474E2",
+        Upload::Never,
+        [0, 0, 0, 3, 5, 6],
+        [2, 0, 1, 0, 0],
+    ),
+    build(
+        (BAKERY, "Bakery"),
+        ("1.0", "10"),
+        "BA4E0100-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [6, 5, 5, 3, 2, 1],
+        [0, 0, 3, 1, 1],
+    ),
+    build(
+        (BAKERY, "Bakery"),
+        ("1.1", "12"),
+        "BA4E0110-5555-3144-A12A-80A257B474E2",
+        Upload::Before,
+        [1, 3, 4, 6, 7, 8],
+        [1, 0, 1, 2, 0],
+    ),
 ];
 
 /// The first frame of the demo's crash that belongs to a bug, and the bug's error.
@@ -92,12 +135,19 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
         0 => (0, mach(1, "EXC_BAD_ACCESS", "KERN_INVALID_ADDRESS", 11, "SIGSEGV")),
         1 => (1, mach(3, "EXC_ARITHMETIC", "EXC_ARM_FP_DZ", 8, "SIGFPE")),
         2 => {
-            let reason = format!("-[OrderController table]: unrecognized selector sent to instance {address:#x}");
-            (3, json!({"type": "nsexception", "nsexception": {"name": "NSInvalidArgumentException"}, "reason": reason,
-                       "signal": {"signal": 6, "name": "SIGABRT", "code": 0}}))
+            let reason =
+                format!("-[OrderController table]: unrecognized selector sent to instance {address:#x}");
+            (
+                3,
+                json!({"type": "nsexception", "nsexception": {"name": "NSInvalidArgumentException"}, "reason": reason,
+                       "signal": {"signal": 6, "name": "SIGABRT", "code": 0}}),
+            )
         }
         3 => (5, json!({"type": "deadlock", "reason": "The main thread did not answer for 5 s"})),
-        _ => (5, json!({"type": "user", "user_reported": {"name": "PaymentRefused"}, "reason": "Card 4711 was refused"})),
+        _ => (
+            5,
+            json!({"type": "user", "user_reported": {"name": "PaymentRefused"}, "reason": "Card 4711 was refused"}),
+        ),
     }
 }
 

@@ -33,7 +33,8 @@ pub async fn create_alert_rule(
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
         return Err(Problem::new(Kind::LimitReached, detail));
     };
-    let detail = serde_json::json!({"condition": rule.condition, "channel": rule.channel, "address": rule.address});
+    let detail =
+        serde_json::json!({"condition": rule.condition, "channel": rule.channel, "address": rule.address});
     let actor = access.principal.key_id.to_string();
     audit::append(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
     tx.commit().await?;
@@ -61,7 +62,9 @@ fn check_receiver(api: &Api, new: &NewAlertRule) -> Result<(), String> {
         return check_url(&new.address, &api.alert_networks).map(drop);
     }
     if !api.sends_mail {
-        return Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned());
+        return Err(
+            "channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned()
+        );
     }
     mail::recipients(&new.address).map(drop)
 }
