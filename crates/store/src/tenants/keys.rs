@@ -53,7 +53,7 @@ pub struct ApiKey {
     #[schema(example = "k3mw7qzd")]
     pub prefix: String,
     /// What it may do.
-    #[schema(value_type = Vec<String>, max_items = 6, example = json!(["symbols:write", "symbols:read"]))]
+    #[schema(value_type = Vec<String>, max_items = 7, example = json!(["symbols:write", "symbols:read"]))]
     pub scopes: Vec<Scope>,
     /// The only app that it speaks for; absent where it speaks for all.
     #[serde(skip_serializing_if = "Option::is_none")]
