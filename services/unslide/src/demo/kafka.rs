@@ -4,6 +4,7 @@ use crate::dev::Installation;
 use crate::failure::BoxError;
 use crate::output::say;
 use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, ConfigSource, ResourceSpecifier};
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::message::{Header, Message, OwnedHeaders};
 use rdkafka::producer::{FutureProducer, FutureRecord};
@@ -40,11 +41,39 @@ pub struct Record<'r> {
     pub body: &'r [u8],
 }
 
-/// Sends many reports at once and waits until the broker has them.
+/// Sends many reports at once and waits until the broker has them. For as long as that takes, the topic has the times
+/// that its producers name.
 ///
 /// # Errors
 /// Where it does not take them.
 pub async fn produce_all<'r>(
+    facts: &Installation,
+    records: impl Iterator<Item = Record<'r>>,
+) -> Result<(), BoxError> {
+    stamp(facts, "CreateTime").await?;
+    let sent = send_all(facts, records).await;
+    stamp(facts, "LogAppendTime").await?;
+    sent
+}
+
+/// Says whose times the topic of reports has. Kafka takes all settings of a topic at once, or forgets the others.
+async fn stamp(facts: &Installation, whose: &str) -> Result<(), BoxError> {
+    let admin: AdminClient<_> =
+        ClientConfig::new().set("bootstrap.servers", &facts.kafka_bootstrap).create()?;
+    let (topic, options) = (ResourceSpecifier::Topic(topics::INPUT), AdminOptions::new());
+    let described = admin.describe_configs(&[topic], &options).await?;
+    let described = described.into_iter().next().ok_or("Kafka describes no topic")??;
+    let own = described.entries.iter().filter(|entry| entry.source == ConfigSource::DynamicTopic);
+    let mut change = AlterConfig::new(topic);
+    for (name, value) in own.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?))) {
+        change = change.set(name, if name == "message.timestamp.type" { whose } else { value });
+    }
+    let changed = admin.alter_configs(&[change], &options).await?.into_iter().next();
+    changed.ok_or("Kafka changes no topic")?.map_err(|(_, code)| code)?;
+    Ok(())
+}
+
+async fn send_all<'r>(
     facts: &Installation,
     records: impl Iterator<Item = Record<'r>>,
 ) -> Result<(), BoxError> {

@@ -21,7 +21,7 @@ use time::format_description::well_known::Rfc3339;
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
 /// Sessions for each report.
-const SESSIONS: u32 = 20;
+const SESSIONS: u32 = 60;
 const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
