@@ -111,7 +111,7 @@ async fn write(
          ORDER BY r.id, n.cause
          ON CONFLICT DO NOTHING",
         tenant,
-        condition.map(|condition| condition.as_str()),
+        condition.map(AlertCondition::as_str),
         rule,
         now,
         &column(|cause| &cause.cause),

@@ -159,7 +159,7 @@ impl AlertSender {
         };
         self.outcomes.with_label_values(&[word]).inc();
         let mut tx = self.store.tenant(tenant).await?;
-        messages::finish(&mut tx, &message, outcome.as_ref().map(|()| ()).map_err(String::as_str)).await?;
+        messages::finish(&mut tx, &message, outcome.as_ref().copied().map_err(String::as_str)).await?;
         tx.commit().await
     }
 

@@ -17,6 +17,7 @@ use std::io::{Cursor, Read};
 use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use unslide_model::{Clock, SystemClock};
 
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
@@ -171,7 +172,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     step("2/4", "a week of reports goes to Kafka, some of a tenant that sends too much");
     let _: Value = client.post("/v1/tenants", &json!({"id": NOISY})).await?;
     let mut random = SmallRng::seed_from_u64(7);
-    let now = OffsetDateTime::now_utc().unix_timestamp() * 1_000;
+    let now = SystemClock.now().unix_timestamp() * 1_000;
     let mut reports = Vec::new();
     for build in &BUILDS {
         reports.extend(week(build, now, &mut random)?);

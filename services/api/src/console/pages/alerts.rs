@@ -154,7 +154,7 @@ fn message_line(message: &ListedAlertMessage, now: OffsetDateTime) -> MessageLin
         None if message.attempts > 1 => tried,
         None => String::new(),
     };
-    let more = (message.events > 1).then(|| format!(" and {} more", message.events - 1)).unwrap_or_default();
+    let more = if message.events > 1 { format!(" and {} more", message.events - 1) } else { String::new() };
     MessageLine {
         id: message.id.to_string(),
         headline: format!("{}{more}", shown(&message.headline)),
