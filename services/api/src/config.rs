@@ -62,9 +62,12 @@ pub struct Settings {
 }
 
 /// The section `api.alerts`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(default)]
 pub struct Alerts {
+    /// Milliseconds between two looks at what is due.
+    #[serde(skip)]
+    pub every_millis: u64,
     /// Networks of the operator's own that tenants may have alerts sent to, such as `10.1.0.0/16`; addresses that
     /// are not of the internet are refused otherwise.
     pub networks: Vec<String>,
@@ -74,6 +77,17 @@ pub struct Alerts {
     pub smtp_url: Secret,
     /// The sender of mails, such as `Unslide <unslide@example.com>`.
     pub mail_from: String,
+}
+
+impl Default for Alerts {
+    fn default() -> Alerts {
+        Alerts {
+            every_millis: 1_000,
+            networks: Vec::new(),
+            smtp_url: Secret::default(),
+            mail_from: String::new(),
+        }
+    }
 }
 
 impl Alerts {

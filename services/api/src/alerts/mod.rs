@@ -27,9 +27,7 @@ use unslide_store::alerts::rules::AlertChannel;
 use unslide_store::alerts::{self, AlertStep, DueAlert};
 use unslide_store::{Store, StoreError, Uuid};
 
-/// Between two looks at what is due.
-const EVERY: Duration = Duration::from_secs(1);
-/// The same after the database has failed.
+/// Between two looks at what is due after the database has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Rules that one look gives for each step.
 const AT_ONCE: u16 = 100;
@@ -45,6 +43,7 @@ pub struct AlertSender {
     public_url: String,
     outcomes: IntCounterVec,
     clock: Arc<dyn Clock>,
+    every: Duration,
 }
 
 impl AlertSender {
@@ -67,6 +66,7 @@ impl AlertSender {
             public_url: public_url.trim_end_matches('/').to_owned(),
             outcomes,
             clock,
+            every: Duration::from_millis(settings.every_millis),
         })
     }
 
@@ -85,7 +85,7 @@ impl AlertSender {
             let mut tenants = BTreeSet::new();
             while !stop.is_cancelled() {
                 let pause = match sender.look(&mut sends, &mut tenants).await {
-                    Ok(()) => EVERY,
+                    Ok(()) => sender.every,
                     Err(error) => {
                         tracing::warn!(error = %error, "alerts could not be looked for");
                         AFTER_FAILURE

@@ -33,7 +33,7 @@ pub async fn produce(facts: &Installation, reports: &[(&str, Vec<u8>)]) -> Resul
 }
 
 /// A report that is sent as if it had been earlier.
-pub struct Record<'r> {
+pub struct TimedReport<'r> {
     pub tenant: &'r str,
     pub id: &'r str,
     /// Milliseconds since 1970.
@@ -48,7 +48,7 @@ pub struct Record<'r> {
 /// Where it does not take them.
 pub async fn produce_all<'r>(
     facts: &Installation,
-    records: impl Iterator<Item = Record<'r>>,
+    records: impl Iterator<Item = TimedReport<'r>>,
 ) -> Result<(), BoxError> {
     stamp(facts, "CreateTime").await?;
     let sent = send_all(facts, records).await;
@@ -75,7 +75,7 @@ async fn stamp(facts: &Installation, whose: &str) -> Result<(), BoxError> {
 
 async fn send_all<'r>(
     facts: &Installation,
-    records: impl Iterator<Item = Record<'r>>,
+    records: impl Iterator<Item = TimedReport<'r>>,
 ) -> Result<(), BoxError> {
     let producer: FutureProducer = ClientConfig::new()
         .set("bootstrap.servers", &facts.kafka_bootstrap)

@@ -181,7 +181,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     for number in 0..NOISE {
         reports.push(Sent { tenant: NOISY, ..report(&BUILDS[4], 0, u64::from(number), now, &mut random)? });
     }
-    let records = reports.iter().map(|sent| kafka::Record {
+    let records = reports.iter().map(|sent| kafka::TimedReport {
         tenant: if sent.tenant == NOISY { NOISY } else { &facts.tenant },
         id: &sent.id,
         at_millis: sent.at_millis,
