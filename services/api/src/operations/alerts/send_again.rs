@@ -2,7 +2,6 @@
 
 use crate::operations::prelude::*;
 use http::StatusCode;
-use http::header::{HeaderName, LOCATION};
 use unslide_store::Uuid;
 use unslide_store::alerts::messages;
 
@@ -13,19 +12,18 @@ problems!(Failures: InvalidParameter, NotFound);
 /// With the same id, also one that was delivered or muted.
 #[utoipa::path(post, path = "/v1/alert-messages/{id}/send", tag = "alerts", operation_id = "send_alert_again",
     params(("id" = Uuid, Path, description = "The message's id.")),
-    responses((status = 202, description = "The message will be sent.",
-        headers(("location" = String, description = "The path of the messages, with what became of it."))), Failures),
+    responses((status = 204, description = "The message will be sent."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn send_alert_again(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
-) -> Result<(StatusCode, [(HeaderName, &'static str); 1]), Problem> {
+) -> Result<StatusCode, Problem> {
     let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     if !messages::send_again(&mut tx, id, access.only_app()).await? {
         return Err(Problem::new(Kind::NotFound, "there is no such alert message"));
     }
     tx.commit().await?;
-    Ok((StatusCode::ACCEPTED, [(LOCATION, "/v1/alert-messages")]))
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -3,7 +3,6 @@
 use super::no_rule;
 use crate::operations::prelude::*;
 use http::StatusCode;
-use http::header::{HeaderName, LOCATION};
 use unslide_store::Uuid;
 use unslide_store::alerts::events::{AlertCause, raise_for};
 use unslide_store::alerts::rules;
@@ -15,14 +14,13 @@ problems!(Failures: InvalidParameter, NotFound);
 /// Takes the way of every other one: it is in `GET /v1/alert-messages`, with what became of it.
 #[utoipa::path(post, path = "/v1/alert-rules/{id}/test", tag = "alerts", operation_id = "test_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
-    responses((status = 202, description = "The message will be sent.",
-        headers(("location" = String, description = "The path of the messages, with what became of it."))), Failures),
+    responses((status = 204, description = "The message will be sent."), Failures),
     security(("key" = ["tenant:admin"])))]
 pub async fn test_alert_rule(
     State(api): State<Api>,
     access: Access<TenantAdmin>,
     Path(id): Path<String>,
-) -> Result<(StatusCode, [(HeaderName, String); 1]), Problem> {
+) -> Result<StatusCode, Problem> {
     let id: Uuid = parameter("id", &id)?;
     let mut tx = api.tenant(access.tenant()).await?;
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
@@ -37,5 +35,5 @@ pub async fn test_alert_rule(
     };
     raise_for(&mut tx, id, &[cause]).await?;
     tx.commit().await?;
-    Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/v1/alert-messages?rule={id}"))]))
+    Ok(StatusCode::NO_CONTENT)
 }
