@@ -5,7 +5,7 @@ CACHE := $(or $(UNSLIDE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/unslide)
 SERVERS := $(CARGO_TARGET_DIR)/debug/unslide-servers
 SERVERS_DATA ?= $(CURDIR)/.unslide/servers
 
-.PHONY: help demo screens test servers servers-down chaos bench bench-grouping fuzz release fmt lint prepare clean-cache
+.PHONY: help demo screens test servers servers-down chaos bench bench-grouping bench-queries fuzz release fmt lint prepare clean-cache
 
 help:
 	@echo 'make demo          the whole path, from an upload to an enriched report (installs what is missing)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make chaos         faults for CHAOS_SECONDS (300) while reports flow; CHAOS_SEED repeats a run'
 	@echo 'make bench         the figures of docs/benchmarks.md'
 	@echo 'make bench-grouping  precision and recall of grouping on a corpus of known bugs'
+	@echo 'make bench-queries  times of lists and groups over BENCH_STORED reports (10000000)'
 	@echo 'make fuzz          run each fuzz target for FUZZ_SECONDS (1800)'
 	@echo 'make release       the optimised binary'
 	@echo 'make fmt | lint    format | formatting and lints only'
@@ -61,6 +62,10 @@ chaos:
 bench:
 	@scripts/setup test
 	@scripts/bench
+
+bench-queries:
+	@scripts/setup test
+	@UNSLIDE_BENCH_STORED=$(or $(BENCH_STORED),10000000) scripts/bench queries
 
 bench-grouping:
 	@scripts/setup test

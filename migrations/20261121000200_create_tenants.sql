@@ -76,6 +76,16 @@ CREATE INDEX audit_log_tenant ON audit_log (tenant, at DESC);
 -- Written once: the service can neither change nor remove an entry.
 SELECT unslide_protect('audit_log', 'tenant', 'SELECT, INSERT');
 
+-- What a tenant chose for an app.
+CREATE TABLE app_settings (
+    tenant      text NOT NULL REFERENCES tenants (slug),
+    app         text NOT NULL,
+    source_url  text NOT NULL,
+    source_root text NOT NULL,
+    PRIMARY KEY (tenant, app)
+);
+SELECT unslide_protect('app_settings', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
 -- How far the erasing of a deleted tenant is, and the proof that nothing was left. Kept like the tenant's row.
 CREATE TABLE tenant_erasures (
     tenant       text PRIMARY KEY REFERENCES tenants (slug),

@@ -212,6 +212,9 @@ CREATE TABLE groups (
     last_seen         timestamptz NOT NULL,
     last_version      text NOT NULL,
     own_reports       bigint NOT NULL,
+    -- The different devices of these reports, exactly: `own_devices` is the number of rows of `group_devices`.
+    devices           bigint NOT NULL DEFAULT 0,
+    own_devices       bigint NOT NULL DEFAULT 0,
     -- NULL where none of its reports is its own.
     own_first_seen    timestamptz,
     own_first_version text,
@@ -268,6 +271,50 @@ CREATE TABLE group_days (
     PRIMARY KEY (tenant, group_id, day, version)
 );
 SELECT unslide_protect('group_days', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- The same by what the reports were made on. A value is empty where reports name none, so each dimension adds up to all
+-- reports.
+CREATE TABLE group_breakdowns (
+    tenant    text NOT NULL,
+    group_id  uuid NOT NULL,
+    dimension text NOT NULL CHECK (dimension IN ('model', 'os_version')),
+    day       date NOT NULL,
+    value     text NOT NULL,
+    reports   bigint NOT NULL,
+    PRIMARY KEY (tenant, group_id, dimension, day, value)
+);
+SELECT unslide_protect('group_breakdowns', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- One row for each device that has reports of the group's own fingerprint. A sketch would be smaller, but a report that
+-- leaves could not be taken out of it.
+CREATE TABLE group_devices (
+    tenant   text NOT NULL,
+    group_id uuid NOT NULL,
+    device   bytea NOT NULL,
+    reports  bigint NOT NULL,
+    PRIMARY KEY (tenant, group_id, device)
+);
+SELECT unslide_protect('group_devices', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
+
+-- A tenant's own rules of grouping, and how far its stored reports are grouped by them. A replay groups by what the
+-- records say; to set the rules again moves the reports.
+CREATE TABLE grouping_rules (
+    tenant     text PRIMARY KEY REFERENCES tenants (slug),
+    -- Counts the changes, from 1.
+    version    bigint NOT NULL,
+    text       text NOT NULL,
+    -- Who changed them: a key's id.
+    changed_by text NOT NULL,
+    changed_at timestamptz NOT NULL,
+    status     text NOT NULL CHECK (status IN ('running', 'settling', 'done')),
+    -- The last report of the page before.
+    last       text,
+    -- Reports gone through so far, those that moved to another group, and those without a readable body.
+    looked     bigint NOT NULL DEFAULT 0,
+    moved      bigint NOT NULL DEFAULT 0,
+    unread     bigint NOT NULL DEFAULT 0
+);
+SELECT unslide_protect('grouping_rules', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Reports that a key's holder wants symbolicated again, whatever their symbols: how far that is, and how it ended.
 CREATE TABLE reprocesses (

@@ -6,8 +6,8 @@ CREATE TABLE sessions (
     app          text NOT NULL,
     session_id   text NOT NULL,
     version      text NOT NULL,
-    -- SHA-256 of what the app calls itself on this device, cut.
-    installation bytea NOT NULL CHECK (length(installation) = 16),
+    -- SHA-256 of what the app calls itself on this device, cut. NULL for sessions that were counted before they came.
+    installation bytea CHECK (length(installation) = 16),
     -- The same of the user's id, where one was sent.
     user_hash    bytea CHECK (length(user_hash) = 16),
     os           text,
@@ -15,8 +15,13 @@ CREATE TABLE sessions (
     started_at   timestamptz NOT NULL,
     -- NULL until an event says when or how it ended.
     ended_at     timestamptz,
-    end_reason   text CHECK (end_reason IN ('exited', 'crashed', 'terminated', 'unknown')),
+    end_reason   text CHECK (end_reason IN (
+        'exited', 'crashed', 'hang', 'out_of_memory', 'unexplained', 'app_upgrade', 'os_upgrade', 'reboot', 'low_battery',
+        'thermal', 'cpu', 'terminated', 'unknown')),
     foreground   boolean,
+    -- Of sessions that were counted before they came: how many, and those of them that crashed.
+    counted      integer CHECK ((counted IS NULL) <> (installation IS NULL)),
+    counted_crashed integer,
     -- The broker's time of the first event.
     received_at  timestamptz NOT NULL,
     PRIMARY KEY (tenant, app, session_id, day)
@@ -31,6 +36,11 @@ CREATE TABLE session_days (
     day                   date NOT NULL,
     sessions              bigint NOT NULL,
     crashed               bigint NOT NULL,
+    -- Sessions that the system ended for lack of memory: in the foreground with evidence, in the foreground because nothing
+    -- else explains their end, and others.
+    out_of_memory         bigint NOT NULL DEFAULT 0,
+    unexplained           bigint NOT NULL DEFAULT 0,
+    background_memory     bigint NOT NULL DEFAULT 0,
     installations         bytea NOT NULL,
     crashed_installations bytea NOT NULL,
     PRIMARY KEY (tenant, app, version, day)

@@ -9,7 +9,7 @@ CREATE TABLE alert_rules (
     condition          text NOT NULL
         CHECK (condition IN ('new_group', 'regression', 'spike', 'missing_symbols', 'crash_free')),
     threshold          double precision NOT NULL,
-    channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail')),
+    channel            text NOT NULL CHECK (channel IN ('webhook', 'slack', 'feishu', 'dingtalk', 'wecom', 'mail', 'kafka')),
     -- A URL, which is a secret where it is a chat's; for mail the recipients.
     address            text NOT NULL,
     -- What messages are signed with; empty for none.

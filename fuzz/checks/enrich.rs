@@ -49,7 +49,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(again.stripped(), report.stripped());
     assert_eq!(Plan::new(&again).enrich(&find, &context).bytes, enriched.bytes);
     assert!(enriched.bytes.len() <= most_bytes(report.stripped().len()));
-    let explained = explain(&report, &find);
+    let explained = explain(&report, &find, &unslide_symbolicate::grouping::GroupingRules::default());
     let frames: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     assert!(explained.truncated || u64::try_from(frames) == Ok(enriched.frames.total));
 }

@@ -44,7 +44,7 @@ async function signIn(page) {
 async function pages(page) {
   const paths = { overview: "/console", groups: "/console/groups", reports: "/console/reports",
     versions: "/console/versions", symbols: "/console/symbols", "dead-letters": "/console/dead-letters",
-    keys: "/console/keys", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
+    keys: "/console/keys", audit: "/console/audit-log", settings: "/console/settings", alerts: "/console/alerts", "no-groups": "/console/groups?q=there+is+no+such+group", "not-found": "/console/nowhere" };
   const lists = { group: ["/console/groups"],
     report: ["/console/reports?status=partial", "/console/reports?status=complete"] };
   for (const [name, candidates] of Object.entries(lists)) {

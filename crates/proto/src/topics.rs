@@ -8,6 +8,8 @@ pub const INPUT: &str = "crash.reports";
 pub const OUTPUT: &str = "crash.symbolicated";
 /// Session events of apps.
 pub const SESSIONS: &str = "crash.sessions";
+/// Alerts whose receiver is Kafka.
+pub const ALERTS: &str = "crash.alerts";
 /// Records that wait ten seconds for another try.
 pub const RETRY_10S: &str = "unslide.retry.10s";
 /// Records that wait a minute for another try.
@@ -37,6 +39,8 @@ pub struct TopicNames {
     pub output: String,
     /// See [`SESSIONS`].
     pub sessions: String,
+    /// See [`ALERTS`].
+    pub alerts: String,
     /// See [`RETRY_10S`].
     pub retry_10s: String,
     /// See [`RETRY_1M`].
@@ -66,6 +70,7 @@ impl TopicNames {
             input: name(INPUT),
             output: name(OUTPUT),
             sessions: name(SESSIONS),
+            alerts: name(ALERTS),
             retry_10s: name(RETRY_10S),
             retry_1m: name(RETRY_1M),
             retry_10m: name(RETRY_10M),
@@ -112,11 +117,12 @@ impl TopicNames {
 
     /// Every name, in the order of the fields. Topics of single tenants are not among them.
     #[must_use]
-    pub fn all(&self) -> [&str; 12] {
+    pub fn all(&self) -> [&str; 13] {
         [
             &self.input,
             &self.output,
             &self.sessions,
+            &self.alerts,
             &self.retry_10s,
             &self.retry_1m,
             &self.retry_10m,

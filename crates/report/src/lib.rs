@@ -24,7 +24,7 @@ pub use crash_error::CrashError;
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
 pub use json::{Number, Text};
-pub use ours::{ENGINE_PREFIX, FrameCounts, OurImage, Ours};
+pub use ours::{ENGINE_PREFIX, FrameCounts, OurFrame, OurImage, Ours};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };

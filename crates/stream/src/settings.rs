@@ -99,7 +99,7 @@ pub struct Partitions {
     pub output: i32,
     /// `unslide.overflow`.
     pub overflow: i32,
-    /// Each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
+    /// `crash.alerts`, each retry tier, `unslide.resymbolicate`, `unslide.dead-letter` and `unslide.ledger`.
     pub internal: i32,
     /// Each input and each output topic of one tenant.
     #[serde(skip)]

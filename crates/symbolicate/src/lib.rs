@@ -15,7 +15,8 @@ pub mod symcache;
 
 pub use engine::{Context, Detail, ENGINE, Enrichment, ImageOutcome, VERSION, enrich, most_bytes, needs};
 pub use explain::{
-    ExplainedBacktrace, ExplainedFrame, ExplainedImage, ExplainedSymcache, Explanation, explain,
+    ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
+    ExplainedSymcache, Explanation, explain,
 };
 pub use plan::{Join, Plan, SymbolNeed, is_system_path};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};

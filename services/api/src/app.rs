@@ -1,13 +1,15 @@
 //! The application: routes and layers, the same for production and tests.
 
 use crate::console;
+use crate::export::{document_exports, export};
 use crate::http::observe::{bound_load, observe, panicked};
 use crate::http::problem::{Kind, Problem, pages};
 use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, dead_letters, groups, keys, quarantine, reports, reprocess, sessions, symbols, tenants,
+    alerts, apps, audit_log, dead_letters, grouping_rules, groups, keys, quarantine, reports, reprocess,
+    sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -67,14 +69,17 @@ pub fn document() -> OpenApi {
         reprocess::routes(),
         apps::routes(),
         groups::routes(),
+        grouping_rules::routes(),
         alerts::routes(),
         tenants::routes(),
         keys::routes(),
+        audit_log::routes(),
         dead_letters::routes(),
         quarantine::routes(),
     ] {
         document.merge(routes.into_openapi());
     }
+    document_exports(&mut document);
     document
 }
 
@@ -92,14 +97,19 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(groups::routes())
         .merge(alerts::routes())
         .merge(keys::routes())
+        .merge(audit_log::routes())
         .merge(dead_letters::routes())
         .merge(quarantine::routes())
-        .layer(within(limits.request_seconds));
+        .layer(within(limits.request_seconds))
+        .layer(from_fn_with_state(api.clone(), export));
     let waiting = OpenApiRouter::new()
         .merge(symbols::waiting_routes())
         .merge(reports::waiting_routes())
         .layer(within(limits.request_seconds + LONGEST_WAIT.as_secs()));
-    let announcing = tenants::routes().layer(within(limits.request_seconds + limits.announce_seconds));
+    let announcing = OpenApiRouter::new()
+        .merge(tenants::routes())
+        .merge(grouping_rules::routes())
+        .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload bounds its own time, and cleans up when it is over.
     answering.merge(waiting).merge(announcing).merge(symbols::upload_routes())
 }

@@ -10,6 +10,7 @@ mod background;
 mod config;
 mod console;
 pub mod entropy;
+mod export;
 mod http;
 mod limits;
 mod metrics;

@@ -1,6 +1,6 @@
 //! The service: from a configuration to answered requests, and to their end.
 
-use crate::alerts::{AlertSender, AllowedNetworks};
+use crate::alerts::{AlertSender, AlertTopic, AllowedNetworks};
 use crate::app::{app, document};
 use crate::background::deleted_tenants;
 use crate::background::key_uses::KeyUses;
@@ -148,6 +148,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
     let sender = AlertSender::new(
         store.clone(),
         &config.api.alerts,
+        AlertTopic { producer: producer.clone(), name: config.kafka.topics().alerts },
         &config.api.public_url,
         metrics.alerts.clone(),
         host.clock.clone(),

@@ -9,7 +9,7 @@ use crate::isolation::{self, IsolationGate};
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
 use crate::requests::pace::RequestPace;
-use crate::requests::{reprocess, wake};
+use crate::requests::{regroup, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -201,6 +201,7 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
                 wake::wake(builder, job, debug_id, *generation, *from).await
             }
             Work::Reprocess { id } => Box::pin(reprocess::reprocess(builder, job, *id)).await,
+            Work::Regroup { version } => Box::pin(regroup::regroup(builder, job, *version)).await,
             Work::WakeSystem { from } => Box::pin(wake::wake_system(builder, job, from.as_ref())).await,
             Work::Purge { debug_id, objects, generation } => {
                 purge::purge(builder, job, debug_id, objects, *generation).await

@@ -146,7 +146,8 @@ impl Worker {
         let topic = self.output_topic(&id.tenant, history);
         let fits = self.output_bytes.saturating_sub(HEADER_BYTES);
         let most_bytes = Some(context.most_bytes.map_or(fits, |most| most.min(fits)));
-        let context = Context { most_bytes, ..context };
+        let rules = self.tenants.grouping_rules(&id.tenant);
+        let context = Context { most_bytes, rules: Some(&rules), ..context };
         let mut record = history.report(&topic, id, revision, context.supersedes, bytes::Bytes::new());
         let around = record.size();
         let is_taken = |bytes: usize| around + bytes <= self.output_bytes;

@@ -3,27 +3,24 @@
 mod retry;
 mod sending;
 mod server;
+mod symbols;
 
 pub use server::ApiServer;
+pub use symbols::{Accepted, Begun, BuiltObject, Upload};
 
 use crate::failure::Exit;
-use bytes::Bytes;
-use futures::Stream;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
-use retry::{Contact, SHORT};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use retry::Contact;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use unslide_model::{DebugId, Secret};
-use unslide_store::uploads::SkippedMember;
+use unslide_model::Secret;
 
 /// How long nothing may move: of a body that is sent, and then of the answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long the API may wait for the end of an upload before it answers.
-const WAIT: Duration = Duration::from_secs(30);
 
 /// Why a request has no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -100,75 +97,6 @@ struct Refusal {
     title: String,
     detail: Option<String>,
     request_id: Option<String>,
-}
-
-/// An upload as the API tells of it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Upload {
-    pub id: String,
-    pub status: String,
-    pub reason: Option<String>,
-    pub detail: Option<String>,
-    #[serde(default)]
-    pub objects: Vec<BuiltObject>,
-    /// Where the next page of objects begins.
-    #[serde(default)]
-    next_cursor: Option<String>,
-    #[serde(default)]
-    pub skipped: Vec<SkippedMember>,
-}
-
-impl Upload {
-    /// True once nothing will change any more.
-    pub fn is_final(&self) -> bool {
-        matches!(self.status.as_str(), "done" | "failed")
-    }
-}
-
-/// One architecture of one file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct BuiltObject {
-    pub debug_id: Option<DebugId>,
-    pub sha256: String,
-    pub arch: String,
-    pub status: String,
-    pub reason: Option<String>,
-}
-
-/// An accepted upload.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Accepted {
-    pub id: String,
-    /// The same bytes were there before.
-    pub existing: bool,
-}
-
-/// An upload in parts that was begun, perhaps by an earlier run.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Begun {
-    pub id: String,
-    /// The same bytes were there before: nothing is to be sent.
-    pub existing: bool,
-    /// Bytes of each part but the last.
-    pub part_bytes: u64,
-    /// The parts that have come, from 1 on.
-    pub parts: Vec<u64>,
-}
-
-#[derive(Deserialize)]
-struct Symbols {
-    objects: Vec<BuiltObject>,
-}
-
-#[derive(Deserialize)]
-struct Checked {
-    items: Vec<CheckedId>,
-}
-
-#[derive(Deserialize)]
-struct CheckedId {
-    debug_id: DebugId,
-    status: String,
 }
 
 /// A client of one API with one key. Cheap to clone.
@@ -306,6 +234,18 @@ impl Client {
         self.tries_to_connect(|| self.first_word(self.send_once(Method::PATCH, path, body))).await
     }
 
+    /// PUTs JSON and reads JSON. It is sent again only where no connection was made.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ClientError> {
+        self.tries_to_connect(|| self.first_word(self.send_once(Method::PUT, path, body))).await
+    }
+
     async fn send_once<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -329,156 +269,15 @@ impl Client {
         self.bytes(answer).await.map(Some)
     }
 
-    /// Sends bytes, however long it takes. `sha256` is that of the `size` bytes.
-    async fn send_body(
-        &self,
-        request: RequestBuilder,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
-    ) -> Result<Vec<u8>, ClientError> {
-        let (body, left) = sending::watched(pieces, size);
-        let request = request
-            .bearer_auth(self.key.reveal())
-            .header("content-type", "application/octet-stream")
-            .header("content-length", size)
-            .header("x-content-sha256", sha256)
-            .body(body);
-        let answer = async { self.bytes(self.answer(request).await?).await };
-        sending::patiently(&self.url, self.patience, left, answer).await
-    }
-
-    /// Sends a file, once, however long it takes. `sha256` is that of the body.
+    /// GETs bytes, and hands them on as they come.
     ///
     /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn upload(
-        &self,
-        name: &str,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
-    ) -> Result<Accepted, ClientError> {
-        let text = format!("{}{}", self.url, self.symbols);
-        let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
-        let mut address = Url::parse(&text).map_err(wrong)?;
-        address.query_pairs_mut().append_pair("name", name);
-        let bytes = self.send_body(self.slow.post(address), pieces, size, sha256).await?;
-        self.parsed(&bytes)
-    }
-
-    /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
-    /// release that takes no parts.
-    ///
-    /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn begin_upload(
-        &self,
-        name: &str,
-        size: u64,
-        sha256: &str,
-    ) -> Result<Option<Begun>, ClientError> {
-        let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
-        match self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await {
-            Ok(begun) => Ok(Some(begun)),
-            Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
-            Err(error) => Err(error),
+    /// [`ClientError`]; also where the answer breaks off.
+    pub async fn get_pieces(&self, path: &str, mut take: impl FnMut(&[u8])) -> Result<(), ClientError> {
+        let mut answer = self.tries_soon(|| self.answer(self.request(Method::GET, path))).await?;
+        while let Some(piece) = answer.chunk().await.map_err(|error| self.unreachable(error))? {
+            take(&piece);
         }
-    }
-
-    /// Sends a part, once, however long it takes. `sha256` is that of its `size` bytes.
-    ///
-    /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn upload_part(
-        &self,
-        id: &str,
-        number: u64,
-        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
-        size: u64,
-        sha256: &str,
-    ) -> Result<(), ClientError> {
-        let address = format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols);
-        self.send_body(self.slow.put(address), pieces, size, sha256).await.map(drop)
-    }
-
-    /// Makes a file of an upload's parts. May be sent again.
-    ///
-    /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
-        let path = format!("{}/uploads/{id}/complete", self.symbols);
-        let answer = self.answer(self.request(Method::POST, &path)).await?;
-        self.read(answer).await
-    }
-
-    /// The upload of these bytes; `None` where the server has none that it would point to, or is of a
-    /// release that can't be asked.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        self.tries_soon(|| self.find_upload_once(sha256)).await
-    }
-
-    /// As [`Client::find_upload`], asked once.
-    ///
-    /// # Errors
-    /// [`ClientError`]; see [`Client::tries`].
-    pub async fn find_upload_once(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
-        let path = format!("{}/uploads/by-content/{sha256}", self.symbols);
-        match self.get_once(&path).await {
-            Ok(upload) => Ok(Some(upload)),
-            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// What became of an upload, waiting for its end for some seconds.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
-        let path = format!("{}/uploads/{id}?wait={}s", self.symbols, WAIT.as_secs());
-        let status = self.tries(|| async {
-            let answer = tokio::time::timeout(WAIT + SHORT, self.get_once(&path)).await;
-            answer.unwrap_or_else(|_| Err(self.no_answer(WAIT + SHORT)))
-        });
-        let mut upload: Upload = status.await?;
-        while let Some(cursor) = upload.next_cursor.take() {
-            let path = format!("{}/uploads/{id}?limit=500&cursor={cursor}", self.symbols);
-            let mut page: Upload = self.get(&path).await?;
-            upload.objects.append(&mut page.objects);
-            upload.next_cursor = page.next_cursor;
-        }
-        Ok(upload)
-    }
-
-    /// The objects that the server has for a debug id.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn objects(&self, id: &DebugId) -> Result<Vec<BuiltObject>, ClientError> {
-        match self.get::<Symbols>(&format!("{}/{id}", self.symbols)).await {
-            Ok(symbols) => Ok(symbols.objects),
-            Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The status of each debug id, in the order asked.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn check(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
-        let mut all = Vec::with_capacity(ids.len());
-        for some in ids.chunks(1_000) {
-            let body = serde_json::json!({ "debug_ids": some });
-            let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
-            let answer = self.tries_soon(send).await?;
-            let checked: Checked = self.read(answer).await?;
-            all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
-        }
-        Ok(all)
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::groups::rules::read_rules;
 use crate::output::{Console, note, say};
 use crate::symbolicate::{Library, unpacked};
 use clap::Args;
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// once
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
+    /// For a report in a file: grouping rules to explain its group with
+    #[arg(long, value_name = "FILE")]
+    grouping_rules: Option<PathBuf>,
     /// The thread with this index; without it the one that crashed
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     thread: Option<i64>,
@@ -45,10 +49,13 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let path = Path::new(&arguments.report);
     let explanation = if path.exists() {
-        of_file(path, &arguments.symbols)?
+        of_file(path, arguments)?
     } else if arguments.report.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
         if !arguments.symbols.is_empty() {
             return Err(CommandError::usage("--symbols is for a report in a file").into());
+        }
+        if arguments.grouping_rules.is_some() {
+            return Err(CommandError::usage("--grouping-rules is for a report in a file").into());
         }
         of_api(&arguments.server, &arguments.report)?
     } else {
@@ -61,6 +68,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let chosen = backtraces(&explanation, arguments.thread)?;
     say!("report {}", explanation["report_id"].as_str().unwrap_or_default());
+    show_group(&explanation["grouping"]);
     let mut shown = false;
     for backtrace in chosen {
         shown |= show(&explanation, backtrace, arguments.frame);
@@ -80,7 +88,8 @@ fn of_api(server: &ApiServer, id: &str) -> Result<Value, BoxError> {
     boot::block_on(async { Ok(client.get(&format!("/v1/reports/{id}/explain")).await?) })
 }
 
-fn of_file(path: &Path, symbols: &[PathBuf]) -> Result<Value, BoxError> {
+fn of_file(path: &Path, arguments: &Arguments) -> Result<Value, BoxError> {
+    let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let limits = ReadLimits::default();
     let mut bytes = Vec::new();
     unpacked(File::open(path)?)?.take(limits.max_bytes as u64 + 1).read_to_end(&mut bytes)?;
@@ -88,12 +97,23 @@ fn of_file(path: &Path, symbols: &[PathBuf]) -> Result<Value, BoxError> {
         let why = foreign_format(&bytes).map_or_else(|| error.to_string(), |format| format.to_string());
         format!("{} is not one report: {why}", path.display())
     })?;
-    let (library, broken) = Library::search(symbols)?;
+    let (library, broken) = Library::search(&arguments.symbols)?;
     for broken in broken {
         note!("{broken}");
     }
-    let explanation = unslide_symbolicate::explain(&report, &|id| library.symbols(id));
+    let explanation = unslide_symbolicate::explain(&report, &|id| library.symbols(id), &rules);
     Ok(serde_json::to_value(explanation)?)
+}
+
+fn show_group(grouping: &Value) {
+    if grouping.is_null() {
+        return;
+    }
+    let provisional = if grouping["provisional"] == true { ", provisional" } else { "" };
+    say!("group  {}{provisional}", text(grouping, "title"));
+    if let Some(rules) = grouping["rules"].as_str() {
+        say!("rules  {rules}");
+    }
 }
 
 /// The backtraces of a thread, or of the crash.
@@ -146,6 +166,12 @@ fn show_frame(frame: &Value, image: Option<&Value>, in_full: bool) {
         say!("      {}", call.as_str().unwrap_or_default());
     }
     say!("      because {}", text(frame, "reason"));
+    for function in frame["grouping"].as_array().into_iter().flatten() {
+        let counts = if function["counted"] == true { "counts" } else { "does not count" };
+        let name = function["function"].as_str().map_or_else(String::new, |name| format!("{name} "));
+        let rule = function["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
+        say!("      group: {name}{counts}: {}{rule}", text(function, "reason"));
+    }
     if !in_full {
         return;
     }

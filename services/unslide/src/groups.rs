@@ -1,9 +1,11 @@
 //! `unslide groups`: the bugs that reports are about, and what becomes of them.
 
+pub mod rules;
+
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{Exit, Outcome};
-use crate::listing::{Listing, given, text};
+use crate::listing::{ListForm, Listing, given, text};
 use crate::output::{Console, say};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
@@ -14,14 +16,16 @@ use unslide_store::Uuid;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-The key needs the scope reports:read; to change groups, groups:write.
+The key needs the scope reports:read; to change groups, groups:write; for rules, tenant:admin.
 
 Examples:
   unslide groups --app com.example.shop
   unslide groups --status open,regressed
   unslide groups resolve 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --in-version 2.4.2
   unslide groups --app com.example.shop --app-version 2.4.1 --sort reports
-  unslide groups --search Cart"
+  unslide groups rules try grouping.rules
+  unslide groups --search Cart
+  unslide groups --status open --csv > groups.csv"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -49,12 +53,8 @@ pub struct Arguments {
     /// What the list goes by, the largest first
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
-    /// The most groups to list
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -103,6 +103,9 @@ enum Action {
         /// The id of the merged group
         group: Uuid,
     },
+    /// The rules by which the tenant's reports are grouped
+    #[command(subcommand)]
+    Rules(rules::RulesAction),
 }
 
 /// The group that something is done with.
@@ -139,6 +142,7 @@ async fn act(action: Action) -> Outcome {
         Action::Assign { target, assignee } => (target, "", json!({"assignee": assignee})),
         Action::Merge { target, groups } => (target, "/merge", json!({"groups": groups})),
         Action::Split { target, group } => (target, "/split", json!({"group": group})),
+        Action::Rules(action) => return rules::run(action).await,
     };
     let client = Client::new(&target.server)?;
     let address = format!("/v1/groups/{}{path}", target.id);
@@ -168,11 +172,11 @@ fn list(arguments: Arguments) -> Outcome {
     let listing = Listing {
         path: "/v1/groups",
         query,
-        limit: arguments.limit,
-        head: &["ID", "STATE", "REPORTS", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
+        limit: 50,
+        head: &["ID", "STATE", "REPORTS", "DEVICES", "LAST SEEN", "VERSIONS", "TITLE", "CULPRIT"],
         row,
     };
-    boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
+    boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }
 
 /// The status, with the version that it is about.
@@ -186,7 +190,7 @@ fn state(group: &Value) -> String {
     if version.is_empty() { status } else { format!("{status} in {version}") }
 }
 
-fn row(group: &Value) -> [String; 7] {
+fn row(group: &Value) -> [String; 8] {
     let (first, last) = (text(group, "first_version"), text(group, "last_version"));
     let versions = if first == last { first } else { format!("{first}..{last}") };
     let provisional = if group["provisional"] == true { " (provisional: symbols are missing)" } else { "" };
@@ -194,6 +198,7 @@ fn row(group: &Value) -> [String; 7] {
         text(group, "id"),
         state(group),
         group["reports"].to_string(),
+        group["affected_devices"].to_string(),
         text(group, "last_seen"),
         versions,
         text(group, "title") + provisional,
@@ -207,11 +212,11 @@ mod tests {
 
     #[test]
     fn a_row_has_state_and_versions_and_says_what_is_provisional() {
-        let group = serde_json::json!({"id": "5", "reports": 3, "last_seen": "2026-11-20T09:00:00Z",
+        let group = serde_json::json!({"id": "5", "reports": 3, "affected_devices": 2, "last_seen": "2026-11-20T09:00:00Z",
             "first_version": "1.0", "last_version": "1.2", "title": "Hang", "provisional": true,
             "status": "regressed", "resolved_in": "1.1", "regressed_in": "1.2"});
         let row = row(&group);
-        assert_eq!(row[..5], ["5", "regressed in 1.2", "3", "2026-11-20T09:00:00Z", "1.0..1.2"]);
-        assert!(row[5].starts_with("Hang (provisional"));
+        assert_eq!(row[..6], ["5", "regressed in 1.2", "3", "2", "2026-11-20T09:00:00Z", "1.0..1.2"]);
+        assert!(row[6].starts_with("Hang (provisional"));
     }
 }

@@ -3,11 +3,51 @@
 use crate::client::Client;
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::{Console, Table, note};
+use clap::Args;
 use reqwest::Url;
 use serde_json::Value;
 
 /// Items that are asked for with one request.
 const PAGE: usize = 200;
+
+/// How a list that the API can export is printed.
+#[derive(Args)]
+pub struct ListForm {
+    /// The most entries; where absent, 50, and all with --csv or --ndjson
+    #[arg(long)]
+    limit: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the list as CSV
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print the list as JSON objects, one a line
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    ndjson: bool,
+}
+
+impl ListForm {
+    /// Reads the list and prints it.
+    ///
+    /// # Errors
+    /// Where the API does not answer.
+    pub async fn print<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
+        let format = match (self.csv, self.ndjson) {
+            (false, false) => {
+                listing.limit = self.limit.unwrap_or(listing.limit);
+                return listing.print(client, self.json).await;
+            }
+            (true, _) => "csv",
+            (false, true) => "ndjson",
+        };
+        let mut query = listing.query;
+        query.push(("format", format.to_owned()));
+        query.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        client.get_pieces(&with_query(listing.path, &query)?, |piece| Console::get().bytes(piece)).await?;
+        Ok(Exit::Ready)
+    }
+}
 
 /// A list, and how it is shown.
 pub struct Listing<const N: usize> {
@@ -15,7 +55,7 @@ pub struct Listing<const N: usize> {
     pub path: &'static str,
     /// The query that narrows it.
     pub query: Vec<(&'static str, String)>,
-    /// The most items to show.
+    /// The most items to show, where none is asked for.
     pub limit: usize,
     pub head: &'static [&'static str; N],
     pub row: fn(&Value) -> [String; N],

@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::Outcome;
-use crate::listing::{Listing, given, text};
+use crate::listing::{ListForm, Listing, given, text};
 use clap::Args;
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ The key needs the scope reports:read.
 
 Examples:
   unslide reports --app com.example.shop --app-version 2.4.1
-  unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5")]
+  unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5
+  unslide reports --app com.example.shop --csv > reports.csv")]
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
@@ -30,12 +31,8 @@ pub struct Arguments {
     /// How far symbolication got: complete, partial or none
     #[arg(long)]
     status: Option<String>,
-    /// The most reports to list
-    #[arg(long, default_value_t = 50)]
-    limit: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: ListForm,
 }
 
 /// Lists reports, newest first.
@@ -49,11 +46,11 @@ pub fn run(arguments: Arguments) -> Outcome {
     let listing = Listing {
         path: "/v1/reports",
         query,
-        limit: arguments.limit,
+        limit: 50,
         head: &["ID", "RECEIVED", "APP", "VERSION", "STATUS", "DEVICE", "REASON"],
         row,
     };
-    boot::block_on(async { listing.print(&Client::new(&arguments.server)?, arguments.json).await })
+    boot::block_on(async { arguments.form.print(listing, &Client::new(&arguments.server)?).await })
 }
 
 fn row(report: &Value) -> [String; 7] {

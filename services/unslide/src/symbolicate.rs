@@ -11,6 +11,7 @@ pub use library::Library;
 pub use packed::{unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};
+use crate::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
 use input::{Input, InputRecord, InputRecords};
@@ -34,6 +35,9 @@ pub struct Arguments {
     /// Enriched reports as JSON, or logs in Apple's form
     #[arg(long, value_enum, default_value_t = OutputFormat::Json)]
     format: OutputFormat,
+    /// A file with grouping rules, as `unslide groups rules` takes it
+    #[arg(long, value_name = "FILE")]
+    grouping_rules: Option<PathBuf>,
     /// End with exit code 3 where frames of the app lack symbols
     #[arg(long)]
     require_symbols: bool,
@@ -88,6 +92,7 @@ impl Notes {
 /// Answers every report in the order in which they come. What cannot be read is passed on as it is
 /// and named on standard error; then the exit code is 1.
 pub fn run(arguments: &Arguments) -> Outcome {
+    let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let (library, broken) = Library::search(&arguments.symbols)?;
     for broken in broken {
         note!("{broken}");
@@ -101,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let input = source.and_then(Input::open).map_err(Failure::Read)?;
     let whole = matches!(input.records, InputRecords::Whole(_));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = |job: InputRecord| answer::answer(job, &library, arguments.format);
+    let work = |job: InputRecord| answer::answer(job, &library, &rules, arguments.format);
     let mut notes = Notes::default();
     let done = pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut |answer| {
         notes.take(answer, whole);

@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 
 mod account;
+mod alerts;
 mod bodies;
 mod deadly;
 mod drain;
@@ -166,6 +167,7 @@ async fn act(
         }
     }
     uploads::early(world, &clients, apps).await?;
+    alerts::make_rules(world).await?;
     world.note("ready: reports begin to flow");
     let supervisor = {
         let world = Arc::clone(world);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 22] = [
+const APART: [&str; 26] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -22,6 +22,10 @@ const APART: [&str; 22] = [
     "partial_uploads",
     "upload_parts",
     "symbol_slots",
+    // Of rules that people make; a replay tells nothing again.
+    "alert_rules",
+    "alert_events",
+    "alert_messages",
     // Work, and where it stands.
     "jobs",
     "outbox",
@@ -29,6 +33,7 @@ const APART: [&str; 22] = [
     "partition_leases",
     "_sqlx_migrations",
     "reprocesses",
+    "grouping_rules",
     "system_wakes",
     "tenant_erasures",
     // Bodies move to object storage when the installation finds the time: see `bodies`.

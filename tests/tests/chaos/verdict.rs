@@ -2,6 +2,7 @@
 
 use crate::Settings;
 use crate::account::{self, Account};
+use crate::alerts;
 use crate::load::Truth;
 use crate::replay;
 use crate::world::World;
@@ -44,6 +45,7 @@ pub async fn judge(
     ));
     problems.extend(store(world, &account).await?);
     problems.extend(account.problems);
+    problems.extend(alerts::problems(world).await?);
     problems.extend(audit(world).await);
     let differences = replay::differences(world, settings.length, settings.rest).await?;
     problems

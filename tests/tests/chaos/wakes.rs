@@ -8,9 +8,10 @@ use sqlx::{Connection, PgConnection};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use unslide_model::DebugId;
 use unslide_tests::client::Client;
 
-/// Deaths of builders in one job.
+/// Deaths of builders in one job, each counted as an attempt.
 const DEATHS: i32 = 8;
 /// How long a builder may take until it is inside the wake.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -19,8 +20,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 const WAITING: &str = "SELECT w.report_id FROM report_keys k JOIN waits w USING (tenant, report_id, variant)
      WHERE k.tenant = $1 AND w.debug_id = $2 AND w.seen_generation = 0
      ORDER BY w.received_at DESC LIMIT 1 FOR UPDATE OF k";
-const INSIDE: &str = "SELECT count(*) FROM jobs
-     WHERE tenant = $1 AND kind = 'wake' AND (payload ->> 'debug_id')::uuid = $2 AND status = 'running' AND attempts >= $3";
+/// An attempt is counted when the job is leased. From the third on it is taken back until the job may run alone.
+const ATTEMPTS: &str = "SELECT coalesce(max(attempts), 0) FROM jobs
+     WHERE tenant = $1 AND kind = 'wake' AND (payload ->> 'debug_id')::uuid = $2 AND status = 'running'";
 /// The lease of the one that died is over, and so is the pause after so many deaths.
 const EXPIRE: &str = "UPDATE jobs SET lease_until = now() - interval '11 minutes'
      WHERE tenant = $1 AND kind = 'wake' AND status = 'running'";
@@ -32,32 +34,36 @@ pub async fn kill_inside(world: &Arc<World>, client: &Client, apps: &Apps) -> Re
     let failed = |error: sqlx::Error| format!("the database of a wake's test: {error}");
     let mut holder = PgConnection::connect(&url).await.map_err(failed)?;
     let mut watcher = PgConnection::connect(&url).await.map_err(failed)?;
-    let image = apps.next.debug_id.uuid();
+    let image = apps.next.debug_id;
     // While somebody has the report's key, the wake stays inside its page.
     sqlx::raw_sql("BEGIN").execute(&mut holder).await.map_err(failed)?;
-    let waiting = sqlx::query(WAITING).bind(LIMITED).bind(image).fetch_optional(&mut holder);
+    let waiting = sqlx::query(WAITING).bind(LIMITED).bind(image.uuid()).fetch_optional(&mut holder);
     if waiting.await.map_err(failed)?.is_none() {
         world.note(&format!("no report of {LIMITED} waits for the next build: no wake is killed"));
         return Ok(());
     }
     uploads::upload(world, client, LIMITED, "/v1/symbols", &apps.next.dsym).await?;
-    for death in 1..=DEATHS {
+    let mut deaths = 0;
+    while deaths < DEATHS {
         let begin = Instant::now();
-        loop {
-            let inside = sqlx::query_scalar::<_, i64>(INSIDE).bind(LIMITED).bind(image).bind(death);
-            if inside.fetch_one(&mut watcher).await.map_err(failed)? > 0 {
-                break;
-            }
+        while attempts(&mut watcher, image).await.map_err(failed)? <= deaths {
             if begin.elapsed() > LONGEST {
-                return Err(format!("no builder has taken the wake after {} deaths", death - 1));
+                return Err(format!("no builder has taken the wake after {deaths} deaths"));
             }
             sleep(Duration::from_millis(50)).await;
         }
         world.take_process("builder").await.kill();
+        // One that died before its attempt was counted is no death inside.
+        deaths = attempts(&mut watcher, image).await.map_err(failed)?;
         sqlx::query(EXPIRE).bind(LIMITED).execute(&mut watcher).await.map_err(failed)?;
         world.start_process("builder").await;
     }
     world.note(&format!("{DEATHS} builders were killed inside one wake"));
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.map_err(failed)?;
     Ok(())
+}
+
+/// Attempts of the wake that a builder has.
+async fn attempts(database: &mut PgConnection, image: DebugId) -> sqlx::Result<i32> {
+    sqlx::query_scalar(ATTEMPTS).bind(LIMITED).bind(image.uuid()).fetch_one(database).await
 }

@@ -74,6 +74,7 @@ fn messages() -> Vec<String> {
         state: TenantState::Suspended.into(),
         limits: Some(limits),
         at_micros: 1_764_000_000_000_002,
+        grouping_rules: "ignore function Log.*".to_owned(),
     };
     let request = |body| Resymbolicate {
         tenant: "acme".to_owned(),

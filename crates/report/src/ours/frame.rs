@@ -7,7 +7,7 @@ use unslide_model::DebugId;
 
 /// What we say of one frame. Members that are absent or of another type are `None`.
 #[derive(Default)]
-pub(crate) struct OurFrame<'a> {
+pub struct OurFrame<'a> {
     /// `symbolicated`, `device`, `missing_symbol`, …
     pub(crate) status: Option<Text<'a>>,
     /// The image that the frame's address lies in.
@@ -40,7 +40,8 @@ pub(crate) struct OurCall<'a> {
 
 impl<'a> Report<'a> {
     /// What we said of a frame of this report when it was enriched; `None` where it was not.
-    pub(crate) fn our_frame(&self, frame: &Frame<'a>) -> Option<OurFrame<'a>> {
+    #[must_use]
+    pub fn our_frame(&self, frame: &Frame<'a>) -> Option<OurFrame<'a>> {
         let member = frame.own_member.clone()?;
         // Between the member's comma and its value there is no brace.
         let brace = memchr::memchr(b'{', self.input.get(member.clone())?)?;
@@ -59,10 +60,37 @@ impl<'a> Report<'a> {
     }
 }
 
-impl OurFrame<'_> {
+impl<'a> OurFrame<'a> {
     /// False where the address lies in no image, or is none.
-    pub(crate) fn is_in_image(&self) -> bool {
+    #[must_use]
+    pub fn is_in_image(&self) -> bool {
         self.status.is_some_and(|status| !matches!(status.raw(), b"unknown_image" | b"invalid_address"))
+    }
+
+    /// True where the frame ended like that.
+    #[must_use]
+    pub fn has_status(&self, status: &str) -> bool {
+        self.status.is_some_and(|own| own.is(status))
+    }
+
+    /// True where the frame is symbolicated and says no more than its functions, or its status.
+    #[must_use]
+    pub fn is_shortened(&self) -> bool {
+        self.has_status("symbolicated") && (self.relative_address.is_none() || self.calls.is_none())
+    }
+
+    /// The name of the symbol that owns the machine code, as the linker knows it.
+    #[must_use]
+    pub fn symbol(&self) -> Option<Text<'a>> {
+        self.symbol
+    }
+
+    /// The name and the source file of each function, from the innermost inlined one outwards.
+    #[must_use]
+    pub fn calls(&self) -> Vec<(Option<Text<'a>>, Option<Text<'a>>)> {
+        let calls = self.calls.map(Value::items).unwrap_or_default();
+        let read = calls.into_iter().map(OurCall::read);
+        read.map(|call| (call.function, call.file)).collect()
     }
 }
 

@@ -4,7 +4,8 @@ mod frame;
 
 use crate::Number;
 use crate::json::{Value, debug_id};
-pub(crate) use frame::{OurCall, OurFrame};
+pub(crate) use frame::OurCall;
+pub use frame::OurFrame;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::{DebugId, ReportGrouping};

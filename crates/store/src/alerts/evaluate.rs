@@ -64,7 +64,8 @@ async fn still_provisional(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<Al
     let (connection, tenant, now) = tx.parts();
     let rows = sqlx::query!(
         "SELECT id, title, culprit, app, first_version FROM groups
-         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND first_seen <= $3 AND first_seen >= $4
+         WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND provisional AND merged_into IS NULL
+           AND first_seen <= $3 AND first_seen >= $4
          ORDER BY first_seen LIMIT $5",
         tenant,
         rule.app,

@@ -3,14 +3,14 @@
 use super::rules::AlertCondition;
 use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 /// Something that may fulfil rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlertCause {
-    /// What makes it one: a rule is told of it once, such as `new:GROUP`.
+    /// What identifies it, such as `new:GROUP`: a rule gets one event for it.
     pub cause: String,
-    /// Causes that this one goes on from: a rule that was told of one of them is told nothing now.
+    /// Causes that this one continues: a rule that has an event for one of them gets none for this one.
     pub after: Vec<String>,
     /// What happened, in one line.
     pub headline: String,
@@ -53,10 +53,15 @@ pub async fn raise(tx: &mut TenantTx, condition: AlertCondition, causes: &[Alert
     write(tx, Some(condition), None, causes).await
 }
 
-/// Notes groups that are new or came back. Of one whose symbols are missing, the evaluation of its rules tells later.
+/// How old a report may be that alerts: older ones come by a replay of the topic. A reader that catches up after an
+/// outage tells of what it finds, and what was told before has its row.
+const OLDEST: Duration = Duration::DAY;
+
+/// Notes groups that are new or came back. One whose symbols are missing is left to the evaluation of the rules.
 pub(crate) async fn raise_for_groups(tx: &mut TenantTx, events: &[GroupEvent]) -> Result<()> {
     let (mut new, mut back) = (Vec::new(), Vec::new());
-    for event in events {
+    let oldest = tx.now() - OLDEST;
+    for event in events.iter().filter(|event| event.received_at() >= oldest) {
         match event {
             GroupEvent::Created { provisional: true, .. } => {}
             GroupEvent::Created { group, app, title, culprit, version, moved_from, .. } => {

@@ -240,8 +240,8 @@ fn pause(attempts: i32) -> Duration {
     FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
 }
 
-/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time and id. With
-/// `rule` those of this rule, with `app` those of this app's rules.
+/// The messages of the transaction's tenant, the newest first, from the one after `after` on: its time in
+/// microseconds and its id. With `rule` those of this rule, with `app` those of this app's rules.
 ///
 /// # Errors
 /// Where the database fails.
@@ -249,10 +249,11 @@ pub async fn list(
     tx: &mut TenantTx,
     rule: Option<Uuid>,
     app: Option<&str>,
-    after: Option<(OffsetDateTime, Uuid)>,
+    after: Option<(i64, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ListedAlertMessage>> {
     let (connection, tenant, _) = tx.parts();
+    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
     Ok(sqlx::query_as!(
         ListedAlertMessage,
         r#"SELECT m.id, m.rule, r.name AS rule_name, m.status AS "status: AlertStatus", m.events, m.attempts, m.last_error,
@@ -266,16 +267,16 @@ pub async fn list(
         tenant,
         rule,
         app,
-        after.map(|(at, _)| at),
-        after.map(|(_, id)| id),
+        at,
+        id,
         i64::from(limit)
     )
     .fetch_all(connection)
     .await?)
 }
 
-/// Has a message sent again that is delivered, failed or muted, with the same id; with `app` only one of that app's
-/// rules. Returns whether there is such a message.
+/// Makes a message due now, with the same id and all its attempts, whatever its status; with `app` only one of that
+/// app's rules. Returns whether there is such a message.
 ///
 /// # Errors
 /// Where the database fails.

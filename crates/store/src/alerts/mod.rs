@@ -2,8 +2,8 @@
 //!
 //! An event is written in the transaction of its cause (see [`events::raise`]), or by the evaluation of a rule over
 //! time, together with the moment of the next one. A message collects the events that wait for it, so that many at
-//! once are one message. Whoever sends it takes it for a while and notes how it ended: one whose sender dies is sent
-//! again, with the same id.
+//! once are one message. A sender claims it for a while and notes how it ended: if the sender
+//! dies, another one sends it again, with the same id.
 
 mod evaluate;
 pub mod events;

@@ -55,12 +55,14 @@ words! {
         Wecom = "wecom",
         /// Mail.
         Mail = "mail",
+        /// A record of the topic `crash.alerts`.
+        Kafka = "kafka",
     }
 }
 
 time::serde::format_description!(clock_time, Time, "[hour]:[minute]");
 
-/// Hours of each day (UTC) in which nothing is sent; what happens in them is told afterwards, in one message.
+/// Hours of each day (UTC) in which nothing is sent; one message after them has all that happened meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuietHours {
@@ -101,11 +103,13 @@ pub struct NewAlertRule {
     /// Of `spike`: how many times the reports of a usual hour; 3 where absent. Of `missing_symbols`: reports that wait
     /// for them; 1. Of `crash_free`: the least share of a day's sessions without a crash, in per cent; 99.
     pub threshold: Option<f64>,
-    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom` or `mail`.
+    /// `webhook`, `slack`, `feishu`, `dingtalk`, `wecom`, `mail` or `kafka`.
     #[schema(value_type = String, example = "webhook")]
     pub channel: AlertChannel,
-    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas. Never shown again in full.
-    #[schema(value_type = String, max_length = 2000, example = "https://alerts.example.com/unslide")]
+    /// The URL of the receiver; for `mail` the recipients, at most 10, separated by commas; for `kafka` nothing. Never
+    /// shown again in full.
+    #[schema(value_type = Option<String>, max_length = 2000, example = "https://alerts.example.com/unslide")]
+    #[serde(default)]
     pub address: Secret,
     /// Signs messages: of a webhook as `whsec_` and base64, of Feishu and DingTalk as they show it. Never shown again.
     #[schema(value_type = Option<String>, max_length = 500)]
@@ -122,6 +126,37 @@ pub struct NewAlertRule {
     pub digest_minutes: u16,
     /// Hours in which nothing is sent.
     pub quiet_hours: Option<QuietHours>,
+}
+
+/// Where a rule's messages go.
+#[derive(Clone, Debug)]
+pub struct AlertReceiver {
+    /// How they are delivered.
+    pub channel: AlertChannel,
+    /// Where to.
+    pub address: Secret,
+    /// Signs them; empty for none.
+    pub secret: Secret,
+    /// The body of a webhook; empty for the usual one.
+    pub template: String,
+}
+
+impl NewAlertRule {
+    /// Where its messages go.
+    #[must_use]
+    pub fn receiver(&self) -> AlertReceiver {
+        let NewAlertRule { channel, address, secret, template, .. } = self.clone();
+        AlertReceiver { channel, address, secret, template }
+    }
+}
+
+impl AlertRuleChange {
+    /// Where its messages go from now on; `None` where that stays.
+    #[must_use]
+    pub fn receiver(&self) -> Option<AlertReceiver> {
+        let AlertRuleChange { channel, address, secret, template, .. } = self.clone();
+        channel.map(|channel| AlertReceiver { channel, address, secret, template })
+    }
 }
 
 /// What changes of a rule; what is absent stays.
@@ -143,6 +178,19 @@ pub struct AlertRuleChange {
     pub digest_minutes: Option<u16>,
     /// See [`NewAlertRule`]. Equal ends: none.
     pub quiet_hours: Option<QuietHours>,
+    /// Another receiver, with its `address`, `secret` and `template`: those of the one before are not kept. What waits
+    /// goes to the new one.
+    #[schema(value_type = Option<String>, example = "webhook")]
+    pub channel: Option<AlertChannel>,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, max_length = 2000)]
+    pub address: Secret,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(value_type = Option<String>, max_length = 500)]
+    pub secret: Secret,
+    /// See [`NewAlertRule`]. Only with `channel`.
+    #[schema(max_length = 4096)]
+    pub template: String,
 }
 
 /// A rule, without its secrets.
@@ -185,7 +233,7 @@ pub struct AlertRule {
 
 /// An address as it may be shown: what follows a URL's host is a secret.
 fn shown(channel: AlertChannel, address: &str) -> String {
-    if channel == AlertChannel::Mail {
+    if matches!(channel, AlertChannel::Mail | AlertChannel::Kafka) {
         return address.to_owned();
     }
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
@@ -298,11 +346,15 @@ pub async fn change(
     change: &AlertRuleChange,
 ) -> Result<bool> {
     let (connection, tenant, _) = tx.parts();
+    let receiver = change.receiver();
+    let receiver = receiver.as_ref();
     let changed = sqlx::query!(
         "UPDATE alert_rules
          SET name = coalesce($4, name), threshold = coalesce($5, threshold), enabled = coalesce($6, enabled),
              muted_until = coalesce($7, muted_until), digest_minutes = coalesce($8, digest_minutes),
-             quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to)
+             quiet_from = coalesce($9, quiet_from), quiet_to = coalesce($10, quiet_to),
+             channel = coalesce($11, channel), address = coalesce($12, address), secret = coalesce($13, secret),
+             template = coalesce($14, template)
          WHERE tenant = $1 AND id = $2 AND ($3::text IS NULL OR app = $3)",
         tenant,
         id,
@@ -313,7 +365,11 @@ pub async fn change(
         change.muted_until,
         change.digest_minutes.map(i32::from),
         change.quiet_hours.map(|hours| hours.from),
-        change.quiet_hours.map(|hours| hours.to)
+        change.quiet_hours.map(|hours| hours.to),
+        receiver.map(|receiver| receiver.channel.as_str()),
+        receiver.map(|receiver| receiver.address.reveal()),
+        receiver.map(|receiver| receiver.secret.reveal()),
+        receiver.map(|receiver| receiver.template.as_str())
     )
     .execute(connection)
     .await?;

@@ -18,9 +18,9 @@ crate::column::words! {
         Reopened = "reopened",
         /// A report of a version came that should not have had the bug.
         Regressed = "regressed",
-        /// It was assigned to somebody, or to nobody.
+        /// Its assignee was set or removed.
         Assigned = "assigned",
-        /// Somebody said something.
+        /// A comment was added.
         Commented = "commented",
         /// Another group was merged into it.
         Merged = "merged",

@@ -1,4 +1,4 @@
-//! Groups that are one bug: merged, and taken apart again.
+//! Groups that are one bug: merging them, and splitting them again.
 //!
 //! A merge moves no report. Each group goes on counting the reports of its own fingerprint; the target counts
 //! them too. So a merge costs the same for one report and for a million, survives new revisions, and is undone
@@ -94,7 +94,9 @@ pub async fn merge(
     )
     .execute(connection)
     .await?;
-    refresh_totals(tx, &[&ids[..], &[target]].concat()).await?;
+    let changed = [&ids[..], &[target]].concat();
+    refresh_totals(tx, &changed).await?;
+    recount_devices(tx, &changed).await?;
     let both = merging.iter().flat_map(|row| {
         [
             Deed { group: target, action: GroupAction::Merged, text: Some(&row.title), other: Some(row.id) },
@@ -133,6 +135,7 @@ pub async fn split(
         .execute(connection)
         .await?;
     refresh_totals(tx, &[target, group]).await?;
+    recount_devices(tx, &[target, group]).await?;
     let deeds = [
         Deed { group: target, action: GroupAction::Split, text: Some(&row.title), other: Some(group) },
         Deed { group, action: GroupAction::SplitFrom, text: Some(&from.title), other: Some(target) },
@@ -176,6 +179,26 @@ pub(crate) async fn refresh_totals(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()
                               WHERE m.tenant = $1 AND (m.id = n.id OR m.merged_into = n.id) AND m.own_last_seen IS NOT NULL
                               ORDER BY 1 DESC, m.own_last_version COLLATE "C" DESC LIMIT 1) l ON true
            WHERE t.tenant = $1 AND t.id = n.id"#,
+        tenant,
+        ids
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Counts the different devices of groups anew, after what is merged into them has changed. It reads every device of a
+/// target once.
+async fn recount_devices(tx: &mut TenantTx, ids: &[Uuid]) -> Result<()> {
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        r#"UPDATE groups t SET devices = CASE
+               WHEN EXISTS (SELECT FROM groups m WHERE m.tenant = $1 AND m.merged_into = t.id) THEN (
+                   SELECT count(DISTINCT d.device) FROM groups m
+                   JOIN group_devices d ON d.tenant = $1 AND d.group_id = m.id
+                   WHERE m.tenant = $1 AND (m.id = t.id OR m.merged_into = t.id))
+               ELSE t.own_devices END
+           WHERE t.tenant = $1 AND t.id = ANY ($2)"#,
         tenant,
         ids
     )

@@ -1,7 +1,8 @@
-//! What a team does with groups: their state, who cares for them, what was said, and which are one bug.
+//! What a team does with groups: their state, assignee, comments and merges.
 
 mod activity;
 mod merges;
+pub mod rules;
 mod state;
 pub mod versions;
 
@@ -12,9 +13,10 @@ pub(crate) use merges::{forget_empty, refresh_totals};
 pub use state::{GroupStatus, GroupUpdate, UpdateOutcome, update};
 
 use crate::{Result, TenantTx, Uuid};
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
-/// What reports did to a group, for whoever is to be told. It is known in the transaction that stores the reports.
+/// What reports did to a group, for alerts. It is known in the transaction that stores the reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// The group has its first report, or its first since all of them were deleted.
@@ -33,6 +35,8 @@ pub enum GroupEvent {
         provisional: bool,
         /// The groups that its reports came from.
         moved_from: Vec<Uuid>,
+        /// When its first report arrived.
+        received_at: OffsetDateTime,
     },
     /// The group was resolved, and a new report says that it was not.
     Regressed {
@@ -47,6 +51,26 @@ pub enum GroupEvent {
         /// When the report arrived.
         received_at: OffsetDateTime,
     },
+}
+
+impl GroupEvent {
+    /// When the report arrived that it comes from.
+    pub(crate) fn received_at(&self) -> OffsetDateTime {
+        match self {
+            GroupEvent::Created { received_at, .. } | GroupEvent::Regressed { received_at, .. } => {
+                *received_at
+            }
+        }
+    }
+}
+
+/// The id of the group of an app's reports with this fingerprint.
+#[must_use]
+pub fn id_of(app: &str, fingerprint: [u8; 16]) -> Uuid {
+    let digest: [u8; 32] = Sha256::new().chain_update(fingerprint).chain_update(app).finalize().into();
+    let mut id = [0; 16];
+    id.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(id)
 }
 
 /// Keeps merges away until the transaction ends: what is merged into what stays as it is read. To be called

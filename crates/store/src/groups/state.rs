@@ -5,7 +5,7 @@ use crate::{Result, TenantTx, Uuid};
 use utoipa::ToSchema;
 
 crate::column::words! {
-    /// Whether a group needs somebody's attention.
+    /// Whether a group needs attention.
     #[derive(ToSchema)]
     #[schema(rename_all = "snake_case")]
     pub enum GroupStatus {
@@ -27,7 +27,7 @@ pub struct GroupUpdate {
     pub status: Option<GroupStatus>,
     /// The version that resolves it; matters with [`GroupStatus::Resolved`] only.
     pub resolved_in: Option<String>,
-    /// Who cares for it; an empty text is nobody.
+    /// The name of the person who works on it; an empty text is none.
     pub assignee: Option<String>,
 }
 

@@ -37,6 +37,11 @@ pub enum Work {
         /// The reprocess.
         id: Uuid,
     },
+    /// Move stored reports to the groups that the tenant's rules give them (see [`crate::reports::regroup`]).
+    Regroup {
+        /// The version of the rules.
+        version: u64,
+    },
     /// Take the symbols of a debug id out of object storage.
     Purge {
         /// The debug id.
@@ -71,6 +76,8 @@ words! {
         Purge = "purge",
         /// [`Work::Reprocess`]
         Reprocess = "reprocess",
+        /// [`Work::Regroup`]
+        Regroup = "regroup",
         /// [`Work::Backfill`]
         Backfill = "backfill",
         /// [`Work::Erase`]
@@ -96,6 +103,7 @@ impl Work {
             Work::Wake { .. } => JobKind::Wake,
             Work::WakeSystem { .. } => JobKind::WakeSystem,
             Work::Reprocess { .. } => JobKind::Reprocess,
+            Work::Regroup { .. } => JobKind::Regroup,
             Work::Purge { .. } => JobKind::Purge,
             Work::Backfill { .. } => JobKind::Backfill,
             Work::Erase => JobKind::Erase,

@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 const MOST_DAYS: i64 = 90;
 /// The versions that [`get`] lists, the one with the most reports first.
 const MOST_VERSIONS: i64 = 50;
+/// The models and the OS versions that [`get`] lists, those with the most reports first.
+const MOST_VALUES: i64 = 20;
 
 /// The reports of one bug of an app. Texts come from symbols and devices.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
@@ -40,6 +42,9 @@ pub struct ListedGroup {
     pub provisional: bool,
     /// Reports that it ever had; those that retention has removed still count.
     pub reports: i64,
+    /// The different devices that these reports name; a report that names none counts for none.
+    #[sqlx(rename = "devices")]
+    pub affected_devices: i64,
     /// When its first report arrived.
     #[serde(with = "time::serde::rfc3339")]
     pub first_seen: OffsetDateTime,
@@ -64,7 +69,7 @@ pub struct ListedGroup {
     /// When that was.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
     pub regressed_at: Option<OffsetDateTime>,
-    /// Who cares for it: a name that the team chose.
+    /// The name of the person who works on it, as the team wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assignee: Option<String>,
     /// The group that counts its reports and is listed in its place.
@@ -130,7 +135,7 @@ impl GroupOrder {
     }
 }
 
-const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, \
+const COLUMNS: &str = "g.id, g.app, g.fingerprint, g.kind, g.title, g.culprit, g.provisional, g.reports, g.devices, \
      g.first_seen, g.first_version, g.last_seen, g.last_version, g.status, g.resolved_in, g.resolved_at, g.regressed_in, \
      g.regressed_at, g.assignee, g.merged_into";
 
@@ -210,6 +215,12 @@ pub struct GroupCounts {
     /// Its versions, the one with the most reports first, at most 50.
     #[schema(max_items = 50)]
     pub versions: Vec<GroupVersion>,
+    /// Its device models, the one with the most reports first, at most 20.
+    #[schema(max_items = 20)]
+    pub devices: Vec<GroupModel>,
+    /// Its versions of operating systems, the one with the most reports first, at most 20.
+    #[schema(max_items = 20)]
+    pub os_versions: Vec<GroupOsVersion>,
     /// The last 90 days with reports, the newest first.
     #[schema(max_items = 90)]
     pub days: Vec<GroupDay>,
@@ -217,6 +228,21 @@ pub struct GroupCounts {
     /// is counted with theirs.
     #[schema(max_items = 200)]
     pub merged: Vec<MergedGroup>,
+}
+
+/// Reports of groups by their value in a dimension, the most frequent values first.
+async fn breakdown(tx: &mut TenantTx, groups: &[Uuid], dimension: &str) -> Result<Vec<(String, i64)>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT value, sum(reports)::bigint AS "reports!" FROM group_breakdowns
+           WHERE tenant = $1 AND group_id = ANY ($2) AND dimension = $3
+           GROUP BY value ORDER BY 2 DESC, value LIMIT $4"#,
+        tenant,
+        groups,
+        dimension,
+        MOST_VALUES
+    );
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.value, row.reports)).collect())
 }
 
 /// A group that is merged into another one.
@@ -239,6 +265,26 @@ pub struct MergedGroup {
 pub struct GroupVersion {
     /// The version; empty for reports that name none.
     pub version: String,
+    /// Reports of the version.
+    pub reports: i64,
+}
+
+/// A device model with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupModel {
+    /// The model; empty for reports that name none.
+    #[schema(example = "iPhone16,1")]
+    pub model: String,
+    /// Reports of the model.
+    pub reports: i64,
+}
+
+/// A version of an operating system with reports of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GroupOsVersion {
+    /// The system's name and version; empty for reports that name neither.
+    #[schema(example = "iOS 18.1")]
+    pub os_version: String,
     /// Reports of the version.
     pub reports: i64,
 }
@@ -269,8 +315,14 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
         &groups,
         MOST_VERSIONS
     )
-    .fetch_all(&mut *connection)
+    .fetch_all(connection)
     .await?;
+    let devices = breakdown(tx, &groups, "model").await?;
+    let devices = devices.into_iter().map(|(model, reports)| GroupModel { model, reports }).collect();
+    let os_versions = breakdown(tx, &groups, "os_version").await?;
+    let os_versions =
+        os_versions.into_iter().map(|(os_version, reports)| GroupOsVersion { os_version, reports }).collect();
+    let (connection, tenant, _) = tx.parts();
     let days = sqlx::query_as!(
         GroupDay,
         r#"SELECT day, sum(reports)::bigint AS "reports!" FROM group_days
@@ -291,7 +343,7 @@ pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Optio
     )
     .fetch_all(connection)
     .await?;
-    Ok(Some(GroupCounts { group, versions, days, merged }))
+    Ok(Some(GroupCounts { group, versions, devices, os_versions, days, merged }))
 }
 
 /// A group. With `app`, only one of that app.

@@ -31,6 +31,13 @@ pub struct HealthFigures {
     pub sessions: i64,
     /// Sessions that ended with a crash.
     pub crashed_sessions: i64,
+    /// Sessions on the screen that the system ended for lack of memory: with evidence, or because nothing else explains
+    /// their end.
+    pub out_of_memory_sessions: i64,
+    /// Those of them without evidence.
+    pub unexplained_sessions: i64,
+    /// The same of sessions in the background, or of which it is not known where they ended.
+    pub background_out_of_memory_sessions: i64,
     /// The share of sessions that did not end with a crash, 0 to 1; absent without sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash_free_sessions: Option<f64>,
@@ -41,6 +48,20 @@ pub struct HealthFigures {
     /// The share of installations without a crash, 0 to 1, approximately; absent without installations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash_free_installations: Option<f64>,
+}
+
+impl HealthFigures {
+    /// Sessions that crashed, and all.
+    #[must_use]
+    pub fn crashed_of_sessions(&self) -> (i64, i64) {
+        (self.crashed_sessions, self.sessions)
+    }
+
+    /// Installations with a session that crashed, and all.
+    #[must_use]
+    pub fn crashed_of_installations(&self) -> (i64, i64) {
+        (to_row(self.crashed_installations), to_row(self.installations))
+    }
 }
 
 /// A day's figures.
@@ -86,6 +107,9 @@ pub type HealthFilter<'a> = (Option<&'a str>, Option<&'a str>);
 struct HealthSums {
     sessions: i64,
     crashed: i64,
+    out_of_memory: i64,
+    unexplained: i64,
+    background_memory: i64,
     installations: DistinctSketch,
     crashed_installations: DistinctSketch,
 }
@@ -97,6 +121,9 @@ struct DayRow {
     version: String,
     sessions: i64,
     crashed: i64,
+    out_of_memory: i64,
+    unexplained: i64,
+    background_memory: i64,
     installations: Vec<u8>,
     crashed_installations: Vec<u8>,
 }
@@ -105,6 +132,9 @@ impl HealthSums {
     fn add(&mut self, row: &DayRow) -> Result<()> {
         self.sessions += row.sessions;
         self.crashed += row.crashed;
+        self.out_of_memory += row.out_of_memory;
+        self.unexplained += row.unexplained;
+        self.background_memory += row.background_memory;
         self.installations.merge(&sketch(&row.installations)?);
         self.crashed_installations.merge(&sketch(&row.crashed_installations)?);
         Ok(())
@@ -118,6 +148,9 @@ impl HealthSums {
         HealthFigures {
             sessions: self.sessions,
             crashed_sessions: self.crashed,
+            out_of_memory_sessions: self.out_of_memory + self.unexplained,
+            unexplained_sessions: self.unexplained,
+            background_out_of_memory_sessions: self.background_memory,
             crash_free_sessions: crash_free(self.crashed, self.sessions),
             installations,
             crashed_installations,
@@ -222,7 +255,8 @@ async fn read(
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query_as!(
             DayRow,
-            "SELECT day, app, version, sessions, crashed, installations, crashed_installations FROM session_days
+            "SELECT day, app, version, sessions, crashed, out_of_memory, unexplained, background_memory, installations,
+                     crashed_installations FROM session_days
              WHERE tenant = $1 AND day >= $2 AND day < $3
                AND ($4::text IS NULL OR app = $4) AND ($5::text IS NULL OR version = $5)
                AND ($6::date IS NULL OR (day, app, version) < ($6, $7::text, $8::text))

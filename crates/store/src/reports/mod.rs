@@ -14,6 +14,7 @@ mod waits;
 
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
+pub use groups::regroup;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use store::store;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Counts by app, version and day, kept in step with the reports.
 
-use super::rows::{device, name};
+use super::rows::{MadeOn, device, name};
 use super::{Change, FrameTotals};
 use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
@@ -67,7 +67,8 @@ pub(super) struct Counted {
     pub(super) status: String,
     #[sqlx(flatten)]
     pub(super) frames: FrameTotals,
-    pub(super) device: Option<Vec<u8>>,
+    #[sqlx(flatten)]
+    pub(super) made_on: MadeOn,
     pub(super) wanted: Vec<Uuid>,
     #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
@@ -88,7 +89,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
 
 /// Gives the day that the device was counted on, where this was its last report.
 async fn forget_device(tx: &mut TenantTx, report: &Counted) -> Result<Option<Date>> {
-    let Some(device) = &report.device else { return Ok(None) };
+    let Some(device) = &report.made_on.device else { return Ok(None) };
     let (connection, tenant, _) = tx.parts();
     let left = sqlx::query_scalar!(
         r#"UPDATE app_devices SET reports = reports - 1 WHERE tenant = $1 AND app = $2 AND version = $3 AND device = $4

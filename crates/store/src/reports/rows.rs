@@ -1,7 +1,7 @@
 //! The rows of `reports` and `report_bodies`.
 
-use super::groups::group_id;
 use super::{Change, FrameTotals, ReportDetails};
+use crate::groups;
 use crate::number::{to_row, to_row32};
 use crate::segments::drop_frames;
 use crate::{Result, StoreError, TenantTx, Uuid};
@@ -28,6 +28,28 @@ pub(super) struct Previous {
     pub(super) frames: FrameTotals,
     #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
+    #[sqlx(flatten)]
+    pub(super) made_on: MadeOn,
+}
+
+/// What a report was made on, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub(super) struct MadeOn {
+    pub(super) device: Option<Vec<u8>>,
+    pub(super) model: Option<String>,
+    pub(super) os_name: Option<String>,
+    pub(super) os_version: Option<String>,
+}
+
+impl MadeOn {
+    pub(super) fn of(facts: &ReportDetails) -> MadeOn {
+        MadeOn {
+            device: device(facts).map(<[u8]>::to_vec),
+            model: text(facts.model.as_ref()),
+            os_name: text(facts.os_name.as_ref()),
+            os_version: text(facts.os_version.as_ref()),
+        }
+    }
 }
 
 /// The group that a report is counted for.
@@ -40,8 +62,12 @@ pub(super) struct GroupRow<'f> {
 
 impl<'f> GroupRow<'f> {
     pub(super) fn of(facts: &'f ReportDetails) -> Option<GroupRow<'f>> {
-        let (app, grouping) = (name(&facts.app), facts.grouping.as_ref()?);
-        Some(GroupRow { id: group_id(&app, grouping.fingerprint), app, grouping: Some(grouping) })
+        Some(GroupRow::new(name(&facts.app), facts.grouping.as_ref()?))
+    }
+
+    /// Of a report of this app, as its row names it.
+    pub(super) fn new(app: String, grouping: &'f ReportGrouping) -> GroupRow<'f> {
+        GroupRow { id: groups::id_of(&app, grouping.fingerprint), app, grouping: Some(grouping) }
     }
 }
 
@@ -91,7 +117,7 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id
+                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.device, r.model, r.os_name, r.os_version
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o

@@ -70,8 +70,8 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
     let events = groups::record(tx, &batch.changes).await?;
     if effects == Effects::Now {
         batch.request(tx, needs).await?;
-        alerts::events::raise_for_groups(tx, &events).await?;
     }
+    alerts::events::raise_for_groups(tx, &events).await?;
     reprocess::count_ends(tx, &batch.ends()).await?;
     Ok((batch.stored, events))
 }

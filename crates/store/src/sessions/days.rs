@@ -1,5 +1,6 @@
 //! Counts of sessions by app, version and day.
 
+use super::{MemoryEnd, SessionEnd};
 use crate::{Result, StoreError, TenantTx};
 use std::collections::BTreeMap;
 use time::Date;
@@ -8,11 +9,31 @@ use unslide_model::DistinctSketch;
 /// App, version and day.
 pub type DayKey = (String, String, Date);
 
+/// Sessions that ended for lack of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct MemoryCounts {
+    evident: i64,
+    unexplained: i64,
+    background: i64,
+}
+
+impl MemoryCounts {
+    fn add(&mut self, end: Option<MemoryEnd>, sessions: i64) {
+        match end {
+            None => {}
+            Some(MemoryEnd::Evident) => self.evident += sessions,
+            Some(MemoryEnd::Unexplained) => self.unexplained += sessions,
+            Some(MemoryEnd::Background) => self.background += sessions,
+        }
+    }
+}
+
 /// What a batch adds to one row.
 #[derive(Default)]
 pub struct DayDelta {
     sessions: i64,
     crashed: i64,
+    memory: MemoryCounts,
     installations: DistinctSketch,
     crashed_installations: DistinctSketch,
 }
@@ -24,10 +45,20 @@ impl DayDelta {
         self.installations.add(sketched(installation));
     }
 
-    /// Counts a crash of a session that had none.
-    pub fn crashed(&mut self, installation: &[u8]) {
-        self.crashed += 1;
-        self.crashed_installations.add(sketched(installation));
+    /// Counts sessions that were counted before.
+    pub fn counted(&mut self, sessions: i64, crashed: i64) {
+        self.sessions += sessions;
+        self.crashed += crashed;
+    }
+
+    /// Counts the end of a session that was known to have ended as `before`.
+    pub(super) fn ended(&mut self, installation: &[u8], before: SessionEnd, end: SessionEnd) {
+        if end.crashed() && !before.crashed() {
+            self.crashed += 1;
+            self.crashed_installations.add(sketched(installation));
+        }
+        self.memory.add(before.memory(), -1);
+        self.memory.add(end.memory(), 1);
     }
 }
 
@@ -52,17 +83,26 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
     let days: Vec<Date> = deltas.keys().map(|key| key.2).collect();
     let sessions: Vec<i64> = deltas.values().map(|delta| delta.sessions).collect();
     let crashed: Vec<i64> = deltas.values().map(|delta| delta.crashed).collect();
+    let memory: Vec<MemoryCounts> = deltas.values().map(|delta| delta.memory).collect();
+    let evident: Vec<i64> = memory.iter().map(|counts| counts.evident).collect();
+    let unexplained: Vec<i64> = memory.iter().map(|counts| counts.unexplained).collect();
+    let background: Vec<i64> = memory.iter().map(|counts| counts.background).collect();
     let (connection, tenant, _) = tx.parts();
     // Locks the rows and gives their sketches, those of a new row empty.
     let rows = sqlx::query!(
-        r#"INSERT INTO session_days AS d (tenant, app, version, day, sessions, crashed, installations,
-                                          crashed_installations)
-           SELECT $1, n.app, n.version, n.day, n.sessions, n.crashed, $7, $7
-           FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[])
-                AS n (app, version, day, sessions, crashed)
+        r#"INSERT INTO session_days AS d (tenant, app, version, day, sessions, crashed, out_of_memory,
+                                          unexplained, background_memory, installations, crashed_installations)
+           SELECT $1, n.app, n.version, n.day, n.sessions, n.crashed, n.out_of_memory, n.unexplained,
+                  n.background_memory, $10, $10
+           FROM unnest($2::text[], $3::text[], $4::date[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                       $9::bigint[])
+                AS n (app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
            ORDER BY n.app COLLATE "C", n.version COLLATE "C", n.day
            ON CONFLICT (tenant, app, version, day) DO UPDATE
-           SET sessions = d.sessions + EXCLUDED.sessions, crashed = d.crashed + EXCLUDED.crashed
+           SET sessions = d.sessions + EXCLUDED.sessions, crashed = d.crashed + EXCLUDED.crashed,
+               out_of_memory = d.out_of_memory + EXCLUDED.out_of_memory,
+               unexplained = d.unexplained + EXCLUDED.unexplained,
+               background_memory = d.background_memory + EXCLUDED.background_memory
            RETURNING app, version, day, installations, crashed_installations"#,
         tenant,
         &apps,
@@ -70,6 +110,9 @@ pub async fn add(tx: &mut TenantTx, deltas: &BTreeMap<DayKey, DayDelta>) -> Resu
         &days,
         &sessions,
         &crashed,
+        &evident,
+        &unexplained,
+        &background,
         DistinctSketch::default().to_bytes()
     )
     .fetch_all(connection)

@@ -1,5 +1,6 @@
 //! One session event, as apps and gateways send it.
 
+use super::termination::TerminationEvidence;
 use crate::column::words;
 use serde::Deserialize;
 use time::{Date, Duration, OffsetDateTime, UtcOffset};
@@ -15,6 +16,8 @@ const AHEAD: Duration = Duration::DAY;
 const ID_CHARS: usize = 100;
 /// Characters of every other text.
 const TEXT_CHARS: usize = 200;
+/// Sessions that one event may say were counted before.
+const MOST_COUNTED: i32 = 100_000_000;
 /// Seconds that one session may last: a year.
 const LONGEST_SECONDS: f64 = 31_536_000.0;
 
@@ -26,10 +29,36 @@ words! {
         Exited = "exited",
         /// The app crashed.
         Crashed = "crashed",
-        /// The operating system ended the app, such as for lack of memory.
+        /// The app did not answer, and the operating system ended it.
+        Hang = "hang",
+        /// The operating system ended the app for lack of memory, and there is evidence for it.
+        OutOfMemory = "out_of_memory",
+        /// Nothing explains the end but lack of memory.
+        Unexplained = "unexplained",
+        /// The app was updated.
+        AppUpgrade = "app_upgrade",
+        /// The operating system was updated.
+        OsUpgrade = "os_upgrade",
+        /// The device was restarted.
+        Reboot = "reboot",
+        /// The battery was empty.
+        LowBattery = "low_battery",
+        /// The device was too hot.
+        Thermal = "thermal",
+        /// The app used more of the processor than it may.
+        Cpu = "cpu",
+        /// The operating system ended the app for another reason.
         Terminated = "terminated",
         /// The app does not know.
         Unknown = "unknown",
+    }
+}
+
+impl EndReason {
+    /// True where a later event may know better.
+    #[must_use]
+    pub fn is_vague(self) -> bool {
+        matches!(self, EndReason::Terminated | EndReason::Unknown)
     }
 }
 
@@ -41,9 +70,16 @@ pub struct SessionEvent {
     #[schema(min_length = 1, max_length = 100, example = "2f1c9a0e-5d6b-4c38-9b7e-0a1d2c3b4a59")]
     pub id: String,
     /// What tells installations of the app apart, hashed by the app. It is hashed once more before it is
-    /// stored.
+    /// stored. Required, but for sessions that were counted before.
     #[schema(min_length = 1, max_length = 200, example = "b1946ac92492d2347c6235b4d2611184")]
-    pub installation: String,
+    pub installation: Option<String>,
+    /// Instead of one session: the number of sessions that were counted before, all of the day of `started_at`. They
+    /// have no installations and no ends.
+    #[schema(minimum = 1, maximum = 100000000)]
+    pub sessions: Option<i32>,
+    /// Those of `sessions` that crashed.
+    #[schema(minimum = 0)]
+    pub crashed: Option<i32>,
     /// What tells users apart; only its hash is stored.
     #[schema(min_length = 1, max_length = 200)]
     pub user: Option<String>,
@@ -72,10 +108,13 @@ pub struct SessionEvent {
     /// Instead of `ended_at`: seconds from the start to the end.
     #[schema(minimum = 0, maximum = 31536000)]
     pub duration: Option<f64>,
-    /// True where the app was on the screen, false for work in the background.
+    /// True where the app was on the screen, false for work in the background. With `end_reason` or `termination`:
+    /// when it ended.
     pub foreground: Option<bool>,
     /// How it ended.
     pub end_reason: Option<EndReason>,
+    /// Instead of `end_reason`: what the app found at its next start. The service then says how the session ended.
+    pub termination: Option<TerminationEvidence>,
 }
 
 /// Why a session event is refused.
@@ -119,7 +158,7 @@ impl SessionEvent {
     fn check(&self) -> Result<(), SessionEventError> {
         let texts = [
             ("id", Some(&self.id), 1..=ID_CHARS),
-            ("installation", Some(&self.installation), 1..=TEXT_CHARS),
+            ("installation", self.installation.as_ref(), 1..=TEXT_CHARS),
             ("user", self.user.as_ref(), 1..=TEXT_CHARS),
             ("app", Some(&self.app), 1..=TEXT_CHARS),
             ("version", Some(&self.version), 0..=TEXT_CHARS),
@@ -135,12 +174,35 @@ impl SessionEvent {
                 return wrong(field, "must not contain the character U+0000");
             }
         }
+        self.check_counts()?;
         match self.duration {
             Some(_) if self.ended_at.is_some() => wrong("duration", "and `ended_at` say the same: send one"),
             Some(seconds) if !(0.0..=LONGEST_SECONDS).contains(&seconds) => {
                 wrong("duration", format!("must be between 0 and {LONGEST_SECONDS} seconds"))
             }
             _ => Ok(()),
+        }
+    }
+
+    fn check_counts(&self) -> Result<(), SessionEventError> {
+        let Some(sessions) = self.sessions else {
+            return match (&self.installation, self.crashed) {
+                (None, _) => {
+                    wrong("installation", "is missing; only sessions that were counted before have none")
+                }
+                (_, Some(_)) => wrong("crashed", "is for `sessions` that were counted before"),
+                _ => Ok(()),
+            };
+        };
+        let ended = self.end_reason.is_some() || self.termination.is_some();
+        if !(1..=MOST_COUNTED).contains(&sessions) {
+            wrong("sessions", format!("must be between 1 and {MOST_COUNTED}"))
+        } else if !(0..=sessions).contains(&self.crashed.unwrap_or(0)) {
+            wrong("crashed", "must be between 0 and `sessions`")
+        } else if self.installation.is_some() || ended {
+            wrong("sessions", "have neither `installation` nor an end: they were counted before")
+        } else {
+            Ok(())
         }
     }
 
@@ -160,6 +222,13 @@ impl SessionEvent {
     #[must_use]
     pub fn day(&self) -> Date {
         self.started_at.checked_to_offset(UtcOffset::UTC).unwrap_or(self.started_at).date()
+    }
+
+    /// How the session ended, as far as this event knows.
+    #[must_use]
+    pub fn reason(&self) -> Option<EndReason> {
+        let found = || self.termination.as_ref().map(TerminationEvidence::reason);
+        self.end_reason.filter(|reason| !reason.is_vague()).or_else(found).or(self.end_reason)
     }
 
     /// When the session ended, as far as this event knows: at most a year after its start.
@@ -191,6 +260,13 @@ mod tests {
         let event = SessionEvent::read(GOOD.as_bytes()).unwrap();
         assert_eq!((event.version.as_str(), event.end(), event.end_reason), ("", None, None));
         assert_eq!(event.day().to_string(), "2026-11-21");
+    }
+
+    #[test]
+    fn sessions_may_be_counted_before() {
+        let json = GOOD.replace(r#""installation":"i""#, r#""sessions":1000,"crashed":7"#);
+        let event = SessionEvent::read(json.as_bytes()).unwrap();
+        assert_eq!((event.sessions, event.crashed, event.installation), (Some(1_000), Some(7), None));
     }
 
     #[test]
@@ -226,6 +302,12 @@ mod tests {
         assert!(refusal("\"other\"", "\"end_reason\":\"bored\",\"other\"").contains("bored"));
         assert!(refusal("[{}]", &format!("\"{}\"", "x".repeat(9_000))).contains("the limit is 8192"));
         assert!(SessionEvent::read(b"[]").is_err());
+        assert!(refusal(r#""installation":"i","#, "").starts_with("`installation` is missing"));
+        assert!(refusal("\"other\"", "\"crashed\":1,\"other\"").starts_with("`crashed` is for"));
+        let counted = |fields: &str| refusal(r#""installation":"i""#, fields);
+        assert!(counted(r#""sessions":0"#).starts_with("`sessions` must be between 1 and 100000000"));
+        assert!(counted(r#""sessions":5,"crashed":6"#).starts_with("`crashed` must be between 0"));
+        assert!(counted(r#""sessions":5,"end_reason":"crashed""#).starts_with("`sessions` have neither"));
     }
 
     #[test]

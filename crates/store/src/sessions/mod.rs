@@ -3,11 +3,13 @@
 
 mod days;
 mod event;
+mod termination;
 
 pub(crate) use days::sketch;
 #[cfg(test)]
 pub(crate) use days::sketched;
 pub use event::{EndReason, LATEST_DAYS, MAX_EVENT_BYTES, SessionEvent, SessionEventError};
+pub use termination::TerminationEvidence;
 
 use crate::{Result, TenantTx};
 use days::DayDelta;
@@ -62,29 +64,62 @@ struct Told<'a> {
     end: SessionEnd,
 }
 
-/// How and when a session ended, as far as that is known. What is known first stays, except that a crash
-/// is learnt of late.
+/// How and when a session ended, as far as that is known. What is known first stays, except that a crash is learnt
+/// of late, and that any reason is better than a vague one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SessionEnd {
     at: Option<OffsetDateTime>,
     reason: Option<EndReason>,
+    /// Whether the app was on the screen, as far as the event with the reason knows.
+    foreground: Option<bool>,
+}
+
+/// A session that ended for lack of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemoryEnd {
+    /// In the foreground, with evidence.
+    Evident,
+    /// In the foreground, because nothing else explains it.
+    Unexplained,
+    /// In the background, or it is not known where.
+    Background,
 }
 
 impl SessionEnd {
     fn of(event: &SessionEvent) -> SessionEnd {
-        SessionEnd { at: event.end(), reason: event.end_reason }
+        SessionEnd { at: event.end(), reason: event.reason(), foreground: event.foreground }
     }
 
     fn completed(self, later: SessionEnd) -> SessionEnd {
-        let reason = match later.reason {
-            Some(EndReason::Crashed) => later.reason,
-            _ => self.reason.or(later.reason),
+        let at = self.at.or(later.at);
+        let replaced = match (self.reason, later.reason) {
+            (_, None) | (Some(EndReason::Crashed), _) => false,
+            (None, Some(_)) | (_, Some(EndReason::Crashed)) => true,
+            (Some(known), Some(later)) => known.is_vague() && !later.is_vague(),
         };
-        SessionEnd { at: self.at.or(later.at), reason }
+        if replaced {
+            SessionEnd { at, reason: later.reason, foreground: later.foreground.or(self.foreground) }
+        } else {
+            SessionEnd { at, ..self }
+        }
+    }
+
+    /// True where the session has no end yet.
+    fn is_open(self) -> bool {
+        self.at.is_none() && self.reason.is_none()
     }
 
     fn crashed(self) -> bool {
         self.reason == Some(EndReason::Crashed)
+    }
+
+    fn memory(self) -> Option<MemoryEnd> {
+        match (self.reason?, self.foreground == Some(true)) {
+            (EndReason::OutOfMemory, true) => Some(MemoryEnd::Evident),
+            (EndReason::Unexplained, true) => Some(MemoryEnd::Unexplained),
+            (EndReason::OutOfMemory | EndReason::Unexplained, false) => Some(MemoryEnd::Background),
+            _ => None,
+        }
     }
 }
 
@@ -158,9 +193,11 @@ async fn insert_new(
         outcomes[new.place] = SessionOutcome::New;
         let event = &new.first.event;
         let delta = deltas.entry((app, event.version.clone(), day)).or_default();
-        delta.begun(&hash(&event.installation));
-        if new.end.crashed() {
-            delta.crashed(&hash(&event.installation));
+        if let Some(installation) = &event.installation {
+            delta.begun(&hash(installation));
+            delta.ended(&hash(installation), SessionEnd::default(), new.end);
+        } else {
+            delta.counted(event.sessions.unwrap_or(0).into(), event.crashed.unwrap_or(0).into());
         }
     }
     Ok(())
@@ -173,7 +210,9 @@ struct NewRows {
     ids: Vec<String>,
     days: Vec<Date>,
     versions: Vec<String>,
-    installations: Vec<Vec<u8>>,
+    installations: Vec<Option<Vec<u8>>>,
+    counted: Vec<Option<i32>>,
+    counted_crashed: Vec<Option<i32>>,
     users: Vec<Option<Vec<u8>>>,
     systems: Vec<Option<String>>,
     devices: Vec<Option<String>>,
@@ -191,14 +230,16 @@ impl NewRows {
         self.ids.push(id.to_owned());
         self.days.push(day);
         self.versions.push(event.version.clone());
-        self.installations.push(hash(&event.installation).to_vec());
+        self.installations.push(event.installation.as_deref().map(|id| hash(id).to_vec()));
+        self.counted.push(event.sessions);
+        self.counted_crashed.push(event.sessions.map(|_| event.crashed.unwrap_or(0)));
         self.users.push(event.user.as_deref().map(|user| hash(user).to_vec()));
         self.systems.push(event.os.clone());
         self.devices.push(event.device.clone());
         self.started.push(event.started_at);
         self.ended.push(told.end.at);
         self.reasons.push(told.end.reason.map(|reason| reason.as_str().to_owned()));
-        self.foreground.push(event.foreground);
+        self.foreground.push(told.end.foreground);
         self.received.push(told.first.received_at);
     }
 
@@ -207,14 +248,16 @@ impl NewRows {
         let (connection, tenant, _) = tx.parts();
         let rows = sqlx::query!(
             r#"INSERT INTO sessions (tenant, app, session_id, day, version, installation, user_hash, os, device,
-                                     started_at, ended_at, end_reason, foreground, received_at)
+                                     started_at, ended_at, end_reason, foreground, received_at, counted,
+                                     counted_crashed)
                SELECT $1, n.app, n.session_id, n.day, n.version, n.installation, n.user_hash, n.os, n.device,
-                      n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at
+                      n.started_at, n.ended_at, n.end_reason, n.foreground, n.received_at, n.counted,
+                      n.counted_crashed
                FROM unnest($2::text[], $3::text[], $4::date[], $5::text[], $6::bytea[], $7::bytea[], $8::text[],
                            $9::text[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::boolean[],
-                           $14::timestamptz[])
+                           $14::timestamptz[], $15::integer[], $16::integer[])
                     AS n (app, session_id, day, version, installation, user_hash, os, device, started_at, ended_at,
-                          end_reason, foreground, received_at)
+                          end_reason, foreground, received_at, counted, counted_crashed)
                ORDER BY n.app COLLATE "C", n.session_id COLLATE "C", n.day
                ON CONFLICT (tenant, app, session_id, day) DO NOTHING
                RETURNING app, session_id, day"#,
@@ -223,7 +266,7 @@ impl NewRows {
             &self.ids,
             &self.days,
             &self.versions,
-            &self.installations,
+            &self.installations as &[Option<Vec<u8>>],
             &self.users as &[Option<Vec<u8>>],
             &self.systems as &[Option<String>],
             &self.devices as &[Option<String>],
@@ -231,7 +274,9 @@ impl NewRows {
             &self.ended as &[Option<OffsetDateTime>],
             &self.reasons as &[Option<String>],
             &self.foreground as &[Option<bool>],
-            &self.received
+            &self.received,
+            &self.counted as &[Option<i32>],
+            &self.counted_crashed as &[Option<i32>]
         )
         .fetch_all(connection)
         .await?;
@@ -247,7 +292,7 @@ async fn complete_known(
     deltas: &mut BTreeMap<days::DayKey, DayDelta>,
 ) -> Result<()> {
     let ending: Vec<&SessionKey> =
-        told.iter().filter(|(_, told)| told.end != SessionEnd::default()).map(|(key, _)| key).collect();
+        told.iter().filter(|(_, told)| !told.end.is_open()).map(|(key, _)| key).collect();
     if ending.is_empty() {
         return Ok(());
     }
@@ -256,10 +301,11 @@ async fn complete_known(
     let dates: Vec<Date> = ending.iter().map(|key| key.2).collect();
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
-        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation, s.ended_at,
+        r#"SELECT s.app, s.session_id, s.day, s.version, s.installation AS "installation!", s.ended_at, s.foreground,
                   s.end_reason AS "end_reason?: EndReason"
            FROM unnest($2::text[], $3::text[], $4::date[]) AS k (app, session_id, day)
            JOIN sessions s ON s.tenant = $1 AND s.app = k.app AND s.session_id = k.session_id AND s.day = k.day
+           WHERE s.installation IS NOT NULL
            ORDER BY s.app COLLATE "C", s.session_id COLLATE "C", s.day FOR UPDATE OF s"#,
         tenant,
         &apps,
@@ -272,17 +318,15 @@ async fn complete_known(
     for row in rows {
         let key = (row.app, row.session_id, row.day);
         let Some(told) = told.get(&key) else { continue };
-        let known = SessionEnd { at: row.ended_at, reason: row.end_reason };
+        let known = SessionEnd { at: row.ended_at, reason: row.end_reason, foreground: row.foreground };
         let end = known.completed(told.end);
         if end == known {
             continue;
         }
         outcomes[told.completing] = SessionOutcome::Completed;
-        if end.crashed() && !known.crashed() {
-            // Of the version and the installation that the session was counted for.
-            let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
-            delta.crashed(&row.installation);
-        }
+        // Of the version and the installation that the session was counted for.
+        let delta = deltas.entry((key.0.clone(), row.version, key.2)).or_default();
+        delta.ended(&row.installation, known, end);
         changed.push((key, end));
     }
     write_ends(tx, &changed).await
@@ -298,18 +342,20 @@ async fn write_ends(tx: &mut TenantTx, changed: &[(SessionKey, SessionEnd)]) -> 
     let ended: Vec<Option<OffsetDateTime>> = changed.iter().map(|(_, end)| end.at).collect();
     let reasons: Vec<Option<String>> =
         changed.iter().map(|(_, end)| end.reason.map(|reason| reason.as_str().to_owned())).collect();
+    let foreground: Vec<Option<bool>> = changed.iter().map(|(_, end)| end.foreground).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason
-         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[])
-              AS n (app, session_id, day, ended_at, end_reason)
+        "UPDATE sessions s SET ended_at = n.ended_at, end_reason = n.end_reason, foreground = n.foreground
+         FROM unnest($2::text[], $3::text[], $4::date[], $5::timestamptz[], $6::text[], $7::boolean[])
+              AS n (app, session_id, day, ended_at, end_reason, foreground)
          WHERE s.tenant = $1 AND s.app = n.app AND s.session_id = n.session_id AND s.day = n.day",
         tenant,
         &apps,
         &ids,
         &dates,
         &ended as &[Option<OffsetDateTime>],
-        &reasons as &[Option<String>]
+        &reasons as &[Option<String>],
+        &foreground as &[Option<bool>]
     )
     .execute(connection)
     .await?;

@@ -192,12 +192,35 @@ pub(crate) async fn of_system(tx: &mut OwnerTx, debug_ids: &[uuid::Uuid]) -> Res
     .await?)
 }
 
-/// The generations of those of the system's symbols that answer.
+/// The generations of symbols that answer, by debug id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnsweringGenerations {
+    /// Of the transaction's own owner.
+    pub own: BTreeMap<DebugId, u64>,
+    /// Of the system.
+    pub system: BTreeMap<DebugId, u64>,
+}
+
+/// The generations of those symbols of these debug ids that answer, in one statement.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn system_generations(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<BTreeMap<DebugId, u64>> {
+pub async fn answering(tx: &mut OwnerTx, debug_ids: &[DebugId]) -> Result<AnsweringGenerations> {
     let ids: Vec<uuid::Uuid> = debug_ids.iter().map(|id| id.uuid()).collect();
-    let slots = of_system(tx, &ids).await?;
-    Ok(slots.into_iter().filter(|s| s.quality > Quality::None).map(|s| (s.debug_id, s.generation)).collect())
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT debug_id AS "debug_id: DebugIdColumn", generation AS "generation: U64", tenant = $1 AS "own!"
+           FROM symbol_slots WHERE tenant IN ($1, $2) AND debug_id = ANY ($3) AND quality > 0"#,
+        tenant,
+        Owner::System.as_str(),
+        &ids
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut found = AnsweringGenerations::default();
+    for row in rows {
+        let of = if row.own { &mut found.own } else { &mut found.system };
+        of.insert(row.debug_id.into(), row.generation.into());
+    }
+    Ok(found)
 }

@@ -1,18 +1,28 @@
 //! Who did what. Entries are only ever added.
 
-use crate::{OwnerTx, Result};
+use crate::{OwnerTx, Result, Uuid};
+use serde::Serialize;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 /// One entry of the audit log.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AuditEntry {
+    /// Its id.
+    pub id: Uuid,
     /// When.
+    #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// Who: a key's id, or `operator`, or a service.
+    /// Who: a key's id, `operator`, or a service.
+    #[schema(example = "0198c0de-0000-7000-8000-000000000001")]
     pub actor: String,
-    /// What was done, such as `key.create`.
+    /// The name of the tenant's key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What was done.
+    #[schema(example = "key.create")]
     pub action: String,
-    /// To what: an id.
+    /// To what: mostly an id.
     pub subject: String,
     /// More, without personal data.
     pub detail: serde_json::Value,
@@ -45,17 +55,23 @@ pub async fn append(
     Ok(())
 }
 
-/// The newest entries, newest first.
+/// The entries of the transaction's owner, the newest first, from the one after `after` on: its time in microseconds
+/// and its id.
 ///
 /// # Errors
 /// Where the database fails.
-pub async fn newest(tx: &mut OwnerTx, limit: u32) -> Result<Vec<AuditEntry>> {
+pub async fn list(tx: &mut OwnerTx, after: Option<(i64, Uuid)>, limit: u32) -> Result<Vec<AuditEntry>> {
     let (connection, tenant, _) = tx.parts();
+    let (at, id) = after.map(|(at, id)| (crate::outbox::time(at), id)).unzip();
     Ok(sqlx::query_as!(
         AuditEntry,
-        "SELECT at, actor, action, subject, detail FROM audit_log
-         WHERE tenant = $1 ORDER BY at DESC, id DESC LIMIT $2",
+        r#"SELECT l.id, l.at, l.actor, k.name AS "name?", l.action, l.subject, l.detail
+         FROM audit_log l LEFT JOIN api_keys k ON k.tenant = l.tenant AND k.id::text = l.actor
+         WHERE l.tenant = $1 AND ($2::timestamptz IS NULL OR (l.at, l.id) < ($2, $3::uuid))
+         ORDER BY l.at DESC, l.id DESC LIMIT $4"#,
         tenant,
+        at,
+        id,
         i64::from(limit)
     )
     .fetch_all(connection)

@@ -9,6 +9,8 @@ use crate::alerts::rules::{
     AlertChannel, AlertCondition, AlertRule, AlertRuleChange, NewAlertRule, QuietHours,
 };
 use crate::alerts::{AlertStep, due, evaluate, messages, purge, rules};
+use crate::groups::{GroupActor, MergeOutcome};
+use crate::queries::groups::{self, GroupFilter, GroupOrder};
 use crate::tests::database::{Database, acme, arrival, execute, grouping, start, tenant_id};
 use crate::{TenantTx, Uuid};
 use time::Duration;
@@ -314,7 +316,26 @@ async fn a_bug_is_new_once_however_its_symbols_come() {
     better.body = unslide_proto::body::compress(b"{\"better\":2}");
     database.store(&[better]).await;
     assert_eq!(told().await, 3);
-    // What is replayed into an empty database tells nothing.
-    database.store_as(&[of(6, 6, false)], crate::reports::Effects::Deferred).await;
+    // Merged into a known group meanwhile: it is not new.
+    database.store(&[of(7, 7, true)]).await;
+    let newest = in_tx(&database, async |tx| {
+        groups::list(tx, &GroupFilter::default(), GroupOrder::FirstSeen, None, 2).await.unwrap()
+    });
+    let [merged, target] = <[_; 2]>::try_from(newest.await).unwrap();
+    let actor = GroupActor { actor: "key", name: None };
+    let outcome = in_tx(&database, async |tx| {
+        crate::groups::merge(tx, target.id, &[merged.id], None, actor).await.unwrap()
+    });
+    assert_eq!(outcome.await, MergeOutcome::Done);
+    database.wait(Duration::minutes(31));
+    in_tx(&database, async |tx| evaluate(tx, rule.id).await.unwrap()).await;
     assert_eq!(told().await, 3);
+    // A reader that catches up tells, and a replay of what is older than a day does not.
+    database.store_as(&[of(6, 6, false)], crate::reports::Effects::Deferred).await;
+    assert_eq!(told().await, 4);
+    let mut old = of(8, 8, false);
+    old.received_at = database.clock_now() - Duration::hours(25);
+    crate::partitions::ensure(&database.store, old.received_at.date(), start().date()).await.unwrap();
+    database.store_as(&[old], crate::reports::Effects::Deferred).await;
+    assert_eq!(told().await, 4);
 }

@@ -1,7 +1,9 @@
 //! Sessions: stored once, counted once, whatever comes in which order.
 
 use crate::queries::health::{self, HealthFigures};
-use crate::sessions::{self, EndReason, SessionArrival, SessionEvent, SessionOutcome, sketch, sketched};
+use crate::sessions::{
+    self, EndReason, SessionArrival, SessionEvent, SessionOutcome, TerminationEvidence, sketch, sketched,
+};
 use crate::tests::database::{Database, acme, start, tenant_id};
 use crate::{partitions, positions};
 use sqlx::Row;
@@ -13,7 +15,9 @@ use unslide_model::{DistinctSketch, TenantId};
 pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) -> SessionArrival {
     let event = SessionEvent {
         id: id.to_owned(),
-        installation: installation.to_owned(),
+        installation: Some(installation.to_owned()),
+        sessions: None,
+        crashed: None,
         user: Some("robin".to_owned()),
         app: "com.acme.shop".to_owned(),
         version: "1.0".to_owned(),
@@ -24,6 +28,7 @@ pub fn event(id: &str, installation: &str, days: i64, end: Option<EndReason>) ->
         duration: end.map(|_| 12.5),
         foreground: Some(true),
         end_reason: end,
+        termination: None,
     };
     SessionArrival { event, received_at: start() }
 }
@@ -83,6 +88,40 @@ async fn a_session_is_counted_once_and_a_later_event_completes_it() {
     assert_eq!(database.number(kept).await, 0, "hashes only");
 }
 
+#[tokio::test]
+async fn a_session_out_of_memory_is_told_at_the_next_start_and_a_crash_corrects_it() {
+    let database = Database::new().await;
+    let memory = async || {
+        let now = figures(&database, &acme()).await;
+        [now.out_of_memory_sessions, now.unexplained_sessions, now.background_out_of_memory_sessions]
+    };
+    let told = |id: &str, end: Option<EndReason>, foreground: bool, evidence: Option<TerminationEvidence>| {
+        let mut told = event(id, "i1", 0, end);
+        (told.event.foreground, told.event.termination) = (Some(foreground), evidence);
+        told
+    };
+    let none = Some(TerminationEvidence::default());
+    let critical =
+        TerminationEvidence { memory_pressure: Some("critical".into()), ..TerminationEvidence::default() };
+    store(&database, &[event("a", "i1", 0, None), event("b", "i1", 0, None), event("c", "i1", 0, None)])
+        .await;
+    assert_eq!(memory().await, [0, 0, 0]);
+    // It began in the foreground and ended in the background.
+    store(&database, &[told("a", None, true, none.clone()), told("b", None, false, Some(critical.clone()))])
+        .await;
+    assert_eq!(memory().await, [1, 1, 1]);
+    // What the app says itself counts, unless it says nothing of use.
+    store(&database, &[told("c", Some(EndReason::Exited), true, Some(critical.clone()))]).await;
+    store(&database, &[told("d", Some(EndReason::Terminated), true, Some(critical))]).await;
+    assert_eq!(memory().await, [2, 1, 1]);
+    store(&database, &[told("e", Some(EndReason::Unknown), true, None)]).await;
+    store(&database, &[told("e", None, true, none)]).await;
+    assert_eq!(memory().await, [3, 2, 1]);
+    store(&database, &[told("a", Some(EndReason::Crashed), true, None)]).await;
+    assert_eq!(memory().await, [2, 1, 1]);
+    assert_eq!(figures(&database, &acme()).await.crashed_sessions, 1);
+}
+
 /// Proves: isolation
 #[tokio::test]
 async fn sessions_of_two_tenants_with_one_id_are_two() {
@@ -131,35 +170,57 @@ fn any_event(random: &mut Random) -> SessionArrival {
         None,
         Some(EndReason::Exited),
         Some(EndReason::Crashed),
+        Some(EndReason::OutOfMemory),
+        Some(EndReason::Unexplained),
         Some(EndReason::Terminated),
         Some(EndReason::Unknown),
     ];
-    let end = ends[usize::try_from(random.below(5)).unwrap()];
+    let end = ends[usize::try_from(random.below(7)).unwrap()];
     let id = format!("s{}", random.below(60));
     // The same session may come with another version and installation: what it was counted for stays.
     let mut arrival =
         event(&id, &format!("i{}", random.below(20)), i64::try_from(random.below(3)).unwrap(), end);
     arrival.event.version = format!("1.{}", random.below(2));
+    if random.below(8) == 0 {
+        let crashed = i32::try_from(random.below(5)).unwrap();
+        (arrival.event.sessions, arrival.event.crashed) = (Some(crashed + 10), Some(crashed));
+        (arrival.event.installation, arrival.event.end_reason) = (None, None);
+    }
+    arrival.event.foreground = [None, Some(true), Some(false)][usize::try_from(random.below(3)).unwrap()];
     arrival.event.duration = arrival.event.duration.filter(|_| random.below(2) == 0);
     arrival.event.app =
         ["com.acme.shop", "com.acme.bank"][usize::try_from(random.below(2)).unwrap()].to_owned();
     arrival
 }
 
-type Counted = (i64, i64, DistinctSketch, DistinctSketch);
+/// Sessions, crashes, those out of memory in three ways, and the installations of the first two.
+type Counted = (i64, i64, [i64; 3], DistinctSketch, DistinctSketch);
 
 /// The counts as the rows of sessions have them.
 async fn recounted(database: &Database) -> BTreeMap<(String, String, Date), Counted> {
     let mut counted: BTreeMap<_, Counted> = BTreeMap::new();
-    let query = "SELECT app, version, day, installation, end_reason = 'crashed' FROM sessions";
+    let query = "SELECT app, version, day, installation, end_reason, coalesce(foreground, false), counted,
+                        counted_crashed FROM sessions";
     for row in database.rows(query).await {
         let entry = counted.entry((row.get(0), row.get(1), row.get(2))).or_default();
+        if let Some(sessions) = row.get::<Option<i32>, _>(6) {
+            entry.0 += i64::from(sessions);
+            entry.1 += i64::from(row.get::<i32, _>(7));
+            continue;
+        }
         let installation = sketched(&row.get::<Vec<u8>, _>(3));
         entry.0 += 1;
-        entry.2.add(installation);
-        if row.get::<Option<bool>, _>(4) == Some(true) {
-            entry.1 += 1;
-            entry.3.add(installation);
+        entry.3.add(installation);
+        let reason: Option<String> = row.get(4);
+        match (reason.as_deref(), row.get::<bool, _>(5)) {
+            (Some("crashed"), _) => {
+                entry.1 += 1;
+                entry.4.add(installation);
+            }
+            (Some("out_of_memory"), true) => entry.2[0] += 1,
+            (Some("unexplained"), true) => entry.2[1] += 1,
+            (Some("out_of_memory" | "unexplained"), false) => entry.2[2] += 1,
+            _ => {}
         }
     }
     counted
@@ -179,9 +240,13 @@ async fn counts_are_those_of_the_rows_after_any_history() {
             }
         }
         let mut stored = BTreeMap::new();
-        for row in database.rows("SELECT app, version, day, sessions, crashed, installations, crashed_installations FROM session_days").await {
+        let query = "SELECT app, version, day, sessions, crashed, installations, crashed_installations, out_of_memory,
+                            unexplained, background_memory FROM session_days";
+        for row in database.rows(query).await {
             let of = |column| sketch(&row.get::<Vec<u8>, _>(column)).unwrap();
-            stored.insert((row.get(0), row.get(1), row.get(2)), (row.get(3), row.get(4), of(5), of(6)));
+            let memory = [row.get(7), row.get(8), row.get(9)];
+            stored
+                .insert((row.get(0), row.get(1), row.get(2)), (row.get(3), row.get(4), memory, of(5), of(6)));
         }
         assert_eq!(stored, recounted(&database).await, "seed {seed}");
     }
@@ -195,7 +260,8 @@ async fn batches_that_share_sessions_do_not_wait_for_each_other_in_a_circle() {
     let all = batches.iter().map(|batch| store(&database, batch));
     futures_of(all).await;
     let counts = "SELECT sum(sessions)::bigint, sum(crashed)::bigint FROM session_days";
-    let rows = "SELECT count(*), count(*) FILTER (WHERE end_reason = 'crashed') FROM sessions";
+    let rows = "SELECT sum(coalesce(counted, 1))::bigint,
+                       sum(coalesce(counted_crashed, (coalesce(end_reason, '') = 'crashed')::integer))::bigint FROM sessions";
     let numbers = async |query| {
         let row = &database.rows(query).await[0];
         (row.get::<i64, _>(0), row.get::<i64, _>(1))

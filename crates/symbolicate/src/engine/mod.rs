@@ -3,7 +3,7 @@
 mod output;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
-use crate::grouping::{self, Grouping};
+use crate::grouping::{self, Grouping, GroupingRules};
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
@@ -29,6 +29,8 @@ pub struct Context<'c> {
     pub processed_at: Option<OffsetDateTime>,
     /// How much is written.
     pub detail: Detail,
+    /// The tenant's own rules of grouping; `None` for none.
+    pub rules: Option<&'c GroupingRules>,
     /// The most bytes that the output may have; `None` leaves it at [`most_bytes`], which always holds.
     /// From the first frame on whose answer would make it larger, a frame gets its status alone. The
     /// report itself, the statuses and the list of images are always written.
@@ -137,7 +139,8 @@ impl Plan<'_, '_> {
         let (tally, referred) = self.frames(&judged, context, &mut splicer);
         let (images, missing) = self.outcomes(&judged, &referred);
         let status = tally.status();
-        let grouping = grouping::group(self, &judged);
+        let no_rules = GroupingRules::default();
+        let grouping = grouping::group(self, &judged, context.rules.unwrap_or(&no_rules));
         let facts = ReportFacts {
             status,
             counts: &tally.counts,

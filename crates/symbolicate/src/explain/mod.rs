@@ -1,14 +1,17 @@
 //! Why each frame got the answer that it got.
 
 mod advice;
+mod grouping;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer, judge};
 use crate::engine::ENGINE;
+use crate::grouping::GroupingRules;
 use crate::plan::{Plan, PlannedFrame};
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::{NameSource, SymCache};
 use advice::Advisor;
+pub use grouping::{ExplainedFunction, ExplainedGrouping};
 use serde::Serialize;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
@@ -24,6 +27,9 @@ pub struct Explanation {
     pub engine: &'static str,
     /// The images that frames refer to.
     pub images: Vec<ExplainedImage>,
+    /// The report's group; absent where the report says neither what happened nor where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grouping: Option<ExplainedGrouping>,
     /// Every backtrace, in the order of the report.
     pub backtraces: Vec<ExplainedBacktrace>,
     /// True where frames or calls were left out, because there are too many.
@@ -110,6 +116,9 @@ pub struct ExplainedBacktrace {
     pub part: usize,
     /// Where it lies.
     pub origin: &'static str,
+    /// True for the backtrace that the report's group goes by.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
     /// The thread's own index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<i64>,
@@ -172,22 +181,28 @@ pub struct ExplainedFrame {
     pub calls: Vec<String>,
     /// What decided it, in a sentence.
     pub reason: String,
+    /// Which functions count for the report's group, in the backtrace that counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grouping: Vec<ExplainedFunction>,
 }
 
-/// Answers every frame as [`enrich`](crate::enrich) does, and says why.
+/// Answers every frame as [`enrich`](crate::enrich) does, and says why. `rules` are the tenant's own of grouping.
 #[must_use]
 pub fn explain<'s>(
     report: &Report<'_>,
     symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    rules: &GroupingRules,
 ) -> Explanation {
     let plan = Plan::new(report);
     let judged: Vec<Judged<'s>> = plan.images.iter().map(|image| judge(image, symbols)).collect();
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
+    let (grouping, mut verdicts) = grouping::explain(&plan, &judged, rules);
     let mut planned = plan.frames.iter();
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
+        let counts = report.crashed_backtrace().is_some_and(|crashed| std::ptr::eq(crashed, backtrace));
         let mut frames = Vec::new();
         let mut sigtramp_at = None;
         for slot in backtrace.slots() {
@@ -213,9 +228,13 @@ pub fn explain<'s>(
             let names = (&mut names, &mut room, &advisor);
             frames.push(explain_frame(&plan, &judged, frame, planned, &answered, names));
         }
+        if counts {
+            room.cut |= verdicts.give(&mut frames, &mut room.call_bytes);
+        }
         backtraces.push(ExplainedBacktrace {
             part: backtrace.part,
             origin: origin(backtrace.origin),
+            counts,
             thread: backtrace.thread.and_then(|thread| thread.index),
             crashed: backtrace.thread.is_some_and(|thread| thread.crashed),
             frames,
@@ -226,7 +245,7 @@ pub fn explain<'s>(
         }
     }
     let images = images(&plan, &judged, symbols);
-    Explanation { report_id: report.id, engine: ENGINE, images, backtraces, truncated: room.cut }
+    Explanation { report_id: report.id, engine: ENGINE, images, grouping, backtraces, truncated: room.cut }
 }
 
 fn images<'s>(
@@ -305,6 +324,7 @@ fn explain_frame<'a>(
         approximate: answered.approximate,
         calls,
         reason: reason(answered, frame, judged, advice),
+        grouping: Vec::new(),
     }
 }
 

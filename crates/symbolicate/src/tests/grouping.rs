@@ -1,7 +1,8 @@
 //! Which reports are of one bug.
 
 use super::*;
-use crate::grouping::{GroupKind, Grouping};
+use crate::grouping::{GroupKind, Grouping, GroupingRules, GroupingVerdict, RegroupError, regroup};
+use crate::{Detail, explain};
 use unslide_testkit::reports::Json;
 
 const SYSTEM: u64 = 0x1_9000_0000;
@@ -123,4 +124,119 @@ fn the_member_is_read_back() {
         (ours.kind.as_str(), ours.title, ours.culprit),
         (own.kind.as_str(), own.title, own.culprit.unwrap())
     );
+}
+
+fn rules(text: &str) -> GroupingRules {
+    GroupingRules::parse(text).unwrap()
+}
+
+fn by_rules(have: &Have, report: &Made, text: &str) -> Grouping {
+    let rules = rules(text);
+    let context = Context { rules: Some(&rules), ..Context::default() };
+    have.enrich_with(&report.bytes(), &context).grouping.unwrap()
+}
+
+#[test]
+fn a_tenants_rules_decide_what_counts() {
+    let have = Have::app();
+    // Shop::add calls nothing; plain is the function of the symbol table outside of it.
+    let report = crashed(BASE, &[SYSTEM + 0x100, BASE + at::FUNCTION + 4, BASE + at::SYMBOL + 4]);
+    let culprit = |text: &str| by_rules(&have, &report, text).culprit.unwrap();
+    assert_eq!(culprit(""), "Shop::add (cart.cpp)");
+    for ignoring in [
+        "ignore function Shop::*",
+        "ignore file cart.cpp",
+        "not-app function *add",
+        "sentinel function plain",
+    ] {
+        assert_eq!(culprit(ignoring), "plain", "{ignoring}");
+    }
+    // The first rule that fits decides.
+    assert_eq!(culprit("app function Shop::add\nignore image *"), "Shop::add (cart.cpp)");
+    assert_eq!(culprit("sentinel function Shop::*"), "Shop::add (cart.cpp)");
+    let (none, other) = (of(&have, &report), by_rules(&have, &report, "ignore function Other"));
+    assert_eq!(none.fingerprint, other.fingerprint, "rules that fit nothing change no group");
+    assert_ne!(none.rules, other.rules);
+    // The group is the one that it would have without the function.
+    let outside = of(&have, &crashed(BASE, &[BASE + at::SYMBOL + 4]));
+    assert_eq!(by_rules(&have, &report, "ignore function Shop::*").fingerprint, outside.fingerprint);
+}
+
+#[test]
+fn a_rule_about_an_image_counts_while_its_symbols_are_missing() {
+    let none = Have::default();
+    let report = crashed(BASE, &[BASE + at::FUNCTION]);
+    assert!(of(&none, &report).provisional);
+    let name = APP_PATH.rsplit('/').next().unwrap();
+    for text in [format!("ignore image {name}"), format!("not-app image *{APP_PATH}")] {
+        let grouping = by_rules(&none, &report, &text);
+        assert!(!grouping.provisional && grouping.frames.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn an_enriched_report_is_grouped_again_as_it_would_be_with_its_symbols() {
+    let turn = [BASE + at::FUNCTION + 8, BASE + at::SYMBOL + 4];
+    let deep: Vec<u64> = turn.into_iter().cycle().take(120).collect();
+    let reports = [
+        crashed(BASE, &[SYSTEM + 0x100, BASE + at::INLINED + 4, BASE + at::SYMBOL + 4]),
+        crashed(BASE, &[BASE + at::FUNCTION, BASE + at::SYMBOL]),
+        crashed(BASE, &deep),
+        crashed(BASE, &[BASE + at::SIGTRAMP + 4, BASE + at::INLINED]),
+        crashed(BASE, &[BASE + at::GAP, BASE + at::LINE_0 + 4]).set("crash.error.type", "hang"),
+        Made::standard().set("crash.error.type", "signal"),
+    ];
+    for text in ["", "ignore function Shop::*", "sentinel function plain", "not-app image *"] {
+        for have in [Have::app(), Have::default()] {
+            for (n, report) in reports.iter().enumerate() {
+                let wanted = by_rules(&have, report, text);
+                // It was grouped by other rules before.
+                let stored = have.enrich(report).bytes;
+                assert_eq!(regroup(&stored, &rules(text)).unwrap().unwrap(), wanted, "{n} by {text:?}");
+            }
+        }
+    }
+    let context = Context { detail: Detail::FunctionsOnly, ..Context::default() };
+    let short = Have::app().enrich_with(&reports[0].bytes(), &context).bytes;
+    assert!(matches!(regroup(&short, &GroupingRules::default()), Err(RegroupError::Shortened)));
+    assert!(matches!(regroup(b"[]", &GroupingRules::default()), Err(RegroupError::Read(_))));
+}
+
+#[test]
+fn an_explanation_says_why_a_function_counts() {
+    let have = Have::app();
+    let explained = |frames: &[u64], text: &str| {
+        let bytes = crashed(BASE, frames).bytes();
+        let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+        let explanation = explain(&report, &|id| have.0.get(id), &rules(text));
+        let backtrace = explanation.backtraces.into_iter().find(|backtrace| backtrace.counts).unwrap();
+        let grouping = explanation.grouping.unwrap();
+        let functions = backtrace.frames.into_iter().flat_map(|frame| frame.grouping);
+        let said = functions.map(|one| (one.function, one.verdict, one.rule.unwrap_or_default()));
+        (grouping, said.collect::<Vec<_>>())
+    };
+    let said = |function: &str, verdict, rule: &str| (function.to_owned(), verdict, rule.to_owned());
+    let frames = [SYSTEM + 0x100, BASE + at::FUNCTION + 4, BASE + at::SYMBOL + 4];
+    let (grouping, functions) = explained(&frames, "");
+    assert_eq!(grouping.fingerprint, of(&have, &crashed(BASE, &frames)).fingerprint_text());
+    assert_eq!(
+        functions,
+        [
+            said("", GroupingVerdict::Unnamed, ""),
+            said("Shop::add", GroupingVerdict::Counted, ""),
+            said("plain", GroupingVerdict::Beyond, ""),
+        ]
+    );
+    let (grouping, functions) = explained(&frames, "# ours\nignore function Shop::*");
+    assert!(grouping.rules.is_some());
+    assert_eq!(functions[1], said("Shop::add", GroupingVerdict::Ignored, "line 2: ignore function Shop::*"));
+    assert_eq!(functions[2], said("plain", GroupingVerdict::Counted, ""));
+    let (_, functions) = explained(&frames, "sentinel function plain");
+    assert_eq!(
+        functions[1],
+        said("Shop::add", GroupingVerdict::InsideSentinel, "line 1: sentinel function plain")
+    );
+    // Every frame of the backtrace has a reason, also one far outside.
+    let far: Vec<u64> = (0..400).map(|n| BASE + at::FUNCTION + 4 * (n % 2)).collect();
+    assert!(explained(&far, "").1.len() >= 400);
 }

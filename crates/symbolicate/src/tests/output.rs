@@ -1,6 +1,7 @@
 //! The shape of what is added.
 
 use super::{APP, BASE, Have, LIBRARY, app, at, symbols};
+use crate::grouping::GroupingRules;
 use crate::{Context, Detail, ENGINE, explain};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -253,7 +254,11 @@ fn an_explanation_says_which_rule_image_and_symbols_answered() {
     let bytes = two_threads().bytes();
     let report = Read::read(&bytes, &ReadLimits::default()).unwrap();
     let symbols = symbols(APP, ARM64, Quality::DwarfSymtab);
-    let explanation = explain(&report, &|debug_id| (*debug_id == super::id(APP)).then_some(&symbols));
+    let explanation = explain(
+        &report,
+        &|debug_id| (*debug_id == super::id(APP)).then_some(&symbols),
+        &GroupingRules::default(),
+    );
     let mut tree = serde_json::to_value(&explanation).unwrap();
     assert_eq!(tree["engine"].take(), ENGINE);
     insta::assert_json_snapshot!(tree);

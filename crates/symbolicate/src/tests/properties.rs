@@ -1,6 +1,7 @@
 //! What holds for any input.
 
 use super::{APP, BASE, Have, TEXT, app, lines, repeated};
+use crate::grouping::GroupingRules;
 use crate::{Context, Detail, ImageSymbols, Plan, enrich, explain, needs};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -48,7 +49,7 @@ fn check(input: &[u8], what: &str) {
             "idempotence, {what}"
         );
     }
-    let explained = explain(&report, &|id| have.get(id));
+    let explained = explain(&report, &|id| have.get(id), &GroupingRules::default());
     let frames: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
     let blank: usize = report.backtraces.iter().map(|b| b.blank_frames.len()).sum();
     assert_eq!(frames, Plan::new(&report).frames.len() + blank);

@@ -2,6 +2,7 @@
 //! Proves: bounded-input
 
 use super::{APP, BASE, Have, app, id};
+use crate::grouping::GroupingRules;
 use crate::symcache::{
     CodeOwner, CodePlace, CodeScope, MAX_CALLS, NameSource, ObjectHeader, SymCache, Writer,
 };
@@ -152,7 +153,8 @@ fn what_was_added_before_gives_no_further_room() {
 fn an_explanation_of_the_longest_chains_is_bounded() {
     let (bytes, symbols) = (report().bytes(), longest());
     let read = Read::read(&bytes, &ReadLimits::default()).unwrap();
-    let (json, most) = peak(|| serde_json::to_vec(&explain(&read, &|_| Some(&symbols))).unwrap());
+    let (json, most) =
+        peak(|| serde_json::to_vec(&explain(&read, &|_| Some(&symbols), &GroupingRules::default())).unwrap());
     assert!(json.len() < 8 << 20 && most < 24 << 20, "{} {most}", json.len());
     let tree: Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(tree["truncated"], true);
@@ -164,7 +166,7 @@ fn an_explanation_of_the_longest_chains_is_bounded() {
     // So are its frames.
     let many = app().thread(Thread::new(0).crashed().frames(frames_of_no_image(30_000))).bytes();
     let read = Read::read(&many, &ReadLimits::default()).unwrap();
-    let explained = explain(&read, &|_| None);
+    let explained = explain(&read, &|_| None, &GroupingRules::default());
     assert!(explained.truncated && explained.backtraces[0].frames.len() == 20_000);
 }
 

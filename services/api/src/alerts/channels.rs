@@ -41,6 +41,7 @@ pub fn check_secret(channel: AlertChannel, secret: &Secret) -> Result<(), String
             _ => Err(format!("secret: {WEBHOOK_SECRET} and 24 to 64 bytes in base64")),
         },
         AlertChannel::Feishu | AlertChannel::Dingtalk => Ok(()),
+        AlertChannel::Kafka => Err("secret: kafka has none".to_owned()),
         AlertChannel::Slack | AlertChannel::Wecom | AlertChannel::Mail => {
             Err(format!("secret: {channel} has none; the address is what is secret"))
         }
@@ -97,7 +98,7 @@ pub fn request(message: &ClaimedAlertMessage, public_url: &str, now: i64) -> Res
             json!({"msgtype": "text", "text": {"content": text}}).to_string()
         }
         AlertChannel::Wecom => json!({"msgtype": "text", "text": {"content": text}}).to_string(),
-        AlertChannel::Mail => return Err("mail is not sent by HTTP".to_owned()),
+        AlertChannel::Mail | AlertChannel::Kafka => return Err("it is not sent by HTTP".to_owned()),
     };
     Ok(AlertRequest { url, headers, body })
 }
@@ -136,7 +137,9 @@ pub fn check_answer(channel: AlertChannel, status: u16, body: &[u8]) -> Result<(
         return Err(format!("The receiver answered with HTTP {status}: {}", text()));
     }
     let code = match channel {
-        AlertChannel::Webhook | AlertChannel::Slack | AlertChannel::Mail => return Ok(()),
+        AlertChannel::Webhook | AlertChannel::Slack | AlertChannel::Mail | AlertChannel::Kafka => {
+            return Ok(());
+        }
         AlertChannel::Feishu => "code",
         AlertChannel::Dingtalk | AlertChannel::Wecom => "errcode",
     };

@@ -60,10 +60,11 @@ impl Mailer {
             mail = mail.to(recipient);
         }
         let mail = mail.body(plain(message, public_url)).map_err(|error| error.to_string())?;
-        self.transport.send(mail).await.map(drop).map_err(|error| {
-            let text = error.to_string();
-            format!("The mail server did not take it: {text}")
-        })
+        self.transport
+            .send(mail)
+            .await
+            .map(drop)
+            .map_err(|error| format!("The mail server did not take it: {error}"))
     }
 }
 

@@ -1,15 +1,17 @@
 //! Sends the alerts of all tenants to where they want them.
 //!
-//! Every process of the api does: the database gives each message to one of them at a time. What a tenant is told of
-//! is decided elsewhere (`unslide_store::alerts`); here are the ways out.
+//! Every process of the api does: the database gives each message to one of them at a time.
+//! `unslide_store::alerts` decides what is sent; here are the channels.
 
 mod channels;
+mod kafka;
 pub mod mail;
 mod networks;
 pub mod receiver;
 mod text;
 
 pub use channels::check_secret;
+pub use kafka::AlertTopic;
 pub use mail::Mailer;
 pub use networks::AllowedNetworks;
 
@@ -39,6 +41,7 @@ pub struct AlertSender {
     store: Store,
     http: HttpSender,
     mailer: Option<Mailer>,
+    topic: AlertTopic,
     /// Where the console is, for links; empty where that is not known.
     public_url: String,
     outcomes: IntCounterVec,
@@ -54,6 +57,7 @@ impl AlertSender {
     pub fn new(
         store: Store,
         settings: &Alerts,
+        topic: AlertTopic,
         public_url: &str,
         outcomes: IntCounterVec,
         clock: Arc<dyn Clock>,
@@ -63,6 +67,7 @@ impl AlertSender {
             store,
             http: HttpSender::new(networks)?,
             mailer: settings.mailer().ok().flatten(),
+            topic,
             public_url: public_url.trim_end_matches('/').to_owned(),
             outcomes,
             clock,
@@ -113,37 +118,41 @@ impl AlertSender {
         tenants: &mut BTreeSet<TenantId>,
     ) -> Result<(), StoreError> {
         for DueAlert { tenant, rule, step } in alerts::due(&self.store, AT_ONCE).await? {
-            if step == AlertStep::Send {
-                if sends.len() < SENDS && tenants.insert(tenant.clone()) {
-                    let sender = self.clone();
-                    sends.spawn(async move {
-                        if let Err(error) = sender.send(&tenant, rule).await {
-                            tracing::warn!(error = %error, %rule, "an alert could not be taken or noted");
-                        }
-                        tenant
-                    });
+            let prepared = match step {
+                AlertStep::Evaluate => self.evaluate(&tenant, rule).await,
+                AlertStep::Collect => self.collect(&tenant, rule).await,
+                AlertStep::Send => {
+                    if sends.len() < SENDS && tenants.insert(tenant.clone()) {
+                        sends.spawn(self.clone().send_next(tenant, rule));
+                    }
+                    Ok(())
                 }
-                continue;
-            }
-            if let Err(error) = self.prepare(&tenant, rule, step).await {
-                tracing::warn!(error = %error, %rule, "an alert's rule could not be looked at");
+            };
+            if let Err(error) = prepared {
+                tracing::warn!(error = %error, %rule, "an alert's rule could not be evaluated");
             }
         }
         Ok(())
     }
 
-    async fn prepare(&self, tenant: &TenantId, rule: Uuid, step: AlertStep) -> Result<(), StoreError> {
+    async fn evaluate(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
         let mut tx = self.store.tenant(tenant).await?;
-        match step {
-            AlertStep::Evaluate => {
-                alerts::evaluate(&mut tx, rule).await?;
-            }
-            AlertStep::Collect => {
-                messages::collect(&mut tx, rule).await?;
-            }
-            AlertStep::Send => {}
-        }
+        alerts::evaluate(&mut tx, rule).await?;
         tx.commit().await
+    }
+
+    async fn collect(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
+        let mut tx = self.store.tenant(tenant).await?;
+        messages::collect(&mut tx, rule).await?;
+        tx.commit().await
+    }
+
+    /// Sends a rule's next message, and returns its tenant.
+    async fn send_next(self: Arc<AlertSender>, tenant: TenantId, rule: Uuid) -> TenantId {
+        if let Err(error) = self.send(&tenant, rule).await {
+            tracing::warn!(error = %error, %rule, "an alert could not be taken or noted");
+        }
+        tenant
     }
 
     async fn send(&self, tenant: &TenantId, rule: Uuid) -> Result<(), StoreError> {
@@ -151,7 +160,7 @@ impl AlertSender {
         let claimed = messages::claim(&mut tx, rule).await?;
         tx.commit().await?;
         let Some(message) = claimed else { return Ok(()) };
-        let outcome = self.deliver(&message).await;
+        let outcome = self.deliver(tenant, &message).await;
         let word = match &outcome {
             Ok(()) => "delivered",
             Err(_) if message.attempt >= MOST_ATTEMPTS => "given_up",
@@ -164,11 +173,18 @@ impl AlertSender {
     }
 
     /// Says why not, for the tenant: nothing of the service's inside.
-    async fn deliver(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
-        if message.channel == AlertChannel::Mail {
-            let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
-            return mailer.send(message, &self.public_url).await;
+    async fn deliver(&self, tenant: &TenantId, message: &ClaimedAlertMessage) -> Result<(), String> {
+        match message.channel {
+            AlertChannel::Mail => {
+                let mailer = self.mailer.as_ref().ok_or("this service does not send mail")?;
+                mailer.send(message, &self.public_url).await
+            }
+            AlertChannel::Kafka => self.topic.send(tenant, message, &self.public_url).await,
+            _ => self.post(message).await,
         }
+    }
+
+    async fn post(&self, message: &ClaimedAlertMessage) -> Result<(), String> {
         let now = self.clock.now().unix_timestamp();
         let request = channels::request(message, &self.public_url, now)?;
         let (status, body) = self.http.post(&request).await?;

@@ -75,11 +75,20 @@ impl PageState {
         now.date() - Duration::days(self.days() - 1)
     }
 
+    /// An address with these parameters of this one.
+    pub fn address(&self, path: &str, names: &[&str]) -> String {
+        link(path, &self.pairs(names))
+    }
+
     /// The address of the same page from another cursor on.
     pub fn at_cursor(&self, path: &str, names: &[&str], cursor: &str) -> String {
-        let mut pairs: Vec<(&str, Option<&str>)> = names.iter().map(|name| (*name, self.get(name))).collect();
+        let mut pairs = self.pairs(names);
         pairs.push(("cursor", Some(cursor)));
         link(path, &pairs)
+    }
+
+    fn pairs<'p>(&'p self, names: &[&'p str]) -> Vec<(&'p str, Option<&'p str>)> {
+        names.iter().map(|name| (*name, self.get(name))).collect()
     }
 }
 

@@ -23,10 +23,6 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
         return Vec::new();
     }
     let changes = SignificantChanges::between(now, before);
-    let installations = |figures: &HealthFigures| {
-        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        (count(figures.crashed_installations), count(figures.installations))
-    };
     let note = |(crashed, all): (i64, i64), (crashed_before, all_before): (i64, i64), significant: bool| {
         let Some(share) = crash_free(crashed_before, all_before) else {
             return format!("no sessions in the {days} days before");
@@ -40,8 +36,8 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
         };
         format!("{share} in the {days} days before: {verdict}")
     };
-    let (of_now, of_before) = (installations(now), installations(before));
-    let sessions = [now, before].map(|figures| (figures.crashed_sessions, figures.sessions));
+    let sessions = [now, before].map(HealthFigures::crashed_of_sessions);
+    let installations = [now, before].map(HealthFigures::crashed_of_installations);
     let share = |(crashed, all)| crash_free(crashed, all).unwrap_or_else(|| "–".to_owned());
     vec![
         HealthLine {
@@ -52,15 +48,26 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
         },
         HealthLine {
             label: "Crash-free installations",
-            value: format!("≈ {}", share(of_now)),
+            value: format!("≈ {}", share(installations[0])),
             title: APPROXIMATE,
-            note: note(of_now, of_before, changes.crash_free_installations),
+            note: note(installations[0], installations[1], changes.crash_free_installations),
+        },
+        HealthLine {
+            label: "Out of memory",
+            value: per_thousand(now.out_of_memory_sessions, now.sessions),
+            title: "Sessions on the screen that the system ended for lack of memory, of a thousand. “By exclusion”: nothing \
+                    else explains the end.",
+            note: format!(
+                "of 1\u{202f}000 sessions; {} by exclusion, {} more in the background",
+                grouped(now.unexplained_sessions),
+                grouped(now.background_out_of_memory_sessions)
+            ),
         },
         HealthLine {
             label: "Sessions",
             value: grouped(now.sessions),
             title: "",
-            note: format!("of ≈ {} installations", grouped(of_now.1)),
+            note: format!("of ≈ {} installations", grouped(installations[0].1)),
         },
     ]
 }
@@ -69,6 +76,12 @@ pub fn lines(now: &HealthFigures, before: &HealthFigures, days: i64) -> Vec<Heal
 pub fn crash_free(crashed: i64, all: i64) -> Option<String> {
     let share = (i128::from(all) - i128::from(crashed)) * 10_000 / (all > 0).then(|| i128::from(all))?;
     Some(format!("{}.{:02} %", share / 100, share % 100))
+}
+
+/// Sessions of a thousand, with one decimal.
+pub fn per_thousand(some: i64, all: i64) -> String {
+    let tenths = i128::from(some) * 10_000 / i128::from(all.max(1));
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod assets;
 mod bar;
+mod breakdown;
 mod chart;
 mod form;
 mod health;
@@ -14,6 +15,7 @@ mod pages;
 mod rows;
 mod session;
 mod shell;
+mod source_link;
 mod stack;
 mod words;
 
@@ -23,8 +25,8 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
 use pages::{
-    alerts, dead_letters, explain, group, group_actions, groups, keys, overview, report, reports, sign_in,
-    symbols, versions,
+    alerts, audit_log, dead_letters, explain, exports, group, group_actions, groups, keys, overview, report,
+    reports, settings, sign_in, symbols, versions,
 };
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
@@ -48,12 +50,20 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/text", get(report::text))
         .route("/console/reports/{id}/explain", get(explain::page))
         .route("/console/versions", get(versions::page))
+        .route(exports::GROUPS, get(exports::groups))
+        .route(exports::REPORTS, get(exports::reports))
+        .route(exports::VERSIONS, get(exports::versions))
         .route("/console/symbols", get(symbols::page))
         .route("/console/dead-letters", get(dead_letters::page))
         .route("/console/dead-letters/{id}/replay", post(dead_letters::replay))
         .route("/console/alerts", get(alerts::page).post(alerts::create))
         .route("/console/alerts/{id}/{action}", post(alerts::act))
+        .route("/console/alerts/{id}/receiver", post(alerts::change_receiver))
         .route("/console/alert-messages/{id}/send", post(alerts::send))
+        .route("/console/audit-log", get(audit_log::page))
+        .route("/console/settings", get(settings::page).post(settings::save))
+        .route("/console/settings/grouping-rules", post(settings::set_rules))
+        .route("/console/settings/grouping-rules/trial", post(settings::try_rules))
         .route("/console/keys", get(keys::page))
         .route("/console/keys/{id}/revoke", post(keys::revoke).layer(Extension(session::TakesAway)))
         .route("/console/{*rest}", get(shell::not_found))

@@ -2,7 +2,7 @@
 
 use super::chart::Sparkline;
 use super::link::link;
-use super::words::{When, grouped, shown, shown_or};
+use super::words::{When, counted, grouped, shown, shown_or};
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DebugId;
@@ -22,6 +22,30 @@ pub fn kind_word(kind: &str) -> &str {
     }
 }
 
+/// The head of a column that groups can be sorted by.
+pub struct GroupHead {
+    pub label: &'static str,
+    pub class: &'static str,
+    /// True where the list goes by it.
+    pub current: bool,
+    /// The address of the list that goes by it.
+    pub href: Option<String>,
+}
+
+/// The columns of groups that a list can go by, with the words for the parameter `sort`. The list goes by `current`.
+pub fn group_heads(current: Option<&str>, href: impl Fn(&'static str) -> Option<String>) -> Vec<GroupHead> {
+    let columns = [
+        ("reports", "Reports", "num"),
+        ("first_seen", "First seen", "late"),
+        ("last_seen", "Last seen", "late"),
+    ];
+    let head = |(sort, label, class)| {
+        let is_current = current == Some(sort);
+        GroupHead { label, class, current: is_current, href: href(sort).filter(|_| !is_current) }
+    };
+    columns.into_iter().map(head).collect()
+}
+
 /// A group in a list.
 pub struct GroupLine {
     pub href: String,
@@ -32,6 +56,7 @@ pub struct GroupLine {
     pub tags: Vec<(&'static str, String)>,
     pub trend: Sparkline,
     pub reports: String,
+    pub devices: String,
     pub first_seen: When,
     pub first_version: String,
     pub last_seen: When,
@@ -55,6 +80,7 @@ impl GroupLine {
             tags: tags(group, now),
             trend: Sparkline::of(days.unwrap_or(&none), first, now.date()),
             reports: grouped(group.reports),
+            devices: counted(group.affected_devices, "device", "devices"),
             first_seen: When::of(group.first_seen, now),
             first_version: shown(&group.first_version),
             last_seen: When::of(group.last_seen, now),

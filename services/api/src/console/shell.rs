@@ -99,7 +99,7 @@ impl Shell {
     }
 
     /// The entries of the side bar: name, path and label; an empty one is a line.
-    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 9] {
+    pub fn entries(&self) -> [(&'static str, &'static str, &'static str); 11] {
         [
             ("overview", "/console", "Overview"),
             ("groups", "/console/groups", "Groups"),
@@ -109,7 +109,9 @@ impl Shell {
             ("alerts", "/console/alerts", "Alerts"),
             ("", "", ""),
             ("dead-letters", "/console/dead-letters", "Dead letters"),
+            ("audit-log", "/console/audit-log", "Audit log"),
             ("keys", "/console/keys", "Keys"),
+            ("settings", "/console/settings", "Settings"),
         ]
     }
 }

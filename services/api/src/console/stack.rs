@@ -1,5 +1,6 @@
 //! A backtrace as a page shows it: the app's own frames first of all, runs of the system's frames folded.
 
+use super::source_link::SourceLinks;
 use super::words::{address, counted, upload_command};
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -43,18 +44,25 @@ struct FrameLine {
     /// A class of the stylesheet, a mark and a word.
     status: (&'static str, &'static str, &'static str),
     image: String,
-    calls: Vec<CallView>,
+    calls: Vec<LinkedCall>,
     address: String,
     uuid: Option<String>,
     command: Option<String>,
     explain: Option<String>,
 }
 
+/// A call, with where its source line is shown.
+#[derive(Debug)]
+struct LinkedCall {
+    call: CallView,
+    source: Option<String>,
+}
+
 impl ThreadStack {
     /// The stack of a thread; `explain` is the address of its explanation, which leads to a frame by its number.
-    pub fn of(thread: &ThreadView, explain: Option<&str>) -> ThreadStack {
-        let mut lines: Vec<FrameLine> =
-            thread.frames.iter().map(|frame| line(frame, thread.position, explain)).collect();
+    pub fn of(thread: &ThreadView, explain: Option<&str>, links: &SourceLinks) -> ThreadStack {
+        let line = |frame| line(frame, thread.position, explain, links);
+        let mut lines: Vec<FrameLine> = thread.frames.iter().map(line).collect();
         say_once(&mut lines);
         let own = thread.frames.iter().find(|frame| !frame.system && !frame.calls.is_empty());
         let top = own.or(thread.frames.first()).map(first_name).unwrap_or_default();
@@ -139,14 +147,14 @@ fn close(run: &mut Vec<FrameLine>, items: &mut Vec<StackItem>) {
     items.push(StackItem::Folded { summary, frames });
 }
 
-fn line(frame: &FrameView, position: usize, explain: Option<&str>) -> FrameLine {
+fn line(frame: &FrameView, position: usize, explain: Option<&str>, links: &SourceLinks) -> FrameLine {
     let missing = frame.status == "missing";
     let image = frame.image.clone();
     FrameLine {
         index: frame.index,
         system: frame.system,
         status: status(&frame.status, frame.approximate),
-        calls: frame.calls.clone(),
+        calls: frame.calls.iter().map(|call| linked(call, links)).collect(),
         address: frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}")),
         uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
         command: image.as_deref().filter(|_| missing && !frame.system).map(upload_command),
@@ -156,6 +164,11 @@ fn line(frame: &FrameView, position: usize, explain: Option<&str>) -> FrameLine 
             format!("{explain}{and}thread={position}#frame-{}", frame.index)
         }),
     }
+}
+
+fn linked(call: &CallView, links: &SourceLinks) -> LinkedCall {
+    let source = call.path.as_deref().and_then(|path| links.link(path, call.line));
+    LinkedCall { call: call.clone(), source }
 }
 
 /// How a frame ended: a class of the stylesheet, a mark and a word.
@@ -186,7 +199,8 @@ mod tests {
 
     fn folds(systems: &[bool]) -> Vec<usize> {
         let frames = systems.iter().enumerate().map(|(index, system)| frame(index, *system)).collect();
-        let stack = ThreadStack::of(&ThreadView { frames, ..ThreadView::default() }, None);
+        let stack =
+            ThreadStack::of(&ThreadView { frames, ..ThreadView::default() }, None, &SourceLinks::default());
         let length = |item: &StackItem| match item {
             StackItem::One(_) => 1,
             StackItem::Folded { frames, .. } => frames.len(),
@@ -201,10 +215,32 @@ mod tests {
     }
 
     #[test]
+    fn a_source_position_leads_to_its_repository() {
+        let at = |path: &str| CallView {
+            function: "total".to_owned(),
+            file: Some("Cart.swift".to_owned()),
+            path: Some(path.to_owned()),
+            line: Some(7),
+            inlined: false,
+        };
+        let calls = vec![at("/ci/shop/Cart.swift"), at("/usr/Cart.swift")];
+        let thread =
+            ThreadView { frames: vec![FrameView { calls, ..frame(0, false) }], ..ThreadView::default() };
+        let settings = unslide_store::app_settings::AppSettings {
+            source_url: "https://git.example.com/{path}?\"#L{line}".to_owned(),
+            source_root: "/ci/shop".to_owned(),
+        };
+        let page = ThreadStack::of(&thread, None, &SourceLinks::of(&settings, "", "")).render().unwrap();
+        assert!(page.contains("href=\"https://git.example.com/Cart.swift?&#34;#L7\""), "{page}");
+        assert_eq!(page.matches("href").count(), 1, "{page}");
+    }
+
+    #[test]
     fn only_an_app_image_has_a_command() {
-        assert!(line(&frame(0, false), 0, None).command.is_some());
-        assert!(line(&frame(0, true), 0, None).command.is_none());
-        let explained = line(&frame(3, false), 2, Some("/a?variant=1")).explain;
+        let links = SourceLinks::default();
+        assert!(line(&frame(0, false), 0, None, &links).command.is_some());
+        assert!(line(&frame(0, true), 0, None, &links).command.is_none());
+        let explained = line(&frame(3, false), 2, Some("/a?variant=1"), &links).explain;
         assert_eq!(explained.as_deref(), Some("/a?variant=1&thread=2#frame-3"));
     }
 }

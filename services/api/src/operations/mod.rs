@@ -2,7 +2,9 @@
 
 pub mod alerts;
 pub mod apps;
+pub mod audit_log;
 pub mod dead_letters;
+pub mod grouping_rules;
 pub mod groups;
 pub mod keys;
 pub mod prelude;

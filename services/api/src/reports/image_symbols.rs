@@ -1,4 +1,4 @@
-//! The symbols that a report can use, for the operations that symbolicate themselves.
+//! The symbols that a report can use, and the tenant's grouping rules, for the operations that symbolicate themselves.
 //!
 //! Which generation is the newest is asked of the database, so that this machine's cache never
 //! answers with an older one, and images that nobody has symbols for cost no request to storage.
@@ -8,8 +8,10 @@ use crate::state::Api;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use unslide_artifacts::Hint;
-use unslide_model::{DebugId, Quality, TenantId};
+use unslide_model::{DebugId, TenantId};
+use unslide_store::groups::rules;
 use unslide_store::slots;
+use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// Images of one report that symbols are fetched for; further ones count as not fetched. Real
@@ -18,14 +20,18 @@ const MOST_IMAGES: usize = 1_000;
 /// Downloads at a time for one report.
 const AT_ONCE: usize = 16;
 
-/// Symbols by debug id.
+/// Symbols by debug id, and the tenant's grouping rules.
 #[derive(Debug, Default)]
-pub struct SymbolsOfReport(HashMap<DebugId, ImageSymbols>);
+pub struct SymbolsOfReport {
+    symbols: HashMap<DebugId, ImageSymbols>,
+    /// The rules of now. Those of a later version of this service, which this one can't read, are left out.
+    pub rules: GroupingRules,
+}
 
 impl SymbolsOfReport {
     /// What is known of a debug id.
     pub fn get(&self, id: &DebugId) -> Option<&ImageSymbols> {
-        self.0.get(id)
+        self.symbols.get(id)
     }
 }
 
@@ -33,26 +39,28 @@ impl SymbolsOfReport {
 ///
 /// # Errors
 /// Where the database does not answer.
-pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Result<SymbolsOfReport, Problem> {
-    let mut fetched = HashMap::new();
-    let mut wanted: Vec<(SymbolNeed, Hint)> = Vec::new();
+pub async fn fetch(
+    api: &Api,
+    tenant: &TenantId,
+    mut needs: Vec<SymbolNeed>,
+) -> Result<SymbolsOfReport, Problem> {
+    let too_many = needs.split_off(needs.len().min(MOST_IMAGES));
+    let debug_ids: Vec<DebugId> = needs.iter().map(|need| need.debug_id).collect();
     let mut tx = api.tenant(tenant).await?;
-    let of_system: Vec<DebugId> =
-        needs.iter().take(MOST_IMAGES).filter(|need| need.system).map(|need| need.debug_id).collect();
-    let of_system = slots::system_generations(&mut tx, &of_system).await?;
-    for (index, need) in needs.into_iter().enumerate() {
-        if index >= MOST_IMAGES {
-            fetched.insert(need.debug_id, ImageSymbols::FetchingFailed);
-            continue;
-        }
-        let slot = slots::get(&mut tx, &need.debug_id).await?.filter(|slot| slot.quality != Quality::None);
-        let system = of_system.get(&need.debug_id).copied().filter(|_| need.system);
-        if slot.is_some() || system.is_some() {
-            wanted.push((need, Hint { tenant: slot.map(|slot| slot.generation), system }));
-        }
-    }
+    let newest = slots::answering(&mut tx, &debug_ids).await?;
+    let rules = rules::get(&mut tx).await?;
     tx.rollback().await?;
-    let found = stream::iter(wanted).map(|(need, hint)| async move {
+    let rules = rules.and_then(|rules| GroupingRules::parse(&rules.text).ok()).unwrap_or_default();
+    let hint = |need: &SymbolNeed| Hint {
+        tenant: newest.own.get(&need.debug_id).copied(),
+        system: newest.system.get(&need.debug_id).copied().filter(|_| need.system),
+    };
+    let wanted = needs.into_iter().map(|need| (hint(&need), need));
+    let wanted: Vec<(Hint, SymbolNeed)> =
+        wanted.filter(|(hint, _)| hint.tenant.is_some() || hint.system.is_some()).collect();
+    let mut symbols: HashMap<DebugId, ImageSymbols> =
+        too_many.iter().map(|need| (need.debug_id, ImageSymbols::FetchingFailed)).collect();
+    let found = stream::iter(wanted).map(|(hint, need)| async move {
         let id = tenant.scope(need.debug_id);
         // Among the cache's downloads the tenant's are few, whatever its reports want at once.
         let _permit = api.permits.downloads.acquire(tenant, 1).await;
@@ -66,6 +74,6 @@ pub async fn fetch(api: &Api, tenant: &TenantId, needs: Vec<SymbolNeed>) -> Resu
         Ok::<_, Problem>((need.debug_id, symbols))
     });
     let found: Vec<_> = found.buffer_unordered(AT_ONCE).try_collect().await?;
-    fetched.extend(found);
-    Ok(SymbolsOfReport(fetched))
+    symbols.extend(found);
+    Ok(SymbolsOfReport { symbols, rules })
 }

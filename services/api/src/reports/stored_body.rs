@@ -10,6 +10,7 @@ use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
 use unslide_store::TenantTx;
 use unslide_store::queries::report::{self, FoundReport};
+use unslide_store::segments::BodyLocation;
 
 /// Why a body that ought to be there is not.
 #[derive(Debug, thiserror::Error)]
@@ -71,11 +72,24 @@ async fn json(
     };
     // It waits for object storage, and so shall no connection.
     tx.rollback().await?;
+    from_segment(api, tenant, (report_id, variant, found.listed.revision), place).await
+}
+
+/// The JSON of a report's revision from its place in a segment; the inner error where it is not there.
+///
+/// # Errors
+/// Where object storage does not answer.
+pub async fn from_segment(
+    api: &Api,
+    tenant: &TenantId,
+    (report_id, variant, revision): (ReportId, u32, u32),
+    place: BodyLocation,
+) -> Result<Result<Vec<u8>, Lost>, Problem> {
     let key = keys::segment(tenant, place.day, place.segment);
     let Some(frame) = segment::fetch(&api.objects, &key, place.offset, place.length).await? else {
         return Ok(Err(Lost::Gone(key.to_string())));
     };
-    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision: found.listed.revision };
+    let id = BodyId { tenant: tenant.clone(), report_id, variant, revision };
     let read = move || segment::open(&id, &place.key, frame, MAX_BODY_BYTES);
     let body = api.cpu.run_for(tenant, read).await?;
     Ok(body.map_err(|source| Lost::Damaged { key: key.to_string(), report: report_id, source }))

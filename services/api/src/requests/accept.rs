@@ -37,17 +37,21 @@ impl Representation {
 /// # Errors
 /// [`Kind::NotAcceptable`] where it takes neither.
 pub fn negotiate(headers: &HeaderMap) -> Result<Representation, Problem> {
-    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
-    if values.is_empty() {
-        return Ok(Representation::Json);
-    }
-    let ranges: Vec<(String, f32)> = values.iter().flat_map(|value| value.split(',')).map(range).collect();
-    let json = quality(&ranges, "application", "json");
-    let text = quality(&ranges, "text", "plain");
+    let [json, text] = weights(headers, [("application", "json"), ("text", "plain")]);
     if json <= 0.0 && text <= 0.0 {
         return Err(Problem::new(Kind::NotAcceptable, "there are application/json and text/plain"));
     }
     Ok(if text > json { Representation::Text } else { Representation::Json })
+}
+
+/// What the client thinks of these media types, 0 to 1: all the same where it names none.
+pub fn weights<const N: usize>(headers: &HeaderMap, kinds: [(&str, &str); N]) -> [f32; N] {
+    let values: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok()).collect();
+    if values.is_empty() {
+        return [1.0; N];
+    }
+    let ranges: Vec<(String, f32)> = values.iter().flat_map(|value| value.split(',')).map(range).collect();
+    kinds.map(|(main, sub)| quality(&ranges, main, sub))
 }
 
 /// A media range without parameters, and its weight.

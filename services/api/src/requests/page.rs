@@ -11,6 +11,7 @@
 use crate::http::problem::{Kind, Problem};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use unslide_store::Uuid;
 use utoipa::{IntoParams, ToSchema};
 
 const VERSION: u8 = 1;
@@ -131,6 +132,19 @@ impl PageQuery {
             _ => Err(Problem::new(Kind::InvalidParameter, format!("limit: 1 to {MAX_LIMIT}"))),
         }
     }
+}
+
+/// The position of a row that is ordered by a number, and by its id among equals.
+#[must_use]
+pub fn numbered(number: i64, id: Uuid) -> String {
+    format!("{number}.{id}")
+}
+
+/// The number and the id of a [`numbered`] position.
+#[must_use]
+pub fn number_and_id(position: &str) -> Option<(i64, Uuid)> {
+    let (number, id) = position.split_once('.')?;
+    Some((number.parse().ok()?, id.parse().ok()?))
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {

@@ -17,6 +17,7 @@ use unslide_store::Uuid;
 use unslide_store::alerts::events::{AlertCause, raise, raise_for};
 use unslide_store::alerts::messages::{collect, list};
 use unslide_store::alerts::rules::{self, AlertCondition};
+use unslide_stream::scan;
 
 /// A rule that tells a URL of new groups.
 pub fn rule(address: &str) -> Value {
@@ -150,12 +151,13 @@ async fn messages_reach_their_receivers() {
     let wecom = made(&world, &key, &with("wecom", format!("{url}/wecom"), json!({}))).await;
     let mail = made(&world, &key, &with("mail", "a@example.com, b@example.com".into(), json!({}))).await;
     let elsewhere = made(&world, &key, &with("webhook", format!("{url}/elsewhere"), json!({}))).await;
+    let topic = made(&world, &key, &with("kafka", String::new(), json!({}))).await;
     // As the indexer does for a group that is new.
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
     let cause = AlertCause::new_group(Uuid::from_u128(7), "boom <!here>", "Cart.total", "shop", "2.0");
-    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 7);
+    assert_eq!(raise(&mut tx, AlertCondition::NewGroup, &[cause]).await.unwrap(), 8);
     tx.commit().await.unwrap();
-    for rule in [&gateway, &slack, &feishu, &mail] {
+    for rule in [&gateway, &slack, &feishu, &mail, &topic] {
         let message = message(&world, &key, rule, "delivered").await;
         assert_eq!((&message["attempts"], &message["headline"]), (&json!(1), &json!("New: boom <!here>")));
     }
@@ -189,6 +191,15 @@ async fn messages_reach_their_receivers() {
             .starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0")
     );
     assert!(of("/feishu")[0].2["sign"].is_string());
+    let alerts = world.config.kafka.topics().alerts;
+    let record = scan::whole_topic(&world.config.kafka, &alerts).await.unwrap().remove(0);
+    let read: Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
+    assert_eq!(
+        (&read["rule"]["id"], &read["events"][0]["headline"]),
+        (&json!(topic), &json!("New: boom <!here>"))
+    );
+    assert_eq!(record.headers.text("tenant"), Some("acme"));
+    assert_eq!(record.headers.text("idempotency-key"), read["id"].as_str());
     let mail = mails.lock().clone();
     for line in [
         "RCPT TO:<b@example.com>",
@@ -215,6 +226,8 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
         (json!({"secret": "word"}), "whsec_"),
         (json!({"channel": "slack", "secret": "word"}), "slack has none"),
         (json!({"channel": "slack", "template": "x"}), "only webhooks"),
+        (json!({"channel": "kafka"}), "address: kafka has none"),
+        (json!({"channel": "kafka", "address": "", "secret": "word"}), "secret: kafka has none"),
         (json!({"condition": "spike", "threshold": 1}), "threshold"),
         (json!({"condition": "crash_free", "threshold": 101}), "threshold: 1 to 100"),
         (json!({"condition": "eclipse"}), "eclipse"),
@@ -257,6 +270,19 @@ async fn rules_that_cannot_work_are_refused_and_secrets_stay_in() {
     assert_eq!((&changed["quiet_hours"], &changed["name"]), (&quiet["quiet_hours"], &json!("new bugs")));
     let none = json!({"quiet_hours": {"from": "00:00", "to": "00:00"}});
     assert_eq!(world.patch(&path, &key, &none).await.expect(200)["quiet_hours"], Value::Null);
+    // A receiver is replaced as a whole: its secret does not sign for another one.
+    let receiver = json!({"channel": "slack", "address": "https://hooks.example.com/other"});
+    let changed = world.patch(&path, &key, &receiver).await.expect(200);
+    assert_eq!((&changed["channel"], &changed["signed"]), (&json!("slack"), &json!(false)));
+    assert_eq!(changed["address"], "https://hooks.example.com/…");
+    for (half, part) in [
+        (json!({"address": "https://hooks.example.com/third"}), "only with channel"),
+        (json!({"channel": "slack"}), "address"),
+        (json!({"channel": "slack", "address": "https://127.0.0.1/"}), "not an address of the internet"),
+    ] {
+        let detail = world.patch(&path, &key, &half).await.expect_problem(400, "invalid-body");
+        assert!(detail.contains(part), "{half}: {detail}");
+    }
     world.delete(&path, &key).await.expect(204);
     world.delete(&path, &key).await.expect_problem(404, "not-found");
     world.stop().await;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use time::OffsetDateTime;
 use unslide_model::{ContentHash, Owner, Scope};
 use unslide_store::Uuid;
+use unslide_store::app_settings::{self, AppSettings};
 use unslide_store::keys::{self, NewApiKey};
 
 /// A report that only one case is about.
@@ -120,6 +121,11 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
     let made = made["id"].as_str().unwrap();
     let revoked = revoked_key(world).await.0;
     world.post_json("/v1/tenants", key, &json!({"id": "wayne"})).await.expect(201);
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    let settings =
+        AppSettings { source_url: "https://git.example.com/{path}".into(), ..AppSettings::default() };
+    assert!(app_settings::put(&mut tx, "com.example.shop", &settings).await.unwrap());
+    tx.commit().await.unwrap();
     let (rule, alert) = crate::alerts::rule_with_message(world, "acme").await;
     let (doomed_rule, _) = crate::alerts::rule_with_message(world, "acme").await;
     let letter = crate::dead_letters::letter(world, Some("acme"), "not_json", None, Some(b"{")).await;
@@ -132,6 +138,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         assert_eq!((&body["items"][0]["status"], &body["ready"]), (&"missing".into(), &false.into()));
     };
     let without_symbols = |body: &Value| assert_eq!(body["symbolication"]["tenant"], "umbrella");
+    let no_source_url = |settings: &Value| assert_eq!(settings["source_url"], "");
     let own_keys = |body: &Value| assert_eq!(body["items"].as_array().unwrap().len(), 1, "its own key");
     BTreeMap::from([
         (
@@ -199,7 +206,25 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
             Case::new(format!("/v1/operator/quarantine/{quarantined}/replay"), Foreign::Operators),
         ),
         ("list_apps", Case::new("/v1/apps", Foreign::Empty)),
+        ("list_app_settings", Case::new("/v1/app-settings", Foreign::Empty)),
+        (
+            "set_app_settings",
+            Case::new("/v1/app-settings", Foreign::Own(no_source_url))
+                .body(json!({"app": "com.example.shop"})),
+        ),
+        ("list_audit_log", Case::new("/v1/audit-log", Foreign::EmptyOfNoApp)),
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
+        ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
+        (
+            "set_grouping_rules",
+            Case::new("/v1/grouping-rules", Foreign::Own(|body| assert_eq!(body["version"], 1)))
+                .body(json!({"text": "ignore function Log.*"})),
+        ),
+        (
+            "try_grouping_rules",
+            Case::new("/v1/grouping-rules/trial", Foreign::Own(|body| assert_eq!(body["looked"], 0)))
+                .body(json!({"text": "ignore function Log.*"})),
+        ),
         ("get_group", Case::new(format!("/v1/groups/{group}"), Foreign::NotFound)),
         (
             "create_alert_rule",

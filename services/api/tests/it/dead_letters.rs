@@ -140,7 +140,7 @@ async fn a_letter_is_shown_and_replayed_with_its_bytes_untouched() {
     }
     assert_eq!(sent.iter().filter(|r| r.value.is_none()).count(), 2);
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let log = audit::newest(&mut tx, 10).await.unwrap();
+    let log = audit::list(&mut tx, None, 10).await.unwrap();
     assert_eq!(log.iter().filter(|entry| entry.action == "dead_letter.replay").count(), 4);
     tx.rollback().await.unwrap();
     world.stop().await;

@@ -8,6 +8,8 @@ mod bodies;
 mod cases;
 mod console;
 mod dead_letters;
+mod exports;
+mod grouping_rules;
 mod groups;
 mod isolation;
 mod keys_and_tenants;

@@ -13,6 +13,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use unslide_api::RequestLimits;
 use unslide_model::Secret;
+use unslide_store::Uuid;
 
 /// The request for TLS that comes before the first message (PostgreSQL's protocol, message formats).
 const SSL_REQUEST: i32 = 80_877_103;
@@ -148,6 +149,40 @@ async fn what_is_anothers_costs_what_nothing_costs() {
         measured += 1;
     }
     assert!(measured > 9, "{measured}");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_statements_of_a_report_do_not_grow_with_its_images() {
+    let (world, passed) = counted(|_| {}).await;
+    let acme = world.master("acme").await;
+    let with = |images: u64| {
+        let mut crash = crash(A, "1.0");
+        let image = crash["binary_images"][0].clone();
+        let frame = crash["crash"]["threads"][0]["backtrace"]["contents"][0].clone();
+        for number in 1..images {
+            let (mut image, mut frame) = (image.clone(), frame.clone());
+            let start = 0x1_0000_0000_u64 + number * 0x10_0000;
+            (image["image_addr"], image["uuid"]) =
+                (start.into(), Uuid::from_u128(number.into()).to_string().into());
+            (frame["object_addr"], frame["instruction_addr"]) = (start.into(), (start + 0x1000).into());
+            crash["binary_images"].as_array_mut().unwrap().push(image);
+            crash["crash"]["threads"][0]["backtrace"]["contents"].as_array_mut().unwrap().push(frame);
+        }
+        crash
+    };
+    let cost = async |images: u64| {
+        let mut least = usize::MAX;
+        for _ in 0..4 {
+            let before = passed.statements.load(Ordering::SeqCst);
+            let answer = world.post_json("/v1/symbolicate", &acme, &with(images)).await.expect(200);
+            let asked = answer["symbolication"]["images"].as_array().map_or(0, Vec::len);
+            assert_eq!(asked as u64, images, "{answer}");
+            least = least.min(settled(&passed.statements).await - before);
+        }
+        least
+    };
+    assert_eq!(cost(1).await, cost(40).await);
     world.stop().await;
 }
 

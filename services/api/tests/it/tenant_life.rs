@@ -53,7 +53,7 @@ async fn an_operator_looks_changes_suspends_and_resumes() {
     world.patch("/v1/tenants/nobody", &operator, &json!({})).await.expect_problem(404, "not-found");
     world.get("/v1/tenants/nobody", &operator).await.expect_problem(404, "not-found");
     let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
-    let entries = audit::newest(&mut tx, 10).await.unwrap();
+    let entries = audit::list(&mut tx, None, 10).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(entries.iter().filter(|entry| entry.action == "tenant.change").count(), 2);
     world.stop().await;

@@ -9,6 +9,7 @@ use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState
 use unslide_proto::topics::TopicNames;
 use unslide_proto::{Message as _, headers, keys};
 use unslide_store::Store;
+use unslide_store::groups::rules;
 use unslide_store::outbox::{self, Message, Unsent};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
@@ -39,17 +40,24 @@ pub(crate) async fn records(
     unsent.iter().map(|unsent| record(topics, unsent, &sources, &tenants)).collect()
 }
 
+/// A tenant that messages tell of, with its own rules of grouping.
+struct ChangedTenant {
+    tenant: TenantRecord,
+    rules: String,
+}
+
 /// The tenants that messages tell of, as they are now. A relay that sends a message of before once more never
 /// goes back behind what the topic had; a change that is not committed yet has a message of its own.
-async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, TenantRecord>, JobFailure> {
+async fn changed(store: &Store, unsent: &[Unsent]) -> Result<BTreeMap<TenantId, ChangedTenant>, JobFailure> {
     let mut tenants = BTreeMap::new();
     for unsent in unsent.iter().filter(|unsent| matches!(unsent.message, Message::TenantConfig { .. })) {
         let mut tx = store.tenant(unsent.tenant()?).await?;
         let tenant = tenants::get(&mut tx).await?;
+        let rules = rules::get(&mut tx).await?.map(|rules| rules.text).unwrap_or_default();
         tx.rollback().await?;
         let tenant =
             tenant.ok_or_else(|| JobFailure::Again("a message of a tenant that is not there".into()))?;
-        tenants.insert(tenant.id.clone(), tenant);
+        tenants.insert(tenant.id.clone(), ChangedTenant { tenant, rules });
     }
     Ok(tenants)
 }
@@ -61,7 +69,7 @@ fn record(
     topics: &TopicNames,
     unsent: &Unsent,
     sources: &Sources<'_>,
-    tenants: &BTreeMap<TenantId, TenantRecord>,
+    tenants: &BTreeMap<TenantId, ChangedTenant>,
 ) -> Result<Option<OutRecord>, JobFailure> {
     let owner = &unsent.owner;
     let record = match &unsent.message {
@@ -80,7 +88,7 @@ fn record(
         }
         Message::TenantConfig { .. } => {
             let tenant = tenants.get(unsent.tenant()?);
-            let Some(tenant) = tenant else { return Ok(None) };
+            let Some(ChangedTenant { tenant, rules }) = tenant else { return Ok(None) };
             let state = match tenant.state {
                 TenantStanding::Active => TenantState::Active,
                 TenantStanding::Suspended => TenantState::Suspended,
@@ -99,6 +107,7 @@ fn record(
                     retention_days: limits.retention_days,
                 }),
                 at_micros: outbox::micros(tenant.updated_at),
+                grouping_rules: rules.clone(),
             };
             OutRecord::to(topics.tenant_config.as_str(), config.encode_to_vec()).key(keys::tenant(&tenant.id))
         }

@@ -9,6 +9,7 @@ mod kill_points;
 mod late_symbols;
 mod outages;
 mod partial_uploads;
+mod regroup;
 mod stubborn;
 mod tenant_config;
 mod uploads;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use unslide_model::{Clock, TenantId};
 use unslide_proto::symbol::{TenantConfig, TenantState};
 use unslide_stream::{Settings, StreamError, TailEvent, TailProgress, TailReader};
+use unslide_symbolicate::grouping::GroupingRules;
 
 /// What becomes of a tenant's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +34,12 @@ pub struct AllowedUse {
     pub report_bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Row {
     version: u64,
     standing: TenantStatus,
     limits: AllowedUse,
+    rules: Arc<GroupingRules>,
 }
 
 type Rows = Arc<RwLock<HashMap<TenantId, Row>>>;
@@ -110,6 +112,11 @@ impl Tenants {
         self.rows.read().get(tenant).map_or_else(AllowedUse::default, |row| row.limits)
     }
 
+    /// A tenant's own rules of grouping.
+    pub fn grouping_rules(&self, tenant: &TenantId) -> Arc<GroupingRules> {
+        self.rows.read().get(tenant).map(|row| row.rules.clone()).unwrap_or_default()
+    }
+
     /// Everything that was said of tenants before this time (microseconds since the Unix epoch) is
     /// known; `None` before the table was read.
     pub fn read_through_micros(&self) -> Option<i64> {
@@ -140,18 +147,30 @@ fn apply(rows: &Rows, config: &TenantConfig, deleted: &impl Fn(&TenantId)) {
         TenantState::Unspecified => TenantStatus::Active,
     };
     let mut rows = rows.write();
-    let known = rows.get(&tenant).copied();
+    let known = rows.get(&tenant);
     // One relay sends rows in order; after a fail-over an older one may come late.
     if known.is_some_and(|row| row.version > config.version) {
         return;
     }
+    let was_deleted = known.is_some_and(|row| row.standing == TenantStatus::Deleted);
+    let grouping_rules = read_rules(&tenant, &config.grouping_rules);
     let told = config.limits.unwrap_or_default();
     let limits = AllowedUse { units_per_second: told.units_per_second, report_bytes: told.report_bytes };
-    rows.insert(tenant.clone(), Row { version: config.version, standing, limits });
+    rows.insert(tenant.clone(), Row { version: config.version, standing, limits, rules: grouping_rules });
     drop(rows);
-    if standing == TenantStatus::Deleted && known.is_none_or(|row| row.standing != TenantStatus::Deleted) {
+    if standing == TenantStatus::Deleted && !was_deleted {
         deleted(&tenant);
     }
+}
+
+/// The rules in a text that the api has checked. Those of a later version of this service may not be known here.
+fn read_rules(tenant: &TenantId, text: &str) -> Arc<GroupingRules> {
+    let rules = GroupingRules::parse(text).unwrap_or_else(|problems| {
+        let problem = problems.first().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(tenant = %tenant, "a tenant's grouping rules can't be read and are left out: {problem}");
+        GroupingRules::default()
+    });
+    Arc::new(rules)
 }
 
 #[cfg(test)]
@@ -179,5 +198,26 @@ mod tests {
         assert_eq!(send(3, TenantState::Deleted), Some(TenantStatus::Deleted));
         assert_eq!(send(3, TenantState::Deleted), Some(TenantStatus::Deleted));
         assert_eq!(*told.lock(), 1);
+    }
+
+    #[test]
+    fn a_tenants_rules_come_with_its_configuration() {
+        let rows = Rows::default();
+        let tenant = TenantId::new("acme").unwrap();
+        let send = |version, text: &str| {
+            let config = TenantConfig {
+                tenant: "acme".into(),
+                version,
+                grouping_rules: text.into(),
+                ..TenantConfig::default()
+            };
+            apply(&rows, &config, &|_| {});
+            rows.read().get(&tenant).map(|row| row.rules.len())
+        };
+        assert_eq!(send(1, ""), Some(0));
+        assert_eq!(send(2, "ignore function Log.*"), Some(1));
+        assert_eq!(send(1, ""), Some(1), "an older configuration came late");
+        // Of a later version of this service.
+        assert_eq!(send(3, "merge function Log.*"), Some(0));
     }
 }

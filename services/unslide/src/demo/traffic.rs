@@ -12,12 +12,11 @@ use crate::output::say;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use unslide_model::{Clock, SystemClock};
+use unslide_model::{Clock, DebugId, SystemClock};
 
 /// Days of traffic, today among them. Kafka keeps a week.
 const DAYS: i64 = 6;
@@ -154,10 +153,15 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
 
 /// A report that is to be sent.
 struct Sent {
-    tenant: &'static str,
     id: String,
     at_millis: i64,
     body: Vec<u8>,
+}
+
+impl Sent {
+    fn timed<'r>(&'r self, tenant: &'r str) -> kafka::TimedReport<'r> {
+        kafka::TimedReport { tenant, id: &self.id, at_millis: self.at_millis, body: &self.body }
+    }
 }
 
 /// Sends the week and waits until it is stored.
@@ -177,17 +181,13 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     for build in &BUILDS {
         reports.extend(week(build, now, &mut random)?);
     }
-    let own = reports.len();
+    let mut noise = Vec::new();
     for number in 0..NOISE {
-        reports.push(Sent { tenant: NOISY, ..report(&BUILDS[4], 0, u64::from(number), now, &mut random)? });
+        noise.push(report(&BUILDS[4], 0, u64::from(number), now, &mut random)?);
     }
-    let records = reports.iter().map(|sent| kafka::TimedReport {
-        tenant: if sent.tenant == NOISY { NOISY } else { &facts.tenant },
-        id: &sent.id,
-        at_millis: sent.at_millis,
-        body: &sent.body,
-    });
-    kafka::produce_all(facts, records).await?;
+    let own = reports.iter().map(|sent| sent.timed(&facts.tenant));
+    kafka::produce_all(facts, own.chain(noise.iter().map(|sent| sent.timed(NOISY)))).await?;
+    let own = reports.len();
     say!("      {own} of two apps, {NOISE} of the tenant `{NOISY}`");
     say!("      {} sessions (POST /v1/sessions)", send_sessions(client, now, &mut random).await?);
     step("3/4", "they come back symbolicated and are stored");
@@ -208,15 +208,24 @@ async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Resu
             for number in 0..count * SESSIONS {
                 let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
                 let started = OffsetDateTime::from_unix_timestamp(at / 1_000)?.format(&Rfc3339)?;
-                sessions.push(json!({
+                let mut session = json!({
                     "id": format!("{}-{begin}-{number}", build.uuid),
                     "installation": format!("{}-{}", build.app, random.random_range(0..3_000_u32)),
                     "app": build.app,
                     "version": build.version,
                     "started_at": started,
                     "duration": random.random_range(5..600_u32),
-                    "end_reason": if number < count { "crashed" } else { "exited" },
-                }));
+                    "foreground": true,
+                });
+                // The broken release also leaks.
+                let vanishes = number % if build.version == "2.5.0" { 70 } else { 700 } == 0;
+                if number >= count && vanishes {
+                    let pressure = if number % 3 == 0 { "critical" } else { "warning" };
+                    session["termination"] = json!({"memory_pressure": pressure});
+                } else {
+                    session["end_reason"] = json!(if number < count { "crashed" } else { "exited" });
+                }
+                sessions.push(session);
             }
         }
     }
@@ -277,16 +286,11 @@ async fn upload_build(client: &Client, build: &Build) -> Result<(), BoxError> {
     let mut archive = zip::ZipArchive::new(Cursor::new(DSYM))?;
     let mut file = Vec::new();
     archive.by_name("Cafe.dSYM/Contents/Resources/DWARF/Cafe")?.read_to_end(&mut file)?;
-    let [own, new] = [OWN_UUID, build.uuid].map(uuid_bytes);
-    let at = file.windows(own.len()).position(|window| window == own).ok_or("the dSYM has another UUID")?;
-    file[at..at + own.len()].copy_from_slice(&new);
+    let (own, new): (DebugId, DebugId) = (OWN_UUID.parse()?, build.uuid.parse()?);
+    let at =
+        file.windows(own.0.len()).position(|window| window == own.0).ok_or("the dSYM has another UUID")?;
+    file[at..at + own.0.len()].copy_from_slice(&new.0);
     upload(client, &format!("{}-{}", build.name, build.version), file.into()).await
-}
-
-fn uuid_bytes(uuid: &str) -> Vec<u8> {
-    let digits: Vec<u8> = uuid.bytes().filter(|byte| *byte != b'-').collect();
-    let pairs = digits.chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
-    pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
 fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
@@ -317,7 +321,7 @@ fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng)
     let device = DEVICES[person as usize / 7 % DEVICES.len()];
     report["report"]["id"] = json!(id);
     report["report"]["timestamp"] = json!(at * 1_000);
-    let facts: BTreeMap<&str, Value> = [
+    for (key, value) in [
         ("CFBundleIdentifier", build.app),
         ("CFBundleName", build.name),
         ("CFBundleShortVersionString", build.version),
@@ -325,17 +329,14 @@ fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng)
         ("system_version", system),
         ("machine", device),
         ("app_uuid", build.uuid),
-    ]
-    .map(|(key, text)| (key, json!(text)))
-    .into();
-    for (key, value) in facts {
-        report["system"][key] = value;
+    ] {
+        report["system"][key] = json!(value);
     }
     report["system"]["device_app_hash"] = json!(format!("{:040x}", u64::from(person) + 1));
     report["crash"]["error"] = error;
     report["binary_images"][0]["uuid"] = json!(build.uuid);
     move_image(&mut report, first, random.random_range(0..1_u64 << 12) << 14);
-    Ok(Sent { tenant: "", id, at_millis: at, body: serde_json::to_vec(&report)? })
+    Ok(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? })
 }
 
 /// Drops the frames before `first`, and loads the app's image elsewhere.
@@ -369,7 +370,7 @@ mod tests {
             assert!(week.iter().all(|sent| sent.at_millis < now && sent.at_millis > now - 6 * DAY_MILLIS));
             count += week.len();
             ids.extend(week.into_iter().map(|sent| sent.id));
-            assert_eq!(uuid_bytes(build.uuid).len(), 16);
+            assert!(build.uuid.parse::<DebugId>().is_ok());
         }
         assert_eq!(ids.len(), count);
         assert!(ids.iter().all(|id| id.parse::<unslide_model::ReportId>().is_ok()));

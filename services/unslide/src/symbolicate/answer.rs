@@ -5,6 +5,7 @@ use super::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{Element, ReadError, ReadLimits, Report, foreign_format, split, text};
+use unslide_symbolicate::grouping::GroupingRules;
 use unslide_symbolicate::{Context, ImageOutcome, ImageStatus, Plan, most_bytes};
 
 /// How answers are written.
@@ -32,7 +33,12 @@ pub struct AnsweredRecord {
 }
 
 /// Answers a record. One that cannot be read comes out as it is.
-pub fn answer(job: InputRecord, library: &Library, format: OutputFormat) -> AnsweredRecord {
+pub fn answer(
+    job: InputRecord,
+    library: &Library,
+    rules: &GroupingRules,
+    format: OutputFormat,
+) -> AnsweredRecord {
     match job {
         InputRecord::Filler(bytes) => {
             // Between logs a blank line has no meaning.
@@ -47,8 +53,9 @@ pub fn answer(job: InputRecord, library: &Library, format: OutputFormat) -> Answ
         }
         InputRecord::Report { line, bytes, ending } => {
             let mut answer = AnsweredRecord { line, ..AnsweredRecord::default() };
-            let answered = catch_unwind(AssertUnwindSafe(|| record(&bytes, library, format, &mut answer)))
-                .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
+            let answered =
+                catch_unwind(AssertUnwindSafe(|| record(&bytes, (library, rules), format, &mut answer)))
+                    .unwrap_or_else(|_| Err("symbolication failed, please report this".to_owned()));
             match answered {
                 Ok(answered) => {
                     answer.bytes = answered;
@@ -76,13 +83,13 @@ pub fn is_array(bytes: &[u8]) -> bool {
 /// be answered is named in `answer` and passed on as it is.
 fn record(
     bytes: &[u8],
-    library: &Library,
+    known: (&Library, &GroupingRules),
     format: OutputFormat,
     answer: &mut AnsweredRecord,
 ) -> Result<Vec<u8>, String> {
     let limits = ReadLimits::default();
     if !is_array(bytes) {
-        let answered = report(bytes, library, format, usize::MAX, &mut answer.lacking);
+        let answered = report(bytes, known, format, usize::MAX, &mut answer.lacking);
         return answered.map_err(|error| named(bytes, &error));
     }
     let elements = split(bytes, &limits).map_err(|error| describe(&error))?;
@@ -92,7 +99,7 @@ fn record(
     let mut room = most_bytes(bytes.len());
     for (number, element) in elements.into_iter().enumerate() {
         let problem = match element {
-            Element::Report(element) => match report(element, library, format, room, &mut answer.lacking) {
+            Element::Report(element) => match report(element, known, format, room, &mut answer.lacking) {
                 Ok(answered) => {
                     room = room.saturating_sub(answered.len());
                     if format == OutputFormat::Json {
@@ -127,14 +134,14 @@ fn record(
 /// symbols go to `lacking`.
 fn report(
     bytes: &[u8],
-    library: &Library,
+    (library, rules): (&Library, &GroupingRules),
     format: OutputFormat,
     room: usize,
     lacking: &mut Vec<ImageOutcome>,
 ) -> Result<Vec<u8>, ReadError> {
     let limits = ReadLimits::default();
     let read = Report::accept(bytes, &limits)?;
-    let context = Context { most_bytes: Some(room), ..Context::default() };
+    let context = Context { most_bytes: Some(room), rules: Some(rules), ..Context::default() };
     let enriched = Plan::new(&read).enrich_within(&|id| library.symbols(id), &context);
     lacking.extend(enriched.images.into_iter().filter(|image| image.status != ImageStatus::Found));
     match format {
@@ -172,7 +179,7 @@ mod tests {
 
     fn json(bytes: &str) -> AnsweredRecord {
         let job = InputRecord::Report { line: 7, bytes: bytes.into(), ending: b"\r\n".to_vec() };
-        answer(job, &Library::default(), OutputFormat::Json)
+        answer(job, &Library::default(), &GroupingRules::default(), OutputFormat::Json)
     }
 
     #[test]
@@ -244,7 +251,7 @@ mod tests {
         for record in [&report, &array] {
             for format in [OutputFormat::Json, OutputFormat::Text] {
                 let job = InputRecord::Report { line: 1, bytes: record.clone().into(), ending: Vec::new() };
-                let answer = answer(job, &library, format);
+                let answer = answer(job, &library, &GroupingRules::default(), format);
                 assert!(answer.problems.is_empty());
                 let text = String::from_utf8(answer.bytes).unwrap();
                 assert!(text.len() <= most_bytes(record.len()), "{} for {}", text.len(), record.len());

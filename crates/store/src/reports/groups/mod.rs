@@ -1,30 +1,25 @@
 //! Groups of reports with the same fingerprint, kept in step with the reports.
 
+mod breakdowns;
+mod devices;
 mod regressions;
+pub mod regroup;
 mod write;
 
 use super::Change;
 use super::rollups::{Counted, day};
-use super::rows::{GroupRow, name, title};
+use super::rows::{GroupRow, MadeOn, name, title};
 use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use time::{Date, OffsetDateTime};
-
-/// The id of a group: an app's reports with this fingerprint.
-pub(super) fn group_id(app: &str, fingerprint: [u8; 16]) -> Uuid {
-    let digest: [u8; 32] = Sha256::new().chain_update(fingerprint).chain_update(app).finalize().into();
-    let mut id = [0; 16];
-    id.copy_from_slice(&digest[..16]);
-    Uuid::from_bytes(id)
-}
 
 /// A report that a group gains or loses.
 struct GroupChange<'c> {
     row: GroupRow<'c>,
     version: String,
+    made_on: MadeOn,
     received_at: OffsetDateTime,
     /// The group that the report leaves for this one.
     from: Option<Uuid>,
@@ -32,19 +27,21 @@ struct GroupChange<'c> {
 }
 
 /// Counts what is new, moves what a new revision puts into another group, and opens resolved groups again that come
-/// back. Returns what of this somebody may want to be told.
+/// back. Returns what alerts are made of.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
     for change in changes {
         let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
+        let made_on = MadeOn::of(&change.arrival.facts);
         let new = GroupRow::of(&change.arrival.facts);
         let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
-        if old.map(|(_, id)| id) == new.as_ref().map(|row| row.id) {
+        let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on));
+        if was == new.as_ref().map(|row| (row.id, &version, &made_on)) {
             continue;
         }
         if let Some((previous, id)) = old {
-            counted.push(leaving(id, &previous.app, &previous.version, received_at));
+            counted.push(leaving(id, &previous.app, &previous.version, &previous.made_on, received_at));
         }
         // A report that comes with its next revision has moved in, as if that had come later.
         let came = GroupRow::of(&change.came.facts).map(|row| row.id);
@@ -55,9 +52,9 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
             received_at,
         }));
         let from = old.map(|(_, id)| id);
-        counted.extend(new.map(|row| GroupChange { row, version, received_at, from, sign: 1 }));
+        counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign: 1 }));
     }
-    let written = write(tx, &counted).await?;
+    let written = write(tx, &counted, EmptyGroups::Forget).await?;
     let regressed = regressions::find(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
 }
@@ -65,13 +62,27 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
 /// Takes a deleted report out of its group.
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
-    write(tx, &[leaving(id, &report.app, &report.version, report.received_at)]).await?;
+    let change = leaving(id, &report.app, &report.version, &report.made_on, report.received_at);
+    write(tx, &[change], EmptyGroups::Forget).await?;
     Ok(())
 }
 
-fn leaving<'c>(id: Uuid, app: &str, version: &str, received_at: OffsetDateTime) -> GroupChange<'c> {
+fn leaving<'c>(
+    id: Uuid,
+    app: &str,
+    version: &str,
+    made_on: &MadeOn,
+    received_at: OffsetDateTime,
+) -> GroupChange<'c> {
     let row = GroupRow { id, app: app.to_owned(), grouping: None };
-    GroupChange { row, version: version.to_owned(), received_at, from: None, sign: -1 }
+    GroupChange {
+        row,
+        version: version.to_owned(),
+        made_on: made_on.clone(),
+        received_at,
+        from: None,
+        sign: -1,
+    }
 }
 
 /// A number of reports, the first and the last of them.
@@ -131,7 +142,21 @@ struct Written {
     targets: BTreeMap<Uuid, Uuid>,
 }
 
-async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<Written> {
+/// What becomes of groups that lose their last report.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EmptyGroups {
+    /// They are gone, with their state and comments.
+    Forget,
+    /// They stay, and no list has them: other rules may bring their reports back.
+    Keep,
+}
+
+/// Moves reports between groups as rules change: groups that are left empty stay.
+async fn write_keeping(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<()> {
+    write(tx, counted, EmptyGroups::Keep).await.map(drop)
+}
+
+async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>], empty: EmptyGroups) -> Result<Written> {
     if counted.is_empty() {
         return Ok(Written::default());
     }
@@ -152,24 +177,28 @@ async fn write(tx: &mut TenantTx, counted: &[GroupChange<'_>]) -> Result<Written
     let created = write::groups(tx, &groups).await?;
     let leaving: Vec<&GroupChange<'_>> = counted.iter().filter(|one| one.sign < 0).collect();
     if !leaving.is_empty() {
-        write::look_again(tx, &leaving, &targets).await?;
+        write::look_again(tx, &leaving, &targets, empty).await?;
     }
     write::days(tx, &days).await?;
+    breakdowns::count(tx, counted).await?;
+    devices::count(tx, counted).await?;
     // A group that is merged into another is not new to anyone.
     let created = groups.values().filter(|delta| {
         created.contains(&delta.row.id) && delta.own.is_some() && !targets.contains_key(&delta.row.id)
     });
-    let created = created.map(|delta| {
+    let created = created.filter_map(|delta| {
+        let (received_at, version) = delta.own.as_ref()?.first.clone();
         let of_group = counted.iter().filter(|one| one.row.id == delta.row.id);
-        GroupEvent::Created {
+        Some(GroupEvent::Created {
             group: delta.row.id,
             app: delta.row.app.clone(),
             title: delta.title.clone().unwrap_or_default(),
             culprit: delta.culprit.clone().unwrap_or_default(),
-            version: delta.own.as_ref().map(|span| span.first.1.clone()).unwrap_or_default(),
+            version,
+            received_at,
             provisional: delta.row.grouping.is_some_and(|grouping| grouping.provisional),
             moved_from: of_group.filter_map(|one| one.from).collect(),
-        }
+        })
     });
     Ok(Written { created: created.collect(), targets })
 }

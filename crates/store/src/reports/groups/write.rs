@@ -1,6 +1,6 @@
 //! The rows of `groups` and `group_days`.
 
-use super::{Delta, GroupChange, Span};
+use super::{Delta, EmptyGroups, GroupChange, Span};
 use crate::groups::{forget_empty, refresh_totals};
 use crate::reports::rows::name;
 use crate::{Result, TenantTx, Uuid};
@@ -128,11 +128,12 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
 }
 
 /// Looks for the first and the last report of groups that the leaving one was the first or the last of: whether it
-/// was ever counted there must not show. Forgets groups whose last report has left.
+/// was ever counted there must not show. What becomes of groups whose last report has left is said by `empty`.
 pub(super) async fn look_again(
     tx: &mut TenantTx,
     leaving: &[&GroupChange<'_>],
     targets: &BTreeMap<Uuid, Uuid>,
+    empty: EmptyGroups,
 ) -> Result<()> {
     let ids: Vec<Uuid> = leaving.iter().map(|one| one.row.id).collect();
     let times: Vec<OffsetDateTime> = leaving.iter().map(|one| one.received_at).collect();
@@ -168,7 +169,10 @@ pub(super) async fn look_again(
     let targets: Vec<Uuid> = ids.iter().filter_map(|id| targets.get(id).copied()).collect();
     let touched = [ids, targets].concat();
     refresh_totals(tx, &touched).await?;
-    forget_empty(tx, &touched).await
+    match empty {
+        EmptyGroups::Forget => forget_empty(tx, &touched).await,
+        EmptyGroups::Keep => Ok(()),
+    }
 }
 
 /// Adds to what groups count by day and version.

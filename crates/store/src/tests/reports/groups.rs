@@ -40,17 +40,26 @@ async fn a_group_has_its_reports_by_version_and_day() {
     let database = Database::new().await;
     let mut without = arrival(9);
     without.facts.grouping = None;
-    database.store(&[of_bug(1, "1.0", 2), of_bug(2, "1.1", 0), of_bug(3, "1.1", 0), without]).await;
+    let mut unknown = of_bug(10, "1.1", 0);
+    unknown.facts.device = None;
+    // Reports 1 and 13 are of one device.
+    database.store(&[of_bug(1, "1.0", 2), of_bug(13, "1.1", 0), unknown, without]).await;
     let found = all(&database).await;
     let [group] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((group.app.as_str(), group.title.as_str(), group.reports), ("com.acme.shop", "bug 7", 3));
+    assert_eq!(group.affected_devices, 1);
     assert_eq!((group.first_version.as_str(), group.last_version.as_str()), ("1.0", "1.1"));
-    assert_eq!((group.first_seen, group.last_seen), (of_bug(1, "", 2).received_at, arrival(3).received_at));
+    assert_eq!((group.first_seen, group.last_seen), (of_bug(1, "", 2).received_at, arrival(13).received_at));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let detail = groups::get(&mut tx, group.id, Some("com.acme.shop")).await.unwrap().unwrap();
     let versions: Vec<_> = detail.versions.iter().map(|one| (one.version.as_str(), one.reports)).collect();
     assert_eq!(versions, [("1.1", 2), ("1.0", 1)]);
     assert_eq!(detail.days.iter().map(|day| day.reports).collect::<Vec<_>>(), [2, 1]);
+    let models: Vec<_> = detail.devices.iter().map(|one| (one.model.as_str(), one.reports)).collect();
+    assert_eq!(models, [("iPhone1,1", 2), ("", 1)]);
+    let systems: Vec<_> =
+        detail.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports)).collect();
+    assert_eq!(systems, [("iOS 18.1", 2), ("iOS 18.0", 1)]);
     assert!(groups::get(&mut tx, group.id, Some("com.acme.bank")).await.unwrap().is_none());
     let filter = listed::ReportFilter { group: Some(group.id), ..listed::ReportFilter::default() };
     assert_eq!(listed::count(&mut tx, &filter).await.unwrap(), 3);
@@ -191,6 +200,7 @@ async fn check_counts(database: &Database) {
     let by_day = "SELECT group_id, sum(reports)::bigint, now(), now() FROM group_days GROUP BY 1 ORDER BY 1";
     let days: Vec<(Uuid, i64)> = read(by_day).await.iter().map(|row| (row.0, row.1)).collect();
     assert_eq!(days, read(&counted("g.id")).await.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>());
+    check_devices(database).await;
     let grouped = "SELECT count(*) FROM reports WHERE group_id IS NOT NULL";
     let total = "SELECT coalesce(sum(own_reports), 0)::bigint FROM groups";
     assert_eq!(database.number(total).await, database.number(grouped).await);
@@ -200,4 +210,37 @@ async fn check_counts(database: &Database) {
     let chains =
         "SELECT count(*) FROM groups g JOIN groups t ON t.id = g.merged_into WHERE t.merged_into IS NOT NULL";
     assert_eq!(database.number(chains).await, 0);
+}
+
+/// The same of the devices that groups have, and of the models and OS versions of their reports.
+async fn check_devices(database: &Database) {
+    let row = |row: &sqlx::postgres::PgRow| -> (Uuid, String, i64) { (row.get(0), row.get(1), row.get(2)) };
+    let read = async |query: &str| {
+        let mut rows: Vec<_> = database.rows(query).await.iter().map(row).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let of_reports = "FROM reports r JOIN groups g ON g.id = r.group_id";
+    let counted = |value: &str| format!("SELECT g.id, {value}, count(*) {of_reports} GROUP BY 1, 2");
+    let by_dimension = |dimension: &str| {
+        format!(
+            "SELECT group_id, value || ' ' || day, reports FROM group_breakdowns WHERE dimension = '{dimension}'"
+        )
+    };
+    let day = "(r.received_at AT TIME ZONE 'UTC')::date";
+    let model = format!("coalesce(r.model, '') || ' ' || {day}");
+    assert_eq!(read(&by_dimension("model")).await, read(&counted(&model)).await);
+    let os = format!("concat_ws(' ', r.os_name, r.os_version) || ' ' || {day}");
+    assert_eq!(read(&by_dimension("os_version")).await, read(&counted(&os)).await);
+    let rows = "SELECT group_id, encode(device, 'hex'), reports FROM group_devices";
+    let device = format!("{of_reports} WHERE r.device IS NOT NULL GROUP BY 1, 2");
+    let device = format!("SELECT g.id, encode(r.device, 'hex'), count(*) {device}");
+    assert_eq!(read(rows).await, read(&device).await);
+    let distinct = |id: &str| format!("SELECT {id}, '', count(DISTINCT r.device) {of_reports} GROUP BY 1");
+    let own = "SELECT id, '', own_devices FROM groups WHERE own_reports <> 0";
+    assert_eq!(read(own).await, read(&distinct("g.id")).await);
+    let listed = "SELECT id, '', devices FROM groups WHERE merged_into IS NULL AND reports <> 0";
+    assert_eq!(read(listed).await, read(&distinct("coalesce(g.merged_into, g.id)")).await);
+    let empty = "SELECT count(*) FROM groups WHERE own_reports = 0 AND own_devices <> 0";
+    assert_eq!(database.number(empty).await, 0);
 }

@@ -93,7 +93,7 @@ async fn nothing_of_a_deleted_tenant_is_left_in_any_table() {
     assert!(finish(&database, &job, 0).await);
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
-    let entries = audit::newest(&mut tx, 100).await.unwrap();
+    let entries = audit::list(&mut tx, None, 100).await.unwrap();
     let proof = entries.iter().find(|entry| entry.action == "tenant.erased").unwrap();
     for table in &tables {
         let left = held(&database, table, "acme").await;
@@ -282,7 +282,7 @@ async fn an_erasing_that_was_given_up_is_taken_up_and_looks_twice() {
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     let erasure = erasure::get(&mut tx).await.unwrap().unwrap();
     assert_eq!((erasure.finished_at, erasure.swept_at.is_some()), (Some(start()), true));
-    assert_eq!(audit::newest(&mut tx, 1).await.unwrap()[0].action, "tenant.swept");
+    assert_eq!(audit::list(&mut tx, None, 1).await.unwrap()[0].action, "tenant.swept");
     database.wait(Duration::days(2));
     assert_eq!(resume().await, 0, "twice is enough");
 }

@@ -52,6 +52,8 @@ pub async fn fill(database: &Database) {
     crate::groups::comment(&mut tx, actor, group[0].id, "x").await.unwrap();
     let session = crate::tests::sessions::event("s1", "i1", 0, None);
     crate::sessions::store(&mut tx, &[&session], session.event.day()).await.unwrap();
+    let settings = crate::app_settings::AppSettings { source_root: "/ci".into(), ..Default::default() };
+    assert!(crate::app_settings::put(&mut tx, "shop", &settings).await.unwrap());
     tx.commit().await.unwrap();
     // A report that came twice.
     let again = |offset| {
@@ -59,6 +61,13 @@ pub async fn fill(database: &Database) {
         crate::reports::Arrival { origin: Some(origin), ..arrival(3) }
     };
     database.store(&[again(1), again(2)]).await;
+    // To set rules announces the tenant, which is not what is tested.
+    crate::tests::database::execute(
+        database,
+        "INSERT INTO grouping_rules (tenant, version, text, changed_by, changed_at, status)
+         VALUES ('acme', 1, 'ignore function f', 'test', now(), 'done')",
+    )
+    .await;
     // What only a deletion leaves behind.
     crate::tests::database::execute(
         database,

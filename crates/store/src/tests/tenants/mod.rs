@@ -1,4 +1,6 @@
 pub mod api_processes;
+pub mod app_settings;
 pub mod erasure;
 pub mod isolation;
 pub mod ownership;
+mod statistics;

@@ -106,6 +106,7 @@ fn channel_word(channel: AlertChannel) -> &'static str {
         AlertChannel::Dingtalk => "DingTalk",
         AlertChannel::Wecom => "WeCom",
         AlertChannel::Mail => "mail",
+        AlertChannel::Kafka => "topic crash.alerts",
     }
 }
 
@@ -217,6 +218,24 @@ pub async fn act(
         _ => return Err(Problem::new(Kind::NotFound, "alert rules have no such action")),
     };
     let Json(_) = change_alert_rule(State(api), access, id, input::Json(change)).await?;
+    Ok(Redirect::to(PATH).into_response())
+}
+
+/// `POST /console/alerts/{id}/receiver`: another receiver.
+pub async fn change_receiver(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    id: Path<String>,
+    form: SentForm,
+) -> Result<Response, Problem> {
+    let change = AlertRuleChange {
+        channel: Some(form.word("channel")?),
+        address: Secret::new(form.text("address")),
+        secret: Secret::new(form.text("secret")),
+        template: form.text("template"),
+        ..AlertRuleChange::default()
+    };
+    let Json(_) = change_alert_rule(State(api), signed.access, id, input::Json(change)).await?;
     Ok(Redirect::to(PATH).into_response())
 }
 

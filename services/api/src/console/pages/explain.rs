@@ -15,7 +15,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_symbolicate::{ExplainedFrame, ExplainedImage, Explanation};
+use unslide_symbolicate::{ExplainedFrame, ExplainedFunction, ExplainedImage, Explanation};
 
 #[derive(Template)]
 #[template(path = "console/explain.html")]
@@ -23,6 +23,8 @@ struct ExplainPage {
     shell: Shell,
     report: String,
     heading: String,
+    /// The title of the group, where it goes by this backtrace.
+    group: Option<String>,
     frames: Vec<ReasonedFrame>,
     truncated: bool,
 }
@@ -33,8 +35,17 @@ struct ReasonedFrame {
     name: String,
     image: String,
     reason: String,
+    grouping: Vec<GroupedFunction>,
     steps: Vec<(&'static str, String)>,
     calls: Vec<String>,
+}
+
+/// A function, and whether it counts for the group.
+struct GroupedFunction {
+    name: String,
+    counted: bool,
+    reason: &'static str,
+    rule: Option<String>,
 }
 
 /// `GET /console/reports/{id}/explain`.
@@ -72,6 +83,7 @@ fn page_of(
         shell: Shell::of(viewer, "reports", "Explanation"),
         report,
         heading,
+        group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| shown(&group.title)),
         frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
         truncated: explanation.truncated,
     })
@@ -87,8 +99,18 @@ fn reasoned(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame 
         name: calls.first().cloned().unwrap_or_else(|| "no name".to_owned()),
         image: image.map_or_else(|| "no image".to_owned(), |image| shown_or(&name(image), "unnamed image")),
         reason: shown(&frame.reason),
+        grouping: frame.grouping.iter().map(grouped).collect(),
         steps: steps(frame, image),
         calls,
+    }
+}
+
+fn grouped(function: &ExplainedFunction) -> GroupedFunction {
+    GroupedFunction {
+        name: shown_or(&shown(&function.function), "This frame"),
+        counted: function.counted,
+        reason: function.reason,
+        rule: function.rule.as_deref().map(shown),
     }
 }
 

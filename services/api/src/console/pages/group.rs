@@ -3,13 +3,14 @@
 use super::group_work::{GroupState, GroupWork};
 use super::report;
 use crate::console::bar::PageState;
+use crate::console::breakdown::Breakdown;
 use crate::console::chart::StackedBars;
 use crate::console::link::link;
 use crate::console::rows::{ReportLine, report_path, tags};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::stack::ThreadStack;
-use crate::console::words::{When, counted, grouped, shown, shown_or};
+use crate::console::words::{When, counted, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::groups::get::get_group;
 use crate::requests::access::{Access, ReportsRead};
@@ -26,8 +27,6 @@ use unslide_store::queries::trends::VersionDay;
 
 /// Reports that the page lists.
 const MOST_REPORTS: u32 = 20;
-/// Versions that the page lists.
-const MOST_VERSIONS: usize = 10;
 /// Days of the chart.
 const DAYS: i64 = 30;
 
@@ -42,8 +41,11 @@ struct GroupPage {
     first: (When, String),
     last: (When, String),
     reports: String,
+    devices: String,
     chart: StackedBars,
-    versions: Vec<(String, String, String)>,
+    versions: Breakdown,
+    models: Breakdown,
+    os_versions: Breakdown,
     newest: Option<ShownReport>,
     list: Vec<ReportLine>,
     all: String,
@@ -91,8 +93,11 @@ pub async fn page(
         first: (When::of(group.first_seen, now), shown_or(&group.first_version, "no version")),
         last: (When::of(group.last_seen, now), shown_or(&group.last_version, "no version")),
         reports: counted(group.reports, "report", "reports"),
+        devices: counted(group.affected_devices, "device", "devices"),
         chart: StackedBars::of(days(&found), first, now.date()),
         versions: versions(&found),
+        models: models(&found),
+        os_versions: os_versions(&found),
         newest,
         list: rows.reports.iter().map(|row| ReportLine::of(row, now)).collect(),
         all: link("/console/reports", &[("group", Some(&id))]),
@@ -126,12 +131,21 @@ fn days(found: &GroupCounts) -> Vec<VersionDay> {
     found.days.iter().map(row).collect()
 }
 
-/// The group's versions: name, reports and their list.
-fn versions(found: &GroupCounts) -> Vec<(String, String, String)> {
+fn versions(found: &GroupCounts) -> Breakdown {
     let id = found.group.id.to_string();
-    let rows = found.versions.iter().take(MOST_VERSIONS).map(|version| {
-        let pairs = [("group", Some(id.as_str())), ("version", Some(version.version.as_str()))];
-        (shown_or(&version.version, "no version"), grouped(version.reports), link("/console/reports", &pairs))
+    let values = found.versions.iter().map(|one| {
+        let pairs = [("group", Some(id.as_str())), ("version", Some(one.version.as_str()))];
+        (one.version.as_str(), one.reports, Some(link("/console/reports", &pairs)))
     });
-    rows.collect()
+    Breakdown::of(("version", "Version", "no version"), found.group.reports, values)
+}
+
+fn models(found: &GroupCounts) -> Breakdown {
+    let values = found.devices.iter().map(|one| (one.model.as_str(), one.reports, None));
+    Breakdown::of(("device model", "Device", "unknown device"), found.group.reports, values)
+}
+
+fn os_versions(found: &GroupCounts) -> Breakdown {
+    let values = found.os_versions.iter().map(|one| (one.os_version.as_str(), one.reports, None));
+    Breakdown::of(("OS version", "System", "unknown system"), found.group.reports, values)
 }

@@ -38,7 +38,7 @@ pub async fn update(
         status: status.transpose()?,
         resolved_in: form.get("resolved_in").map(str::to_owned),
         // An empty field takes the assignee away.
-        assignee: form.has("assignee").then(|| form.get("assignee").unwrap_or_default().to_owned()),
+        assignee: form.has("assignee").then(|| form.text("assignee")),
     };
     change(&api, &author(&signed), &id, patch).await?;
     back(&id)

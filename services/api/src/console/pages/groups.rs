@@ -3,7 +3,8 @@
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version, period};
 use crate::console::chart::by_group;
 use crate::console::link::link;
-use crate::console::rows::GroupLine;
+use crate::console::pages::exports;
+use crate::console::rows::{GroupHead, GroupLine, group_heads};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::shown;
@@ -28,7 +29,9 @@ const USUAL_STATUS: &str = "open,regressed";
 struct GroupsPage {
     shell: Shell,
     groups: Vec<GroupLine>,
+    heads: Vec<GroupHead>,
     next: Option<String>,
+    export: String,
     filtered: bool,
     days: i64,
 }
@@ -40,22 +43,7 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let provisional = state.get("symbols").map(|symbols| symbols == "missing");
-    let query = GroupQuery {
-        app: state.text("app"),
-        version: state.text("version"),
-        kind: state.text("kind"),
-        q: state.text("q"),
-        provisional,
-        seen_from: None,
-        new_from: None,
-        status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
-        assignee: state.text("assignee"),
-        sort: state.text("sort"),
-        limit: None,
-        cursor: state.text("cursor"),
-    };
-    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query)).await?;
+    let Json(found) = list_groups(State(api.clone()), access.clone(), Query(query(&state))).await?;
     let ids: Vec<_> = found.items.iter().map(|group| group.id).collect();
     let first = state.first_day(now);
     let mut tx = api.tenant(access.tenant()).await?;
@@ -75,13 +63,37 @@ pub async fn page(
         chips: chip.into_iter().collect(),
         hidden: state.text("assignee").map(|name| ("assignee", name)).into_iter().collect(),
     };
+    let sorted = |sort: &'static str| {
+        let others = FILTERS.iter().filter(|name| **name != "sort").map(|name| (*name, state.get(name)));
+        Some(link(PATH, &others.chain([("sort", Some(sort))]).collect::<Vec<_>>()))
+    };
     html(&GroupsPage {
+        heads: group_heads(Some(state.get("sort").unwrap_or("last_seen")), sorted),
         shell: Shell::of(signed.viewer, "groups", "Groups").with(bar),
         groups: found.items.iter().map(|group| GroupLine::of(group, &trends, (first, now))).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
+        export: state.address(exports::GROUPS, &FILTERS),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
         days: state.days(),
     })
+}
+
+/// What the page's address asks for.
+pub(super) fn query(state: &PageState) -> GroupQuery {
+    GroupQuery {
+        app: state.text("app"),
+        version: state.text("version"),
+        kind: state.text("kind"),
+        q: state.text("q"),
+        provisional: state.get("symbols").map(|symbols| symbols == "missing"),
+        seen_from: None,
+        new_from: None,
+        status: Some(state.get("status").unwrap_or(USUAL_STATUS).to_owned()).filter(|status| status != "all"),
+        assignee: state.text("assignee"),
+        sort: state.text("sort"),
+        limit: None,
+        cursor: state.text("cursor"),
+    }
 }
 
 fn status(state: &PageState) -> BarSelect {

@@ -4,7 +4,7 @@ use crate::console::bar::{FilterBar, PageState, app_and_version, period};
 use crate::console::chart::{StackedBars, by_group};
 use crate::console::health::{self as health_lines, HealthLine};
 use crate::console::link::link;
-use crate::console::rows::{GroupLine, MissingLine};
+use crate::console::rows::{GroupHead, GroupLine, MissingLine, group_heads};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{grouped, percent};
@@ -39,6 +39,7 @@ struct OverviewPage {
     health: Vec<HealthLine>,
     figures: Vec<Figure>,
     chart: StackedBars,
+    heads: Vec<GroupHead>,
     new: Vec<GroupLine>,
     busy: Vec<GroupLine>,
     new_href: String,
@@ -86,6 +87,7 @@ pub async fn page(
         health: health_lines::lines(&sessions, &sessions_before, days),
         chart: StackedBars::of(rows, first, now.date()),
         figures,
+        heads: group_heads(None, |_| None),
         new,
         busy,
         new_href: seen("first_seen"),

@@ -4,6 +4,7 @@ use crate::console::bar::PageState;
 use crate::console::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, Viewer};
+use crate::console::source_link::SourceLinks;
 use crate::console::stack::ThreadStack;
 use crate::console::words::{When, address, bytes, counted, shown, shown_or};
 use crate::http::problem::Problem;
@@ -23,6 +24,7 @@ use unslide_report::text::view::{ImageView, ReportView, view};
 use unslide_report::{ReadLimits, Report};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports;
+use unslide_store::{TenantTx, app_settings};
 
 #[derive(Template)]
 #[template(path = "console/report.html")]
@@ -70,11 +72,12 @@ pub async fn page(
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let mut tx = api.tenant(signed.access.tenant()).await?;
     let (newer, older) = reports::neighbours(&mut tx, &found.listed).await?;
+    let links = source_links(&mut tx, &found).await?;
     tx.rollback().await?;
     let (viewer, now) = (signed.viewer, api.clock.now());
     let work = move || {
         let seen = view(&read(&body.json)?);
-        let mut page = page_of(viewer, &found, seen, now);
+        let mut page = page_of(viewer, &found, seen, &links, now);
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
         (page.newer, page.older) = (newer.map(path), older.map(path));
         let text = page.render().map_err(Problem::internal)?.into_bytes();
@@ -86,12 +89,25 @@ pub async fn page(
     Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
 }
 
-fn page_of(viewer: Viewer, found: &FoundReport, seen: ReportView, now: OffsetDateTime) -> ReportPage {
+/// How the source positions of a report are linked.
+async fn source_links(tx: &mut TenantTx, found: &FoundReport) -> Result<SourceLinks, Problem> {
+    let listed = &found.listed;
+    let settings = app_settings::get(tx, &listed.app).await?;
+    Ok(SourceLinks::of(&settings, &listed.version, &listed.build))
+}
+
+fn page_of(
+    viewer: Viewer,
+    found: &FoundReport,
+    seen: ReportView,
+    links: &SourceLinks,
+    now: OffsetDateTime,
+) -> ReportPage {
     let listed = &found.listed;
     let id = listed.report_id.to_string();
     let path = |rest: &str| report_path(&id, listed.variant, rest);
     let explain = path("/explain");
-    let mut threads = seen.threads.iter().map(|thread| ThreadStack::of(thread, Some(&explain)));
+    let mut threads = seen.threads.iter().map(|thread| ThreadStack::of(thread, Some(&explain), links));
     let first = threads.next();
     let what = seen.exception.clone().unwrap_or_else(|| what(listed));
     let signal = [seen.signal.as_deref(), seen.code.as_deref()];
@@ -181,10 +197,14 @@ pub async fn crashed_stack(
     (id, variant): (&str, u32),
     explain: String,
 ) -> Result<Option<ThreadStack>, Problem> {
-    let (_, body) = whole(api, access, id, variant).await?;
+    let (found, body) = whole(api, access, id, variant).await?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let links = source_links(&mut tx, &found).await?;
+    tx.rollback().await?;
     let work = move || {
         let seen = view(&read(&body.json)?);
-        Ok::<_, Problem>(seen.threads.first().map(|thread| ThreadStack::of(thread, Some(&explain))))
+        let crashed = seen.threads.first();
+        Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
     };
     api.cpu.run_for(access.tenant(), work).await?
 }

@@ -2,6 +2,7 @@
 
 use crate::console::bar::{BarSelect, FilterBar, PageState, app_and_version};
 use crate::console::link::link;
+use crate::console::pages::exports;
 use crate::console::rows::ReportLine;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
@@ -25,6 +26,7 @@ struct ReportsPage {
     shell: Shell,
     reports: Vec<ReportLine>,
     next: Option<String>,
+    export: String,
     filtered: bool,
 }
 
@@ -35,20 +37,7 @@ pub async fn page(
     Query(state): Query<PageState>,
 ) -> Result<Response, Problem> {
     let (access, now) = (&signed.access, api.clock.now());
-    let query = ReportQuery {
-        app: state.text("app"),
-        version: state.text("version"),
-        build: None,
-        from: None,
-        to: None,
-        kind: state.text("kind"),
-        status: state.text("status"),
-        debug_id: state.text("debug_id"),
-        group: state.text("group"),
-        limit: None,
-        cursor: state.text("cursor"),
-    };
-    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query)).await?;
+    let Json(found) = list_reports(State(api.clone()), access.clone(), Query(query(&state))).await?;
     let mut tx = api.tenant(access.tenant()).await?;
     let mut selects = app_and_version(&mut tx, access, &state).await?;
     tx.rollback().await?;
@@ -67,8 +56,26 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
         reports: found.items.iter().map(|report| ReportLine::of(report, now)).collect(),
         next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &FILTERS, &cursor)),
+        export: state.address(exports::REPORTS, &FILTERS),
         filtered: FILTERS.iter().any(|name| state.get(name).is_some()),
     })
+}
+
+/// What the page's address asks for.
+pub(super) fn query(state: &PageState) -> ReportQuery {
+    ReportQuery {
+        app: state.text("app"),
+        version: state.text("version"),
+        build: None,
+        from: None,
+        to: None,
+        kind: state.text("kind"),
+        status: state.text("status"),
+        debug_id: state.text("debug_id"),
+        group: state.text("group"),
+        limit: None,
+        cursor: state.text("cursor"),
+    }
 }
 
 /// A filter that came by a link, and the address without it.

@@ -1,8 +1,9 @@
 //! `/console/versions`: how the versions of an app do.
 
 use crate::console::bar::{FilterBar, PageState, app_select};
-use crate::console::health::crash_free;
+use crate::console::health::{crash_free, per_thousand};
 use crate::console::link::link;
+use crate::console::pages::exports;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::words::{counted, day, grouped, percent, shown, shown_or, upload_command};
@@ -33,6 +34,7 @@ struct VersionsPage {
     app: String,
     health_days: u32,
     versions: Vec<VersionLine>,
+    export: String,
     next: Option<String>,
 }
 
@@ -42,6 +44,7 @@ struct VersionLine {
     crash_free: String,
     /// Sessions that the share is of; empty without any.
     sessions: String,
+    out_of_memory: Option<String>,
     reports: String,
     devices: String,
     symbolicated: String,
@@ -93,6 +96,7 @@ pub async fn page(
         shell: Shell::of(signed.viewer, "versions", "Versions").with(bar),
         versions: items.iter().map(|version| line(&app, version, of(version))).collect(),
         health_days: HEALTH_DAYS,
+        export: link(exports::VERSIONS, &[("app", Some(&app))]),
         next: next.map(|cursor| link(PATH, &[("app", Some(&app)), ("cursor", Some(&cursor))])),
         app: shown(&app),
     })
@@ -111,6 +115,9 @@ fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> 
             .and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions))
             .unwrap_or_else(|| "–".to_owned()),
         sessions: health.map_or_else(String::new, |figures| counted(figures.sessions, "session", "sessions")),
+        out_of_memory: health
+            .filter(|figures| figures.out_of_memory_sessions > 0)
+            .map(|figures| per_thousand(figures.out_of_memory_sessions, figures.sessions)),
         reports: grouped(version.reports),
         devices: counted(version.devices, "device", "devices"),
         symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),

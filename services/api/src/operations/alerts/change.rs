@@ -1,6 +1,6 @@
 //! `PATCH /v1/alert-rules/{id}`.
 
-use super::{check, no_rule};
+use super::{check, check_receiver, no_rule};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::alerts::rules::{self, AlertRule, AlertRuleChange};
@@ -10,7 +10,7 @@ problems!(Failures: InvalidParameter, InvalidBody, IncompleteBody, BodyTimeout, 
 
 /// Change an alert rule
 ///
-/// Mute it, switch it off, or change when it tells of what. For another receiver make another rule.
+/// Mute it, switch it off, change when it tells of what, or give it another receiver.
 #[utoipa::path(patch, path = "/v1/alert-rules/{id}", tag = "alerts", operation_id = "change_alert_rule",
     params(("id" = Uuid, Path, description = "The rule's id.")),
     request_body = AlertRuleChange,
@@ -24,12 +24,21 @@ pub async fn change_alert_rule(
 ) -> Result<Json<AlertRule>, Problem> {
     let id: Uuid = parameter("id", &id)?;
     check(change.name.as_deref(), None, change.threshold, change.digest_minutes)?;
+    match change.receiver() {
+        Some(receiver) => check_receiver(&api, &receiver)?,
+        None if change.address.is_empty() && change.secret.is_empty() && change.template.is_empty() => {}
+        None => {
+            let detail = "address, secret, template: only with channel, which replaces the whole receiver";
+            return Err(Problem::new(Kind::InvalidBody, detail));
+        }
+    }
     let mut tx = api.tenant(access.tenant()).await?;
     if !rules::change(&mut tx, id, access.only_app(), &change).await? {
         return Err(no_rule());
     }
     let rule = rules::get(&mut tx, id, access.only_app()).await?.ok_or_else(no_rule)?;
-    let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold});
+    let detail = serde_json::json!({"enabled": rule.enabled, "threshold": rule.threshold, "channel": rule.channel,
+                                     "address": rule.address});
     let actor = access.principal.key_id.to_string();
     audit::append(&mut tx, &actor, "alert_rule.change", &id.to_string(), &detail).await?;
     tx.commit().await?;

@@ -1,12 +1,10 @@
 //! `POST /v1/alert-rules`.
 
-use super::check;
-use crate::alerts::receiver::check_url;
-use crate::alerts::{check_secret, mail};
+use super::{check, check_receiver};
 use crate::operations::prelude::*;
 use crate::requests::input::{Json, is_text};
 use http::StatusCode;
-use unslide_store::alerts::rules::{self, AlertChannel, AlertRule, MOST_RULES, NewAlertRule};
+use unslide_store::alerts::rules::{self, AlertRule, MOST_RULES, NewAlertRule};
 use unslide_store::audit;
 
 problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
@@ -27,7 +25,10 @@ pub async fn create_alert_rule(
 ) -> Result<(StatusCode, axum::Json<AlertRule>), Problem> {
     new.app = access.app(new.app)?;
     check(Some(&new.name), Some(new.condition), new.threshold, Some(new.digest_minutes))?;
-    check_receiver(&api, &new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
+        return Err(Problem::new(Kind::InvalidBody, "app: 1 to 255 bytes, no control characters"));
+    }
+    check_receiver(&api, &new.receiver())?;
     let mut tx = api.tenant(access.tenant()).await?;
     let Some(rule) = rules::create(&mut tx, &new).await? else {
         let detail = format!("a tenant has at most {MOST_RULES} alert rules; delete one");
@@ -39,32 +40,4 @@ pub async fn create_alert_rule(
     audit::append(&mut tx, &actor, "alert_rule.create", &rule.id.to_string(), &detail).await?;
     tx.commit().await?;
     Ok((StatusCode::CREATED, axum::Json(rule)))
-}
-
-fn check_receiver(api: &Api, new: &NewAlertRule) -> Result<(), String> {
-    if new.app.as_ref().is_some_and(|app| !is_text(app, 255)) {
-        return Err("app: 1 to 255 bytes, no control characters".to_owned());
-    }
-    if !is_text(new.address.reveal(), 2_000) {
-        return Err("address: 1 to 2000 bytes, no control characters".to_owned());
-    }
-    if new.secret.reveal().len() > 500 || new.secret.reveal().chars().any(char::is_control) {
-        return Err("secret: at most 500 bytes, no control characters".to_owned());
-    }
-    if new.template.len() > 4_096 || new.template.contains('\0') {
-        return Err("template: at most 4096 bytes, none of them NUL".to_owned());
-    }
-    if new.channel != AlertChannel::Webhook && !new.template.is_empty() {
-        return Err("template: only webhooks have one".to_owned());
-    }
-    check_secret(new.channel, &new.secret)?;
-    if new.channel != AlertChannel::Mail {
-        return check_url(&new.address, &api.alert_networks).map(drop);
-    }
-    if !api.sends_mail {
-        return Err(
-            "channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned()
-        );
-    }
-    mail::recipients(&new.address).map(drop)
 }

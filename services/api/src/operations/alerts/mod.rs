@@ -15,9 +15,11 @@ pub use delete::delete_alert_rule;
 pub use send_again::send_alert_again;
 pub use test::test_alert_rule;
 
+use crate::alerts::receiver::check_url;
+use crate::alerts::{check_secret, mail};
 use crate::operations::prelude::*;
 use crate::requests::input::is_text;
-use unslide_store::alerts::rules::AlertCondition;
+use unslide_store::alerts::rules::{AlertChannel, AlertCondition, AlertReceiver};
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -56,4 +58,37 @@ fn check(
         return Ok(());
     };
     Err(Problem::new(Kind::InvalidBody, wrong))
+}
+
+/// Checks where a rule's messages go.
+fn check_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), Problem> {
+    wrong_receiver(api, receiver).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))
+}
+
+fn wrong_receiver(api: &Api, receiver: &AlertReceiver) -> Result<(), String> {
+    let AlertReceiver { channel, address, secret, template } = receiver;
+    if *channel == AlertChannel::Kafka && !address.is_empty() {
+        return Err("address: kafka has none".to_owned());
+    }
+    if *channel != AlertChannel::Kafka && !is_text(address.reveal(), 2_000) {
+        return Err("address: 1 to 2000 bytes, no control characters".to_owned());
+    }
+    if secret.reveal().len() > 500 || secret.reveal().chars().any(char::is_control) {
+        return Err("secret: at most 500 bytes, no control characters".to_owned());
+    }
+    if template.len() > 4_096 || template.contains('\0') {
+        return Err("template: at most 4096 bytes, none of them NUL".to_owned());
+    }
+    if *channel != AlertChannel::Webhook && !template.is_empty() {
+        return Err("template: only webhooks have one".to_owned());
+    }
+    check_secret(*channel, secret)?;
+    match channel {
+        AlertChannel::Kafka => Ok(()),
+        AlertChannel::Mail if !api.sends_mail => {
+            Err("channel: this service does not send mail; its operator sets api.alerts.smtp_url".to_owned())
+        }
+        AlertChannel::Mail => mail::recipients(address).map(drop),
+        _ => check_url(address, &api.alert_networks).map(drop),
+    }
 }

@@ -61,13 +61,10 @@ pub struct SignificantChanges {
 impl SignificantChanges {
     /// Compares two periods.
     pub fn between(now: &HealthFigures, before: &HealthFigures) -> SignificantChanges {
-        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let sessions = |figures: &HealthFigures| (figures.crashed_sessions, figures.sessions);
-        let installations =
-            |figures: &HealthFigures| (count(figures.crashed_installations), count(figures.installations));
+        let significant = |of: fn(&HealthFigures) -> (i64, i64)| more_than_noise(of(now), of(before));
         SignificantChanges {
-            crash_free_sessions: more_than_noise(sessions(now), sessions(before)),
-            crash_free_installations: more_than_noise(installations(now), installations(before)),
+            crash_free_sessions: significant(HealthFigures::crashed_of_sessions),
+            crash_free_installations: significant(HealthFigures::crashed_of_installations),
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod health;
 pub mod list;
 pub mod missing_symbols;
+pub mod settings;
 pub mod versions;
 
 use crate::operations::prelude::*;
@@ -14,6 +15,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list::list_apps))
         .routes(routes!(versions::list_versions))
         .routes(routes!(health::get_health))
+        .routes(routes!(settings::list_app_settings, settings::set_app_settings))
         .routes(routes!(missing_symbols::list_missing_symbols))
 }
 

@@ -2,6 +2,7 @@
 
 use super::no_such_group;
 use crate::operations::prelude::*;
+use crate::requests::page::{number_and_id, numbered};
 use unslide_store::Uuid;
 use unslide_store::groups::{self, GroupActivity};
 use unslide_store::outbox::micros;
@@ -25,16 +26,11 @@ pub async fn list_group_activity(
 ) -> Result<Json<Page<GroupActivity>>, Problem> {
     let id: Uuid = parameter("id", &id)?;
     let list = List::of(access.tenant(), "list_group_activity", &id);
-    let after = page.after(list, position)?;
+    let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     find(&mut tx, id, access.only_app()).await?.ok_or_else(no_such_group)?;
     let found = groups::activity(&mut tx, id, after, limit + 1).await?;
     tx.rollback().await?;
-    Ok(Json(Page::of(found, limit, list, |last| format!("{}.{}", micros(last.at), last.id))))
-}
-
-fn position(text: &str) -> Option<(i64, Uuid)> {
-    let (at, id) = text.split_once('.')?;
-    Some((at.parse().ok()?, id.parse().ok()?))
+    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.at), last.id))))
 }

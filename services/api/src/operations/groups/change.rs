@@ -1,10 +1,10 @@
 //! `PATCH /v1/groups/{id}`.
 
-use super::{Author, is_merged, no_such_group};
+use super::{Author, no_such_group, updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use unslide_store::Uuid;
-use unslide_store::groups::{self, GroupStatus, GroupUpdate, UpdateOutcome};
+use unslide_store::groups::{self, GroupStatus, GroupUpdate};
 use unslide_store::queries::groups::{ListedGroup, find};
 
 /// Bytes of a version or a name.
@@ -21,7 +21,7 @@ pub struct GroupPatch {
     /// again; where absent, any new report does.
     #[schema(max_length = 200, example = "3.2.0")]
     pub resolved_in: Option<String>,
-    /// Who cares for it: any name; empty for nobody.
+    /// The name of the person who works on it; empty for none.
     #[schema(max_length = 200, example = "Kim")]
     pub assignee: Option<String>,
 }
@@ -61,11 +61,7 @@ pub async fn change(
     let update = checked(patch)?;
     let key = author.key();
     let mut tx = api.tenant(author.access.tenant()).await?;
-    match groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await? {
-        UpdateOutcome::NotFound => return Err(no_such_group()),
-        UpdateOutcome::Merged(into) => return Err(is_merged(id, into)),
-        UpdateOutcome::Done => {}
-    }
+    updated(groups::update(&mut tx, id, author.app(), author.actor(&key), &update).await?, id)?;
     let group = find(&mut tx, id, author.app()).await?.ok_or_else(no_such_group)?;
     tx.commit().await?;
     Ok(group)

@@ -1,11 +1,11 @@
 //! `POST /v1/groups/{id}/comments`.
 
-use super::{Author, is_merged, no_such_group};
+use super::{Author, updated};
 use crate::operations::prelude::*;
 use crate::requests::input;
 use http::StatusCode;
 use unslide_store::Uuid;
-use unslide_store::groups::{self, GroupUpdate, UpdateOutcome};
+use unslide_store::groups::{self, GroupUpdate};
 
 /// Bytes of a comment.
 const LONGEST: usize = 4_000;
@@ -64,11 +64,7 @@ pub async fn comment(api: &Api, author: &Author<'_>, id: &str, text: &str) -> Re
     let key = author.key();
     let actor = author.actor(&key);
     let mut tx = api.tenant(author.access.tenant()).await?;
-    match groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await? {
-        UpdateOutcome::NotFound => return Err(no_such_group()),
-        UpdateOutcome::Merged(into) => return Err(is_merged(id, into)),
-        UpdateOutcome::Done => {}
-    }
+    updated(groups::update(&mut tx, id, author.app(), actor, &GroupUpdate::default()).await?, id)?;
     let comment = groups::comment(&mut tx, actor, id, text).await?;
     tx.commit().await?;
     Ok(comment)

@@ -2,7 +2,7 @@
 
 use crate::operations::prelude::*;
 use crate::requests::input::{check_texts, time};
-use unslide_store::Uuid;
+use crate::requests::page::{number_and_id, numbered};
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
 
@@ -66,20 +66,15 @@ pub async fn list_groups(
     let order = order(query.sort.as_deref())?;
     let filter = filter(&access, query)?;
     let list = List::of(access.tenant(), "list_groups", &(&filter, order));
-    let after = page.after(list, position)?;
+    let after = page.after(list, number_and_id)?;
     let limit = page.limit()?;
     let mut tx = api.tenant(access.tenant()).await?;
     let found = groups::list(&mut tx, &filter, order, after, limit + 1).await?;
     tx.rollback().await?;
     Ok(Json(Page::of(found, limit, list, |last| {
         let (value, id) = order.position(last);
-        format!("{value}.{id}")
+        numbered(value, id)
     })))
-}
-
-fn position(text: &str) -> Option<(i64, Uuid)> {
-    let (value, id) = text.split_once('.')?;
-    Some((value.parse().ok()?, id.parse().ok()?))
 }
 
 fn order(sort: Option<&str>) -> Result<GroupOrder, Problem> {

@@ -10,7 +10,7 @@ pub mod split;
 
 use crate::operations::prelude::*;
 use unslide_store::Uuid;
-use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome};
+use unslide_store::groups::{GroupActor, MAX_MERGED, MergeOutcome, UpdateOutcome};
 
 /// The routes of this folder.
 pub fn routes() -> OpenApiRouter<Api> {
@@ -53,9 +53,20 @@ pub fn no_such_group() -> Problem {
     Problem::new(Kind::NotFound, "there is no such group")
 }
 
-/// What is said of a group whose target is meant.
-pub fn is_merged(group: Uuid, into: Uuid) -> Problem {
+fn is_merged(group: Uuid, into: Uuid) -> Problem {
     Problem::new(Kind::GroupMerged, format!("group {group} is merged into group {into}"))
+}
+
+/// Why a change of group `id` was not done.
+///
+/// # Errors
+/// Where it was not.
+pub fn updated(outcome: UpdateOutcome, id: Uuid) -> Result<(), Problem> {
+    match outcome {
+        UpdateOutcome::Done => Ok(()),
+        UpdateOutcome::NotFound => Err(no_such_group()),
+        UpdateOutcome::Merged(into) => Err(is_merged(id, into)),
+    }
 }
 
 /// Why a merge or a split of `target` was not done.

@@ -17,8 +17,9 @@ problems!(Failures: InvalidParameter, NotFound, RateLimited);
 /// Explain a report's answers
 ///
 /// For each frame: its image and slide, the look-up address and the rule that chose it, and which
-/// symcache and object answered, or why none did and which dSYM to upload. The report is looked at
-/// with the symbols of now: where they have changed since its revision, so may the answers.
+/// symcache and object answered, or why none did and which dSYM to upload. For each function of the backtrace that
+/// the report's group goes by: whether it counts, and why not. The report is looked at with the symbols and the
+/// grouping rules of now: where they have changed since its revision, so may the answers.
 /// `unslide explain` shows the same.
 #[utoipa::path(get, path = "/v1/reports/{id}/explain", tag = "reports", operation_id = "explain_report",
     params(("id" = String, Path, description = "The report's id."), VariantQuery),
@@ -59,7 +60,7 @@ pub async fn explain(
     let symbols = fetch(api, access.tenant(), wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
-        let explanation = unslide_symbolicate::explain(&read(&json)?, &|id| symbols.get(id));
+        let explanation = unslide_symbolicate::explain(&read(&json)?, &|id| symbols.get(id), &symbols.rules);
         let explanation = finish(&explanation)?;
         reservation.grow(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })

@@ -91,7 +91,8 @@ fn enriched(
 ) -> Result<Vec<u8>, Problem> {
     let report = read(body, limit)?;
     let most_bytes = Some(limit.saturating_mul(ANSWER_FACTOR));
-    let context = Context { tenant: Some(tenant), most_bytes, ..Context::default() };
+    let context =
+        Context { tenant: Some(tenant), rules: Some(&symbols.rules), most_bytes, ..Context::default() };
     let enriched = Plan::new(&report).enrich_within(&|id| symbols.get(id), &context);
     match form {
         Representation::Json => Ok(enriched.bytes),

@@ -54,7 +54,7 @@ pub struct ChangedTenant {
 ///
 /// # Errors
 /// Where the database fails.
-async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
+pub async fn announced(api: &Api, tenant: &TenantId, announcement: i64) -> Result<bool, Problem> {
     let wait = Duration::from_secs(api.limits.announce_seconds);
     Ok(outbox::wait_sent(&api.store, tenant, announcement, wait).await?)
 }

@@ -1,0 +1,255 @@
+//! Stored reports that move to another group because the tenant's rules of grouping changed. Nothing else of them
+//! changes: there is no new revision, no alert and no regression.
+
+use super::{GroupChange, leaving, write_keeping};
+use crate::cursor::ReportCursor;
+use crate::groups::lock_out_merges;
+use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING, TenantGroupingRules};
+use crate::number::{from_row32, to_row32};
+use crate::reports::keys::{KeyRow, lock_known};
+use crate::reports::rows::{GroupRow, MadeOn};
+use crate::{Result, TenantTx, Uuid};
+use std::collections::BTreeMap;
+use time::{Duration, OffsetDateTime};
+use unslide_model::{ReportGrouping, ReportId};
+
+/// A page of stored reports that are to be grouped again.
+#[derive(Clone, Debug)]
+pub struct RegroupPage {
+    /// The rules.
+    pub rules: TenantGroupingRules,
+    /// The reports, with their variants; none where all were gone through.
+    pub reports: Vec<(ReportId, u32)>,
+    last: Option<ReportCursor>,
+}
+
+/// What is next to do.
+#[derive(Clone, Debug)]
+pub enum RegroupStep {
+    /// To group a page of reports.
+    Page(RegroupPage),
+    /// To wait: reports that were on their way when the rules changed may still come.
+    Wait(Duration),
+    /// Nothing: it is done, or the rules changed again.
+    Over,
+}
+
+/// The next page of reports for this version of the rules, the oldest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn next(tx: &mut TenantTx, version: u64, limit: u32) -> Result<RegroupStep> {
+    let Some(rules) = rules::get(tx).await?.filter(|rules| rules.version == version) else {
+        return Ok(RegroupStep::Over);
+    };
+    let settled = rules.changed_at + SETTLING;
+    match rules.status {
+        RegroupStatus::Done => return Ok(RegroupStep::Over),
+        RegroupStatus::Settling if tx.now() < settled => return Ok(RegroupStep::Wait(settled - tx.now())),
+        _ => {}
+    }
+    let after = rules.after();
+    let (id, variant) = after.as_ref().map_or((Uuid::nil(), -1), ReportCursor::report);
+    let at = after.map_or(OffsetDateTime::UNIX_EPOCH, |after| after.at);
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT received_at, report_id, variant FROM reports
+         WHERE tenant = $1 AND received_at >= $2 AND (received_at, report_id, variant) > ($2, $3, $4)
+         ORDER BY received_at, report_id, variant LIMIT $5",
+        tenant,
+        at,
+        id,
+        variant,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    let place = |id: Uuid, variant: i32| (ReportId::from_uuid(id), from_row32(variant));
+    let last = rows.last().map(|row| {
+        let (id, variant) = place(row.report_id, row.variant);
+        ReportCursor::after(row.received_at, id, variant)
+    });
+    let reports = rows.iter().map(|row| place(row.report_id, row.variant)).collect();
+    Ok(RegroupStep::Page(RegroupPage { rules, reports, last }))
+}
+
+/// A stored report and its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupedReport {
+    /// The report.
+    pub report_id: ReportId,
+    /// Which of those with this id.
+    pub variant: u32,
+    /// Its app.
+    pub app: String,
+    /// The group of its own fingerprint, which may be merged into another one.
+    pub group: Option<Uuid>,
+}
+
+/// The newest stored reports.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn newest(tx: &mut TenantTx, limit: u32) -> Result<Vec<GroupedReport>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        "SELECT report_id, variant, app, group_id FROM reports WHERE tenant = $1
+         ORDER BY received_at DESC, report_id DESC, variant DESC LIMIT $2",
+        tenant,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    let reports = rows.into_iter().map(|row| GroupedReport {
+        report_id: ReportId::from_uuid(row.report_id),
+        variant: from_row32(row.variant),
+        app: row.app,
+        group: row.group_id,
+    });
+    Ok(reports.collect())
+}
+
+/// The titles of groups.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn titles(tx: &mut TenantTx, groups: &[Uuid]) -> Result<BTreeMap<Uuid, String>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows =
+        sqlx::query!("SELECT id, title FROM groups WHERE tenant = $1 AND id = ANY ($2)", tenant, groups);
+    Ok(rows.fetch_all(connection).await?.into_iter().map(|row| (row.id, row.title)).collect())
+}
+
+/// A report that was grouped again.
+#[derive(Clone, Debug)]
+pub struct Regrouped {
+    /// The report.
+    pub report_id: ReportId,
+    /// Which of those with this id.
+    pub variant: u32,
+    /// The revision whose body was read.
+    pub revision: u32,
+    /// Its group; `None` where it says neither what happened nor where.
+    pub grouping: Option<ReportGrouping>,
+}
+
+/// Moves the reports of a page to their groups and notes how far it is, so that both happen or neither. A report
+/// that was revised or deleted meanwhile stays as it is. False where the rules changed or another worker has gone on
+/// meanwhile: roll back then.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped]) -> Result<bool> {
+    lock_out_merges(tx).await?;
+    let moving = moving(tx, regrouped).await?;
+    point(tx, &moving).await?;
+    let mut counted: Vec<GroupChange<'_>> = Vec::new();
+    for one in &moving {
+        counted.extend(one.from.map(|id| leaving(id, &one.app, &one.version, &one.made_on, one.received_at)));
+        counted.extend(one.arriving());
+    }
+    write_keeping(tx, &counted).await?;
+    let (looked, read) = (page.reports.len() as u64, regrouped.len() as u64);
+    let counts = RegroupCounts { looked, moved: moving.len() as u64, unread: looked.saturating_sub(read) };
+    rules::progressed(tx, &page.rules, page.last.as_ref(), counts).await
+}
+
+/// A report whose group changes.
+struct Moving<'m> {
+    report_id: Uuid,
+    variant: i32,
+    received_at: OffsetDateTime,
+    app: String,
+    version: String,
+    made_on: MadeOn,
+    from: Option<Uuid>,
+    grouping: Option<&'m ReportGrouping>,
+}
+
+impl<'m> Moving<'m> {
+    fn row(&self) -> Option<GroupRow<'m>> {
+        self.grouping.map(|grouping| GroupRow::new(self.app.clone(), grouping))
+    }
+
+    fn arriving(&self) -> Option<GroupChange<'m>> {
+        Some(GroupChange {
+            row: self.row()?,
+            version: self.version.clone(),
+            made_on: self.made_on.clone(),
+            received_at: self.received_at,
+            from: self.from,
+            sign: 1,
+        })
+    }
+}
+
+/// The reports of which the revision that was read is still there, under lock, and whose group is another one.
+async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec<Moving<'m>>> {
+    let mut by_report: BTreeMap<(Uuid, i32), &Regrouped> = BTreeMap::new();
+    for one in regrouped {
+        by_report.insert((one.report_id.uuid(), to_row32(one.variant)), one);
+    }
+    let wanted: Vec<(Uuid, i32)> = by_report.keys().copied().collect();
+    let keys = lock_known(tx, &wanted).await?;
+    let times: Vec<OffsetDateTime> = keys.iter().map(|key| key.received_at).collect();
+    let (ids, variants): (Vec<Uuid>, Vec<i32>) = keys.iter().map(KeyRow::row).unzip();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
+                  r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id,
+                  r.device, r.model, r.os_name, r.os_version
+           FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
+           JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
+                         AND r.variant = k.variant
+           ORDER BY r.report_id, r.variant"#,
+        tenant,
+        &times,
+        &ids,
+        &variants
+    )
+    .fetch_all(connection)
+    .await?;
+    let moving = rows.into_iter().filter_map(|row| {
+        let read = by_report.get(&(row.report_id, row.variant))?;
+        let one = Moving {
+            report_id: row.report_id,
+            variant: row.variant,
+            received_at: row.received_at,
+            app: row.app,
+            version: row.version,
+            made_on: MadeOn {
+                device: row.device,
+                model: row.model,
+                os_name: row.os_name,
+                os_version: row.os_version,
+            },
+            from: row.group_id,
+            grouping: read.grouping.as_ref(),
+        };
+        let moves = one.row().map(|row| row.id) != one.from;
+        (moves && from_row32(row.revision) == read.revision).then_some(one)
+    });
+    Ok(moving.collect())
+}
+
+/// Writes the groups into the reports' rows.
+async fn point(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
+    let times: Vec<OffsetDateTime> = moving.iter().map(|one| one.received_at).collect();
+    let ids: Vec<Uuid> = moving.iter().map(|one| one.report_id).collect();
+    let variants: Vec<i32> = moving.iter().map(|one| one.variant).collect();
+    let groups: Vec<Option<Uuid>> = moving.iter().map(|one| one.row().map(|row| row.id)).collect();
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE reports r SET group_id = k.group_id
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::uuid[]) AS k (received_at, report_id, variant, group_id)
+         WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant",
+        tenant,
+        &times,
+        &ids,
+        &variants,
+        &groups as &[Option<Uuid>]
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

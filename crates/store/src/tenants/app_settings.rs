@@ -1,0 +1,108 @@
+//! What a tenant chose for its apps.
+
+use crate::{Result, TenantTx};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Apps of a tenant that may have settings.
+pub const MOST_APPS: i64 = 1_000;
+
+/// The settings of an app. An empty text is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct AppSettings {
+    /// Where the source code is shown: a URL with `{path}`, and perhaps `{line}`, `{version}` and `{build}`.
+    #[schema(max_length = 1000, example = "https://git.example.com/shop/blob/v{version}/{path}#L{line}")]
+    pub source_url: String,
+    /// The folder of the build whose content is the repository. `{path}` is what follows it in the path of a source
+    /// file; files outside of it have no link. Where it is empty, only relative paths have one.
+    #[schema(max_length = 1000, example = "/Users/runner/work/shop/shop")]
+    pub source_root: String,
+}
+
+/// An app with its settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppWithSettings {
+    /// Bundle identifier.
+    #[schema(min_length = 1, max_length = 255, example = "com.example.shop")]
+    pub app: String,
+    /// Its settings.
+    #[serde(flatten)]
+    #[schema(inline)]
+    pub settings: AppSettings,
+}
+
+/// The settings of an app of the transaction's tenant; the usual ones where it chose none.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, app: &str) -> Result<AppSettings> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_as!(
+        AppSettings,
+        "SELECT source_url, source_root FROM app_settings WHERE tenant = $1 AND app = $2",
+        tenant,
+        app
+    );
+    Ok(found.fetch_optional(connection).await?.unwrap_or_default())
+}
+
+/// The apps that have settings, by name, from the one after `after` on; with `only` this one alone.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(
+    tx: &mut TenantTx,
+    only: Option<&str>,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<Vec<AppWithSettings>> {
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"SELECT app, source_url, source_root FROM app_settings
+           WHERE tenant = $1 AND ($2::text IS NULL OR app = $2) AND ($3::text IS NULL OR app COLLATE "C" > $3)
+           ORDER BY app COLLATE "C" LIMIT $4"#,
+        tenant,
+        only,
+        after,
+        i64::from(limit)
+    );
+    let rows = rows.fetch_all(connection).await?.into_iter();
+    let apps = rows.map(|row| AppWithSettings {
+        app: row.app,
+        settings: AppSettings { source_url: row.source_url, source_root: row.source_root },
+    });
+    Ok(apps.collect())
+}
+
+/// Replaces the settings of an app; the usual ones remove its row. Returns false where [`MOST_APPS`] others have some.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn put(tx: &mut TenantTx, app: &str, settings: &AppSettings) -> Result<bool> {
+    let (connection, tenant, _) = tx.parts();
+    if *settings == AppSettings::default() {
+        sqlx::query!("DELETE FROM app_settings WHERE tenant = $1 AND app = $2", tenant, app)
+            .execute(connection)
+            .await?;
+        return Ok(true);
+    }
+    // Two at once must not both be the last one.
+    sqlx::query!("SELECT pg_advisory_xact_lock(hashtextextended('app settings of ' || $1, 0))", tenant)
+        .execute(&mut *connection)
+        .await?;
+    let written = sqlx::query!(
+        "INSERT INTO app_settings (tenant, app, source_url, source_root)
+         SELECT $1, $2, $3, $4
+         WHERE (SELECT count(*) FROM app_settings WHERE tenant = $1 AND app <> $2) < $5
+         ON CONFLICT (tenant, app) DO UPDATE SET source_url = excluded.source_url, source_root = excluded.source_root",
+        tenant,
+        app,
+        settings.source_url,
+        settings.source_root,
+        MOST_APPS
+    )
+    .execute(connection)
+    .await?;
+    Ok(written.rows_affected() > 0)
+}

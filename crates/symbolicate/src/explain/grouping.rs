@@ -1,0 +1,93 @@
+//! Why a report is in its group: which functions count, and why the others do not.
+
+use super::ExplainedFrame;
+use crate::answer::Judged;
+use crate::grouping::{self, FunctionVerdict, GroupingRules, GroupingVerdict};
+use crate::plan::Plan;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A report's group.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedGrouping {
+    /// What reports of the same bug have in common, in hexadecimal digits.
+    pub fingerprint: String,
+    /// What happened, such as `crash`.
+    pub kind: &'static str,
+    /// One line for a list.
+    pub title: String,
+    /// The function that is to blame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<String>,
+    /// True while the symbols of a frame that counts are missing.
+    pub provisional: bool,
+    /// What tells the tenant's rules apart; absent without rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
+}
+
+/// A function of a frame, as grouping compares it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExplainedFunction {
+    /// Its name without types; or the image and the address while symbols are missing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub function: String,
+    /// True where it is part of the fingerprint.
+    pub counted: bool,
+    /// What decided it, such as `runtime`.
+    pub verdict: GroupingVerdict,
+    /// The same in a sentence.
+    pub reason: &'static str,
+    /// The rule of the tenant that fits it, such as `line 3: ignore function Log.*`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// What became of the functions of each frame that grouping looks at.
+pub(super) struct FrameVerdicts(BTreeMap<usize, Vec<FunctionVerdict>>);
+
+/// The report's group, and what became of each function.
+pub(super) fn explain(
+    plan: &Plan<'_, '_>,
+    judged: &[Judged<'_>],
+    rules: &GroupingRules,
+) -> (Option<ExplainedGrouping>, FrameVerdicts) {
+    let Some((grouping, verdicts)) = grouping::explain(plan, judged, rules) else {
+        return (None, FrameVerdicts(BTreeMap::new()));
+    };
+    let mut by_frame: BTreeMap<usize, Vec<FunctionVerdict>> = BTreeMap::new();
+    for verdict in verdicts {
+        by_frame.entry(verdict.frame).or_default().push(verdict);
+    }
+    let grouping = ExplainedGrouping {
+        fingerprint: grouping.fingerprint_text(),
+        kind: grouping.kind.as_str(),
+        title: grouping.title,
+        culprit: grouping.culprit,
+        provisional: grouping.provisional,
+        rules: Some(grouping.rules).filter(|rules| !rules.is_empty()),
+    };
+    (Some(grouping), FrameVerdicts(by_frame))
+}
+
+impl FrameVerdicts {
+    /// Gives frames what became of their functions, as far as there is room for the texts; true where there was
+    /// not enough.
+    pub(super) fn give(&mut self, frames: &mut [ExplainedFrame], room: &mut usize) -> bool {
+        for frame in frames {
+            for verdict in self.0.remove(&frame.index).unwrap_or_default() {
+                let bytes = verdict.function.len() + verdict.rule.as_ref().map_or(0, String::len);
+                let Some(left) = room.checked_sub(bytes) else { return true };
+                *room = left;
+                frame.grouping.push(ExplainedFunction {
+                    function: verdict.function,
+                    counted: verdict.verdict == GroupingVerdict::Counted,
+                    verdict: verdict.verdict,
+                    reason: verdict.verdict.reason(),
+                    rule: verdict.rule,
+                });
+            }
+        }
+        false
+    }
+}

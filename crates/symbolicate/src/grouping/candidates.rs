@@ -1,0 +1,306 @@
+//! Which functions of a backtrace count, and why the others do not.
+
+use super::frames::{MOST_CALLS, NamedFrame, NamedFunction};
+use super::names::normalise;
+use super::rules::{GroupingRule, GroupingRules, RuleAction, Subject};
+use super::runtime::{is_entry, is_reporter, is_runtime};
+use super::{CountedFrame, GroupKind, GroupingVerdict};
+use crate::plan::PlannedImage;
+use std::collections::BTreeSet;
+use unslide_report::Text;
+
+/// Functions of the system that count where none of the app does.
+const SYSTEM_FUNCTIONS: usize = 3;
+/// Functions of the app that count in a hang, from the outermost on: what is called inside of them changes from
+/// sample to sample.
+const HANG_FUNCTIONS: usize = 2;
+/// Functions that count at most.
+const MOST_COUNTED: usize = 16;
+/// Characters of a file's name.
+const FILE_CHARS: usize = 100;
+
+/// A function of the backtrace, or a frame without one.
+pub(super) struct Candidate<'r> {
+    pub(super) counted: CountedFrame,
+    pub(super) standing: Standing,
+    /// The tenant's rule that decided.
+    pub(super) rule: Option<&'r GroupingRule>,
+}
+
+/// What a function may count as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A function of the app.
+    App,
+    /// A function of the system, which counts where there is none of the app.
+    System,
+    /// `main`, which counts where there is no other.
+    Entry,
+    /// It does not count.
+    Out(GroupingVerdict),
+}
+
+/// What Swift says of a trap, and in which frame.
+pub(super) struct Trap {
+    pub(super) frame: usize,
+    pub(super) reason: String,
+}
+
+/// Functions from the innermost on.
+#[derive(Default)]
+pub(super) struct Candidates<'r> {
+    pub(super) list: Vec<Candidate<'r>>,
+    pub(super) trap: Option<Trap>,
+}
+
+impl<'r> Candidates<'r> {
+    /// Reads frames from the innermost on; where not `all` are wanted, no further than to the function that
+    /// counts.
+    pub(super) fn read<'p, 'a: 'p>(
+        frames: impl Iterator<Item = NamedFrame<'p, 'a>>,
+        kind: GroupKind,
+        rules: &'r GroupingRules,
+        all: bool,
+    ) -> Candidates<'r> {
+        let all = all || rules.have_sentinel() || matches!(kind, GroupKind::Hang | GroupKind::StackOverflow);
+        let mut candidates = Candidates::default();
+        let mut sentinel = None;
+        for frame in frames {
+            let before = candidates.list.len();
+            candidates.add(&frame, rules, &mut sentinel);
+            let is_enough = |c: &Candidate<'_>| c.standing == Standing::App && !c.counted.is_of_header();
+            let found = !all && candidates.list[before..].iter().any(is_enough);
+            if found || candidates.list.len() >= MOST_CALLS {
+                break;
+            }
+        }
+        // A recursion has no inside.
+        if let Some(at) = sentinel.filter(|_| kind != GroupKind::StackOverflow) {
+            candidates.leave_out_inside(at);
+        }
+        candidates
+    }
+
+    /// What the function at this position called does not count.
+    fn leave_out_inside(&mut self, sentinel: usize) {
+        let rule = self.list.get(sentinel).and_then(|candidate| candidate.rule);
+        for inside in self.list.iter_mut().take(sentinel) {
+            inside.standing = Standing::Out(GroupingVerdict::InsideSentinel);
+            inside.rule = rule;
+        }
+    }
+
+    /// Adds the functions of one frame. `sentinel` is the position of the first one.
+    fn add(&mut self, frame: &NamedFrame<'_, '_>, rules: &'r GroupingRules, sentinel: &mut Option<usize>) {
+        let is_sentinel =
+            |rule: Option<&GroupingRule>| rule.is_some_and(|rule| rule.action == RuleAction::Sentinel);
+        let Some(image) = frame.image else {
+            return self.list.push(Candidate::without_name(frame.index, GroupingVerdict::NoImage));
+        };
+        let path = image.path.map(Text::decode);
+        let path = path.as_deref().unwrap_or_default();
+        // The device's own names in an image of the app are what the symbols will name better.
+        if frame.waits && !image.system {
+            let rule = rules.find(Subject { image: path, ..Subject::default() });
+            if is_sentinel(rule) {
+                sentinel.get_or_insert(self.list.len());
+            }
+            return self.list.push(Candidate::waiting(frame, rule));
+        }
+        if frame.functions.are_unknown() {
+            return self.list.push(Candidate::without_name(frame.index, GroupingVerdict::Unnamed));
+        }
+        frame.functions.for_each(|function| {
+            if let Some(reason) = function.name.strip_prefix("Swift runtime failure: ") {
+                self.trap.get_or_insert_with(|| Trap { frame: frame.index, reason: reason.to_owned() });
+            }
+            let name = normalise(&function.name);
+            let subject = Subject {
+                function: Some(&name).filter(|name| !name.is_empty()).map(String::as_str),
+                file: function.path.as_deref(),
+                image: path,
+            };
+            let rule = rules.find(subject);
+            if is_sentinel(rule) {
+                sentinel.get_or_insert(self.list.len());
+            }
+            self.list.push(Candidate::named(frame.index, function, name, !image.system, rule));
+        });
+    }
+
+    /// The positions of the functions that count, in the order of the fingerprint.
+    pub(super) fn choose(&self, kind: GroupKind) -> Vec<usize> {
+        if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
+            return Vec::new();
+        }
+        let app = self.choose_of_app(kind);
+        if !app.is_empty() {
+            return app;
+        }
+        let system: Vec<usize> = self.standing(Standing::System).take(SYSTEM_FUNCTIONS).collect();
+        if system.is_empty() { self.standing(Standing::Entry).take(1).collect() } else { system }
+    }
+
+    fn choose_of_app(&self, kind: GroupKind) -> Vec<usize> {
+        let function = |at: &usize| self.list[*at].counted.function.as_str();
+        let app = self.standing(Standing::App);
+        match kind {
+            GroupKind::Hang => {
+                let mut outermost: Vec<usize> = app.collect();
+                outermost.reverse();
+                outermost.dedup_by(|a, b| function(a) == function(b));
+                outermost.truncate(HANG_FUNCTIONS);
+                outermost
+            }
+            GroupKind::StackOverflow => {
+                // A recursion has no first function.
+                let mut seen = BTreeSet::new();
+                app.filter(|at| seen.insert(function(at))).take(MOST_COUNTED).collect()
+            }
+            _ => {
+                let app: Vec<usize> = app.take(MOST_COUNTED).collect();
+                let outside = app.iter().position(|at| !self.list[*at].counted.is_of_header());
+                let counted = outside.map_or(app.len(), |at| at + 1);
+                app.into_iter().take(counted).collect()
+            }
+        }
+    }
+
+    fn standing(&self, standing: Standing) -> impl Iterator<Item = usize> {
+        let list = self.list.iter().enumerate();
+        list.filter(move |(_, candidate)| candidate.standing == standing).map(|(at, _)| at)
+    }
+
+    /// What Swift says of a trap; one outside of the function of the app that counts is of something else.
+    pub(super) fn trap_inside(&self, chosen: &[usize]) -> Option<&str> {
+        let last = chosen.last().and_then(|at| self.list.get(*at)).filter(|c| c.standing == Standing::App);
+        let trap = self.trap.as_ref().filter(|trap| last.is_none_or(|last| trap.frame <= last.counted.frame));
+        trap.map(|trap| trap.reason.as_str())
+    }
+
+    /// What became of each function, where these count.
+    pub(super) fn verdict(&self, kind: GroupKind, counted: &[usize], at: usize) -> GroupingVerdict {
+        let candidate = &self.list[at];
+        match candidate.standing {
+            _ if counted.contains(&at) => GroupingVerdict::Counted,
+            Standing::Out(verdict) => verdict,
+            _ if matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) => {
+                GroupingVerdict::KindAlone
+            }
+            Standing::System if candidate.is_by(RuleAction::NotApp) => GroupingVerdict::NotApp,
+            Standing::System => GroupingVerdict::System,
+            Standing::Entry => GroupingVerdict::Entry,
+            Standing::App => match kind {
+                GroupKind::Hang => GroupingVerdict::InsideHang,
+                GroupKind::StackOverflow => GroupingVerdict::Repeated,
+                _ => GroupingVerdict::Beyond,
+            },
+        }
+    }
+}
+
+impl<'r> Candidate<'r> {
+    fn without_name(frame: usize, verdict: GroupingVerdict) -> Candidate<'r> {
+        let counted = CountedFrame { frame, function: String::new(), file: None, label: None };
+        Candidate { counted, standing: Standing::Out(verdict), rule: None }
+    }
+
+    fn is_by(&self, action: RuleAction) -> bool {
+        self.rule.is_some_and(|rule| rule.action == action)
+    }
+
+    /// A frame of the app whose symbols are missing.
+    fn waiting(frame: &NamedFrame<'_, '_>, rule: Option<&'r GroupingRule>) -> Candidate<'r> {
+        let name = frame.image.map(PlannedImage::name).unwrap_or_default();
+        let id = frame.image.and_then(|image| image.debug_id);
+        let function =
+            format!("{}+{:#x}", id.map_or_else(|| name.clone(), |id| id.to_string()), frame.relative);
+        let short: String = name.chars().take(FILE_CHARS).collect();
+        let short = if short.is_empty() { "unknown image" } else { &short };
+        let label = Some(format!("{short} + {:#x}", frame.relative));
+        let standing = match rule.map(|rule| rule.action) {
+            Some(RuleAction::NotApp) => Standing::Out(GroupingVerdict::NotApp),
+            Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
+            Some(RuleAction::App | RuleAction::Sentinel) | None => Standing::App,
+        };
+        let counted = CountedFrame { frame: frame.index, function, file: None, label };
+        Candidate { counted, standing, rule }
+    }
+
+    fn named(
+        frame: usize,
+        function: &NamedFunction,
+        name: String,
+        in_app: bool,
+        rule: Option<&'r GroupingRule>,
+    ) -> Candidate<'r> {
+        let standing = match rule.map(|rule| rule.action) {
+            Some(RuleAction::App) if !name.is_empty() => Standing::App,
+            Some(RuleAction::Ignore) => Standing::Out(GroupingVerdict::Ignored),
+            Some(RuleAction::NotApp) => by_name(function, &name, false),
+            Some(RuleAction::App | RuleAction::Sentinel) | None => by_name(function, &name, in_app),
+        };
+        let file = function.path.as_deref().and_then(|path| path.rsplit(['/', '\\']).next());
+        let file = file.map(|file| file.chars().take(FILE_CHARS).collect());
+        let counted = CountedFrame { frame, function: name, file, label: None };
+        Candidate { counted, standing, rule }
+    }
+}
+
+/// What a function counts as by its name.
+fn by_name(function: &NamedFunction, name: &str, in_app: bool) -> Standing {
+    if name.is_empty() {
+        Standing::Out(GroupingVerdict::Unnamed)
+    } else if is_runtime(&function.name, name) {
+        Standing::Out(GroupingVerdict::Runtime)
+    } else if is_reporter(name) {
+        Standing::Out(GroupingVerdict::Reporter)
+    } else if is_entry(name) {
+        Standing::Entry
+    } else if in_app {
+        Standing::App
+    } else {
+        Standing::System
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fingerprint::finish;
+    use super::*;
+    use unslide_report::CrashError;
+
+    fn function(name: &str, file: &str, in_app: bool) -> Candidate<'static> {
+        let function = NamedFunction { name: name.to_owned(), path: Some(format!("/src/{file}")) };
+        Candidate::named(0, &function, name.to_owned(), in_app, None)
+    }
+
+    fn counted(list: Vec<Candidate<'static>>) -> Vec<String> {
+        let candidates = Candidates { list, trap: None };
+        let chosen = candidates.choose(GroupKind::Crash);
+        chosen.into_iter().map(|at| candidates.list[at].counted.function.clone()).collect()
+    }
+
+    #[test]
+    fn a_function_of_a_header_counts_with_the_function_that_uses_it() {
+        let at = || function("Shelf::at", "shelf.hpp", true);
+        let used = || {
+            let system = function("qsort", "qsort.c", false);
+            vec![at(), system, function("first_title", "shop.cpp", true), function("main_view", "a.m", true)]
+        };
+        assert_eq!(counted(used()), ["Shelf::at", "first_title"]);
+        let group = |list: Vec<Candidate<'static>>| {
+            let candidates = Candidates { list, trap: None };
+            let chosen = candidates.choose(GroupKind::Crash);
+            let (error, rules) = (CrashError::default(), GroupingRules::default());
+            finish(GroupKind::Crash, &error, &rules, &candidates, &chosen)
+        };
+        let first = group(used());
+        assert_eq!(first.culprit.as_deref(), Some("first_title (shop.cpp)"));
+        let other = group(vec![at(), function("last_badge", "shop.cpp", true)]);
+        assert_ne!(other.fingerprint, first.fingerprint);
+        // Nothing else is there.
+        assert_eq!(group(vec![at()]).culprit.as_deref(), Some("Shelf::at (shelf.hpp)"));
+        assert_eq!(counted(vec![function("Cart.total", "Cart.swift", true), at()]), ["Cart.total"]);
+    }
+}

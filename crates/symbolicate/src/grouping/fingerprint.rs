@@ -1,0 +1,98 @@
+//! The fingerprint of the functions that count, and what people read of it.
+
+use super::candidates::Candidates;
+use super::{CountedFrame, GroupKind, Grouping, GroupingRules, VERSION, title};
+use crate::json::{ObjectWriter, key};
+use sha2::{Digest, Sha256};
+use unslide_report::CrashError;
+
+/// The fingerprint, the title and the culprit of a report in which these functions count.
+pub(super) fn finish(
+    kind: GroupKind,
+    error: &CrashError,
+    rules: &GroupingRules,
+    candidates: &Candidates<'_>,
+    chosen: &[usize],
+) -> Grouping {
+    let counted: Vec<CountedFrame> =
+        chosen.iter().filter_map(|at| candidates.list.get(*at)).map(|c| c.counted.clone()).collect();
+    let trap = candidates.trap_inside(chosen);
+    let mut parts: Vec<&str> = vec![kind.as_str()];
+    // The name of an exception is the programmer's; what the processor and the kernel call a crash depends on
+    // the architecture.
+    match kind {
+        GroupKind::Exception | GroupKind::User => parts.push(error.exception.as_deref().unwrap_or_default()),
+        GroupKind::Termination => parts.push(error.termination.as_deref().unwrap_or_default()),
+        _ => {}
+    }
+    let mut functions: Vec<&str> = counted.iter().map(|frame| frame.function.as_str()).collect();
+    if kind == GroupKind::StackOverflow {
+        functions.sort_unstable();
+    }
+    let masked = title::masked(error.reason.as_deref().unwrap_or_default());
+    if functions.is_empty() && !matches!(kind, GroupKind::OutOfMemory | GroupKind::Termination) {
+        // Nothing says where: what happened has to do.
+        parts.extend(
+            [error.exception.as_deref(), error.signal.as_deref(), error.code.as_deref()]
+                .into_iter()
+                .flatten(),
+        );
+        parts.push(&masked);
+    }
+    let mut hash = Sha256::new();
+    hash.update(VERSION.to_le_bytes());
+    for part in parts.into_iter().chain(functions) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    let blamed = counted.iter().find(|frame| !frame.is_of_header()).or(counted.first());
+    let culprit = blamed.map(|frame| match (&frame.file, &frame.label) {
+        (Some(file), _) => format!("{} ({file})", frame.function),
+        (None, label) => label.as_ref().unwrap_or(&frame.function).clone(),
+    });
+    let place = blamed.map(|frame| match &frame.label {
+        Some(label) => format!("{label}, symbols missing"),
+        None => frame.function.clone(),
+    });
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&digest[..16]);
+    Grouping {
+        fingerprint,
+        kind,
+        provisional: counted.iter().any(|frame| frame.label.is_some()),
+        title: title::title(kind, error, trap, place.as_deref()),
+        culprit,
+        frames: counted,
+        rules: rules.hash().to_owned(),
+    }
+}
+
+/// Writes the value of the report's member `grouping`.
+pub(crate) fn write(out: &mut Vec<u8>, grouping: &Grouping) {
+    let hex = grouping.fingerprint_text();
+    let mut object = ObjectWriter::open(out);
+    object.number(key!("version"), VERSION);
+    object.escaped(key!("fingerprint"), hex.as_bytes());
+    if !grouping.rules.is_empty() {
+        object.escaped(key!("rules"), grouping.rules.as_bytes());
+    }
+    object.escaped(key!("kind"), grouping.kind.as_str().as_bytes());
+    object.flag(key!("provisional"), grouping.provisional);
+    object.text(key!("title"), &grouping.title);
+    if let Some(culprit) = &grouping.culprit {
+        object.text(key!("culprit"), culprit);
+    }
+    if !grouping.frames.is_empty() {
+        let out = object.key(key!("frames"));
+        for (n, counted) in grouping.frames.iter().enumerate() {
+            out.push(if n == 0 { b'[' } else { b',' });
+            let mut frame = ObjectWriter::open(out);
+            frame.number(key!("frame"), counted.frame);
+            frame.text(key!("function"), &counted.function);
+            frame.close();
+        }
+        out.push(b']');
+    }
+    object.close();
+}

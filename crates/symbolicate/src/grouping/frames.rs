@@ -1,0 +1,187 @@
+//! The frames of the backtrace that counts, with the functions that they are named by: by symbols, or by what an
+//! enriched report says.
+
+use crate::answer::{Judged, Name, answer, settle};
+use crate::plan::{Plan, PlannedFrame, PlannedImage};
+use crate::rules::is_sigtramp;
+use crate::status::FrameStatus;
+use crate::symcache::CodeAnswer;
+use std::ops::Range;
+use unslide_report::{Backtrace, Frame, OurFrame, Text};
+
+/// Functions that are looked at, and characters of each.
+pub(super) const MOST_CALLS: usize = 4_096;
+const NAME_CHARS: usize = 2_000;
+/// Characters of a source file's path.
+const PATH_CHARS: usize = 1_000;
+
+/// Who names the functions of frames.
+#[derive(Clone, Copy)]
+pub(super) enum NamedBy<'n, 's> {
+    /// The symbols of each image.
+    Symbols(&'n [Judged<'s>]),
+    /// The report itself: it was enriched before.
+    Report,
+}
+
+/// A frame with its functions.
+pub(super) struct NamedFrame<'p, 'a> {
+    pub(super) index: usize,
+    pub(super) image: Option<&'p PlannedImage<'a>>,
+    /// The address from the image's start.
+    pub(super) relative: u64,
+    /// True where better symbols may name it later.
+    pub(super) waits: bool,
+    pub(super) functions: FrameFunctions<'p, 'a>,
+}
+
+/// The functions of a frame. A chain of inlined calls may have very many, so each is read when it is asked for.
+pub(super) enum FrameFunctions<'p, 'a> {
+    Unknown,
+    Symbols(CodeAnswer<'p>),
+    Device(Text<'a>),
+    Report(OurFrame<'a>),
+}
+
+impl FrameFunctions<'_, '_> {
+    pub(super) fn are_unknown(&self) -> bool {
+        matches!(self, FrameFunctions::Unknown)
+    }
+
+    /// Calls `each` for every function, from the innermost inlined one on.
+    pub(super) fn for_each(&self, mut each: impl FnMut(&NamedFunction)) {
+        match self {
+            FrameFunctions::Unknown => {}
+            FrameFunctions::Device(name) => each(&NamedFunction::new(&name.decode(), None)),
+            FrameFunctions::Symbols(found) => {
+                let calls = found.calls().take(MOST_CALLS);
+                calls.for_each(|call| each(&NamedFunction::new(&call.function.decode(), call.file)));
+            }
+            FrameFunctions::Report(ours) => {
+                for (name, file) in ours.calls().into_iter().take(MOST_CALLS) {
+                    let name = name.map(Text::decode).unwrap_or_default();
+                    each(&NamedFunction::new(&name, file));
+                }
+            }
+        }
+    }
+}
+
+/// A function, and the path of its source file.
+pub(super) struct NamedFunction {
+    pub(super) name: String,
+    pub(super) path: Option<String>,
+}
+
+impl NamedFunction {
+    fn new(name: &str, path: Option<Text<'_>>) -> NamedFunction {
+        let path = path.map(|path| path.decode().chars().take(PATH_CHARS).collect());
+        NamedFunction { name: name.chars().take(NAME_CHARS).collect(), path }
+    }
+}
+
+/// The frames of a backtrace with what is planned for them.
+pub(super) fn planned<'p, 'r, 'a>(
+    plan: &'p Plan<'r, 'a>,
+    backtrace: &'p Backtrace<'a>,
+) -> Vec<(&'p Frame<'a>, &'p PlannedFrame)> {
+    let before = plan.report.backtraces.iter().take_while(|other| !std::ptr::eq(*other, backtrace));
+    let first: usize = before.map(|other| other.frames.len()).sum();
+    backtrace.frames.iter().zip(plan.frames.iter().skip(first)).collect()
+}
+
+/// The first turn of a recursion that fills the backtrace: the shortest run of addresses that repeats itself.
+pub(super) fn cycle(frames: &[(&Frame<'_>, &PlannedFrame)]) -> Option<Range<usize>> {
+    const LONGEST: usize = 32;
+    const LEAST_FRAMES: usize = 48;
+    // The innermost frames may be of what the last turn has called.
+    const LATEST_START: usize = 32;
+    let address = |at: usize| frames.get(at).map(|(_, planned)| planned.address);
+    for start in 0..LATEST_START {
+        for period in 1..=LONGEST {
+            let repeats = |at: &usize| address(*at).is_some() && address(*at) == address(at + period);
+            let run = (start..).take_while(repeats).count();
+            if run >= LEAST_FRAMES.max(2 * period) {
+                return Some(start..start + period);
+            }
+        }
+    }
+    None
+}
+
+/// Each frame with its functions, named when it is asked for.
+pub(super) fn named<'f, 'r, 'a>(
+    plan: &'f Plan<'r, 'a>,
+    by: NamedBy<'f, 'f>,
+    frames: &'f [(&'f Frame<'a>, &'f PlannedFrame)],
+) -> impl Iterator<Item = NamedFrame<'f, 'a>> {
+    let mut after_sigtramp = false;
+    frames.iter().map(move |(frame, planned)| {
+        let (named, sigtramp) = match by {
+            NamedBy::Symbols(judged) => by_symbols(plan, judged, frame, planned, after_sigtramp),
+            NamedBy::Report => by_report(plan, frame, planned, after_sigtramp),
+        };
+        after_sigtramp = sigtramp;
+        named
+    })
+}
+
+/// The frame as symbols name it, and whether it calls a signal handler.
+fn by_symbols<'p, 'a>(
+    plan: &'p Plan<'_, 'a>,
+    judged: &'p [Judged<'p>],
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    after_sigtramp: bool,
+) -> (NamedFrame<'p, 'a>, bool) {
+    let answered = answer(plan, judged, frame, planned, after_sigtramp);
+    let functions = match answered.name {
+        Name::Symbols(found) => FrameFunctions::Symbols(found),
+        Name::Device(device) => FrameFunctions::Device(device.name),
+        Name::Nobody => FrameFunctions::Unknown,
+    };
+    let image = answered.place.and_then(|place| plan.images.get(place.image as usize));
+    let (waits, relative) = (waits_for_symbols(answered.status), answered.relative);
+    (NamedFrame { index: frame.index, image, relative, waits, functions }, answered.is_sigtramp(frame))
+}
+
+/// The same as the enriched report says it.
+fn by_report<'p, 'a>(
+    plan: &'p Plan<'_, 'a>,
+    frame: &Frame<'a>,
+    planned: &PlannedFrame,
+    after_sigtramp: bool,
+) -> (NamedFrame<'p, 'a>, bool) {
+    let ours = plan.report.our_frame(frame).unwrap_or_default();
+    let status = FrameStatus::ALL.into_iter().find(|status| ours.has_status(status.as_str()));
+    let status = status.unwrap_or(FrameStatus::InvalidAddress);
+    let (_, place) = settle(planned, after_sigtramp);
+    let place = place.filter(|_| ours.is_in_image());
+    let image = place.and_then(|place| plan.images.get(place.image as usize));
+    let relative = image.map_or(0, |image| planned.address.wrapping_sub(image.start));
+    let symbol = match status {
+        FrameStatus::Symbolicated => ours.symbol(),
+        FrameStatus::Device | FrameStatus::UnknownImage => frame.symbol_name,
+        _ => None,
+    };
+    let functions = match (status, frame.symbol_name) {
+        (FrameStatus::Symbolicated, _) => FrameFunctions::Report(ours),
+        // As the device wrote it.
+        (FrameStatus::Device, Some(name)) => FrameFunctions::Device(name),
+        _ => FrameFunctions::Unknown,
+    };
+    let named =
+        NamedFrame { index: frame.index, image, relative, waits: waits_for_symbols(status), functions };
+    (named, symbol.is_some_and(|symbol| is_sigtramp(symbol.raw())))
+}
+
+/// True where better symbols may name the frame later.
+fn waits_for_symbols(status: FrameStatus) -> bool {
+    !matches!(
+        status,
+        FrameStatus::Symbolicated
+            | FrameStatus::MissingSymbol
+            | FrameStatus::UnknownImage
+            | FrameStatus::InvalidAddress
+    )
+}

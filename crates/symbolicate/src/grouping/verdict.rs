@@ -1,0 +1,106 @@
+//! Why a function counts, or does not.
+
+use super::GroupKind;
+use super::candidates::Candidates;
+use crate::plan::PlannedFrame;
+use unslide_model::words;
+use unslide_report::Frame;
+
+words! {
+    /// What became of a function of the backtrace.
+    pub enum GroupingVerdict {
+        /// It is part of the fingerprint.
+        Counted = "counted",
+        /// A rule of the tenant ignores it.
+        Ignored = "ignored",
+        /// A rule of the tenant says that it is not of the app.
+        NotApp = "not_app",
+        /// A sentinel of the tenant called it.
+        InsideSentinel = "inside_sentinel",
+        /// It is of a system image.
+        System = "system",
+        /// It is of the runtime or the standard library.
+        Runtime = "runtime",
+        /// It only reports what its caller has found.
+        Reporter = "reporter",
+        /// It is `main`.
+        Entry = "entry",
+        /// No function is known.
+        Unnamed = "unnamed",
+        /// The address lies in no image.
+        NoImage = "no_image",
+        /// It is outside of the functions that count.
+        Beyond = "beyond",
+        /// It is inside of the outermost functions of a hang.
+        InsideHang = "inside_hang",
+        /// It repeats, or is not of the turn that counts, in a stack overflow.
+        Repeated = "repeated",
+        /// No function counts for what happened.
+        KindAlone = "kind_alone",
+    }
+}
+
+impl GroupingVerdict {
+    /// The reason in words.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            GroupingVerdict::Counted => "it is part of the fingerprint",
+            GroupingVerdict::Ignored => "a rule of the tenant ignores it",
+            GroupingVerdict::NotApp => "a rule of the tenant says that it is not of the app",
+            GroupingVerdict::InsideSentinel => {
+                "a function outside of it is a sentinel, by a rule of the tenant"
+            }
+            GroupingVerdict::System => "it is of a system image",
+            GroupingVerdict::Runtime => "it is of the runtime or the standard library",
+            GroupingVerdict::Reporter => "it only reports what its caller has found",
+            GroupingVerdict::Entry => "it is where the app begins",
+            GroupingVerdict::Unnamed => "no function is known for the address",
+            GroupingVerdict::NoImage => "the address lies in no image",
+            GroupingVerdict::Beyond => "a function inside of it counts",
+            GroupingVerdict::InsideHang => {
+                "two functions outside of it count, and what they call in a hang changes"
+            }
+            GroupingVerdict::Repeated => "one turn of the recursion counts, and each function once",
+            GroupingVerdict::KindAlone => "what happened decides, whatever ran",
+        }
+    }
+}
+
+/// What became of one function, or of a frame without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionVerdict {
+    /// The frame's position in the backtrace.
+    pub frame: usize,
+    /// The name as it is compared, without types; or the image and the address while symbols are missing. Empty
+    /// where there is none.
+    pub function: String,
+    /// What became of it.
+    pub verdict: GroupingVerdict,
+    /// The rule of the tenant that fits it, such as `line 3: ignore function Log.*`.
+    pub rule: Option<String>,
+}
+
+/// What became of each function of a backtrace where these count, in the order of its frames.
+pub(super) fn verdicts(
+    kind: GroupKind,
+    candidates: &Candidates<'_>,
+    chosen: &[usize],
+    frames: &[(&Frame<'_>, &PlannedFrame)],
+) -> Vec<FunctionVerdict> {
+    let read = candidates.list.iter().enumerate().map(|(at, candidate)| FunctionVerdict {
+        frame: candidate.counted.frame,
+        function: candidate.counted.label.clone().unwrap_or_else(|| candidate.counted.function.clone()),
+        verdict: candidates.verdict(kind, chosen, at),
+        rule: candidate.rule.map(ToString::to_string),
+    });
+    let mut verdicts: Vec<FunctionVerdict> = read.collect();
+    let known: std::collections::BTreeSet<usize> = verdicts.iter().map(|verdict| verdict.frame).collect();
+    // Frames outside of the turn of a recursion, or past the number that is looked at.
+    let verdict =
+        if kind == GroupKind::StackOverflow { GroupingVerdict::Repeated } else { GroupingVerdict::Beyond };
+    let others = frames.iter().map(|(frame, _)| frame.index).filter(|index| !known.contains(index));
+    let others = others.map(|frame| FunctionVerdict { frame, function: String::new(), verdict, rule: None });
+    verdicts.extend(others);
+    verdicts
+}

@@ -1,0 +1,74 @@
+-- Statistics of one tenant for Grafana and other programs that read SQL: views in the schema `unslide_stats`.
+--
+-- Run it as the owner of the database, again after each `unslide migrate`:
+--   psql "$OWNER_URL" --single-transaction -v ON_ERROR_STOP=1 -f deploy/grafana/statistics.sql
+-- Then one role for each tenant that reads them. The role's name says which tenant it sees: row-level security compares it.
+--   CREATE ROLE "unslide_stats_acme" LOGIN PASSWORD '…' CONNECTION LIMIT 5 IN ROLE unslide_stats;
+--   ALTER ROLE "unslide_stats_acme" SET default_transaction_read_only = on;
+--   ALTER ROLE "unslide_stats_acme" SET statement_timeout = '30s';
+
+-- Roles belong to the whole server: they may be there already.
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'unslide_stats') THEN
+        CREATE ROLE unslide_stats NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOBYPASSRLS;
+    END IF;
+END $$;
+
+-- With it go the policies, which use its function.
+DROP SCHEMA IF EXISTS unslide_stats CASCADE;
+CREATE SCHEMA unslide_stats;
+GRANT USAGE ON SCHEMA unslide_stats TO unslide_stats;
+
+-- The tenant that the current role sees: what follows `unslide_stats_` in its name. A session cannot change its role's name.
+CREATE FUNCTION unslide_stats.tenant() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT substr(current_user, 15) WHERE starts_with(current_user, 'unslide_stats_')
+$$;
+
+-- The role reads these columns of its tenant's rows and nothing else. They have no texts of users and no device's id.
+CREATE POLICY stats_rows ON public.app_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+CREATE POLICY stats_rows ON public.groups FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+CREATE POLICY stats_rows ON public.group_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+CREATE POLICY stats_rows ON public.group_breakdowns FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+CREATE POLICY stats_rows ON public.session_days FOR SELECT TO unslide_stats USING (tenant = (SELECT unslide_stats.tenant()));
+
+GRANT SELECT (tenant, app, version, day, reports, devices, frames_total, frames_symbolicated, complete, partial, none)
+    ON public.app_days TO unslide_stats;
+GRANT SELECT (tenant, id, app, kind, title, culprit, provisional, reports, devices, first_seen, first_version, last_seen,
+              last_version, merged_into, status, resolved_in, regressed_in)
+    ON public.groups TO unslide_stats;
+GRANT SELECT (tenant, group_id, day, version, reports) ON public.group_days TO unslide_stats;
+GRANT SELECT (tenant, group_id, dimension, day, value, reports) ON public.group_breakdowns TO unslide_stats;
+GRANT SELECT (tenant, app, version, day, sessions, crashed, out_of_memory, unexplained, background_memory)
+    ON public.session_days TO unslide_stats;
+
+-- Reports by app, version and day (UTC). `devices` are those that crashed on this version for the first time on this day.
+CREATE VIEW unslide_stats.report_days WITH (security_invoker = true) AS
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, reports, devices, frames_total, frames_symbolicated,
+           complete, partial, none
+    FROM public.app_days WHERE reports > 0;
+
+-- The bugs, as lists have them: what is merged counts for its target.
+CREATE VIEW unslide_stats.groups WITH (security_invoker = true) AS
+    SELECT id, app, kind, title, culprit, provisional, status, resolved_in, regressed_in, reports, devices AS affected_devices,
+           first_seen, first_version, last_seen, last_version
+    FROM public.groups WHERE merged_into IS NULL AND reports > 0;
+
+-- Reports of groups by version and day.
+CREATE VIEW unslide_stats.group_days WITH (security_invoker = true) AS
+    SELECT d.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, d.version, d.reports
+    FROM public.group_days d JOIN public.groups g ON g.tenant = d.tenant AND g.id = d.group_id;
+
+-- The same by device model and by OS version.
+CREATE VIEW unslide_stats.group_breakdowns WITH (security_invoker = true) AS
+    SELECT b.day::timestamp AT TIME ZONE 'UTC' AS day, g.app, coalesce(g.merged_into, g.id) AS group_id, b.dimension, b.value,
+           b.reports
+    FROM public.group_breakdowns b JOIN public.groups g ON g.tenant = b.tenant AND g.id = b.group_id;
+
+-- Sessions by app, version and day. Those out of memory: on the screen with evidence, on the screen by exclusion, others.
+CREATE VIEW unslide_stats.session_days WITH (security_invoker = true) AS
+    SELECT day::timestamp AT TIME ZONE 'UTC' AS day, app, version, sessions, crashed, out_of_memory, unexplained,
+           background_memory
+    FROM public.session_days;
+
+GRANT SELECT ON ALL TABLES IN SCHEMA unslide_stats TO unslide_stats;

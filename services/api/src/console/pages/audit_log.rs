@@ -1,0 +1,69 @@
+//! `/console/audit-log`: who did what.
+
+use crate::console::bar::PageState;
+use crate::console::session::SignedIn;
+use crate::console::shell::{Shell, html};
+use crate::console::words::{When, shown};
+use crate::http::problem::Problem;
+use crate::operations::audit_log::list_audit_log;
+use crate::requests::access::TenantAdmin;
+use crate::requests::input::Query;
+use crate::requests::page::PageQuery;
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use time::OffsetDateTime;
+use unslide_store::audit::AuditEntry;
+
+const PATH: &str = "/console/audit-log";
+
+#[derive(Template)]
+#[template(path = "console/audit_log.html")]
+struct AuditLogPage {
+    shell: Shell,
+    entries: Vec<AuditLine>,
+    next: Option<String>,
+}
+
+struct AuditLine {
+    action: String,
+    subject: String,
+    actor: String,
+    detail: String,
+    at: When,
+}
+
+/// `GET /console/audit-log`.
+pub async fn page(
+    State(api): State<Api>,
+    signed: SignedIn<TenantAdmin>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let now = api.clock.now();
+    let query = PageQuery { limit: None, cursor: state.text("cursor") };
+    let Json(found) = list_audit_log(State(api), signed.access, Query(query)).await?;
+    html(&AuditLogPage {
+        shell: Shell::of(signed.viewer, "audit-log", "Audit log"),
+        entries: found.items.iter().map(|entry| line(entry, now)).collect(),
+        next: found.next_cursor.map(|cursor| state.at_cursor(PATH, &[], &cursor)),
+    })
+}
+
+fn line(entry: &AuditEntry, now: OffsetDateTime) -> AuditLine {
+    let facts = entry.detail.as_object().into_iter().flatten();
+    let facts: Vec<String> = facts.map(|(name, value)| format!("{name}: {}", plain(value))).collect();
+    AuditLine {
+        action: shown(&entry.action),
+        subject: shown(&entry.subject),
+        actor: shown(entry.name.as_deref().unwrap_or(&entry.actor)),
+        detail: shown(&facts.join(", ")),
+        at: When::of(entry.at, now),
+    }
+}
+
+/// A JSON value; a text without its quotation marks.
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,44 @@
+//! What the OpenAPI document says of lists as files.
+
+use super::tables::TABLES;
+use super::{ExportFormat, MOST_ENTRIES};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
+
+/// Adds the parameter and the forms of the answer to each list that can be exported.
+pub fn document_exports(document: &mut OpenApi) {
+    for table in &TABLES {
+        let item = document.paths.paths.get_mut(table.path);
+        if let Some(operation) = item.and_then(|item| item.get.as_mut()) {
+            add_parameter(operation);
+            add_forms(operation);
+        }
+    }
+}
+
+fn add_parameter(operation: &mut Operation) {
+    let about = format!(
+        "`csv` or `ndjson` answers the whole list as a file, as `Accept: text/csv` and `Accept: application/x-ndjson` do; \
+         `limit` is then the most entries of the file, 1 to {MOST_ENTRIES}. A file that is not whole does not end \
+         regularly. `json` where absent."
+    );
+    let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["json", "ndjson", "csv"]));
+    let parameter = ParameterBuilder::new()
+        .name("format")
+        .parameter_in(ParameterIn::Query)
+        .required(Required::False)
+        .description(Some(about))
+        .schema(Some(words.build()))
+        .build();
+    operation.parameters.get_or_insert_default().push(parameter.into());
+}
+
+fn add_forms(operation: &mut Operation) {
+    let Some(RefOr::T(answer)) = operation.responses.responses.get_mut("200") else { return };
+    for format in [ExportFormat::Ndjson, ExportFormat::Csv] {
+        let kind = format.media_type().split(';').next().unwrap_or_default().to_owned();
+        let text = ObjectBuilder::new().schema_type(Type::String).build();
+        answer.content.insert(kind, ContentBuilder::new().schema(Some(text)).build().into());
+    }
+}

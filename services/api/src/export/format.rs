@@ -1,0 +1,86 @@
+//! The form in which a client wants a list (RFC 9110 §12.5.1).
+
+use crate::http::problem::{Kind, Problem};
+use crate::requests::accept::weights;
+use http::HeaderMap;
+
+/// The form of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// A JSON object a line.
+    Ndjson,
+    /// RFC 4180, with a line of names.
+    Csv,
+}
+
+impl ExportFormat {
+    /// The `Content-Type`.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            ExportFormat::Ndjson => "application/x-ndjson",
+            ExportFormat::Csv => "text/csv; charset=utf-8; header=present",
+        }
+    }
+
+    /// How the name of a file ends.
+    pub fn extension(self) -> &'static str {
+        match self {
+            ExportFormat::Ndjson => "ndjson",
+            ExportFormat::Csv => "csv",
+        }
+    }
+}
+
+/// The form of the answer: by the parameter `format`, else by `Accept`. `None` for a page of JSON, which those get who do
+/// not mind.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] for an unknown `format`.
+pub fn negotiate(format: Option<&str>, headers: &HeaderMap) -> Result<Option<ExportFormat>, Problem> {
+    match format {
+        None => {
+            let kinds = [("application", "json"), ("application", "x-ndjson"), ("text", "csv")];
+            let [json, ndjson, csv] = weights(headers, kinds);
+            Ok(match () {
+                () if ndjson > json && ndjson >= csv => Some(ExportFormat::Ndjson),
+                () if csv > json => Some(ExportFormat::Csv),
+                () => None,
+            })
+        }
+        Some("json") => Ok(None),
+        Some("ndjson") => Ok(Some(ExportFormat::Ndjson)),
+        Some("csv") => Ok(Some(ExportFormat::Csv)),
+        Some(_) => Err(Problem::new(Kind::InvalidParameter, "format: json, ndjson or csv")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderValue, header};
+
+    #[test]
+    fn a_page_of_json_is_the_default_and_the_parameter_goes_first() {
+        let read = |format, accept: &'static str| {
+            let headers = [(header::ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
+            negotiate(format, &headers).map_err(|problem| problem.kind())
+        };
+        assert_eq!(negotiate(None, &HeaderMap::new()).unwrap(), None);
+        for (accept, wanted) in [
+            ("*/*", None),
+            ("application/json", None),
+            ("application/*", None),
+            ("image/png", None),
+            ("text/html, application/xhtml+xml, */*;q=0.8", None),
+            ("text/csv", Some(ExportFormat::Csv)),
+            ("text/csv;q=0.5, application/json", None),
+            ("application/x-ndjson, */*;q=0.1", Some(ExportFormat::Ndjson)),
+            ("application/x-ndjson;q=0.5, text/csv", Some(ExportFormat::Csv)),
+        ] {
+            assert_eq!(read(None, accept), Ok(wanted), "{accept}");
+        }
+        assert_eq!(read(Some("json"), "text/csv"), Ok(None));
+        assert_eq!(read(Some("csv"), "application/json"), Ok(Some(ExportFormat::Csv)));
+        assert_eq!(read(Some("xml"), "*/*"), Err(Kind::InvalidParameter));
+    }
+}

@@ -1,0 +1,167 @@
+//! A page of a list as lines.
+
+use super::{ExportFormat, ExportRequest};
+use axum::body::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::error::Error;
+
+/// A page as a list answers it. The days of an app's health are a list without pages.
+#[derive(Deserialize)]
+struct ListPage<'p> {
+    #[serde(borrow, alias = "days")]
+    items: Vec<&'p RawValue>,
+    next_cursor: Option<String>,
+}
+
+/// What became of a page.
+pub struct PageRows {
+    pub bytes: Bytes,
+    pub entries: u64,
+    pub next_cursor: Option<String>,
+}
+
+/// Writes the entries of a page, at most `left`; those of the first one with the columns' names before.
+///
+/// # Errors
+/// Where the page is none.
+pub fn write(
+    wanted: ExportRequest,
+    page: &[u8],
+    is_first: bool,
+    left: Option<u64>,
+) -> Result<PageRows, Box<dyn Error + Send + Sync>> {
+    let mut page: ListPage<'_> = serde_json::from_slice(page)?;
+    page.items.truncate(left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX)));
+    let bytes = match wanted.format {
+        ExportFormat::Ndjson => {
+            page.items.iter().flat_map(|item| [item.get(), "\n"]).collect::<String>().into()
+        }
+        ExportFormat::Csv => csv(wanted.table.columns, &page.items, is_first)?,
+    };
+    Ok(PageRows { bytes, entries: page.items.len() as u64, next_cursor: page.next_cursor })
+}
+
+fn csv(
+    columns: &[(&str, &str)],
+    items: &[&RawValue],
+    with_names: bool,
+) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+    let mut lines = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    if with_names {
+        lines.write_record(columns.iter().map(|(name, _)| name))?;
+    }
+    for item in items {
+        let item: Value = serde_json::from_str(item.get())?;
+        lines.write_record(columns.iter().map(|(_, pointer)| cell(item.pointer(pointer))))?;
+    }
+    Ok(lines.into_inner()?.into())
+}
+
+/// A value as a cell: a list's entries with spaces between, nothing for what is absent.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => harmless(text).into_owned(),
+        Some(Value::Array(values)) => {
+            let texts: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+            harmless(&texts.join(" ")).into_owned()
+        }
+        Some(value) => value.to_string(),
+    }
+}
+
+/// A text that a spreadsheet does not take for a formula, and that has no control characters: see
+/// <https://owasp.org/www-community/attacks/CSV_Injection>.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let is_formula = text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    if !is_formula && !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let quote = if is_formula { "'" } else { "" };
+    Cow::Owned(quote.chars().chain(text.chars().map(|c| if is_control(c) { ' ' } else { c })).collect())
+}
+
+/// Also what turns the direction of the text behind it.
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ExportTable, table};
+    use super::*;
+
+    const TABLE: ExportTable = ExportTable {
+        path: "/",
+        has_pages: true,
+        name: "list",
+        columns: &[("id", "/id"), ("top", "/frames/0/name"), ("of", "/of")],
+    };
+
+    fn written(
+        format: ExportFormat,
+        page: &str,
+        is_first: bool,
+        left: Option<u64>,
+    ) -> (String, Option<String>) {
+        let wanted = ExportRequest { format, table: &TABLE, limit: None };
+        let rows = write(wanted, page.as_bytes(), is_first, left).unwrap();
+        (String::from_utf8(rows.bytes.to_vec()).unwrap(), rows.next_cursor)
+    }
+
+    #[test]
+    fn a_page_becomes_lines() {
+        let page = r#"{"items":[{"id":1,"z":0,"a":0},{"id":2}],"next_cursor":"c"}"#;
+        let ndjson = written(ExportFormat::Ndjson, page, true, None);
+        assert_eq!(ndjson, ("{\"id\":1,\"z\":0,\"a\":0}\n{\"id\":2}\n".to_owned(), Some("c".to_owned())));
+        assert_eq!(written(ExportFormat::Ndjson, page, true, Some(1)).0.lines().count(), 1);
+        assert_eq!(written(ExportFormat::Csv, page, false, None).0, "1,,\r\n2,,\r\n");
+        assert_eq!(
+            written(ExportFormat::Csv, r#"{"items":[]}"#, true, None),
+            ("id,top,of\r\n".to_owned(), None)
+        );
+        assert_eq!(written(ExportFormat::Csv, r#"{"app":"a","days":[{"id":3}]}"#, false, None).0, "3,,\r\n");
+    }
+
+    #[test]
+    fn a_cell_is_quoted_and_is_no_formula() {
+        let cells = |id: &str, name: &str| {
+            let page =
+                serde_json::json!({"items": [{"id": id, "frames": [{"name": name}], "of": ["a", "b"]}]});
+            written(ExportFormat::Csv, &page.to_string(), false, None).0
+        };
+        assert_eq!(cells("a,b", "say \"it\""), "\"a,b\",\"say \"\"it\"\"\",a b\r\n");
+        assert_eq!(cells("=1+1", "-[Cart total]"), "'=1+1,'-[Cart total],a b\r\n");
+        assert_eq!(cells("\t@SUM(A1)", "＋1"), "' @SUM(A1),'＋1,a b\r\n");
+        assert_eq!(cells("a\r\nb\u{1b}[0m\u{85}", "1-1"), "a  b [0m ,1-1,a b\r\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_one_harmless_cell(text in "\\PC*|[\\x00-\\x1f=+@-]{0,5}[a-z,\"]{0,5}") {
+            let cell = harmless(&text);
+            proptest::prop_assert!(!cell.contains(char::is_control));
+            proptest::prop_assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']));
+            let mut lines = csv::Writer::from_writer(Vec::new());
+            lines.write_record([cell.as_ref(), "end"]).unwrap();
+            let bytes = lines.into_inner().unwrap();
+            let mut read = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes.as_slice());
+            let records: Vec<_> = read.records().map(Result::unwrap).collect();
+            proptest::prop_assert_eq!(records.len(), 1);
+            proptest::prop_assert_eq!(&records[0][0], cell.as_ref());
+        }
+    }
+
+    #[test]
+    fn a_table_is_found_by_its_path_and_names_each_column_once() {
+        for path in ["/v1/reports", "/v1/groups", "/v1/apps/{app}/health"] {
+            let mut names: Vec<_> = table(path).unwrap().columns.iter().map(|(name, _)| *name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{path}");
+        }
+        assert!(table("/v1/alerts").is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! `GET` and `PUT /v1/app-settings`.
+
+use crate::operations::prelude::*;
+use crate::requests::input;
+use unslide_store::app_settings::{self, AppSettings, AppWithSettings, MOST_APPS};
+use unslide_store::audit;
+
+/// Bytes of a setting.
+const LONGEST: usize = 1_000;
+
+problems!(ListFailures: InvalidParameter);
+
+/// List the settings of apps
+///
+/// Where the source code of each app is shown. Apps without settings are not listed.
+#[utoipa::path(get, path = "/v1/app-settings", tag = "apps", operation_id = "list_app_settings",
+    params(PageQuery),
+    responses((status = 200, description = "A page of apps with their settings.", body = Page<AppWithSettings>), ListFailures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn list_app_settings(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AppWithSettings>>, Problem> {
+    let list = List::of(access.tenant(), "list_app_settings", &access.only_app());
+    let after = page.after(list, |app| Some(app.to_owned()))?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = app_settings::list(&mut tx, access.only_app(), after.as_deref(), limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, |last| last.app.clone())))
+}
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, LimitReached);
+
+/// Replace an app's settings
+///
+/// `source_url` turns each source position in the console into a link. Empty settings are removed.
+#[utoipa::path(put, path = "/v1/app-settings", tag = "apps", operation_id = "set_app_settings",
+    request_body = AppWithSettings,
+    responses((status = 200, description = "The settings as they are now.", body = AppWithSettings), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn set_app_settings(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    input::Json(new): input::Json<AppWithSettings>,
+) -> Result<Json<AppWithSettings>, Problem> {
+    access.app(Some(new.app.clone()))?;
+    check(&new).map_err(|wrong| Problem::new(Kind::InvalidBody, wrong))?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    if !app_settings::put(&mut tx, &new.app, &new.settings).await? {
+        let detail =
+            format!("at most {MOST_APPS} apps of a tenant have settings; empty those of another one");
+        return Err(Problem::new(Kind::LimitReached, detail));
+    }
+    let actor = access.principal.key_id.to_string();
+    audit::append(&mut tx, &actor, "app_settings.change", &new.app, &serde_json::json!(new.settings)).await?;
+    tx.commit().await?;
+    Ok(Json(new))
+}
+
+fn check(new: &AppWithSettings) -> Result<(), String> {
+    if !input::is_text(&new.app, 255) {
+        return Err("app: 1 to 255 bytes, no control characters".to_owned());
+    }
+    let AppSettings { source_url, source_root } = &new.settings;
+    for (name, text) in [("source_url", source_url), ("source_root", source_root)] {
+        if text.len() > LONGEST || text.chars().any(char::is_control) {
+            return Err(format!("{name}: at most {LONGEST} bytes, no control characters"));
+        }
+    }
+    let is_web = source_url.starts_with("https://") || source_url.starts_with("http://");
+    let is_link = is_web && source_url.contains("{path}") && !source_url.contains(char::is_whitespace);
+    if !source_url.is_empty() && !is_link {
+        return Err("source_url: an http or https URL with {path} in it, without spaces".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_url_is_a_web_address_with_a_path() {
+        let checked = |url: &str| {
+            let settings = AppSettings { source_url: url.to_owned(), ..AppSettings::default() };
+            check(&AppWithSettings { app: "shop".to_owned(), settings })
+        };
+        assert_eq!(checked(""), Ok(()));
+        assert_eq!(checked("https://git.example.com/shop/{path}#L{line}"), Ok(()));
+        for wrong in ["https://git.example.com/", "javascript:alert({path})", "https://a b/{path}", "{path}"]
+        {
+            assert!(checked(wrong).is_err(), "{wrong}");
+        }
+    }
+}

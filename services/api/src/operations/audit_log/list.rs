@@ -1,0 +1,34 @@
+//! `GET /v1/audit-log`.
+
+use crate::operations::prelude::*;
+use crate::requests::page::{number_and_id, numbered};
+use unslide_store::audit::{self, AuditEntry};
+use unslide_store::outbox::micros;
+
+problems!(Failures: InvalidParameter);
+
+/// List the audit log
+///
+/// Who did what with the tenant's keys, uploads, rules and reports, the newest first. Entries are never changed or
+/// removed. A key for one app may not read it: it tells of all apps.
+#[utoipa::path(get, path = "/v1/audit-log", tag = "keys", operation_id = "list_audit_log",
+    params(PageQuery),
+    responses((status = 200, description = "A page of entries.", body = Page<AuditEntry>), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn list_audit_log(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Page<AuditEntry>>, Problem> {
+    if access.only_app().is_some() {
+        let detail = "the key speaks for one app alone, and the audit log tells of all";
+        return Err(Problem::new(Kind::InsufficientScope, detail));
+    }
+    let list = List::of(access.tenant(), "list_audit_log", &());
+    let after = page.after(list, number_and_id)?;
+    let limit = page.limit()?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = audit::list(&mut tx, after, limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, |last| numbered(micros(last.at), last.id))))
+}

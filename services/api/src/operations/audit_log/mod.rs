@@ -1,0 +1,12 @@
+//! The audit log: who did what.
+
+mod list;
+
+pub use list::list_audit_log;
+
+use crate::operations::prelude::*;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list::list_audit_log))
+}

@@ -1,0 +1,32 @@
+//! `GET /v1/grouping-rules`.
+
+use super::of_every_app;
+use crate::operations::prelude::*;
+use unslide_store::groups::rules::{self, TenantGroupingRules};
+
+/// The rules of the tenant.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CurrentGroupingRules {
+    /// The rules, and how far stored reports are grouped by them; absent where the tenant never had any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<TenantGroupingRules>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// See the grouping rules
+///
+/// The tenant's own rules of grouping, who changed them last, and how far stored reports are grouped by them.
+#[utoipa::path(get, path = "/v1/grouping-rules", tag = "groups", operation_id = "get_grouping_rules",
+    responses((status = 200, description = "The rules.", body = CurrentGroupingRules), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn get_grouping_rules(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+) -> Result<Json<CurrentGroupingRules>, Problem> {
+    of_every_app(&access)?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let rules = rules::get(&mut tx).await?;
+    tx.rollback().await?;
+    Ok(Json(CurrentGroupingRules { rules }))
+}

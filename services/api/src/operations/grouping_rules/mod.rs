@@ -1,0 +1,38 @@
+//! A tenant's own rules of grouping.
+
+mod get;
+mod set;
+mod trial;
+
+pub use get::get_grouping_rules;
+pub use set::{NewGroupingRules, set_grouping_rules};
+pub use trial::{GroupingRulesEffect, GroupingRulesTrial, try_grouping_rules};
+
+use crate::operations::prelude::*;
+use unslide_symbolicate::grouping::GroupingRules;
+
+/// The routes of this folder.
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(get::get_grouping_rules, set::set_grouping_rules))
+        .routes(routes!(trial::try_grouping_rules))
+}
+
+/// The rules in a text, or what is wrong with it.
+fn read(text: &str) -> Result<GroupingRules, Problem> {
+    GroupingRules::parse(text).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Problem::new(Kind::InvalidBody, format!("text: {}", problems.join("; ")))
+    })
+}
+
+/// Refuses a key that speaks for one app: the rules are of all apps of the tenant.
+fn of_every_app(access: &Access<TenantAdmin>) -> Result<(), Problem> {
+    match access.only_app() {
+        None => Ok(()),
+        Some(app) => {
+            let detail = format!("the key speaks for {app} alone, and grouping rules are of every app");
+            Err(Problem::new(Kind::InsufficientScope, detail))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `PUT /v1/grouping-rules`.
+
+use super::{of_every_app, read};
+use crate::operations::prelude::*;
+use crate::operations::tenants::announced;
+use crate::requests::input;
+use unslide_store::audit;
+use unslide_store::groups::rules::{self, TenantGroupingRules};
+
+/// Rules of grouping.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroupingRules {
+    /// One rule a line: `app`, `not-app`, `ignore` or `sentinel`, then `function`, `file` or `image`, then a pattern
+    /// in which `*` stands for any characters. At most 200 rules, 256 characters a pattern. Empty: no rules.
+    #[schema(max_length = 65536, example = "ignore function Shop.Log.*")]
+    pub text: String,
+}
+
+/// Rules that were changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChangedGroupingRules {
+    /// The rules as they are now.
+    #[serde(flatten)]
+    pub rules: TenantGroupingRules,
+    /// True once the broker has the change, from which the workers learn it. False where that takes longer than this
+    /// request waited; it will happen all the same.
+    pub announced: bool,
+}
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge);
+
+/// Set the grouping rules
+///
+/// New reports are grouped by them as soon as the workers know them. Stored reports move to their groups in the
+/// background: they get no new revision, nobody is told, and resolved groups stay resolved. To set the rules of before
+/// moves them back. `GET` shows how far that is.
+#[utoipa::path(put, path = "/v1/grouping-rules", tag = "groups", operation_id = "set_grouping_rules",
+    request_body = NewGroupingRules,
+    responses((status = 200, description = "The rules as they are now.", body = ChangedGroupingRules), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn set_grouping_rules(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    input::Json(new): input::Json<NewGroupingRules>,
+) -> Result<Json<ChangedGroupingRules>, Problem> {
+    of_every_app(&access)?;
+    let read = read(&new.text)?;
+    let actor = access.principal.key_id.to_string();
+    let mut tx = api.tenant(access.tenant()).await?;
+    let changed = rules::set(&mut tx, &actor, &new.text).await?;
+    let (rules, announcement) =
+        changed.ok_or_else(|| Problem::internal("the tenant of a key is not there"))?;
+    let detail = serde_json::json!({"version": rules.version, "rules": read.len(), "hash": read.hash()});
+    audit::append(&mut tx, &actor, "grouping_rules.set", &rules.version.to_string(), &detail).await?;
+    tx.commit().await?;
+    let announced = announced(&api, access.tenant(), announcement).await?;
+    Ok(Json(ChangedGroupingRules { rules, announced }))
+}

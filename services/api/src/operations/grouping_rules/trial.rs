@@ -1,0 +1,195 @@
+//! `POST /v1/grouping-rules/trial`.
+
+use super::{of_every_app, read};
+use crate::limits::answers;
+use crate::limits::charge::Charge;
+use crate::operations::prelude::*;
+use crate::reports::stored_body;
+use crate::requests::input;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use unslide_model::{ReportId, TenantId};
+use unslide_store::reports::regroup::{self, GroupedReport};
+use unslide_store::requests::{self, RequestSource};
+use unslide_store::segments::ReportBody;
+use unslide_store::{Uuid, groups};
+use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
+
+/// Reports of a trial that does not say how many, and the most.
+const USUAL_REPORTS: u32 = 500;
+const MOST_REPORTS: u32 = 2_000;
+/// Reports whose bodies, or their places, are asked for at once.
+const AT_ONCE: usize = 8;
+/// Reports that are shown of those that would move.
+const MOST_EXAMPLES: usize = 20;
+
+/// Rules to try.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupingRulesTrial {
+    /// The rules, as `PUT` takes them.
+    #[schema(max_length = 65536, example = "ignore function Shop.Log.*")]
+    pub text: String,
+    /// The newest stored reports to try them on: 500 where absent, 2000 at most.
+    #[schema(minimum = 1, maximum = 2000)]
+    pub reports: Option<u32>,
+}
+
+/// What rules would do.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub struct GroupingRulesEffect {
+    /// Reports that were looked at.
+    pub looked: u64,
+    /// Those that could not be read, or were shortened: they would stay where they are.
+    pub unread: u64,
+    /// Those that would move to another group.
+    pub moved: u64,
+    /// Groups that would share a group with another one.
+    pub merged: u64,
+    /// Groups whose reports would be of several groups.
+    pub split: u64,
+    /// Some of the reports that would move, each from another group.
+    pub examples: Vec<MovedReport>,
+}
+
+/// A report that would move.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MovedReport {
+    /// The report.
+    pub report: Uuid,
+    /// Its group; absent where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<Uuid>,
+    /// The group's title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_title: Option<String>,
+    /// The group that it would be of, which need not be there yet; absent where it would have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Uuid>,
+    /// The title that the group would have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_title: Option<String>,
+}
+
+problems!(Failures: InvalidBody, IncompleteBody, BodyTimeout, TooLarge, RateLimited);
+
+/// Try grouping rules
+///
+/// Says what rules would do to the newest stored reports, and changes nothing. It costs as much as to symbolicate as
+/// many reports: a tenant that uses more units a second than it may is answered 429 with `Retry-After`.
+#[utoipa::path(post, path = "/v1/grouping-rules/trial", tag = "groups", operation_id = "try_grouping_rules",
+    request_body = GroupingRulesTrial,
+    responses((status = 200, description = "What the rules would do.", body = GroupingRulesEffect), Failures),
+    security(("key" = ["tenant:admin"])))]
+pub async fn try_grouping_rules(
+    State(api): State<Api>,
+    access: Access<TenantAdmin>,
+    input::Json(trial): input::Json<GroupingRulesTrial>,
+) -> Result<Json<GroupingRulesEffect>, Problem> {
+    of_every_app(&access)?;
+    let rules = Arc::new(read(&trial.text)?);
+    let reports = trial.reports.unwrap_or(USUAL_REPORTS);
+    if !(1..=MOST_REPORTS).contains(&reports) {
+        return Err(Problem::new(Kind::InvalidBody, format!("reports: 1 to {MOST_REPORTS}")));
+    }
+    let mut charge = Charge::of_symbolication(&api, access.tenant())?;
+    let mut tx = api.tenant(access.tenant()).await?;
+    let newest = regroup::newest(&mut tx, reports).await?;
+    tx.rollback().await?;
+    let mut effect = Effects::default();
+    for page in newest.chunks(AT_ONCE) {
+        let places: Vec<(ReportId, u32)> = page.iter().map(|one| (one.report_id, one.variant)).collect();
+        let mut tx = api.tenant(access.tenant()).await?;
+        let mut sources = requests::sources(&mut tx, &places).await?;
+        tx.rollback().await?;
+        for report in page {
+            let Some(source) = sources.remove(&(report.report_id, report.variant)) else {
+                effect.unread += 1;
+                continue;
+            };
+            charge.unpacked(source.size)?;
+            match group(&api, access.tenant(), report, source, &rules).await? {
+                Some(grouping) => effect.add(report, grouping),
+                None => effect.unread += 1,
+            }
+        }
+    }
+    let mut effect = effect.finish(newest.len() as u64);
+    let from: Vec<Uuid> = effect.examples.iter().filter_map(|example| example.from).collect();
+    let mut tx = api.tenant(access.tenant()).await?;
+    let mut titles = regroup::titles(&mut tx, &from).await?;
+    tx.rollback().await?;
+    for example in &mut effect.examples {
+        example.from_title = example.from.and_then(|id| titles.remove(&id));
+    }
+    Ok(Json(effect))
+}
+
+/// The group of a stored report by these rules; `None` where its body can't be read.
+async fn group(
+    api: &Api,
+    tenant: &TenantId,
+    report: &GroupedReport,
+    source: RequestSource,
+    rules: &Arc<GroupingRules>,
+) -> Result<Option<Option<Grouping>>, Problem> {
+    let reservation = answers::reserve(&api.permits, tenant, source.size)?;
+    let json = match source.body {
+        ReportBody::Inline(_) => api.cpu.run_for(tenant, move || source.body.json().ok()).await?,
+        ReportBody::Segment(place) => {
+            let revision = (report.report_id, report.variant, source.revision);
+            stored_body::from_segment(api, tenant, revision, place).await?.ok()
+        }
+    };
+    let Some(json) = json else { return Ok(None) };
+    let rules = rules.clone();
+    let grouped = api.cpu.run_for(tenant, move || grouping::regroup(&json, &rules).ok()).await?;
+    drop(reservation);
+    Ok(grouped)
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Effects {
+    unread: u64,
+    moved: u64,
+    /// The groups that the reports of each group would be of, and the reverse.
+    to: BTreeMap<Uuid, BTreeSet<Uuid>>,
+    from: BTreeMap<Uuid, BTreeSet<Uuid>>,
+    examples: BTreeMap<Option<Uuid>, MovedReport>,
+}
+
+impl Effects {
+    fn add(&mut self, report: &GroupedReport, grouping: Option<Grouping>) {
+        let to = grouping.as_ref().map(|grouping| groups::id_of(&report.app, grouping.fingerprint));
+        if let (Some(from), Some(to)) = (report.group, to) {
+            self.to.entry(from).or_default().insert(to);
+            self.from.entry(to).or_default().insert(from);
+        }
+        if to == report.group {
+            return;
+        }
+        self.moved += 1;
+        if self.examples.len() < MOST_EXAMPLES {
+            self.examples.entry(report.group).or_insert_with(|| MovedReport {
+                report: report.report_id.uuid(),
+                from: report.group,
+                from_title: None,
+                to,
+                to_title: grouping.map(|grouping| grouping.title),
+            });
+        }
+    }
+
+    fn finish(self, looked: u64) -> GroupingRulesEffect {
+        let merged: BTreeSet<&Uuid> = self.from.values().filter(|from| from.len() > 1).flatten().collect();
+        GroupingRulesEffect {
+            looked,
+            unread: self.unread,
+            moved: self.moved,
+            merged: merged.len() as u64,
+            split: self.to.values().filter(|to| to.len() > 1).count() as u64,
+            examples: self.examples.into_values().collect(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Uploads of symbols, and what became of them.
+
+use super::retry::SHORT;
+use super::{Client, ClientError, sending};
+use bytes::Bytes;
+use futures::Stream;
+use reqwest::{Method, RequestBuilder, Url};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use unslide_model::DebugId;
+use unslide_store::uploads::SkippedMember;
+
+/// How long the API may wait for the end of an upload before it answers.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// An upload as the API tells of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Upload {
+    pub id: String,
+    pub status: String,
+    pub reason: Option<String>,
+    pub detail: Option<String>,
+    #[serde(default)]
+    pub objects: Vec<BuiltObject>,
+    /// Where the next page of objects begins.
+    #[serde(default)]
+    next_cursor: Option<String>,
+    #[serde(default)]
+    pub skipped: Vec<SkippedMember>,
+}
+
+impl Upload {
+    /// True once nothing will change any more.
+    pub fn is_final(&self) -> bool {
+        matches!(self.status.as_str(), "done" | "failed")
+    }
+}
+
+/// One architecture of one file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BuiltObject {
+    pub debug_id: Option<DebugId>,
+    pub sha256: String,
+    pub arch: String,
+    pub status: String,
+    pub reason: Option<String>,
+}
+
+/// An accepted upload.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Accepted {
+    pub id: String,
+    /// The same bytes were there before.
+    pub existing: bool,
+}
+
+/// An upload in parts that was begun, perhaps by an earlier run.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Begun {
+    pub id: String,
+    /// The same bytes were there before: nothing is to be sent.
+    pub existing: bool,
+    /// Bytes of each part but the last.
+    pub part_bytes: u64,
+    /// The parts that have come, from 1 on.
+    pub parts: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct Symbols {
+    objects: Vec<BuiltObject>,
+}
+
+#[derive(Deserialize)]
+struct Checked {
+    items: Vec<CheckedId>,
+}
+
+#[derive(Deserialize)]
+struct CheckedId {
+    debug_id: DebugId,
+    status: String,
+}
+
+impl Client {
+    /// Sends bytes, however long it takes. `sha256` is that of the `size` bytes.
+    async fn send_body(
+        &self,
+        request: RequestBuilder,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Vec<u8>, ClientError> {
+        let (body, left) = sending::watched(pieces, size);
+        let request = request
+            .bearer_auth(self.key.reveal())
+            .header("content-type", "application/octet-stream")
+            .header("content-length", size)
+            .header("x-content-sha256", sha256)
+            .body(body);
+        let answer = async { self.bytes(self.answer(request).await?).await };
+        sending::patiently(&self.url, self.patience, left, answer).await
+    }
+
+    /// Sends a file, once, however long it takes. `sha256` is that of the body.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn upload(
+        &self,
+        name: &str,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Accepted, ClientError> {
+        let text = format!("{}{}", self.url, self.symbols);
+        let wrong = |error| ClientError::Address { url: self.url.clone(), why: format!("{error}") };
+        let mut address = Url::parse(&text).map_err(wrong)?;
+        address.query_pairs_mut().append_pair("name", name);
+        let bytes = self.send_body(self.slow.post(address), pieces, size, sha256).await?;
+        self.parsed(&bytes)
+    }
+
+    /// Begins an upload in parts, or goes on with one of the same bytes; `None` where the server is of a
+    /// release that takes no parts.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn begin_upload(
+        &self,
+        name: &str,
+        size: u64,
+        sha256: &str,
+    ) -> Result<Option<Begun>, ClientError> {
+        let new = serde_json::json!({ "name": name, "size": size, "sha256": sha256 });
+        match self.send_once(Method::POST, &format!("{}/uploads", self.symbols), &new).await {
+            Ok(begun) => Ok(Some(begun)),
+            Err(ClientError::Refused { status: 404 | 405, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a part, once, however long it takes. `sha256` is that of its `size` bytes.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn upload_part(
+        &self,
+        id: &str,
+        number: u64,
+        pieces: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
+        size: u64,
+        sha256: &str,
+    ) -> Result<(), ClientError> {
+        let address = format!("{}{}/uploads/{id}/parts/{number}", self.url, self.symbols);
+        self.send_body(self.slow.put(address), pieces, size, sha256).await.map(drop)
+    }
+
+    /// Makes a file of an upload's parts. May be sent again.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn complete_upload(&self, id: &str) -> Result<Accepted, ClientError> {
+        let path = format!("{}/uploads/{id}/complete", self.symbols);
+        let answer = self.answer(self.request(Method::POST, &path)).await?;
+        self.read(answer).await
+    }
+
+    /// The upload of these bytes; `None` where the server has none that it would point to, or is of a
+    /// release that can't be asked.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn find_upload(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
+        self.tries_soon(|| self.find_upload_once(sha256)).await
+    }
+
+    /// As [`Client::find_upload`], asked once.
+    ///
+    /// # Errors
+    /// [`ClientError`]; see [`Client::tries`].
+    pub async fn find_upload_once(&self, sha256: &str) -> Result<Option<Upload>, ClientError> {
+        let path = format!("{}/uploads/by-content/{sha256}", self.symbols);
+        match self.get_once(&path).await {
+            Ok(upload) => Ok(Some(upload)),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What became of an upload, waiting for its end for some seconds.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn upload_status(&self, id: &str) -> Result<Upload, ClientError> {
+        let path = format!("{}/uploads/{id}?wait={}s", self.symbols, WAIT.as_secs());
+        let status = self.tries(|| async {
+            let answer = tokio::time::timeout(WAIT + SHORT, self.get_once(&path)).await;
+            answer.unwrap_or_else(|_| Err(self.no_answer(WAIT + SHORT)))
+        });
+        let mut upload: Upload = status.await?;
+        while let Some(cursor) = upload.next_cursor.take() {
+            let path = format!("{}/uploads/{id}?limit=500&cursor={cursor}", self.symbols);
+            let mut page: Upload = self.get(&path).await?;
+            upload.objects.append(&mut page.objects);
+            upload.next_cursor = page.next_cursor;
+        }
+        Ok(upload)
+    }
+
+    /// The objects that the server has for a debug id.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn objects(&self, id: &DebugId) -> Result<Vec<BuiltObject>, ClientError> {
+        match self.get::<Symbols>(&format!("{}/{id}", self.symbols)).await {
+            Ok(symbols) => Ok(symbols.objects),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The status of each debug id, in the order asked.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn check(&self, ids: &[DebugId]) -> Result<Vec<(DebugId, String)>, ClientError> {
+        let mut all = Vec::with_capacity(ids.len());
+        for some in ids.chunks(1_000) {
+            let body = serde_json::json!({ "debug_ids": some });
+            let send = || self.answer(self.request(Method::POST, "/v1/symbols/check").json(&body));
+            let answer = self.tries_soon(send).await?;
+            let checked: Checked = self.read(answer).await?;
+            all.extend(checked.items.into_iter().map(|item| (item.debug_id, item.status)));
+        }
+        Ok(all)
+    }
+}

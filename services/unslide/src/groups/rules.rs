@@ -1,0 +1,180 @@
+//! `unslide groups rules`: a tenant's own rules of grouping.
+
+use crate::client::{ApiServer, Client};
+use crate::failure::{CommandError, Exit, Outcome};
+use crate::listing::text;
+use crate::output::{Console, say};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use unslide_symbolicate::grouping::GroupingRules;
+use unslide_symbolicate::grouping::rules::MOST_TEXT_BYTES;
+
+const RULES: &str = "/v1/grouping-rules";
+
+/// What to do with the rules.
+#[derive(Subcommand)]
+#[command(after_help = "\
+A file has one rule a line; the first that fits a function decides:
+
+  # What the logger reports is the bug of its caller.
+  ignore    function  Shop.Log.*
+  not-app   image     Analytics*
+  app       image     ShopKit
+  ignore    file      */Generated/*
+  sentinel  function  Shop.Router.open*
+
+The key needs the scope tenant:admin.")]
+pub enum RulesAction {
+    /// Show the rules, and how far stored reports are grouped by them
+    Show(ServerArguments),
+    /// Say what a file's rules would do to the newest stored reports
+    Try {
+        #[command(flatten)]
+        target: ServerArguments,
+        /// The file
+        file: PathBuf,
+        /// How many reports to try them on, at most 2000
+        #[arg(long, value_name = "NUMBER", default_value_t = 500)]
+        reports: u32,
+    },
+    /// Group by a file's rules: new reports at once, stored ones in the background
+    Set {
+        #[command(flatten)]
+        target: ServerArguments,
+        /// The file
+        file: PathBuf,
+    },
+    /// Group without rules again
+    Clear(ServerArguments),
+}
+
+/// Where the rules are.
+#[derive(Args)]
+pub struct ServerArguments {
+    #[command(flatten)]
+    server: ApiServer,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows, tries or changes the rules.
+pub async fn run(action: RulesAction) -> Outcome {
+    match action {
+        RulesAction::Show(target) => show(&target).await,
+        RulesAction::Try { target, file, reports } => try_out(&target, &read_text(&file)?, reports).await,
+        RulesAction::Set { target, file } => set(&target, &read_text(&file)?).await,
+        RulesAction::Clear(target) => set(&target, "").await,
+    }
+}
+
+async fn show(target: &ServerArguments) -> Outcome {
+    let found: Value = Client::new(&target.server)?.get(RULES).await?;
+    if target.json {
+        Console::get().json(&found)?;
+        return Ok(Exit::Ready);
+    }
+    let rules = &found["rules"];
+    if text(rules, "text").is_empty() {
+        say!("no rules");
+    } else {
+        say!("{}", text(rules, "text").trim_end());
+    }
+    if !rules.is_null() {
+        say!("# {}", state(rules));
+    }
+    Ok(Exit::Ready)
+}
+
+async fn try_out(target: &ServerArguments, rules: &str, reports: u32) -> Outcome {
+    let client = Client::new(&target.server)?;
+    let effect: Value =
+        client.post(&format!("{RULES}/trial"), &json!({"text": rules, "reports": reports})).await?;
+    if target.json {
+        Console::get().json(&effect)?;
+        return Ok(Exit::Ready);
+    }
+    say!(
+        "of {} reports: would merge {} groups, split {}, move {} reports; {} could not be read",
+        effect["looked"],
+        effect["merged"],
+        effect["split"],
+        effect["moved"],
+        effect["unread"]
+    );
+    for example in effect["examples"].as_array().into_iter().flatten() {
+        say!("{}\t{} -> {}", text(example, "report"), text(example, "from_title"), text(example, "to_title"));
+    }
+    Ok(Exit::Ready)
+}
+
+async fn set(target: &ServerArguments, rules: &str) -> Outcome {
+    let changed: Value = Client::new(&target.server)?.put(RULES, &json!({"text": rules})).await?;
+    if target.json {
+        Console::get().json(&changed)?;
+    } else {
+        say!("{}", state(&changed));
+    }
+    Ok(Exit::Ready)
+}
+
+/// Which version it is, and how far stored reports are grouped by it.
+fn state(rules: &Value) -> String {
+    format!(
+        "version {} of {}, {}: {} reports looked at, {} moved, {} not readable",
+        rules["version"],
+        text(rules, "changed_at"),
+        text(rules, "status"),
+        rules["looked"],
+        rules["moved"],
+        rules["unread"]
+    )
+}
+
+/// The rules in a file; none without one.
+pub fn read_rules(path: Option<&Path>) -> Result<GroupingRules, CommandError> {
+    let Some(path) = path else { return Ok(GroupingRules::default()) };
+    parse(path, &read_file(path)?)
+}
+
+/// The text of a file whose rules are sound.
+fn read_text(path: &Path) -> Result<String, CommandError> {
+    let text = read_file(path)?;
+    parse(path, &text)?;
+    Ok(text)
+}
+
+fn read_file(path: &Path) -> Result<String, CommandError> {
+    let cannot = |error| CommandError::caused(format!("cannot read {}", path.display()), error);
+    let size = std::fs::metadata(path).map_err(cannot)?.len();
+    if size > MOST_TEXT_BYTES as u64 {
+        let text = format!("{} has {size} bytes; rules have at most {MOST_TEXT_BYTES}", path.display());
+        return Err(CommandError::usage(text));
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}
+
+fn parse(path: &Path, text: &str) -> Result<GroupingRules, CommandError> {
+    GroupingRules::parse(text).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        CommandError::usage(format!("{}: {}", path.display(), problems.join("\n")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_problems_is_refused_with_its_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("grouping.rules");
+        std::fs::write(&path, "ignore function Log.*\nhide image *\n").unwrap();
+        let error = read_rules(Some(&path)).unwrap_err().to_string();
+        assert!(error.contains("line 2: unknown action \"hide\""), "{error}");
+        std::fs::write(&path, "ignore function Log.*\n").unwrap();
+        assert_eq!(read_rules(Some(&path)).unwrap().len(), 1);
+        assert!(read_rules(None).unwrap().is_empty());
+    }
+}
