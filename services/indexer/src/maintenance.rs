@@ -13,7 +13,7 @@ use std::time::Duration;
 use time::UtcOffset;
 use tokio::time::Instant;
 use unslide_runtime::Shutdown;
-use unslide_store::{Store, dead_letters, partitions, positions, quarantine, requests, segments};
+use unslide_store::{Store, dead_letters, partitions, positions, quarantine, reports, requests, segments};
 
 /// Requests that one transaction looks at.
 const PAGE: u32 = 500;
@@ -25,7 +25,7 @@ pub async fn run(
     store: Store,
     settings: Settings,
     metrics: Metrics,
-    reports: State,
+    logs: State,
     bodies: BodyMover,
     mut orphans: Orphans,
     shutdown: Shutdown,
@@ -40,7 +40,7 @@ pub async fn run(
         }
         let done = async {
             // No part keeps another from being done.
-            let caught_up = once(&store, &settings, &metrics, &reports).await;
+            let caught_up = once(&store, &settings, &metrics, &logs).await;
             waits = !caught_up.as_ref().is_ok_and(|caught_up| *caught_up);
             let mut over = Ok(());
             if expired.is_none_or(|at| at.elapsed() >= EXPIRE) {
@@ -89,7 +89,7 @@ async fn once(
     store: &Store,
     settings: &Settings,
     metrics: &Metrics,
-    reports: &State,
+    logs: &State,
 ) -> Result<bool, MoveError> {
     let now = store.clock().now();
     let today = now.to_offset(UtcOffset::UTC).date();
@@ -107,7 +107,8 @@ async fn once(
     metrics
         .quarantine_waiting
         .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
-    let caught_up = reports.caught_up(store).await?;
+    let caught_up = logs.caught_up(store).await?;
+    while reports::count_once(store, PAGE).await? > 0 {}
     if caught_up {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }

@@ -97,6 +97,9 @@ pub struct ReportRow {
     #[sqlx(rename = "group_id")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<uuid::Uuid>,
+    /// The report of the same crash that is counted instead of this one, which MetricKit made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_crash_as: Option<uuid::Uuid>,
 }
 
 /// A page of reports.
@@ -110,7 +113,7 @@ pub struct ReportPage {
 
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
-     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, \
+     r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, \
      coalesce((SELECT g.merged_into FROM groups g WHERE g.tenant = r.tenant AND g.id = r.group_id), r.group_id) AS group_id";
 
 /// Where the reports of an image are found.

@@ -8,6 +8,7 @@ use crate::number::to_row32;
 use crate::reprocess;
 use crate::segments::drop_frames;
 use crate::{Result, TenantTx, Uuid};
+use sqlx::FromRow;
 use time::OffsetDateTime;
 use unslide_model::ReportId;
 
@@ -23,7 +24,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     let keys = lock_known(tx, &[(report_id.uuid(), to_row32(variant))]).await?;
     let Some(key) = keys.into_iter().find(|key| !key.deleted) else { return Ok(false) };
     let (connection, tenant, now) = tx.parts();
-    let counted: Option<Counted> = sqlx::query_as(
+    let deleted: Option<Deleted> = sqlx::query_as(
         "DELETE FROM reports
          WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND ($5::text IS NULL OR app = $5)
          RETURNING *",
@@ -35,7 +36,7 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     .bind(app)
     .fetch_optional(&mut *connection)
     .await?;
-    let Some(counted) = counted else { return Ok(false) };
+    let Some(Deleted { counted, same_crash_as }) = deleted else { return Ok(false) };
     sqlx::query!(
         "UPDATE report_keys SET deleted_at = $4 WHERE tenant = $1 AND report_id = $2 AND variant = $3",
         tenant,
@@ -58,10 +59,19 @@ pub async fn delete(tx: &mut TenantTx, report_id: ReportId, variant: u32, app: O
     .execute(connection)
     .await?;
     drop_rest(tx, &[key.received_at], &[report_id.uuid()], &[to_row32(variant)]).await?;
-    rollups::take_back(tx, &counted).await?;
-    groups::take_back(tx, &counted).await?;
+    if same_crash_as.is_none() {
+        rollups::take_back(tx, &counted).await?;
+        groups::take_back(tx, &counted).await?;
+    }
     reprocess::count_ends(tx, &reprocess::gone(&[key])).await?;
     Ok(true)
+}
+
+#[derive(FromRow)]
+struct Deleted {
+    #[sqlx(flatten)]
+    counted: Counted,
+    same_crash_as: Option<Uuid>,
 }
 
 /// Takes away the bodies and waits of reports whose rows are gone, and ends the requests for them. Their keys

@@ -9,6 +9,7 @@ pub mod partitions;
 pub mod retention;
 mod rollups;
 mod rows;
+mod same_crash;
 mod store;
 mod waits;
 
@@ -16,6 +17,7 @@ pub use delete::delete;
 pub(crate) use delete::drop_rest;
 pub use groups::regroup;
 pub(crate) use keys::{KeyRow, lock_known};
+pub use same_crash::count_once;
 pub use store::store;
 #[cfg(test)]
 pub(crate) use store::store_with_events;
@@ -23,6 +25,7 @@ pub(crate) use store::store_with_events;
 pub(crate) use waits::record_in_steps;
 pub(crate) use waits::{NeedsByReport, newer_of_system, own_symbols, system_since};
 
+use crate::Uuid;
 use crate::column::U32;
 #[cfg(test)]
 use crate::{Result, TenantTx};
@@ -93,6 +96,10 @@ pub struct ReportDetails {
     pub frames: FrameTotals,
     /// Which bug it is about.
     pub grouping: Option<ReportGrouping>,
+    /// The run of the app that ended, where the device says which.
+    pub run_id: Option<Uuid>,
+    /// Made by MetricKit and not by KSCrash.
+    pub metric_kit: bool,
 }
 
 /// How many frames ended how.
@@ -197,6 +204,11 @@ pub(crate) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
+    /// False of a crash that another report is counted for.
+    fn counts(&self) -> bool {
+        self.previous.as_ref().is_none_or(|previous| previous.same_crash_as.is_none())
+    }
+
     /// The images that a new report came without symbols for, also where the batch brings the next
     /// revision with it: how the log is cut into batches must not show.
     fn wanted(&self) -> impl Iterator<Item = &'a ImageUse> + use<'a> {

@@ -42,7 +42,7 @@ pub(super) fn day(at: OffsetDateTime) -> Date {
 /// Adds what is new, and takes back what a new revision replaces.
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<()> {
     let mut deltas: BTreeMap<DayKey, Delta> = BTreeMap::new();
-    for change in changes {
+    for change in changes.iter().filter(|change| change.counts()) {
         let (facts, day) = (&change.arrival.facts, day(change.key.received_at));
         if let Some(previous) = &change.previous {
             let key = (previous.app.clone(), previous.version.clone(), day);
@@ -74,7 +74,7 @@ pub(super) struct Counted {
     pub(super) group: Option<Uuid>,
 }
 
-/// Takes a deleted report out of the counts: its version's, its device where no other report of the
+/// Takes a report out of the counts: its version's, its device where no other report of the
 /// version is of that, and the images that it came without symbols for. In the order of [`record`].
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let key = |day| (report.app.clone(), report.version.clone(), day);

@@ -30,6 +30,7 @@ pub(super) struct Previous {
     pub(super) group: Option<Uuid>,
     #[sqlx(flatten)]
     pub(super) made_on: MadeOn,
+    pub(super) same_crash_as: Option<Uuid>,
 }
 
 /// What a report was made on, as it is stored.
@@ -117,7 +118,8 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.device, r.model, r.os_name, r.os_version
+                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.device, r.model, r.os_name, r.os_version,
+                r.same_crash_as
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
@@ -177,6 +179,8 @@ struct NewReportRow {
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
     group_id: Option<Uuid>,
+    run_id: Option<Uuid>,
+    metric_kit: bool,
     origin_topic: Option<String>,
     origin_partition: Option<i32>,
     origin_offset: Option<i64>,
@@ -228,7 +232,9 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         symbols_missing: arrival.images.iter().any(|image| !image.system && !image.found && !image.failed),
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
-        group_id: GroupRow::of(facts).map(|group| group.id),
+        group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
+        run_id: facts.run_id,
+        metric_kit: facts.metric_kit,
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
         origin_partition: arrival.origin.as_ref().map(|o| o.partition),
         origin_offset: arrival.origin.as_ref().map(|o| o.offset),
@@ -248,17 +254,18 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
-             group_id, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
+             group_id, run_id, metric_kit, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
-             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
+             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.run_id, r.metric_kit,
+             r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
              frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
-             group_id uuid, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             group_id uuid, run_id uuid, metric_kit boolean, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,

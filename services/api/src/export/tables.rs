@@ -47,6 +47,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("frames_symbolicated", "/frames/symbolicated"),
             ("symbols_missing", "/symbols_missing"),
             ("group", "/group"),
+            ("same_crash_as", "/same_crash_as"),
         ],
     },
     ExportTable {

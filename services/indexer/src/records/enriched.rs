@@ -7,6 +7,7 @@ use time::{Duration, OffsetDateTime};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::{body, headers};
 use unslide_report::{Ours, ReadLimits, Report, ReportSummary, splice};
+use unslide_store::Uuid;
 use unslide_store::reports::{Arrival, FrameTotals, ImageUse, ReportDetails, ReportOrigin};
 use unslide_stream::Record;
 
@@ -144,6 +145,8 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
             missing: count(ours.frames.missing),
         },
         grouping: ours.grouping.clone(),
+        run_id: summary.run_id.as_deref().and_then(|id| Uuid::parse_str(id).ok()),
+        metric_kit: summary.monitor_id.as_deref() == Some("MetricKit"),
     }
 }
 

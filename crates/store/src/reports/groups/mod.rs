@@ -31,7 +31,7 @@ struct GroupChange<'c> {
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
-    for change in changes {
+    for change in changes.iter().filter(|change| change.counts()) {
         let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
         let made_on = MadeOn::of(&change.arrival.facts);
         let new = GroupRow::of(&change.arrival.facts);
@@ -59,7 +59,7 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     Ok(written.created.into_iter().chain(regressed).collect())
 }
 
-/// Takes a deleted report out of its group.
+/// Takes a report out of its group.
 pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()> {
     let Some(id) = report.group else { return Ok(()) };
     let change = leaving(id, &report.app, &report.version, &report.made_on, report.received_at);

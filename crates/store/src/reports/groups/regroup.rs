@@ -200,7 +200,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
                   r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
-                         AND r.variant = k.variant
+                         AND r.variant = k.variant AND r.same_crash_as IS NULL
            ORDER BY r.report_id, r.variant"#,
         tenant,
         &times,

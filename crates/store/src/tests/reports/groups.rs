@@ -131,6 +131,43 @@ async fn filters_combine_and_every_order_has_pages() {
     }
 }
 
+/// A report of which every third was made by MetricKit, of the run that KSCrash told before it.
+fn of_run(n: u8) -> Arrival {
+    let mut arrival = arrival(n);
+    arrival.facts.run_id = Some(Uuid::from_bytes([(n + 1) / 3; 16]));
+    arrival.facts.metric_kit = n.is_multiple_of(3);
+    arrival
+}
+
+async fn count_once(database: &Database) -> u64 {
+    reports::count_once(&database.store, 100).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_crash_that_metric_kit_tells_too_counts_once_whichever_came_first() {
+    let database = Database::new().await;
+    // Report 3 comes before the one of its run; 6 is of a run that only MetricKit tells; 12 of one with an error that
+    // the app survived.
+    let mut survived = of_run(11);
+    survived.facts.summary = serde_json::json!({"fatal": false});
+    database.store(&[of_run(3)]).await;
+    assert_eq!(count_once(&database).await, 0);
+    database.store(&[of_run(2), of_run(6), of_run(8), of_run(9), survived, of_run(12)]).await;
+    assert_eq!(count_once(&database).await, 2);
+    assert_eq!(count_once(&database).await, 0);
+    let other = "SELECT same_crash_as FROM reports WHERE same_crash_as IS NOT NULL ORDER BY report_id";
+    let other: Vec<Uuid> = database.rows(other).await.iter().map(|row| row.get(0)).collect();
+    assert_eq!(other, [arrival(2).report_id.uuid(), arrival(8).report_id.uuid()]);
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 5);
+    check_counts(&database).await;
+    // Late symbols and a deletion change nothing of that.
+    database.store(&[revised(&of_run(3), 2, image(1, false, Some(1)))]).await;
+    check_counts(&database).await;
+    delete(&database, 9).await;
+    check_counts(&database).await;
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 5);
+}
+
 /// What groups count is what is stored, after any history of arrivals, better answers, deletions, merges and splits.
 #[tokio::test]
 async fn every_count_is_that_of_the_stored_reports() {
@@ -140,13 +177,13 @@ async fn every_count_is_that_of_the_stored_reports() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % bound
     };
-    let (mut merges, mut splits) = (0, 0);
-    for _ in 0..120 {
+    let (mut merges, mut splits, mut twice) = (0, 0, 0);
+    for _ in 0..160 {
         let n = u8::try_from(next(25) + 1).unwrap();
-        match next(10) {
+        match next(11) {
             0 => delete(&database, n).await,
-            1 | 2 => drop(database.store(&[revised(&arrival(n), 2, image(1, false, Some(1)))]).await),
-            3 => drop(database.store(&[arrival(n), revised(&arrival(n), 2, image(1, false, Some(1)))]).await),
+            1 | 2 => drop(database.store(&[revised(&of_run(n), 2, image(1, false, Some(1)))]).await),
+            3 => drop(database.store(&[of_run(n), revised(&of_run(n), 2, image(1, false, Some(1)))]).await),
             4 | 5 => {
                 let groups = database.rows("SELECT id, merged_into FROM groups ORDER BY id").await;
                 let pick = |at: u64| groups.get(usize::try_from(at).unwrap() % groups.len().max(1));
@@ -157,11 +194,12 @@ async fn every_count_is_that_of_the_stored_reports() {
                     _ => merges += u32::from(merge(&database, other.get(0), one).await),
                 }
             }
-            _ => drop(database.store(&[arrival(n), arrival(n % 25 + 1)]).await),
+            6 => twice += count_once(&database).await,
+            _ => drop(database.store(&[of_run(n), of_run(n % 25 + 1)]).await),
         }
         check_counts(&database).await;
     }
-    assert!(merges > 5 && splits > 2, "{merges} merges, {splits} splits");
+    assert!(merges > 5 && splits > 2 && twice > 2, "{merges} merges, {splits} splits, {twice} told twice");
     assert!(database.number("SELECT count(*) FROM groups").await > 2);
 }
 
@@ -204,6 +242,9 @@ async fn check_counts(database: &Database) {
     let grouped = "SELECT count(*) FROM reports WHERE group_id IS NOT NULL";
     let total = "SELECT coalesce(sum(own_reports), 0)::bigint FROM groups";
     assert_eq!(database.number(total).await, database.number(grouped).await);
+    let counted = "SELECT count(*) FROM reports WHERE same_crash_as IS NULL";
+    let days = "SELECT coalesce(sum(reports), 0)::bigint FROM app_days";
+    assert_eq!(database.number(days).await, database.number(counted).await);
     let useless = "SELECT count(*) FROM groups g WHERE g.reports <= 0 AND g.merged_into IS NULL
                    AND NOT EXISTS (SELECT FROM groups m WHERE m.merged_into = g.id)";
     assert_eq!(database.number(useless).await, 0);

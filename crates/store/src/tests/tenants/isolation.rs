@@ -212,6 +212,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
         "a cookie arrives before its tenant is known: one row by the hash of 256 random bits",
     ),
     ("unslide_console_sessions_purge", "forgets sessions that are over: gives a number"),
+    ("unslide_crashes_told_twice", "the indexer counts a crash once: ids only"),
     ("unslide_dead_letter", "operators read one dead letter, whoever's it is"),
     ("unslide_dead_letter_without_tenant", "the indexer notes what is no tenant's"),
     ("unslide_dead_letter_oldest", "a figure: the age of the oldest dead letter that was not replayed"),

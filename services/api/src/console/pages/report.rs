@@ -39,6 +39,8 @@ struct ReportPage {
     received: When,
     crashed_at: Option<When>,
     group: Option<String>,
+    /// The report of the same crash that counts.
+    counted: Option<String>,
     newer: Option<String>,
     older: Option<String>,
     json: String,
@@ -121,6 +123,7 @@ fn page_of(
         received: When::of(listed.received_at, now),
         crashed_at: listed.device_time.map(|at| When::of(at, now)),
         group: listed.group.map(|group| format!("/console/groups/{group}")),
+        counted: listed.same_crash_as.map(|id| report_path(&id.to_string(), 0, "")),
         newer: None,
         older: None,
         json: path("/json"),

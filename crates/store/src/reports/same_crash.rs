@@ -1,0 +1,84 @@
+//! One crash that both KSCrash and MetricKit tell: KSCrash's report counts, and MetricKit's is kept beside it.
+
+use super::groups;
+use super::keys::{KeyRow, lock_known};
+use super::rollups::{self, Counted};
+use crate::column::TenantColumn;
+use crate::groups::lock_out_merges;
+use crate::number::to_row32;
+use crate::{Result, Store, TenantTx, Uuid};
+use std::collections::BTreeMap;
+use time::Duration;
+use unslide_model::TenantId;
+
+/// The most days between the arrivals of the two.
+const APART_DAYS: i32 = 3;
+
+/// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app tells the
+/// crash too, whichever came first; at most `limit` of them. Returns how many there were: 0 once none is left.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
+    let twice = sqlx::query!(
+        r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",
+                  same_crash_as AS "same_crash_as!"
+           FROM unslide_crashes_told_twice($1, $2, $3)"#,
+        store.now() - Duration::days(APART_DAYS.into()),
+        APART_DAYS,
+        to_row32(limit)
+    )
+    .fetch_all(store.pool())
+    .await?;
+    let found = twice.len() as u64;
+    let mut tenants: BTreeMap<TenantId, BTreeMap<(Uuid, i32), Uuid>> = BTreeMap::new();
+    for row in twice {
+        let of_tenant = tenants.entry(row.tenant.into()).or_default();
+        of_tenant.insert((row.report_id, row.variant), row.same_crash_as);
+    }
+    for (tenant, reports) in tenants {
+        let mut tx = store.tenant(&tenant).await?;
+        lock_out_merges(&mut tx).await?;
+        let wanted: Vec<(Uuid, i32)> = reports.keys().copied().collect();
+        for key in lock_known(&mut tx, &wanted).await? {
+            if let Some(other) = reports.get(&key.row()) {
+                stop_counting(&mut tx, &key, *other).await?;
+            }
+        }
+        tx.commit().await?;
+    }
+    Ok(found)
+}
+
+/// Takes one report, whose key is locked, out of the counts.
+async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<()> {
+    let (id, variant) = key.row();
+    let (connection, tenant, _) = tx.parts();
+    let counted: Option<Counted> = sqlx::query_as(
+        "UPDATE reports SET same_crash_as = $5
+         WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4 AND same_crash_as IS NULL
+         RETURNING *",
+    )
+    .bind(tenant)
+    .bind(key.received_at)
+    .bind(id)
+    .bind(variant)
+    .bind(other)
+    .fetch_optional(connection)
+    .await?;
+    let Some(counted) = counted else { return Ok(()) };
+    rollups::take_back(tx, &counted).await?;
+    // Its group looks for its first and last report among those that name it.
+    let (connection, tenant, _) = tx.parts();
+    sqlx::query!(
+        "UPDATE reports SET group_id = NULL, wanted = '{}'
+         WHERE tenant = $1 AND received_at = $2 AND report_id = $3 AND variant = $4",
+        tenant,
+        key.received_at,
+        id,
+        variant
+    )
+    .execute(connection)
+    .await?;
+    groups::take_back(tx, &counted).await
+}
