@@ -77,7 +77,7 @@ async fn operators_are_answered_where_tenants_hold_all_connections_to_the_databa
     .await;
     let (acme, operator) = (world.master("acme").await, world.master("umbrella").await);
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let mut locking = world.sql().await;
+    let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
     let path = format!("/v1/reports/{A}");

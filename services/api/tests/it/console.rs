@@ -161,7 +161,7 @@ async fn a_session_ends_by_sign_out_by_its_time_and_with_its_tenant() {
     assert!(gone.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
     assert_eq!(location(&out.get("/console").await), "/console/sign-in");
     let over = Browser::signed_in(&world, &key).await;
-    let mut database = world.sql().await;
+    let mut database = world.connect().await;
     sqlx::query("UPDATE console_sessions SET ends_at = now() - interval '1 second'")
         .execute(&mut database)
         .await

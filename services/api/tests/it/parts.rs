@@ -49,7 +49,7 @@ impl World {
 
     /// Nothing has come of an upload for two minutes.
     async fn forget(&self, id: &str) {
-        let mut connection = self.sql().await;
+        let mut connection = self.connect().await;
         sqlx::query("UPDATE uploads SET updated_at = updated_at - interval '2 minutes' WHERE id = $1")
             .bind(id.parse::<Uuid>().unwrap())
             .execute(&mut connection)

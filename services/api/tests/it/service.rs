@@ -153,9 +153,7 @@ async fn readiness_asks_the_servers_and_names_the_one_that_is_away() {
         ready.probes.keys().collect::<Vec<_>>(),
         ["kafka", "objects", "postgres", "serving", "topics"]
     );
-    let folder = tempfile::tempdir().unwrap();
-    let other = unslide_embedded::S3Endpoint::start(folder.path(), "other").unwrap();
-    std::mem::replace(&mut world.s3, other).stop().await;
+    world.stop_storage().await;
     let mut away = world.host.health.check().await;
     for _ in 0..600 {
         if !away.probes["objects"].ok && away.probes["postgres"].ok {

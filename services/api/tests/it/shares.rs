@@ -292,7 +292,7 @@ async fn letters_that_one_tenant_reads_leave_a_reader_for_another() {
     letter("not_json").await;
     let other = letter("too_deep").await;
     // A replay holds its reader while the letter's row is locked.
-    let mut locking = world.sql().await;
+    let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM dead_letters WHERE reason = 'not_json' FOR UPDATE")
         .execute(&mut locking)
@@ -348,7 +348,7 @@ async fn connections_that_one_tenant_holds_leave_some_for_another() {
     .await;
     let (acme, umbrella) = (world.master("acme").await, world.master("umbrella").await);
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let mut locking = world.sql().await;
+    let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
     let path = format!("/v1/reports/{A}");
@@ -388,7 +388,7 @@ async fn a_statement_takes_no_longer_than_a_request_may() {
     let world = World::with(|limits| limits.request_seconds = 10).await;
     let acme = world.master("acme").await;
     store(&world, "acme", &crash(A, "1.0"), 1, world.host.clock.now()).await;
-    let mut locking = world.sql().await;
+    let mut locking = world.connect().await;
     sqlx::query("BEGIN").execute(&mut locking).await.unwrap();
     sqlx::query("SELECT 1 FROM report_keys FOR UPDATE").execute(&mut locking).await.unwrap();
     let path = format!("/v1/reports/{A}");

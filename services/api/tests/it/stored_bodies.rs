@@ -95,7 +95,7 @@ async fn a_body_that_is_lost_is_said_to_be_and_never_another_reports() {
         assert!(line.ends_with(expected), "{line}");
     };
     // The other report's frame where this one's ought to be.
-    let mut swapped = world.sql().await;
+    let mut swapped = world.connect().await;
     sqlx::query(
         "UPDATE report_frames f SET (at_offset, length) = (SELECT o.at_offset, o.length FROM report_frames o
          WHERE o.report_id <> f.report_id)",
@@ -204,7 +204,7 @@ async fn a_deleted_report_is_gone_and_only_an_administrator_of_its_app_deletes_i
     store(&world, "acme", &crash(A, "1.0"), 2, now).await;
     world.get(&path, &read).await.expect_problem(404, "not-found");
     world.delete(&format!("/v1/reports/{B}"), &admin).await.expect(204);
-    let mut sql = world.sql().await;
+    let mut sql = world.connect().await;
     let logged: Vec<(String, String)> = sqlx::query_as(
         "SELECT action, subject FROM audit_log WHERE action = 'report.delete' ORDER BY at, subject",
     )

@@ -236,7 +236,7 @@ async fn an_upload_whose_receiver_died_is_ended_when_it_is_asked_for() {
     tx.commit().await.unwrap();
     let path = format!("/v1/symbols/uploads/{young}");
     assert_eq!(world.get(&path, &key).await.expect(200)["status"], "receiving");
-    let mut connection = world.sql().await;
+    let mut connection = world.connect().await;
     sqlx::query("UPDATE uploads SET updated_at = updated_at - interval '2 minutes' WHERE id = $1")
         .bind(young)
         .execute(&mut connection)

@@ -2,28 +2,23 @@
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
+use std::ops::Deref;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_api::{Config, RequestLimits, Settings, Signing};
-use unslide_embedded::S3Endpoint;
+use unslide_harness::TestServers;
 use unslide_model::{Scope, Secret, TenantId};
 use unslide_runtime::Host;
-use unslide_store::{Store, keys, tenants};
-use unslide_stream::{Record, admin, scan};
-use unslide_testkit::servers;
-
-const BUCKET: &str = "unslide-test";
+use unslide_store::{keys, tenants};
+use unslide_stream::{Record, scan};
 
 /// A running api and what it runs on.
 pub struct World {
     pub url: String,
     pub config: Config,
-    pub store: Store,
     pub host: Host,
-    pub s3: S3Endpoint,
+    servers: TestServers,
     client: reqwest::Client,
-    database: String,
-    folder: tempfile::TempDir,
     running: JoinHandle<Result<(), unslide_api::Error>>,
 }
 
@@ -68,11 +63,12 @@ pub fn tenant(name: &str) -> TenantId {
     TenantId::new(name).unwrap()
 }
 
-async fn admin_sql(statement: &str) {
-    use sqlx::{Connection, PgConnection};
-    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
-    sqlx::query(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+impl Deref for World {
+    type Target = TestServers;
+
+    fn deref(&self) -> &TestServers {
+        &self.servers
+    }
 }
 
 impl World {
@@ -89,41 +85,23 @@ impl World {
     pub async fn configured(change: impl FnOnce(&mut Config)) -> World {
         // Another test may have been first.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), BUCKET).unwrap();
-        let database = servers::unique("api").replace('-', "_");
-        admin_sql(&format!("CREATE DATABASE {database}")).await;
-        let url = servers::postgres();
-        let (server, _) = url.rsplit_once('/').unwrap();
+        let servers = TestServers::start("api", |_| {}).await;
         let mut config = Config {
             api: Settings {
                 listen: ([127, 0, 0, 1], 0).into(),
-                cache_dir: folder.path().join("cache"),
+                cache_dir: servers.folder().join("cache"),
                 signing: signing(),
                 ..Settings::default()
             },
             tenants: unslide_runtime::TenantDefaults::default(),
-            postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
-            objects: unslide_artifacts::Settings {
-                endpoint: Some(s3.url()),
-                bucket: BUCKET.to_owned(),
-                access_key: Some(s3.access_key.clone()),
-                secret_key: Secret::new(s3.secret_key.clone()),
-                path_style: true,
-                ..unslide_artifacts::Settings::default()
-            },
+            postgres: servers.postgres.clone(),
+            objects: servers.objects.clone(),
             symcaches: unslide_artifacts::CacheLimits::default(),
-            kafka: unslide_stream::Settings {
-                topic_prefix: format!("{}.", servers::unique("api")),
-                ..unslide_stream::Settings::single_broker(servers::kafka())
-            },
+            kafka: servers.kafka.clone(),
         };
         config.api.limits.announce_seconds = 1;
         assert_eq!(config.validate(), []);
         let host = Host::local().unwrap();
-        unslide_store::migrate(&config.postgres.url).await.unwrap();
-        admin::create(&config.kafka).await.unwrap();
-        let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
         let mut told = config.clone();
         change(&mut told);
         let listener = unslide_api::listen(&told).await.unwrap();
@@ -137,25 +115,22 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let world = World { url, config, store, host, s3, client, database, folder, running };
         for name in ["acme", "umbrella"] {
-            let mut tx = world.store.tenant(&tenant(name)).await.unwrap();
-            tenants::create(&mut tx, name, &tenants::QuotaLimits::default()).await.unwrap().unwrap();
-            tx.commit().await.unwrap();
+            servers.make_tenant(&tenant(name)).await;
         }
-        world
+        World { url, config, host, servers, client, running }
     }
 
     /// Stops the api, which must drain, and takes everything away.
     pub async fn stop(self) {
         self.host.shutdown.begin();
         tokio::time::timeout(Duration::from_secs(60), self.running).await.unwrap().unwrap().unwrap();
-        self.store.close().await;
-        admin::delete(&self.config.kafka).await.unwrap();
-        // Fails where a connection was left open.
-        admin_sql(&format!("DROP DATABASE {}", self.database)).await;
-        self.s3.stop().await;
-        self.folder.close().unwrap();
+        self.servers.stop(false).await;
+    }
+
+    /// Stops object storage under the api.
+    pub async fn stop_storage(&mut self) {
+        self.servers.run_storage(false).await;
     }
 
     /// A new key of a tenant.
@@ -249,26 +224,6 @@ impl World {
         let is = |label: &prometheus::proto::LabelPair| label.value() == value;
         let metric = family.get_metric().iter().find(|metric| metric.get_label().iter().any(is)).unwrap();
         metric.get_gauge().get_value() as usize
-    }
-
-    /// The database, as its superuser.
-    pub async fn sql(&self) -> sqlx::PgConnection {
-        <sqlx::PgConnection as sqlx::Connection>::connect(self.config.postgres.url.reveal()).await.unwrap()
-    }
-
-    /// A number, as the database's superuser sees it.
-    pub async fn number(&self, query: &str) -> i64 {
-        use sqlx::{Connection, Row};
-        let mut connection = self.sql().await;
-        let query = sqlx::AssertSqlSafe(query.to_owned());
-        let number = sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0);
-        connection.close().await.unwrap();
-        number
-    }
-
-    /// The bucket.
-    pub async fn bucket(&self) -> unslide_artifacts::ObjectStore {
-        unslide_artifacts::ObjectStore::s3(&self.config.objects).await
     }
 
     /// Keys in the bucket.

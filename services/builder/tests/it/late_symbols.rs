@@ -345,7 +345,7 @@ async fn a_wake_that_builders_die_in_again_and_again_is_done_in_the_end() {
     while wake.1 < i32::try_from(jobs::MAX_ATTEMPTS).unwrap() + 2 {
         let before = wake.0.clone();
         world.builder();
-        let begin = std::time::Instant::now();
+        let begin = tokio::time::Instant::now();
         while wake.0.is_none() || wake.0 == before || world.running("wake") == 0 {
             assert!(begin.elapsed().as_secs() < 60, "no builder takes it: {wake:?}");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

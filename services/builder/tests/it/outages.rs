@@ -441,10 +441,10 @@ async fn readiness_asks_each_server_and_says_what_it_answers() {
     assert!(lacks[0].1.contains("list"), "{lacks:?}");
     world.storage(true).await;
     until(&world, &[]).await;
-    world.database(false).await;
+    world.let_connect(false).await;
     let lacks = until(&world, &["postgres"]).await;
     assert!(lacks[0].1.contains("database") || lacks[0].1.contains("no answer"), "{lacks:?}");
-    world.database(true).await;
+    world.let_connect(true).await;
     until(&world, &[]).await;
     // A Kafka that takes connections and says nothing.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -30,7 +30,7 @@ impl World {
 
     /// What the S3 endpoint keeps of multipart uploads, which it names in its folder.
     fn unfinished(&self) -> Vec<String> {
-        let files = std::fs::read_dir(self.folder.path().join("s3")).unwrap();
+        let files = std::fs::read_dir(self.folder().join("s3")).unwrap();
         let names = files.map(|file| file.unwrap().file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with(".upload")).collect()
     }

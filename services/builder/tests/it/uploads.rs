@@ -37,7 +37,7 @@ async fn a_zip_of_dsyms_becomes_symcaches_that_answer() {
     archs.sort_unstable();
     assert_eq!(archs, [("app", "arm64"), ("kit", "arm64"), ("kit", "x86_64")]);
     let cache = SymcacheCache::open(
-        CacheSettings::new(world.folder.path().join("cache"), 1 << 30),
+        CacheSettings::new(world.folder().join("cache"), 1 << 30),
         world.objects.clone(),
         Arc::clone(&world.host.clock),
     )

@@ -2,46 +2,41 @@
 
 use crate::child;
 use std::io::{Cursor, Write};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use unslide_artifacts::{AliasMeta, ObjectStore, Put, keys};
 use unslide_builder::{Config, Error, Settings};
-use unslide_embedded::S3Endpoint;
-use unslide_model::{DebugId, Owner, Scoped, Secret, TenantId};
+use unslide_harness::TestServers;
+use unslide_model::{DebugId, Owner, Scoped, TenantId};
 use unslide_proto::Message;
 use unslide_proto::symbol::SymbolEvent;
 use unslide_runtime::Host;
 use unslide_store::objects::ObjectRow;
 use unslide_store::slots::SymbolSlot;
 use unslide_store::uploads::{SymbolUpload, UploadObject};
-use unslide_store::{Store, Uuid, jobs, slots, tenants, uploads};
-use unslide_stream::{Record, TailEvent, TailReader, admin};
+use unslide_store::{Uuid, jobs, slots, uploads};
+use unslide_stream::{Record, TailEvent, TailReader};
 use unslide_symbolicate::symcache::VERSION;
-use unslide_testkit::servers;
 use zip::write::SimpleFileOptions;
-
-const BUCKET: &str = "unslide";
 
 pub struct World {
     pub config: Config,
-    pub store: Store,
     pub objects: ObjectStore,
     pub host: Host,
-    pub folder: TempDir,
-    s3: Option<S3Endpoint>,
-    database: String,
+    servers: TestServers,
     builders: Vec<(Host, JoinHandle<Result<(), Error>>)>,
     killed: bool,
 }
 
-async fn admin_sql(statement: &str) {
-    use sqlx::{Connection, PgConnection};
-    let mut connection = PgConnection::connect(&servers::postgres()).await.unwrap();
-    sqlx::query(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+impl Deref for World {
+    type Target = TestServers;
+
+    fn deref(&self) -> &TestServers {
+        &self.servers
+    }
 }
 
 pub fn acme() -> TenantId {
@@ -51,54 +46,23 @@ pub fn acme() -> TenantId {
 impl World {
     /// Servers, a tenant, and so many builders.
     pub async fn start(builders: usize) -> World {
-        let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), BUCKET).unwrap();
-        let database = servers::unique("builder").replace('-', "_");
-        admin_sql(&format!("CREATE DATABASE {database}")).await;
-        let url = servers::postgres();
-        let (server, _) = url.rsplit_once('/').unwrap();
+        let servers = TestServers::start("builder", |_| {}).await;
         let config = Config {
             builder: Settings {
-                work_dir: folder.path().join("work"),
+                work_dir: servers.folder().join("work"),
                 // Nobody dies: a machine that is busy for some seconds takes no job away.
                 lease_seconds: 60,
                 ..Settings::default()
             },
             tenants: unslide_runtime::TenantDefaults::default(),
-            postgres: unslide_store::Settings::with_url(format!("{server}/{database}")),
-            objects: unslide_artifacts::Settings {
-                endpoint: Some(s3.url()),
-                bucket: BUCKET.to_owned(),
-                access_key: Some(s3.access_key.clone()),
-                secret_key: Secret::new(s3.secret_key.clone()),
-                path_style: true,
-                ..unslide_artifacts::Settings::default()
-            },
-            kafka: unslide_stream::Settings {
-                topic_prefix: format!("{}.", servers::unique("builder")),
-                ..unslide_stream::Settings::single_broker(servers::kafka())
-            },
+            postgres: servers.postgres.clone(),
+            objects: servers.objects.clone(),
+            kafka: servers.kafka.clone(),
         };
         assert_eq!(config.validate(), []);
-        unslide_store::migrate(&config.postgres.url).await.unwrap();
-        admin::create(&config.kafka).await.unwrap();
-        let host = Host::local().unwrap();
-        let store = Store::connect(&config.postgres, host.clock.clone()).await.unwrap();
-        let mut tx = store.tenant(&acme()).await.unwrap();
-        tenants::create(&mut tx, "Acme", &tenants::QuotaLimits::default()).await.unwrap().unwrap();
-        tx.commit().await.unwrap();
-        let objects = ObjectStore::s3(&config.objects).await;
-        let mut world = World {
-            config,
-            store,
-            objects,
-            host,
-            folder,
-            s3: Some(s3),
-            database,
-            builders: Vec::new(),
-            killed: false,
-        };
+        servers.make_tenant(&acme()).await;
+        let (objects, host) = (servers.bucket().await, Host::local().unwrap());
+        let mut world = World { config, objects, host, servers, builders: Vec::new(), killed: false };
         for _ in 0..builders {
             world.builder();
         }
@@ -162,21 +126,6 @@ impl World {
         probes.into_iter().filter_map(|(name, probe)| Some((name, probe.reason?))).collect()
     }
 
-    /// Lets nobody connect to the database any more, and throws out who is; or lets them in again.
-    pub async fn database(&self, up: bool) {
-        admin_sql(&format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS {up}", self.database)).await;
-        if !up {
-            let of = format!("datname = '{}' AND pid <> pg_backend_pid()", self.database);
-            admin_sql(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of}")).await;
-        }
-    }
-
-    /// A connection of the tests' own, which may do everything.
-    pub async fn connect(&self) -> sqlx::PgConnection {
-        use sqlx::Connection;
-        sqlx::PgConnection::connect(self.config.postgres.url.reveal()).await.unwrap()
-    }
-
     /// Stops everything and takes it away; fails where a builder left something behind.
     pub async fn stop(mut self) {
         self.stop_builders().await;
@@ -184,23 +133,12 @@ impl World {
             .map(|entries| entries.map(|e| e.unwrap().path()).collect())
             .unwrap_or_default();
         assert_eq!(left, Vec::<std::path::PathBuf>::new(), "files left in the work folder");
-        self.store.close().await;
-        admin::delete(&self.config.kafka).await.unwrap();
-        // Fails where a connection was left open, which only a killed builder may do.
-        let force = if self.killed { " WITH (FORCE)" } else { "" };
-        admin_sql(&format!("DROP DATABASE {}{force}", self.database)).await;
-        if let Some(s3) = self.s3.take() {
-            s3.stop().await;
-        }
+        self.servers.stop(self.killed).await;
     }
 
     /// Takes object storage away, and brings it back under the same address.
     pub async fn storage(&mut self, up: bool) {
-        match (up, self.s3.take()) {
-            (false, Some(s3)) => s3.stop().await,
-            (true, None) => self.s3 = Some(S3Endpoint::start(self.folder.path(), BUCKET).unwrap()),
-            (_, s3) => self.s3 = s3,
-        }
+        self.servers.run_storage(up).await;
     }
 
     /// What the api does with an upload.

@@ -5,19 +5,16 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use unslide_artifacts::ObjectStore;
-use unslide_embedded::S3Endpoint;
+use unslide_harness::TestServers;
 use unslide_indexer::{Config, Settings};
-use unslide_model::{Secret, SystemClock, TenantId};
+use unslide_model::TenantId;
 use unslide_proto::headers;
 use unslide_proto::topics::TopicNames;
 use unslide_runtime::Host;
-use unslide_store::Store;
-use unslide_store::tenants::{self, QuotaLimits};
-use unslide_stream::{OutRecord, Partitions, Producer, admin};
+use unslide_stream::{OutRecord, Partitions, Producer};
 use unslide_testkit::servers;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,20 +37,17 @@ pub fn report(n: u8, revision: u32, generation: Option<u64>) -> String {
     )
 }
 
-async fn execute(url: &str, statement: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(&mut connection).await.unwrap();
+pub struct World {
+    pub producer: Producer,
+    servers: TestServers,
 }
 
-pub struct World {
-    name: String,
-    url: String,
-    pub kafka: unslide_stream::Settings,
-    objects: unslide_artifacts::Settings,
-    s3: S3Endpoint,
-    folder: tempfile::TempDir,
-    pub producer: Producer,
-    pub store: Store,
+impl Deref for World {
+    type Target = TestServers;
+
+    fn deref(&self) -> &TestServers {
+        &self.servers
+    }
 }
 
 /// An indexer that runs.
@@ -64,36 +58,14 @@ pub struct Running {
 
 impl World {
     pub async fn new() -> World {
-        let name = servers::unique("unslide-indexer").replace('-', "_");
-        execute(&servers::postgres(), &format!("CREATE DATABASE {name}")).await;
-        let server = servers::postgres();
-        let url = format!("{}/{name}", server.rsplit_once('/').unwrap().0);
-        unslide_store::migrate(&Secret::new(url.clone())).await.unwrap();
-        let settings = unslide_store::Settings::with_url(url.clone());
-        let store = Store::connect(&settings, Arc::new(SystemClock)).await.unwrap();
-        let mut tx = store.tenant(&acme()).await.unwrap();
-        tenants::create(&mut tx, "Acme", &QuotaLimits::default()).await.unwrap();
-        tx.commit().await.unwrap();
-        let kafka = unslide_stream::Settings {
-            topic_prefix: format!("{name}."),
-            tenant_topics: true,
-            topic_refresh_milliseconds: 500,
-            partitions: Partitions { input: 1, output: 4, overflow: 1, internal: 1, tenant: 2 },
-            ..unslide_stream::Settings::single_broker(servers::kafka())
-        };
-        admin::create(&kafka).await.unwrap();
-        let producer = Producer::new(&kafka).unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let s3 = S3Endpoint::start(folder.path(), "unslide").unwrap();
-        let objects = unslide_artifacts::Settings {
-            endpoint: Some(s3.url()),
-            bucket: "unslide".to_owned(),
-            access_key: Some(s3.access_key.clone()),
-            secret_key: Secret::new(s3.secret_key.clone()),
-            path_style: true,
-            ..unslide_artifacts::Settings::default()
-        };
-        World { name, url, kafka, objects, s3, folder, producer, store }
+        let servers = TestServers::start("indexer", |kafka| {
+            kafka.tenant_topics = true;
+            kafka.topic_refresh_milliseconds = 500;
+            kafka.partitions = Partitions { input: 1, output: 4, overflow: 1, internal: 1, tenant: 2 };
+        })
+        .await;
+        servers.make_tenant(&acme()).await;
+        World { producer: Producer::new(&servers.kafka).unwrap(), servers }
     }
 
     pub fn topics(&self) -> TopicNames {
@@ -149,7 +121,7 @@ impl World {
         let config = Config {
             indexer: own,
             symbolizer: unslide_indexer::SenderRules::default(),
-            postgres: unslide_store::Settings::with_url(self.url.clone()),
+            postgres: self.postgres.clone(),
             kafka: self.kafka.clone(),
             objects: self.objects.clone(),
         };
@@ -169,19 +141,9 @@ impl World {
         deleted.elements()[0].error().unwrap();
     }
 
-    /// The bucket.
-    pub async fn bucket(&self) -> ObjectStore {
-        ObjectStore::s3(&self.objects).await
-    }
-
-    /// Changes the database as its owner.
-    pub async fn execute(&self, statement: &str) {
-        execute(&self.url, statement).await;
-    }
-
     /// Lets nobody else at a table, until it is opened again.
     pub async fn close(&self, table: &str) -> PgConnection {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let mut connection = self.connect().await;
         let lock = format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut connection).await.unwrap();
         connection
@@ -190,18 +152,6 @@ impl World {
     /// Opens it again.
     pub async fn open(closed: PgConnection) {
         closed.close().await.unwrap();
-    }
-
-    pub async fn number(&self, query: &str) -> i64 {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
-        let query = AssertSqlSafe(query.to_owned());
-        sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0)
-    }
-
-    pub async fn text(&self, query: &str) -> String {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
-        let query = AssertSqlSafe(query.to_owned());
-        sqlx::query(query).fetch_one(&mut connection).await.unwrap().get(0)
     }
 
     /// Waits until a query gives a number.
@@ -236,7 +186,7 @@ impl World {
 
     /// Everything that the indexer keeps, as text.
     pub async fn dump(&self) -> String {
-        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let mut connection = self.connect().await;
         let mut dump = String::new();
         for table in [
             "report_keys",
@@ -266,12 +216,7 @@ impl World {
 
     /// Leaves nothing behind.
     pub async fn end(self) {
-        self.store.close().await;
-        self.s3.stop().await;
-        self.folder.close().unwrap();
-        admin::delete(&self.kafka).await.unwrap();
-        // Fails where a connection was left open.
-        execute(&servers::postgres(), &format!("DROP DATABASE {}", self.name)).await;
+        self.servers.stop(false).await;
     }
 }
 

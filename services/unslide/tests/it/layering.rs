@@ -19,7 +19,8 @@ fn layer(folder: &str) -> Option<u8> {
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
         "services/unslide" => 4,
-        "tests" => 5,
+        // Packages of services use it for their tests only.
+        "tests" | "tests/harness" => 5,
         _ => return None,
     })
 }

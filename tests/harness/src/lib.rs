@@ -1,0 +1,149 @@
+//! What a test of a service runs on: a database, topics and a bucket that no other test has, on the servers that all
+//! tests share.
+#![expect(clippy::missing_panics_doc, reason = "a test that lacks a server fails")]
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection, Row};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+use unslide_artifacts::ObjectStore;
+use unslide_embedded::S3Endpoint;
+use unslide_model::{Secret, SystemClock, TenantId};
+use unslide_store::Store;
+use unslide_store::tenants::{self, QuotaLimits};
+use unslide_stream::admin;
+use unslide_testkit::servers;
+
+const BUCKET: &str = "unslide";
+
+/// The servers of one test.
+pub struct TestServers {
+    /// The migrated database.
+    pub postgres: unslide_store::Settings,
+    /// The topics, which are there.
+    pub kafka: unslide_stream::Settings,
+    /// The bucket.
+    pub objects: unslide_artifacts::Settings,
+    /// The database as the service sees it.
+    pub store: Store,
+    database: String,
+    s3: Option<S3Endpoint>,
+    folder: TempDir,
+}
+
+/// Runs statements as the superuser of PostgreSQL.
+async fn execute(url: &str, statements: &str) {
+    let mut connection = PgConnection::connect(url).await.expect("PostgreSQL");
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut connection).await.expect(statements);
+    connection.close().await.expect("closed");
+}
+
+impl TestServers {
+    /// Makes them, with names that begin so. `change` sets what is special about the topics.
+    pub async fn start(name: &str, change: impl FnOnce(&mut unslide_stream::Settings)) -> TestServers {
+        let name = servers::unique(name);
+        let database = name.replace('-', "_");
+        execute(&servers::postgres(), &format!("CREATE DATABASE {database}")).await;
+        let server = servers::postgres();
+        let (server, _) = server.rsplit_once('/').expect("a URL with a database");
+        let postgres = unslide_store::Settings::with_url(format!("{server}/{database}"));
+        unslide_store::migrate(&postgres.url).await.expect("migrated");
+        let store = Store::connect(&postgres, Arc::new(SystemClock)).await.expect("a database");
+        let mut kafka = unslide_stream::Settings {
+            topic_prefix: format!("{name}."),
+            ..unslide_stream::Settings::single_broker(servers::kafka())
+        };
+        change(&mut kafka);
+        admin::create(&kafka).await.expect("topics");
+        let folder = tempfile::tempdir().expect("a folder");
+        let s3 = S3Endpoint::start(folder.path(), BUCKET).expect("an S3 endpoint");
+        let objects = unslide_artifacts::Settings {
+            endpoint: Some(s3.url()),
+            bucket: BUCKET.to_owned(),
+            access_key: Some(s3.access_key.clone()),
+            secret_key: Secret::new(s3.secret_key.clone()),
+            path_style: true,
+            ..unslide_artifacts::Settings::default()
+        };
+        TestServers { postgres, kafka, objects, store, database, s3: Some(s3), folder }
+    }
+
+    /// A folder for what the service keeps.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes a tenant.
+    pub async fn make_tenant(&self, tenant: &TenantId) {
+        let mut tx = self.store.tenant(tenant).await.expect("a transaction");
+        let made = tenants::create(&mut tx, tenant.as_str(), &QuotaLimits::default()).await;
+        made.expect("the database").expect("a new tenant");
+        tx.commit().await.expect("committed");
+    }
+
+    /// The bucket.
+    pub async fn bucket(&self) -> ObjectStore {
+        ObjectStore::s3(&self.objects).await
+    }
+
+    /// The database as its superuser sees it.
+    pub async fn connect(&self) -> PgConnection {
+        PgConnection::connect(self.postgres.url.reveal()).await.expect("PostgreSQL")
+    }
+
+    /// Changes the database as its superuser.
+    pub async fn execute(&self, statements: &str) {
+        execute(self.postgres.url.reveal(), statements).await;
+    }
+
+    /// The number that a query gives to the superuser.
+    pub async fn number(&self, query: &str) -> i64 {
+        self.row(query).await.get(0)
+    }
+
+    /// The text that a query gives to the superuser.
+    pub async fn text(&self, query: &str) -> String {
+        self.row(query).await.get(0)
+    }
+
+    async fn row(&self, query: &str) -> sqlx::postgres::PgRow {
+        let mut connection = self.connect().await;
+        let row = sqlx::query(AssertSqlSafe(query.to_owned())).fetch_one(&mut connection).await.expect(query);
+        connection.close().await.expect("closed");
+        row
+    }
+
+    /// Lets nobody connect to the database any more and ends all connections, or lets them in again.
+    pub async fn let_connect(&self, allowed: bool) {
+        let alter = format!("ALTER DATABASE {} WITH ALLOW_CONNECTIONS {allowed}", self.database);
+        execute(&servers::postgres(), &alter).await;
+        if !allowed {
+            let of = format!("datname = '{}' AND pid <> pg_backend_pid()", self.database);
+            let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of}");
+            execute(&servers::postgres(), &end).await;
+        }
+    }
+
+    /// Stops object storage, or starts it again under the same address with what it held.
+    pub async fn run_storage(&mut self, running: bool) {
+        match (running, self.s3.take()) {
+            (false, Some(s3)) => s3.stop().await,
+            (true, None) => self.s3 = Some(S3Endpoint::start(self.folder(), BUCKET).expect("an S3 endpoint")),
+            (_, s3) => self.s3 = s3,
+        }
+    }
+
+    /// Takes everything away. Fails where a service has left a connection open, unless it was killed.
+    pub async fn stop(self, killed: bool) {
+        self.store.close().await;
+        admin::delete(&self.kafka).await.expect("no topics");
+        let force = if killed { " WITH (FORCE)" } else { "" };
+        execute(&servers::postgres(), &format!("DROP DATABASE {}{force}", self.database)).await;
+        if let Some(s3) = self.s3 {
+            s3.stop().await;
+        }
+        self.folder.close().expect("an empty folder");
+    }
+}
