@@ -304,6 +304,19 @@ CREATE TABLE group_devices (
 );
 SELECT unslide_protect('group_devices', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
+-- What groups are found by: words of the reports of the group's own fingerprint.
+-- An index of trigrams is of no use: under row-level security Postgres looks up only operators that are leakproof, and
+-- LIKE is not. A tenant's own rows are read through, which is why they are few and short.
+CREATE TABLE group_terms (
+    tenant   text NOT NULL,
+    group_id uuid NOT NULL,
+    -- In lower case, one a line, those of the newest reports first.
+    terms    text NOT NULL CHECK (octet_length(terms) <= 16384),
+    PRIMARY KEY (tenant, group_id),
+    FOREIGN KEY (tenant, group_id) REFERENCES groups (tenant, id) ON DELETE CASCADE
+);
+SELECT unslide_protect('group_terms', 'tenant', 'SELECT, INSERT, UPDATE');
+
 -- A tenant's own rules of grouping, and how far its stored reports are grouped by them. A replay groups by what the
 -- records say; to set the rules again moves the reports.
 CREATE TABLE grouping_rules (

@@ -11,6 +11,7 @@ mod database;
 pub mod groups;
 pub mod jobs;
 mod kafka;
+pub mod live_events;
 pub mod queries;
 pub mod reports;
 pub mod requests;

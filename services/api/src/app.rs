@@ -8,8 +8,8 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, audit_log, dead_letters, grouping_rules, groups, keys, quarantine, reports, reprocess,
-    sessions, symbols, tenants,
+    alerts, apps, audit_log, dead_letters, events, grouping_rules, groups, keys, quarantine, reports,
+    reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
 use crate::state::Api;
@@ -74,6 +74,7 @@ pub fn document() -> OpenApi {
         tenants::routes(),
         keys::routes(),
         audit_log::routes(),
+        events::routes(),
         dead_letters::routes(),
         quarantine::routes(),
     ] {
@@ -98,6 +99,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(alerts::routes())
         .merge(keys::routes())
         .merge(audit_log::routes())
+        .merge(events::routes())
         .merge(dead_letters::routes())
         .merge(quarantine::routes())
         .layer(within(limits.request_seconds))

@@ -174,6 +174,7 @@ pub async fn build(config: &Config, host: &Host) -> Result<(Api, JoinHandle<()>)
         ids: Ids::default(),
         entropy: Entropy::default(),
         permits,
+        stopping: host.shutdown.token().clone(),
         openapi: document().to_json()?.into(),
         store,
         objects,

@@ -11,6 +11,7 @@ use crate::metrics::Metrics;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use unslide_artifacts::{ObjectStore, SymcacheCache};
 use unslide_model::{Clock, TenantId};
 use unslide_proto::signed::Signer;
@@ -70,6 +71,8 @@ pub struct Inner {
     pub alert_networks: AllowedNetworks,
     /// Whether alerts can be mails.
     pub sends_mail: bool,
+    /// Is cancelled when the service begins to stop.
+    pub stopping: CancellationToken,
     /// The OpenAPI document.
     pub openapi: Bytes,
 }

@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Assigned to this name; to nobody where empty
     #[arg(long)]
     assignee: Option<String>,
-    /// Title or culprit contain this text
+    /// A function, a file, the reason or the title contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
     /// What the list goes by, the largest first

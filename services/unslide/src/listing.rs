@@ -13,7 +13,7 @@ const PAGE: usize = 200;
 /// How a list that the API can export is printed.
 #[derive(Args)]
 pub struct ListForm {
-    /// The most entries; where absent, 50, and all with --csv or --ndjson
+    /// The most entries; where absent, 50, and all with --csv, --ndjson or --elasticsearch
     #[arg(long)]
     limit: Option<usize>,
     /// Print JSON
@@ -25,6 +25,9 @@ pub struct ListForm {
     /// Print the list as JSON objects, one a line
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     ndjson: bool,
+    /// Print the list as a file for the bulk API of Elasticsearch
+    #[arg(long, conflicts_with_all = ["json", "csv", "ndjson"])]
+    elasticsearch: bool,
 }
 
 impl ListForm {
@@ -33,13 +36,10 @@ impl ListForm {
     /// # Errors
     /// Where the API does not answer.
     pub async fn print<const N: usize>(self, mut listing: Listing<N>, client: &Client) -> Outcome {
-        let format = match (self.csv, self.ndjson) {
-            (false, false) => {
-                listing.limit = self.limit.unwrap_or(listing.limit);
-                return listing.print(client, self.json).await;
-            }
-            (true, _) => "csv",
-            (false, true) => "ndjson",
+        let forms = [(self.csv, "csv"), (self.ndjson, "ndjson"), (self.elasticsearch, "elasticsearch")];
+        let Some((_, format)) = forms.into_iter().find(|(is_wanted, _)| *is_wanted) else {
+            listing.limit = self.limit.unwrap_or(listing.limit);
+            return listing.print(client, self.json).await;
         };
         let mut query = listing.query;
         query.push(("format", format.to_owned()));

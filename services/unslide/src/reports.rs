@@ -15,6 +15,7 @@ The key needs the scope reports:read.
 Examples:
   unslide reports --app com.example.shop --app-version 2.4.1
   unslide reports --group 5a9e21d4-0c7b-4e0f-9b1e-6f2c8d4a7b10 --limit 5
+  unslide reports --search Cart.total
   unslide reports --app com.example.shop --csv > reports.csv")]
 pub struct Arguments {
     #[command(flatten)]
@@ -28,6 +29,9 @@ pub struct Arguments {
     /// Reports of the group with this id
     #[arg(long, value_name = "ID")]
     group: Option<String>,
+    /// Reports of groups where a function, a file, the reason or the title contain this text
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
     /// How far symbolication got: complete, partial or none
     #[arg(long)]
     status: Option<String>,
@@ -41,6 +45,7 @@ pub fn run(arguments: Arguments) -> Outcome {
         ("app", arguments.app),
         ("version", arguments.app_version),
         ("group", arguments.group),
+        ("q", arguments.search),
         ("status", arguments.status),
     ]);
     let listing = Listing {

@@ -44,7 +44,7 @@ pub async fn print(full: bool) {
     installation.stop().await;
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 11] = [
     "reports of a version",
     "reports of an app, next page",
     "versions of an app",
@@ -54,6 +54,8 @@ const NAMES: [&str; 9] = [
     "groups of a version",
     "a group, with its days",
     "reports of a group",
+    "groups with a function",
+    "reports with a function",
 ];
 
 /// The statements that would answer from the reports alone, with the name of what answers from counts.
@@ -115,6 +117,8 @@ async fn measure(installation: &Installation, rounds: u64) -> Vec<[Duration; 2]>
             format!("/v1/groups?app={app}&version={version}"),
             format!("/v1/groups/{group}"),
             format!("/v1/reports?group={group}"),
+            format!("/v1/groups?q=function_{}_7", round % GROUPS),
+            format!("/v1/reports?q=function_{}_7", round % GROUPS),
         ];
         for (path, times) in paths.iter().zip(&mut times) {
             let begun = Instant::now();
@@ -176,11 +180,19 @@ async fn store(database: &mut PgConnection, from: u64, to: u64) {
     let breakdowns = "INSERT INTO group_breakdowns (tenant, group_id, dimension, day, value, reports) \
          SELECT tenant, group_id, 'model', (received_at AT TIME ZONE 'UTC')::date, model, count(*) FROM reports \
          GROUP BY 1, 2, 4, 5";
-    database.execute("TRUNCATE app_days, groups, group_days, group_breakdowns").await.expect("emptied");
+    // Forty functions of a group, and a name that it shares with no other group of its app.
+    let terms = "INSERT INTO group_terms (tenant, group_id, terms) \
+         SELECT $1, md5(a || ' ' || g)::uuid, (SELECT string_agg('shop.module.function_' || g || '_' || f, E'\\n') \
+             FROM generate_series(1, 40) f) \
+         FROM generate_series(0, $2 - 1) a, generate_series(0, $3 - 1) g";
+    let emptied = "TRUNCATE app_days, groups, group_days, group_breakdowns, group_activity, group_terms";
+    database.execute(emptied).await.expect("emptied");
     for statement in [days, groups, group_days, breakdowns] {
         database.execute(statement).await.expect("counted");
     }
-    let analyse =
-        "ANALYZE reports; ANALYZE app_days; ANALYZE groups; ANALYZE group_days; ANALYZE group_breakdowns";
+    let written = sqlx::query(terms).bind(TENANT).bind(APPS as i64).bind(GROUPS as i64);
+    written.execute(&mut *database).await.expect("written");
+    let analyse = "ANALYZE reports; ANALYZE app_days; ANALYZE groups; ANALYZE group_days; ANALYZE group_breakdowns; \
+         ANALYZE group_terms";
     database.execute(analyse).await.expect("analysed");
 }

@@ -1,6 +1,7 @@
 //! What a list of reports shows of each.
 
 mod facts;
+mod terms;
 mod timestamp;
 
 use crate::Text;

@@ -162,6 +162,26 @@ fn the_top_frames_are_ours_where_there_are_any() {
 }
 
 #[test]
+fn a_report_is_found_by_every_function_and_file_of_its_crash() {
+    let frames =
+        (0..200_u64).map(|n| Frame::at(n).object("Shop", 1).symbol(&format!("f{}", n / 2), 1).uuid(ID));
+    let report = Report::standard()
+        .set("crash.error.reason", " out of umbrellas ")
+        .thread(Thread::new(0).frames([Frame::at(1).symbol("elsewhere", 1)]))
+        .thread(Thread::new(1).crashed().frames(frames));
+    let bytes = report.bytes();
+    let device = read(&bytes).search_terms();
+    assert_eq!(device.len(), 100, "each once, and no more");
+    let reason = device.iter().position(|term| term == "out of umbrellas").unwrap();
+    assert_eq!(device[reason + 1..reason + 3], ["f0", "f1"]);
+    assert!(!device.contains(&"elsewhere".to_owned()));
+    let frame = r#"{"status":"symbolicated","calls":[{"function":"price","file":"/src/Cart.swift","inlined":true},{"function":"add"}]}"#;
+    let enriched = enrich_with(&bytes, frame, r#"{"version":1,"engine":"unslide/0.1.0"}"#);
+    let ours = read(&enriched).search_terms();
+    assert_eq!(ours[reason + 1..], ["price", "Cart.swift", "add"]);
+}
+
+#[test]
 fn the_thread_that_a_summary_names_is_the_one_that_crashed() {
     let named = |report: &Report| summary(report).thread_name;
     let plain = Report::standard().thread(Thread::new(0).name("none"));

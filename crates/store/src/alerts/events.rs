@@ -104,7 +104,8 @@ async fn write(
     let after: Vec<String> = causes.iter().map(|cause| cause.after.join("\n")).collect();
     let (connection, tenant, now) = tx.parts();
     let written = sqlx::query!(
-        "INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
+        "WITH raised AS (
+         INSERT INTO alert_events (tenant, rule, cause, occurred_at, headline, detail, app, version, path)
          SELECT $1, r.id, n.cause, $4, n.headline, n.detail, n.app, n.version, n.path
          FROM alert_rules r
          JOIN unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[])
@@ -114,7 +115,12 @@ async fn write(
            AND NOT EXISTS (SELECT FROM alert_events e WHERE e.tenant = $1 AND e.rule = r.id
                              AND e.cause = ANY (string_to_array(n.after, E'\\n')))
          ORDER BY r.id, n.cause
-         ON CONFLICT DO NOTHING",
+         ON CONFLICT DO NOTHING
+         RETURNING rule, headline, app, path)
+         INSERT INTO live_events (tenant, kind, app, data, occurred_at)
+         SELECT $1, 'alert_raised', r.app,
+                jsonb_build_object('app', r.app, 'rule', r.rule, 'headline', r.headline, 'path', r.path), $4
+         FROM raised r",
         tenant,
         condition.map(AlertCondition::as_str),
         rule,

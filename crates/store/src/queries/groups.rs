@@ -3,6 +3,7 @@
 use super::day;
 use crate::groups::{GroupStatus, MAX_MERGED};
 use crate::number::to_row;
+use crate::reports::term;
 use crate::{Result, TenantTx, Uuid};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, FromRow, Postgres, QueryBuilder};
@@ -15,6 +16,8 @@ const MOST_DAYS: i64 = 90;
 const MOST_VERSIONS: i64 = 50;
 /// The models and the OS versions that [`get`] lists, those with the most reports first.
 const MOST_VALUES: i64 = 20;
+/// The groups by which reports are found.
+const MOST_FOUND: i64 = 10_000;
 
 /// The reports of one bug of an app. Texts come from symbols and devices.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow, Serialize, ToSchema)]
@@ -86,7 +89,7 @@ pub struct GroupFilter {
     pub version: Option<String>,
     /// What happened.
     pub kind: Option<String>,
-    /// Title or culprit contain this text, in any case.
+    /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
     pub text: Option<String>,
     /// Symbols are missing, or not.
     pub provisional: Option<bool>,
@@ -185,8 +188,12 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
         query.push_bind(version.replace('\0', "")).push(")");
     }
     if let Some(text) = &filter.text {
-        query.push(" AND position(lower(").push_bind(text.replace('\0', ""));
-        query.push(") IN lower(g.title || ' ' || g.culprit)) > 0");
+        query.push(
+            " AND g.id IN (SELECT coalesce(m.merged_into, m.id) FROM group_terms t \
+             JOIN groups m ON m.tenant = t.tenant AND m.id = t.group_id \
+             WHERE t.tenant = g.tenant AND position(",
+        );
+        query.push_bind(term(text)).push(" IN t.terms) > 0)");
     }
     if let Some(provisional) = filter.provisional {
         query.push(" AND g.provisional = ").push_bind(provisional);
@@ -373,4 +380,17 @@ pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>
             .await?;
     ids.push(id);
     Ok(ids)
+}
+
+/// The groups, merged or not, of which a report has a text, those that were seen last first, at most [`MOST_FOUND`].
+pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = sqlx::query_scalar!(
+        "SELECT t.group_id FROM group_terms t JOIN groups g ON g.tenant = t.tenant AND g.id = t.group_id
+         WHERE t.tenant = $1 AND position($2 IN t.terms) > 0 ORDER BY g.last_seen DESC LIMIT $3",
+        tenant,
+        term(text),
+        MOST_FOUND
+    );
+    Ok(found.fetch_all(connection).await?)
 }

@@ -33,6 +33,9 @@ pub struct ReportFilter {
     pub debug_id: Option<DebugId>,
     /// It is counted for this group, or for one that is merged into it.
     pub group: Option<uuid::Uuid>,
+    /// A report of its group has this text in its title, its reason, or a function or file of its crash, in any case.
+    /// Of more than 10,000 such groups those that were seen last count.
+    pub text: Option<String>,
 }
 
 /// A report in a list. Texts are the device's words.
@@ -265,6 +268,10 @@ async fn matching(
         Some(group) => super::groups::with_merged(tx, group).await?,
         None => Vec::new(),
     };
+    let found = match &filter.text {
+        Some(text) => Some(super::groups::found_by(tx, text).await?),
+        None => None,
+    };
     let (_, tenant, _) = tx.parts();
     let mut query = QueryBuilder::<Postgres>::new(select);
     // The order has to come from the table that the list is driven by.
@@ -315,6 +322,9 @@ async fn matching(
         _ => {
             query.push(" AND r.group_id = ANY (").push_bind(groups).push(")");
         }
+    }
+    if let Some(groups) = found {
+        query.push(" AND r.group_id = ANY (").push_bind(groups).push(")");
     }
     if let Some(from) = filter.from {
         query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);

@@ -16,6 +16,7 @@ mod waits;
 pub use delete::delete;
 pub(crate) use delete::drop_rest;
 pub use groups::regroup;
+pub(crate) use groups::term;
 pub(crate) use keys::{KeyRow, lock_known};
 pub use same_crash::count_once;
 pub use store::store;
@@ -100,6 +101,8 @@ pub struct ReportDetails {
     pub run_id: Option<Uuid>,
     /// Made by MetricKit and not by KSCrash.
     pub metric_kit: bool,
+    /// What its group is found by: functions, files and the reason. The first 200 count.
+    pub terms: Vec<String>,
 }
 
 /// How many frames ended how.

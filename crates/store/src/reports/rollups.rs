@@ -72,6 +72,7 @@ pub(super) struct Counted {
     pub(super) wanted: Vec<Uuid>,
     #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
+    pub(super) reason: Option<String>,
 }
 
 /// Takes a report out of the counts: its version's, its device where no other report of the

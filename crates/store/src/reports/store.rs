@@ -7,6 +7,7 @@ use super::{
 };
 use crate::alerts;
 use crate::groups::{GroupEvent, lock_out_merges};
+use crate::live_events::{self, StoredByApp};
 use crate::outbox::NeededSymbols;
 use crate::reprocess::{self, RequestEnds};
 use crate::requests::{self, Ask};
@@ -72,6 +73,7 @@ pub(crate) async fn store_with_events<A: Borrow<Arrival> + Sync>(
         batch.request(tx, needs).await?;
     }
     alerts::events::raise_for_groups(tx, &events).await?;
+    live_events::note(tx, &live_events::of_reports(batch.stored_by_app(), &events)).await?;
     reprocess::count_ends(tx, &batch.ends()).await?;
     Ok((batch.stored, events))
 }
@@ -181,6 +183,16 @@ impl<'a> Batch<'a> {
             self.stored[place].requested = revision;
         }
         Ok(())
+    }
+
+    fn stored_by_app(&self) -> StoredByApp {
+        let mut stored = StoredByApp::new();
+        for change in &self.changes {
+            let (new, revised) = stored.entry(rows::name(&change.arrival.facts.app)).or_default();
+            let counted = if change.previous.is_none() { new } else { revised };
+            *counted += 1;
+        }
+        stored
     }
 
     /// How requests of reprocesses ended with these revisions.

@@ -3,9 +3,11 @@
 
 use crate::column::{DebugIdColumn, HashColumn, Nullable, QualityColumn, U64};
 use crate::jobs::{self, Work};
+use crate::live_events::{self, LiveEventKind, NewLiveEvent};
 use crate::number::{from_row, to_row};
 use crate::outbox::{self, Message};
 use crate::{OwnerTx, Result, wakes};
+use serde_json::json;
 use std::collections::BTreeMap;
 use unslide_model::{ContentHash, DebugId, Owner, Quality};
 
@@ -111,6 +113,10 @@ pub(crate) async fn publish_in_steps(
         at_micros: outbox::micros(tx.now()),
     };
     outbox::append(tx, &message).await?;
+    if !tx.is_system() {
+        let data = json!({"debug_id": new.debug_id, "generation": generation, "quality": new.quality});
+        live_events::note(tx, &[NewLiveEvent { kind: LiveEventKind::SymbolsReady, app: None, data }]).await?;
+    }
     Ok(generation)
 }
 

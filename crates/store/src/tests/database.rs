@@ -136,6 +136,7 @@ impl Database {
             "group_days",
             "group_breakdowns",
             "group_devices",
+            "group_terms",
             "group_activity",
             "symbol_slots",
             "outbox",

@@ -3,6 +3,7 @@
 mod alerts;
 mod database;
 mod dead_letters;
+mod live_events;
 mod pool;
 mod positions;
 mod reports;

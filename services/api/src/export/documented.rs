@@ -6,24 +6,29 @@ use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, OpenApi, RefOr, Required};
 
+/// The values of the parameter. The last one is only of lists whose entries have ids.
+const WORDS: [&str; 4] = ["json", "ndjson", "csv", "elasticsearch"];
+
 /// Adds the parameter and the forms of the answer to each list that can be exported.
 pub fn document_exports(document: &mut OpenApi) {
     for table in &TABLES {
         let item = document.paths.paths.get_mut(table.path);
         if let Some(operation) = item.and_then(|item| item.get.as_mut()) {
-            add_parameter(operation);
+            add_parameter(operation, table.has_ids);
             add_forms(operation);
         }
     }
 }
 
-fn add_parameter(operation: &mut Operation) {
+fn add_parameter(operation: &mut Operation, has_ids: bool) {
     let about = format!(
         "`csv` or `ndjson` answers the whole list as a file, as `Accept: text/csv` and `Accept: application/x-ndjson` do; \
          `limit` is then the most entries of the file, 1 to {MOST_ENTRIES}. A file that is not whole does not end \
-         regularly. `json` where absent."
+         regularly. `json` where absent.{}",
+        if has_ids { " `elasticsearch` is a file for the bulk API of Elasticsearch." } else { "" }
     );
-    let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["json", "ndjson", "csv"]));
+    let words = if has_ids { &WORDS[..] } else { &WORDS[..3] };
+    let words = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.to_vec()));
     let parameter = ParameterBuilder::new()
         .name("format")
         .parameter_in(ParameterIn::Query)

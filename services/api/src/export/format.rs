@@ -11,13 +11,15 @@ pub enum ExportFormat {
     Ndjson,
     /// RFC 4180, with a line of names.
     Csv,
+    /// The body of Elasticsearch's bulk API: a line with the id before each JSON object.
+    Elasticsearch,
 }
 
 impl ExportFormat {
     /// The `Content-Type`.
     pub fn media_type(self) -> &'static str {
         match self {
-            ExportFormat::Ndjson => "application/x-ndjson",
+            ExportFormat::Ndjson | ExportFormat::Elasticsearch => "application/x-ndjson",
             ExportFormat::Csv => "text/csv; charset=utf-8; header=present",
         }
     }
@@ -27,16 +29,21 @@ impl ExportFormat {
         match self {
             ExportFormat::Ndjson => "ndjson",
             ExportFormat::Csv => "csv",
+            ExportFormat::Elasticsearch => "bulk.ndjson",
         }
     }
 }
 
 /// The form of the answer: by the parameter `format`, else by `Accept`. `None` for a page of JSON, which those get who do
-/// not mind.
+/// not mind. Only entries with ids can go to Elasticsearch.
 ///
 /// # Errors
 /// [`Kind::InvalidParameter`] for an unknown `format`.
-pub fn negotiate(format: Option<&str>, headers: &HeaderMap) -> Result<Option<ExportFormat>, Problem> {
+pub fn negotiate(
+    format: Option<&str>,
+    headers: &HeaderMap,
+    has_ids: bool,
+) -> Result<Option<ExportFormat>, Problem> {
     match format {
         None => {
             let kinds = [("application", "json"), ("application", "x-ndjson"), ("text", "csv")];
@@ -50,7 +57,11 @@ pub fn negotiate(format: Option<&str>, headers: &HeaderMap) -> Result<Option<Exp
         Some("json") => Ok(None),
         Some("ndjson") => Ok(Some(ExportFormat::Ndjson)),
         Some("csv") => Ok(Some(ExportFormat::Csv)),
-        Some(_) => Err(Problem::new(Kind::InvalidParameter, "format: json, ndjson or csv")),
+        Some("elasticsearch") if has_ids => Ok(Some(ExportFormat::Elasticsearch)),
+        Some(_) => {
+            let more = if has_ids { ", elasticsearch" } else { "" };
+            Err(Problem::new(Kind::InvalidParameter, format!("format: one of json, ndjson, csv{more}")))
+        }
     }
 }
 
@@ -63,9 +74,9 @@ mod tests {
     fn a_page_of_json_is_the_default_and_the_parameter_goes_first() {
         let read = |format, accept: &'static str| {
             let headers = [(header::ACCEPT, HeaderValue::from_static(accept))].into_iter().collect();
-            negotiate(format, &headers).map_err(|problem| problem.kind())
+            negotiate(format, &headers, false).map_err(|problem| problem.kind())
         };
-        assert_eq!(negotiate(None, &HeaderMap::new()).unwrap(), None);
+        assert_eq!(negotiate(None, &HeaderMap::new(), true).unwrap(), None);
         for (accept, wanted) in [
             ("*/*", None),
             ("application/json", None),
@@ -82,5 +93,8 @@ mod tests {
         assert_eq!(read(Some("json"), "text/csv"), Ok(None));
         assert_eq!(read(Some("csv"), "application/json"), Ok(Some(ExportFormat::Csv)));
         assert_eq!(read(Some("xml"), "*/*"), Err(Kind::InvalidParameter));
+        assert_eq!(read(Some("elasticsearch"), "*/*"), Err(Kind::InvalidParameter));
+        let with_ids = negotiate(Some("elasticsearch"), &HeaderMap::new(), true);
+        assert_eq!(with_ids.unwrap(), Some(ExportFormat::Elasticsearch));
     }
 }

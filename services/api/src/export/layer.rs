@@ -19,7 +19,7 @@ pub async fn export(State(api): State<Api>, request: Request, next: Next) -> Res
     let Some(table) = table.filter(|_| request.method().is_safe()) else { return next.run(request).await };
     let (mut parts, body) = request.into_parts();
     let asked = Asked::of(&parts);
-    let format = match negotiate(asked.format.as_deref(), &parts.headers) {
+    let format = match negotiate(asked.format.as_deref(), &parts.headers, table.has_ids) {
         Ok(Some(format)) => format,
         Ok(None) => {
             if asked.format.is_some() {

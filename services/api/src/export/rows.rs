@@ -3,8 +3,8 @@
 use super::{ExportFormat, ExportRequest};
 use axum::body::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::error::Error;
 
@@ -39,9 +39,34 @@ pub fn write(
         ExportFormat::Ndjson => {
             page.items.iter().flat_map(|item| [item.get(), "\n"]).collect::<String>().into()
         }
+        ExportFormat::Elasticsearch => bulk(&page.items)?.into(),
         ExportFormat::Csv => csv(wanted.table.columns, &page.items, is_first)?,
     };
     Ok(PageRows { bytes, entries: page.items.len() as u64, next_cursor: page.next_cursor })
+}
+
+/// What identifies an entry.
+#[derive(Deserialize)]
+struct EntryId<'i> {
+    #[serde(borrow)]
+    id: Cow<'i, str>,
+    #[serde(default)]
+    variant: u32,
+}
+
+/// Each entry as a document with its id, so that another import replaces it:
+/// <https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-bulk>.
+fn bulk(items: &[&RawValue]) -> Result<String, Box<dyn Error + Send + Sync>> {
+    let mut lines = String::new();
+    for item in items {
+        let entry: EntryId<'_> = serde_json::from_str(item.get())?;
+        let id = match entry.variant {
+            0 => entry.id.into_owned(),
+            variant => format!("{}-{variant}", entry.id),
+        };
+        lines.extend([&json!({"index": {"_id": id}}).to_string(), "\n", item.get(), "\n"]);
+    }
+    Ok(lines)
 }
 
 fn csv(
@@ -97,6 +122,7 @@ mod tests {
     const TABLE: ExportTable = ExportTable {
         path: "/",
         has_pages: true,
+        has_ids: true,
         name: "list",
         columns: &[("id", "/id"), ("top", "/frames/0/name"), ("of", "/of")],
     };
@@ -124,6 +150,18 @@ mod tests {
             ("id,top,of\r\n".to_owned(), None)
         );
         assert_eq!(written(ExportFormat::Csv, r#"{"app":"a","days":[{"id":3}]}"#, false, None).0, "3,,\r\n");
+    }
+
+    #[test]
+    fn a_bulk_request_names_each_document() {
+        let page = r#"{"items":[{"id":"a","n":1},{"n":2,"variant":3,"id":"b\n"}]}"#;
+        let expected = concat!(
+            "{\"index\":{\"_id\":\"a\"}}\n{\"id\":\"a\",\"n\":1}\n",
+            "{\"index\":{\"_id\":\"b\\n-3\"}}\n{\"n\":2,\"variant\":3,\"id\":\"b\\n\"}\n",
+        );
+        assert_eq!(written(ExportFormat::Elasticsearch, page, true, None).0, expected);
+        let wanted = ExportRequest { format: ExportFormat::Elasticsearch, table: &TABLE, limit: None };
+        assert!(write(wanted, br#"{"items":[{"n":1}]}"#, true, None).is_err(), "an entry without an id");
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub struct ExportTable {
     pub path: &'static str,
     /// Whether the operation answers a page at a time.
     pub has_pages: bool,
+    /// Whether each entry has an `id`.
+    pub has_ids: bool,
     /// What a file of it is called.
     pub name: &'static str,
     /// The CSV's columns.
@@ -23,6 +25,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/reports",
         has_pages: true,
+        has_ids: true,
         name: "reports",
         columns: &[
             ("id", "/id"),
@@ -53,6 +56,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/groups",
         has_pages: true,
+        has_ids: true,
         name: "groups",
         columns: &[
             ("id", "/id"),
@@ -77,6 +81,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/apps",
         has_pages: true,
+        has_ids: false,
         name: "apps",
         columns: &[
             ("app", "/app"),
@@ -89,6 +94,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/apps/{app}/versions",
         has_pages: true,
+        has_ids: false,
         name: "versions",
         columns: &[
             ("version", "/version"),
@@ -106,6 +112,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/apps/{app}/health",
         has_pages: false,
+        has_ids: false,
         name: "health",
         columns: &[
             ("day", "/day"),
@@ -120,6 +127,7 @@ pub(super) const TABLES: [ExportTable; 6] = [
     ExportTable {
         path: "/v1/missing-symbols",
         has_pages: true,
+        has_ids: false,
         name: "missing-symbols",
         columns: &[
             ("debug_id", "/debug_id"),

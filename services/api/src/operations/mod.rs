@@ -4,6 +4,7 @@ pub mod alerts;
 pub mod apps;
 pub mod audit_log;
 pub mod dead_letters;
+pub mod events;
 pub mod grouping_rules;
 pub mod groups;
 pub mod keys;

@@ -99,6 +99,19 @@ pub fn time(name: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Pr
     })
 }
 
+/// What is searched for: 3 to 100 characters. Shorter ones fit nearly everything.
+///
+/// # Errors
+/// [`Kind::InvalidParameter`] otherwise.
+pub fn search_text(text: Option<String>) -> Result<Option<String>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    let text = text.trim();
+    if !(3..=100).contains(&text.chars().count()) || text.contains('\0') {
+        return Err(Problem::new(Kind::InvalidParameter, "q: 3 to 100 characters, none of them NUL"));
+    }
+    Ok(Some(text.to_owned()))
+}
+
 /// Refuses texts that are too long to fit anything that is stored, and what the database takes for no text.
 ///
 /// # Errors

@@ -43,6 +43,8 @@ pub enum Foreign {
     Empty,
     /// An empty list; what is listed is of no app, so that a key for one app may not ask.
     EmptyOfNoApp,
+    /// A stream without events.
+    Quiet,
     /// The request names nothing of any tenant: it acts for the key's own.
     Own(fn(&Value)),
     /// Only operators get here, who may name any tenant.
@@ -214,6 +216,7 @@ async fn made(world: &World, key: &str) -> BTreeMap<&'static str, Case> {
         ),
         ("list_audit_log", Case::new("/v1/audit-log", Foreign::EmptyOfNoApp)),
         ("list_groups", Case::new("/v1/groups", Foreign::Empty)),
+        ("follow_events", Case::new("/v1/events?seconds=1&after=0-0", Foreign::Quiet)),
         ("get_grouping_rules", Case::new("/v1/grouping-rules", Foreign::Own(|_| {}))),
         (
             "set_grouping_rules",

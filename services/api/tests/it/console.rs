@@ -28,7 +28,7 @@ const PAGES: [(&str, Scope); 10] = [
 ];
 
 /// A browser without a memory: it follows no redirect and keeps no cookie.
-struct Browser<'w> {
+pub struct Browser<'w> {
     world: &'w World,
     client: reqwest::Client,
     cookie: String,
@@ -44,7 +44,7 @@ impl<'w> Browser<'w> {
         Browser { world, client, cookie: String::new() }
     }
 
-    async fn signed_in(world: &'w World, key: &str) -> Browser<'w> {
+    pub async fn signed_in(world: &'w World, key: &str) -> Browser<'w> {
         let mut browser = Browser::new(world);
         let answer = browser.sign_in(key, "").await;
         assert_eq!(answer.status, StatusCode::SEE_OTHER, "{}", answer.text);
@@ -66,7 +66,7 @@ impl<'w> Browser<'w> {
         self.send(self.request(Method::POST, path).header("sec-fetch-site", "same-origin").body(body)).await
     }
 
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.world.url));
         if self.cookie.is_empty() { request } else { request.header("cookie", &self.cookie) }
     }

@@ -1,9 +1,14 @@
 //! Lists as files.
 
+use crate::cases::{document, key_of};
+use crate::console::Browser;
 use crate::reports::{crash, store};
-use crate::world::{Answer, World};
-use reqwest::Method;
+use crate::world::{Answer, World, tenant};
+use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use unslide_model::Scope;
+use unslide_store::{Uuid, keys};
 
 /// More than a page of an export.
 const REPORTS: usize = 120;
@@ -22,7 +27,7 @@ async fn filled() -> World {
 }
 
 fn ids(answer: &Answer) -> Vec<String> {
-    let lines = answer.text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines = answer.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.map(|line| line["id"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -99,5 +104,133 @@ async fn every_list_of_statistics_can_be_exported_and_refusals_are_problems() {
     assert!(world.get("/v1/reports?format=ndjson", &only).await.text.is_empty());
     let head = world.send(world.request(Method::HEAD, "/v1/reports?format=csv", &key)).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+    world.stop().await;
+}
+
+/// The names of a mapping's fields, or of a schema's properties.
+fn names(properties: &Value) -> BTreeSet<&str> {
+    properties.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// Fields of a document that Elasticsearch would not index, by their paths.
+fn unmapped(document: &Value, mapping: &Value, path: &str, found: &mut Vec<String>) {
+    match document {
+        Value::Object(members) => {
+            for (name, value) in members {
+                unmapped(value, &mapping["properties"][name], &format!("{path}.{name}"), found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| unmapped(item, mapping, path, found)),
+        _ if mapping["type"].is_string() => {}
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Each document has its action before it, and each of its fields a place in the index template.
+#[tokio::test]
+async fn elasticsearch_takes_every_field_of_an_export() {
+    let world = filled().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let schemas = document()["components"]["schemas"].clone();
+    let templates = [
+        ("reports", "ListedReport", include_str!("../../../../deploy/elasticsearch/reports.json")),
+        ("groups", "Group", include_str!("../../../../deploy/elasticsearch/groups.json")),
+    ];
+    for (list, schema, template) in templates {
+        let template: Value = serde_json::from_str(template).unwrap();
+        let mapping = &template["template"]["mappings"];
+        assert_eq!(names(&mapping["properties"]), names(&schemas[schema]["properties"]), "{list}");
+        let bulk = world.get(&format!("/v1/{list}?format=elasticsearch"), &key).await;
+        assert_eq!(bulk.headers["content-type"], "application/x-ndjson");
+        assert!(bulk.text.ends_with('\n'));
+        let lines: Vec<Value> = bulk.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.len() >= 2 && lines.len().is_multiple_of(2), "{}", lines.len());
+        let mut ids = BTreeSet::new();
+        for pair in lines.chunks(2) {
+            assert_eq!(pair[0], serde_json::json!({"index": {"_id": pair[1]["id"]}}));
+            ids.insert(pair[0].to_string());
+            let mut found = Vec::new();
+            unmapped(&pair[1], mapping, "", &mut found);
+            assert!(found.is_empty(), "{found:?}");
+        }
+        assert_eq!(ids.len(), lines.len() / 2, "ids are unique");
+    }
+    world.get("/v1/apps?format=elasticsearch", &key).await.expect_problem(400, "invalid-parameter");
+    world.stop().await;
+}
+
+/// A list of more bytes than the connections between hold.
+async fn large() -> World {
+    let world = World::start().await;
+    store(&world, "acme", &crash("11111111-1111-1111-1111-111111111111", "1.0"), 1, world.host.clock.now())
+        .await;
+    let mut database = world.sql().await;
+    let copies = "INSERT INTO reports SELECT (jsonb_populate_record(r, jsonb_build_object(
+                      'report_id', gen_random_uuid(), 'summary', jsonb_build_object('exception', repeat('x', 20000))))).*
+                  FROM reports r, generate_series(1, 2500)";
+    sqlx::query(copies).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
+    world
+}
+
+async fn revoke(world: &World, key: Uuid) {
+    let mut tx = world.store.tenant(&tenant("acme")).await.unwrap();
+    assert!(keys::revoke(&mut tx, key, None).await.unwrap());
+    tx.commit().await.unwrap();
+}
+
+/// Begins to read an export, does something, and checks that the rest does not come to a regular end.
+async fn breaks_off(request: RequestBuilder, event: impl Future<Output = ()>) {
+    let mut response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.chunk().await.unwrap().is_some());
+    event.await;
+    let error = loop {
+        match response.chunk().await {
+            Ok(piece) => assert!(piece.is_some(), "the file looks whole"),
+            Err(error) => break error,
+        }
+    };
+    assert!(!error.is_timeout(), "{error}");
+}
+
+/// Proves: keys
+#[tokio::test]
+async fn an_export_whose_key_or_session_ends_does_not_look_whole() {
+    let world = large().await;
+    let new = key_of(&[Scope::ReportsRead], None, None);
+    for path in ["/v1/reports?format=csv", "/v1/reports?format=ndjson", "/v1/reports?format=elasticsearch"] {
+        let (id, key) = world.make_key("acme", &new).await;
+        breaks_off(world.request(Method::GET, path, &key), revoke(&world, id)).await;
+    }
+    let (id, key) = world.make_key("acme", &new).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    breaks_off(browser.request(Method::GET, "/console/export/reports"), revoke(&world, id)).await;
+    // One that nobody interrupts is whole.
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let whole = world.send(browser.request(Method::GET, "/console/export/reports")).await;
+    assert_eq!((whole.status.as_u16(), whole.text.lines().count()), (200, 2_502));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_export_without_its_database_does_not_look_whole() {
+    let world = large().await;
+    let key = world.key("acme", &[Scope::ReportsRead]).await;
+    let mut database = world.sql().await;
+    let allow = |allowed: bool| {
+        let change = format!("ALTER DATABASE %I ALLOW_CONNECTIONS {allowed}");
+        sqlx::AssertSqlSafe(format!("DO $$ BEGIN EXECUTE format('{change}', current_database()); END $$"))
+    };
+    let ending = async {
+        sqlx::query(allow(false)).execute(&mut database).await.unwrap();
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        sqlx::query(end).execute(&mut database).await.unwrap();
+    };
+    breaks_off(world.request(Method::GET, "/v1/reports?format=ndjson", &key), ending).await;
+    sqlx::query(allow(true)).execute(&mut database).await.unwrap();
+    sqlx::Connection::close(database).await.unwrap();
     world.stop().await;
 }

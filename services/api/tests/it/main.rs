@@ -8,6 +8,7 @@ mod bodies;
 mod cases;
 mod console;
 mod dead_letters;
+mod events;
 mod exports;
 mod grouping_rules;
 mod groups;

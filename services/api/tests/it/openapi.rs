@@ -310,6 +310,7 @@ async fn every_route_refuses_every_wrong_key() {
             Foreign::Empty | Foreign::EmptyOfNoApp => {
                 assert_eq!(foreign.expect(200), json!({"items": []}), "{id}");
             }
+            Foreign::Quiet => assert!(is_quiet(&foreign), "{id}: {}", foreign.text),
             Foreign::Own(check) => {
                 assert!(foreign.status.is_success(), "{id}: {}", foreign.text);
                 check(&foreign.json());
@@ -321,6 +322,7 @@ async fn every_route_refuses_every_wrong_key() {
         match &case.foreign {
             Foreign::NotFound if beside.status == 404 => drop(beside.expect_problem(404, "not-found")),
             Foreign::Empty => assert_eq!(beside.expect(200), json!({"items": []}), "{id}"),
+            Foreign::Quiet => assert!(is_quiet(&beside), "{id}: {}", beside.text),
             Foreign::Own(check) if beside.status.is_success() => check(&beside.json()),
             // What is of no app tells nothing by its refusal: it comes before the thing is looked for.
             Foreign::NotFound => {
@@ -337,6 +339,12 @@ async fn every_route_refuses_every_wrong_key() {
         if let Foreign::Empty | Foreign::EmptyOfNoApp = case.foreign {
             assert_ne!(right.json()["items"], json!([]), "{id}");
         }
+        assert!(!matches!(case.foreign, Foreign::Quiet) || !is_quiet(&right), "{id}: {}", right.text);
     }
     world.stop().await;
+}
+
+/// True for a stream without events.
+fn is_quiet(answer: &Answer) -> bool {
+    answer.status == 200 && !answer.text.contains("data:")
 }

@@ -71,6 +71,7 @@ async fn store_from(
             summary: json!({"signal": "SIGSEGV"}),
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
             grouping: ours.and_then(|ours| ours.grouping),
+            terms: report.search_terms(),
             ..reports::ReportDetails::default()
         },
         images: vec![reports::ImageUse {

@@ -79,6 +79,7 @@ async fn clear(builder: &Builder, relay: &mut Relay, now: time::OffsetDateTime) 
     unslide_store::keys::purge(&builder.store).await?;
     unslide_store::console_sessions::purge(&builder.store).await?;
     unslide_store::alerts::purge(&builder.store).await?;
+    unslide_store::live_events::purge(&builder.store).await?;
     Ok(())
 }
 

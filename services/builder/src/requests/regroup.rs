@@ -9,6 +9,7 @@ use std::sync::Arc;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
 use unslide_model::{BodyKey, ReportGrouping, ReportId, TenantId};
+use unslide_report::{ReadLimits, Report};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use unslide_store::requests::{self, RequestSource};
@@ -136,7 +137,9 @@ async fn read_one(
     let rules = rules.clone();
     let grouped = tokio::task::spawn_blocking(move || stored.group(&rules)).await;
     Ok(match grouped {
-        Ok(Ok(grouping)) => Found::Grouping(Regrouped { report_id, variant, revision, grouping }),
+        Ok(Ok((grouping, terms))) => {
+            Found::Grouping(Regrouped { report_id, variant, revision, grouping, terms })
+        }
         Ok(Err(error)) => {
             tracing::warn!(tenant = %tenant, report.id = %report_id, "a stored report stays in its group: {error}");
             Found::Unreadable
@@ -158,11 +161,13 @@ impl GroupedBody {
     fn group(
         self,
         rules: &GroupingRules,
-    ) -> Result<Option<ReportGrouping>, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(Option<ReportGrouping>, Vec<String>), Box<dyn std::error::Error + Send + Sync>> {
         let json = match self {
             GroupedBody::Inline(body) => body.json()?,
             GroupedBody::Frame(id, key, frame) => segment::open(&id, &key, frame, MAX_BODY_BYTES)?,
         };
-        Ok(grouping::regroup(&json, rules)?.map(ReportGrouping::from))
+        let grouping = grouping::regroup(&json, rules)?.map(ReportGrouping::from);
+        let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
+        Ok((grouping, Report::read(&json, &limits)?.search_terms()))
     }
 }

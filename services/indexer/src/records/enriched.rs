@@ -54,7 +54,7 @@ pub fn read(record: &Record, limits: &ReadLimits, now: OffsetDateTime) -> Result
         received_at: received_at(record, now),
         body: body::compress(input),
         size: u64::try_from(input.len()).unwrap_or(u64::MAX),
-        facts: facts(report.summary(), ours),
+        facts: ReportDetails { terms: report.search_terms(), ..facts(report.summary(), ours) },
         images: images(ours),
         origin: origin(record),
         traceparent: record.headers.text(headers::TRACEPARENT).map(str::to_owned),
@@ -147,6 +147,7 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
         grouping: ours.grouping.clone(),
         run_id: summary.run_id.as_deref().and_then(|id| Uuid::parse_str(id).ok()),
         metric_kit: summary.monitor_id.as_deref() == Some("MetricKit"),
+        terms: Vec::new(),
     }
 }
 
@@ -223,6 +224,53 @@ mod tests {
         let stripped = splice::strip(ENRICHED.as_bytes(), &ReadLimits::default()).unwrap();
         assert_eq!(arrival.content_hash.0, <[u8; 32]>::from(Sha256::digest(&stripped)));
         assert_eq!(body::decompress(&arrival.body, 1 << 20).unwrap(), ENRICHED.as_bytes());
+    }
+
+    #[test]
+    fn a_group_is_found_by_the_functions_of_its_reports() {
+        let frame = r#"{"instruction_addr":1,"symbolication":{"status":"symbolicated","calls":[
+            {"function":"Cart.price","file":"/src/Cart.swift","inlined":true},{"function":"Cart.total"}]}}"#;
+        let threads =
+            format!(r#""crash":{{"threads":[{{"crashed":true,"backtrace":{{"contents":[{frame}]}}}}],"#);
+        let headers = Headers::new().with(headers::TENANT, "acme");
+        let enriched = ENRICHED.replace("\"crash\":{", &threads);
+        let arrival = read(&record(&enriched, headers), &ReadLimits::default(), now()).unwrap().arrival;
+        assert_eq!(arrival.facts.terms, ["Cart.price", "Cart.swift", "Cart.total"]);
+    }
+
+    /// What a list shows of a report is what Elasticsearch is told of.
+    #[test]
+    fn the_index_template_has_every_member_of_a_summary() {
+        let text = || Some("x".to_owned());
+        let summary = ReportSummary {
+            app_name: text(),
+            report_type: text(),
+            exception: text(),
+            signal: text(),
+            code: text(),
+            thread_name: text(),
+            cpu_arch: text(),
+            crashed_thread: Some(1),
+            fatal: Some(true),
+            top_frames: vec![unslide_report::TopFrame {
+                image: text(),
+                function: text(),
+                file: text(),
+                line: Some(1),
+                debug_id: None,
+            }],
+            ..ReportSummary::default()
+        };
+        let shown = facts(summary, &Ours::default()).summary;
+        let template = include_str!("../../../../deploy/elasticsearch/reports.json");
+        let template: serde_json::Value = serde_json::from_str(template).unwrap();
+        let mapped = &template["template"]["mappings"]["properties"]["summary"]["properties"];
+        for name in shown.as_object().unwrap().keys() {
+            assert!(mapped[name].is_object(), "{name}");
+        }
+        for name in shown["top_frames"][0].as_object().unwrap().keys() {
+            assert!(mapped["top_frames"]["properties"][name].is_object(), "{name}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod breakdowns;
 mod devices;
 mod regressions;
 pub mod regroup;
+mod terms;
 mod write;
 
 use super::Change;
@@ -13,6 +14,7 @@ use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
 use std::collections::BTreeMap;
+pub(crate) use terms::term;
 use time::{Date, OffsetDateTime};
 
 /// A report that a group gains or loses.
@@ -55,6 +57,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign: 1 }));
     }
     let written = write(tx, &counted, EmptyGroups::Forget).await?;
+    let found_by = changes.iter().rev().map(|change| &change.arrival.facts);
+    terms::add(tx, found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)))).await?;
     let regressed = regressions::find(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
 }
@@ -64,7 +68,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
     let Some(id) = report.group else { return Ok(()) };
     let change = leaving(id, &report.app, &report.version, &report.made_on, report.received_at);
     write(tx, &[change], EmptyGroups::Forget).await?;
-    Ok(())
+    terms::forget_reason(tx, id, report.reason.as_deref()).await
 }
 
 fn leaving<'c>(

@@ -1,7 +1,7 @@
 //! Stored reports that move to another group because the tenant's rules of grouping changed. Nothing else of them
 //! changes: there is no new revision, no alert and no regression.
 
-use super::{GroupChange, leaving, write_keeping};
+use super::{GroupChange, leaving, terms, write_keeping};
 use crate::cursor::ReportCursor;
 use crate::groups::lock_out_merges;
 use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING, TenantGroupingRules};
@@ -131,6 +131,8 @@ pub struct Regrouped {
     pub revision: u32,
     /// Its group; `None` where it says neither what happened nor where.
     pub grouping: Option<ReportGrouping>,
+    /// What its group is found by.
+    pub terms: Vec<String>,
 }
 
 /// Moves the reports of a page to their groups and notes how far it is, so that both happen or neither. A report
@@ -149,6 +151,7 @@ pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped
         counted.extend(one.arriving());
     }
     write_keeping(tx, &counted).await?;
+    terms::add(tx, moving.iter().rev().filter_map(|one| Some((one.row()?, one.terms)))).await?;
     let (looked, read) = (page.reports.len() as u64, regrouped.len() as u64);
     let counts = RegroupCounts { looked, moved: moving.len() as u64, unread: looked.saturating_sub(read) };
     rules::progressed(tx, &page.rules, page.last.as_ref(), counts).await
@@ -164,6 +167,7 @@ struct Moving<'m> {
     made_on: MadeOn,
     from: Option<Uuid>,
     grouping: Option<&'m ReportGrouping>,
+    terms: &'m Vec<String>,
 }
 
 impl<'m> Moving<'m> {
@@ -225,6 +229,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
             },
             from: row.group_id,
             grouping: read.grouping.as_ref(),
+            terms: &read.terms,
         };
         let moves = one.row().map(|row| row.id) != one.from;
         (moves && from_row32(row.revision) == read.revision).then_some(one)

@@ -248,6 +248,9 @@ async fn check_counts(database: &Database) {
     let useless = "SELECT count(*) FROM groups g WHERE g.reports <= 0 AND g.merged_into IS NULL
                    AND NOT EXISTS (SELECT FROM groups m WHERE m.merged_into = g.id)";
     assert_eq!(database.number(useless).await, 0);
+    let unfound = "SELECT count(*) FROM groups g WHERE g.own_reports > 0 AND NOT EXISTS (
+                       SELECT FROM group_terms t WHERE t.group_id = g.id AND position(g.title IN t.terms) > 0)";
+    assert_eq!(database.number(unfound).await, 0);
     let chains =
         "SELECT count(*) FROM groups g JOIN groups t ON t.id = g.merged_into WHERE t.merged_into IS NOT NULL";
     assert_eq!(database.number(chains).await, 0);

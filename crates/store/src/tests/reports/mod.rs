@@ -4,5 +4,6 @@ pub mod group_states;
 pub mod groups;
 pub mod lists;
 pub mod regroup;
+pub mod search;
 pub mod segments;
 pub mod storing;

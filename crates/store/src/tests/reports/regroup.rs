@@ -37,6 +37,7 @@ fn all_of(page: &RegroupPage, bug: u8) -> Vec<Regrouped> {
         variant: *variant,
         revision: 1,
         grouping: Some(grouping(bug, false)),
+        terms: vec![format!("moved_to_{bug}")],
     };
     page.reports.iter().map(of).collect()
 }
@@ -102,6 +103,8 @@ async fn reports_move_page_by_page_and_back_and_groups_keep_their_state() {
     assert!(!store(&database, &first, &all_of(&first, 8)).await);
     move_all(&database, version, 8).await;
     assert_eq!(counts(&database).await, [of(8, 5)]);
+    let moved = "SELECT count(*) FROM group_terms WHERE position('moved_to_8' IN terms) > 0";
+    assert_eq!(database.number(moved).await, 1);
     let merged = &list(&database).await[0];
     assert_eq!((merged.first_version.as_str(), merged.last_version.as_str()), ("1.1", "1.0"));
     let mut tx = database.store.tenant(&acme()).await.unwrap();

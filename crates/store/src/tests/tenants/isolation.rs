@@ -248,6 +248,7 @@ const ACROSS_TENANTS: &[(&str, &str)] = &[
     ("unslide_quarantined", "operators list quarantined records, and the indexer finds those to replay"),
     ("unslide_report_duplicates_purge", "forgets second copies that no topic can bring again"),
     ("unslide_report_keys_purge", "forgets reports that no topic can bring again"),
+    ("unslide_live_events_purge", "forgets what dashboards were told a day ago: gives a number"),
     ("unslide_made_keys", "a leaked operator's key made keys of any tenant: ids only"),
     ("unslide_requests_overdue", "the builder asks again: ids only"),
     ("unslide_retention_longest", "when a day may go for all tenants: a number of days"),

@@ -59,7 +59,7 @@ pub async fn page(
         action: PATH.to_owned(),
         selects,
         search: Some(state.text("q").unwrap_or_default()),
-        search_label: "Search titles and culprits",
+        search_label: "Search functions, files and reasons",
         chips: chip.into_iter().collect(),
         hidden: state.text("assignee").map(|name| ("assignee", name)).into_iter().collect(),
     };

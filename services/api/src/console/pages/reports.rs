@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 const PATH: &str = "/console/reports";
-const FILTERS: [&str; 6] = ["app", "version", "status", "kind", "group", "debug_id"];
+const FILTERS: [&str; 7] = ["app", "version", "q", "status", "kind", "group", "debug_id"];
 
 #[derive(Template)]
 #[template(path = "console/reports.html")]
@@ -50,7 +50,8 @@ pub async fn page(
         selects,
         chips: hidden.iter().filter_map(|name| chip(&state, name)).collect(),
         hidden: hidden.iter().filter_map(|name| Some((*name, state.text(name)?))).collect(),
-        ..FilterBar::default()
+        search: Some(state.text("q").unwrap_or_default()),
+        search_label: "Search functions, files and reasons",
     };
     html(&ReportsPage {
         shell: Shell::of(signed.viewer, "reports", "Reports").with(bar),
@@ -73,6 +74,7 @@ pub(super) fn query(state: &PageState) -> ReportQuery {
         status: state.text("status"),
         debug_id: state.text("debug_id"),
         group: state.text("group"),
+        q: state.text("q"),
         limit: None,
         cursor: state.text("cursor"),
     }

@@ -1,7 +1,7 @@
 //! `GET /v1/groups`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, time};
+use crate::requests::input::{check_texts, search_text, time};
 use crate::requests::page::{number_and_id, numbered};
 use unslide_store::groups::GroupStatus;
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder, ListedGroup};
@@ -21,8 +21,9 @@ pub struct GroupQuery {
     pub version: Option<String>,
     /// What happened, such as `crash`.
     pub kind: Option<String>,
-    /// Title or culprit contain this text, in any case.
-    #[param(max_length = 1024)]
+    /// A report of it has this text in its title, its reason, or the name of a function or source file of its crash, in
+    /// any case.
+    #[param(min_length = 3, max_length = 100)]
     pub q: Option<String>,
     /// Only groups whose symbols are missing, or only those whose symbols are there.
     pub provisional: Option<bool>,
@@ -105,7 +106,7 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
         app: access.app(query.app)?,
         version: query.version,
         kind: query.kind,
-        text: query.q,
+        text: search_text(query.q)?,
         provisional: query.provisional,
         seen_from: time("seen_from", query.seen_from.as_deref())?,
         new_from: time("new_from", query.new_from.as_deref())?,
@@ -117,7 +118,6 @@ fn filter(access: &Access<ReportsRead>, query: GroupQuery) -> Result<GroupFilter
         ("app", &filter.app),
         ("version", &filter.version),
         ("kind", &filter.kind),
-        ("q", &filter.text),
         ("assignee", &filter.assignee),
     ];
     check_texts(Kind::InvalidParameter, LONGEST, texts.map(|(name, text)| (name, text.as_deref())))?;

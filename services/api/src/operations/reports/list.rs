@@ -1,7 +1,7 @@
 //! `GET /v1/reports`.
 
 use crate::operations::prelude::*;
-use crate::requests::input::{check_texts, time};
+use crate::requests::input::{check_texts, search_text, time};
 use crate::requests::page::foreign;
 use unslide_store::cursor::ReportCursor;
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
@@ -36,6 +36,10 @@ pub struct ReportQuery {
     pub debug_id: Option<String>,
     /// It is of the group with this id.
     pub group: Option<String>,
+    /// A report of its group has this text in its title, its reason, or the name of a function or source file of its
+    /// crash, in any case. Where more than 10,000 groups fit, those that were seen last count.
+    #[param(min_length = 3, max_length = 100)]
+    pub q: Option<String>,
     /// Entries a page, 1 to 500; 50 where absent.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
@@ -84,6 +88,7 @@ fn filter(access: &Access<ReportsRead>, query: ReportQuery) -> Result<ReportFilt
         status: query.status,
         debug_id: query.debug_id.as_deref().map(|text| parameter("debug_id", text)).transpose()?,
         group: query.group.as_deref().map(|text| parameter("group", text)).transpose()?,
+        text: search_text(query.q)?,
     };
     if let Some(status) = &filter.status
         && !["complete", "partial", "none"].contains(&status.as_str())

@@ -1,0 +1,63 @@
+//! The words that a report is found by.
+
+use super::owned;
+use crate::report::{Frame, Report};
+
+/// Terms of a report.
+const MOST_TERMS: usize = 100;
+/// Frames that are read: more are the turns of a recursion.
+const MOST_FRAMES: usize = 500;
+/// Characters of a term.
+const TERM_CHARS: usize = 300;
+
+impl<'a> Report<'a> {
+    /// What a report is found by: the exception's name and reason, and of [`Report::crashed_backtrace`] the names of all
+    /// functions, inlined ones included, and of their source files. The innermost function comes first, each term once,
+    /// at most 100 of at most 300 characters.
+    #[must_use]
+    pub fn search_terms(&self) -> Vec<String> {
+        let mut terms = Terms::default();
+        let error = self.crash_error();
+        for text in [error.exception, error.reason.or(error.termination)].into_iter().flatten() {
+            terms.add(&text);
+        }
+        let frames =
+            self.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+        for frame in frames.iter().take(MOST_FRAMES) {
+            if terms.is_full() {
+                break;
+            }
+            self.add_frame(frame, &mut terms);
+        }
+        terms.0
+    }
+
+    /// Our names of a frame, or the device's where there are none.
+    fn add_frame(&self, frame: &Frame<'a>, terms: &mut Terms) {
+        let calls = self.our_frame(frame).map(|ours| ours.calls()).unwrap_or_default();
+        for (function, file) in &calls {
+            terms.add(&function.map(owned).unwrap_or_default());
+            let path = file.map(owned).unwrap_or_default();
+            terms.add(path.rsplit('/').next().unwrap_or_default());
+        }
+        if calls.is_empty() {
+            terms.add(&frame.symbol_name.map(owned).unwrap_or_default());
+        }
+    }
+}
+
+#[derive(Default)]
+struct Terms(Vec<String>);
+
+impl Terms {
+    fn is_full(&self) -> bool {
+        self.0.len() >= MOST_TERMS
+    }
+
+    fn add(&mut self, text: &str) {
+        let text: String = text.trim().chars().take(TERM_CHARS).collect();
+        if !text.is_empty() && !self.is_full() && !self.0.contains(&text) {
+            self.0.push(text);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What groups and their reports are found by.
+
+use super::groups::of_bug;
+use crate::Uuid;
+use crate::groups::{self as actions, GroupActor, id_of};
+use crate::queries::groups::{self, GroupFilter, GroupOrder};
+use crate::queries::reports as listed;
+use crate::reports::{self, Arrival};
+use crate::tests::database::{Database, acme, arrival, grouping, image, revised, tenant_id};
+
+const ACTOR: GroupActor<'static> = GroupActor { actor: "test", name: None };
+
+fn with_terms(mut arrival: Arrival, terms: &[&str]) -> Arrival {
+    arrival.facts.terms = terms.iter().map(|term| (*term).to_owned()).collect();
+    arrival
+}
+
+async fn found_of(database: &Database, tenant: &str, text: &str) -> (Vec<String>, usize) {
+    let mut tx = database.store.tenant(&tenant_id(tenant)).await.unwrap();
+    let filter = GroupFilter { text: Some(text.into()), ..GroupFilter::default() };
+    let groups = groups::list(&mut tx, &filter, GroupOrder::LastSeen, None, 100).await.unwrap();
+    let filter = listed::ReportFilter { text: Some(text.into()), ..listed::ReportFilter::default() };
+    let page = listed::list(&mut tx, &filter, None, 100).await.unwrap();
+    let mut titles: Vec<String> = groups.into_iter().map(|group| group.title).collect();
+    titles.sort();
+    (titles, page.reports.len())
+}
+
+/// The titles of the groups that are found, and the number of reports.
+async fn found(database: &Database, text: &str) -> (Vec<String>, usize) {
+    found_of(database, "acme", text).await
+}
+
+fn bugs(titles: &[&str], reports: usize) -> (Vec<String>, usize) {
+    (titles.iter().map(|title| (*title).to_owned()).collect(), reports)
+}
+
+/// The group of a bug whose symbols came.
+fn group(bug: u8) -> Uuid {
+    id_of("com.acme.shop", grouping(bug, false).fingerprint)
+}
+
+fn of_eight(n: u8) -> Arrival {
+    let mut arrival = of_bug(n, "1.0", 0);
+    arrival.facts.grouping = Some(grouping(8, false));
+    arrival
+}
+
+#[tokio::test]
+async fn a_group_is_found_by_what_its_reports_say_and_by_no_pattern() {
+    let database = Database::new().await;
+    let one = with_terms(of_bug(1, "1.0", 0), &["-[Cart total:]", "Cart.m", "100% out of UMBRELLAS\n"]);
+    let two = with_terms(of_bug(2, "1.0", 0), &["Order.pay()", "a_b"]);
+    let other = with_terms(of_eight(3), &["Order.cancel()"]);
+    database.store(&[one.clone(), two, other]).await;
+    assert_eq!(found(&database, "[cart TOT").await, bugs(&["bug 7"], 2));
+    assert_eq!(found(&database, "% out of umbrellas").await, bugs(&["bug 7"], 2));
+    assert_eq!(found(&database, "order.").await, bugs(&["bug 7", "bug 8"], 3));
+    assert_eq!(found(&database, "bug 8").await, bugs(&["bug 8"], 1), "by its title");
+    for nothing in ["car%tot", "c_rt", "a\\_b", "total:]\ncart.m", "umbrellas order"] {
+        assert_eq!(found(&database, nothing).await, bugs(&[], 0), "{nothing}");
+    }
+    assert_eq!(found_of(&database, "umbrella", "cart").await, bugs(&[], 0), "another tenant's");
+    // A replay changes nothing.
+    let before = database.dump().await;
+    database.store(&[one]).await;
+    assert_eq!(database.dump().await, before);
+}
+
+#[tokio::test]
+async fn late_symbols_bring_their_names_and_leave_no_group_behind() {
+    let database = Database::new().await;
+    let first = with_terms(arrival(3), &["device_name"]);
+    database.store(std::slice::from_ref(&first)).await;
+    assert_eq!(found(&database, "device_name").await.1, 1);
+    let better = revised(&first, 2, image(1, false, Some(1)));
+    database.store(&[with_terms(better.clone(), &["Cart.total", "Cart.swift"])]).await;
+    assert_eq!(found(&database, "cart.swift").await.1, 1);
+    assert_eq!(found(&database, "device_name").await, bugs(&[], 0), "the provisional group is gone");
+    // The same group again, with a better answer.
+    let better = Arrival { revision: 3, ..better };
+    database.store(&[with_terms(better, &["Cart.inlined"])]).await;
+    assert_eq!(found(&database, "cart.inlined").await.1, 1);
+    assert_eq!(database.number("SELECT count(*) FROM group_terms").await, 1);
+}
+
+#[tokio::test]
+async fn a_target_is_found_by_what_is_merged_into_it() {
+    let database = Database::new().await;
+    let one = with_terms(of_bug(1, "1.0", 0), &["Cart.total"]);
+    let other = with_terms(of_eight(2), &["Order.pay"]);
+    database.store(&[one, other]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    actions::merge(&mut tx, group(7), &[group(8)], None, ACTOR).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(found(&database, "order.pay").await, bugs(&["bug 7"], 1));
+    assert_eq!(found(&database, "cart.total").await, bugs(&["bug 7"], 1));
+    database.store(&[with_terms(of_eight(3), &["Order.refund"])]).await;
+    assert_eq!(found(&database, "order.refund").await, bugs(&["bug 7"], 2));
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    actions::split(&mut tx, group(7), group(8), None, ACTOR).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(found(&database, "order.pay").await, bugs(&["bug 8"], 2));
+}
+
+#[tokio::test]
+async fn the_reason_of_a_deleted_report_finds_nothing_unless_another_gives_it() {
+    let database = Database::new().await;
+    let saying = |n: u8, reason: &str| {
+        let mut arrival = with_terms(of_bug(n, "1.0", 0), &[reason, "Cart.total"]);
+        arrival.facts.reason = Some(reason.to_owned());
+        arrival
+    };
+    database.store(&[saying(1, "Card of Ann"), saying(2, "no stock"), saying(3, "no stock")]).await;
+    let delete = async |n: u8| {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+        tx.commit().await.unwrap();
+    };
+    assert_eq!(found(&database, "card of ann").await, bugs(&["bug 7"], 3));
+    delete(1).await;
+    assert_eq!(found(&database, "card of ann").await, bugs(&[], 0));
+    delete(2).await;
+    assert_eq!(found(&database, "no stock").await, bugs(&["bug 7"], 1));
+    assert_eq!(found(&database, "cart.total").await, bugs(&["bug 7"], 1));
+    delete(3).await;
+    assert_eq!(database.number("SELECT count(*) FROM group_terms").await, 0);
+}

@@ -1,0 +1,159 @@
+//! `GET /v1/events`: a stream of server-sent events
+//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+
+use crate::limits::permits::Permit;
+use crate::operations::prelude::*;
+use crate::requests::input::check_texts;
+use axum::extract::FromRequestParts;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, stream};
+use http::request::Parts;
+use std::convert::Infallible;
+use std::time::Duration;
+use unslide_store::live_events::{self, EventPosition, LiveEvent};
+
+/// The longest stream, and one for which nothing else is asked.
+const LONGEST: u32 = 3_600;
+/// Between two looks at what happened.
+const EVERY: Duration = Duration::from_secs(1);
+/// Looks between two checks of the key.
+const LOOKS: u32 = 10;
+/// Between two signs of life where nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long a client is to wait before it comes back.
+const RETRY: Duration = Duration::from_secs(3);
+/// Events of one look.
+const PAGE: u16 = 200;
+/// Longer names of apps fit nothing that is stored.
+const LONGEST_APP: usize = 1_024;
+
+/// Which events, and for how long.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventQuery {
+    /// Bundle identifier: only events of this app. Symbols are of none.
+    #[param(max_length = 1024, example = "com.example.shop")]
+    pub app: Option<String>,
+    /// The id of an event after which the stream begins, as in the header `Last-Event-ID`, which goes first; `0-0` for all
+    /// that are kept. What happens from now on where neither is there.
+    #[param(max_length = 64)]
+    pub after: Option<String>,
+    /// The stream ends after so many seconds, 1 to 3600; 3600 where absent.
+    #[param(minimum = 1, maximum = 3600)]
+    pub seconds: Option<u32>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// Follow events
+///
+/// A stream of server-sent events: `group_created`, `group_regressed`, `reports_stored` (numbers by app), `alert_raised` and
+/// `symbols_ready`, with JSON as data. A client that was cut off goes on with `Last-Event-ID`; events are kept for a day. The
+/// stream ends after an hour, when the key is revoked, and when the service stops.
+#[utoipa::path(get, path = "/v1/events", tag = "reports", operation_id = "follow_events",
+    params(EventQuery),
+    responses((status = 200, description = "Events, until the stream ends.", body = String,
+        content_type = "text/event-stream"), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn follow_events(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Query(query): Query<EventQuery>,
+    parts: Parts,
+) -> Result<Response, Problem> {
+    check_texts(Kind::InvalidParameter, LONGEST_APP, [("app", query.app.as_deref())])?;
+    let seconds = query.seconds.unwrap_or(LONGEST);
+    if !(1..=LONGEST).contains(&seconds) {
+        return Err(Problem::new(Kind::InvalidParameter, format!("seconds: 1 to {LONGEST}")));
+    }
+    let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let after = last.or(query.after.as_deref()).map(|text| parameter("after", text)).transpose()?;
+    let app = access.app(query.app)?;
+    let permit = api.permits.events.try_acquire(access.tenant(), 1)?;
+    let position = match after {
+        Some(position) => position,
+        None => {
+            let mut tx = api.tenant(access.tenant()).await?;
+            let latest = live_events::latest(&mut tx).await?;
+            tx.rollback().await?;
+            latest
+        }
+    };
+    let end = api.stopping.clone();
+    let end = async move {
+        let _ = tokio::time::timeout(Duration::from_secs(seconds.into()), end.cancelled()).await;
+    };
+    let following = Following { api, access, parts, app, position, looks: 0, _permit: permit };
+    let events = following.stream().take_until(Box::pin(end));
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
+}
+
+/// A client that follows events.
+struct Following {
+    api: Api,
+    access: Access<ReportsRead>,
+    parts: Parts,
+    app: Option<String>,
+    position: EventPosition,
+    looks: u32,
+    _permit: Permit,
+}
+
+impl Following {
+    /// The position at which it begins, so that a client that is cut off early can go on from it, and the events.
+    fn stream(self) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+        let begin = Event::default().id(self.position.to_string()).retry(RETRY);
+        let looks = stream::unfold(self, async |mut following| {
+            let events = Box::pin(following.look()).await?;
+            Some((stream::iter(events), following))
+        });
+        stream::iter([begin]).chain(looks.flatten()).map(Ok)
+    }
+
+    /// What happened since the last look; `None` once the client may not see it any more. A look that fails for now is
+    /// made again.
+    async fn look(&mut self) -> Option<Vec<Event>> {
+        if self.looks > 0 {
+            tokio::time::sleep(EVERY).await;
+        }
+        self.looks += 1;
+        let checked = if self.looks.is_multiple_of(LOOKS) { self.check_key().await } else { Ok(()) };
+        let found = match checked {
+            Ok(()) => self.read().await,
+            Err(problem) => Err(problem),
+        };
+        match found {
+            Ok(events) => Some(events),
+            Err(problem) if problem.kind().is_retriable() => Some(Vec::new()),
+            Err(problem) => {
+                problem.log_fault("");
+                None
+            }
+        }
+    }
+
+    /// Asks for the key's rights as a request of its own would.
+    async fn check_key(&mut self) -> Result<(), Problem> {
+        let slot = self.api.permits.slot()?;
+        self.parts.extensions.insert(slot.clone());
+        let access = Access::<ReportsRead>::from_request_parts(&mut self.parts, &self.api).await;
+        slot.release();
+        self.access = access?;
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<Vec<Event>, Problem> {
+        let mut tx = self.api.tenant(self.access.tenant()).await?;
+        let found = live_events::after(&mut tx, self.position, self.app.as_deref(), PAGE).await?;
+        tx.rollback().await?;
+        self.position = found.reached;
+        Ok(found.events.iter().map(event).collect())
+    }
+}
+
+fn event(of: &LiveEvent) -> Event {
+    // JSON in one line.
+    Event::default().id(of.position.to_string()).event(of.kind.as_str()).data(of.data.to_string())
+}
