@@ -57,7 +57,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         counted.extend(new.map(|row| GroupChange { row, version, made_on, received_at, from, sign: 1 }));
     }
     let written = write(tx, &counted, EmptyGroups::Forget).await?;
-    let found_by = changes.iter().rev().map(|change| &change.arrival.facts);
+    let counting = changes.iter().rev().filter(|change| change.counts());
+    let found_by = counting.map(|change| &change.arrival.facts);
     terms::add(tx, found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)))).await?;
     let regressed = regressions::find(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
