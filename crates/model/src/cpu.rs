@@ -41,6 +41,9 @@ impl CpuFamily {
 }
 
 impl CpuType {
+    /// What stands for a CPU where code is JavaScript, of which an object is a source map.
+    pub const JAVASCRIPT: CpuType = CpuType { cpu_type: 0x4A53, cpu_subtype: 0 };
+
     /// From the header's two fields as a report writes them: signed or unsigned, subtype unmasked.
     #[must_use]
     pub fn new(cpu_type: u32, cpu_subtype: u32) -> CpuType {
@@ -63,6 +66,9 @@ impl CpuType {
     /// The name that Apple's tools use, such as `arm64e`; `unknown` for a pair without one.
     #[must_use]
     pub fn name(self) -> &'static str {
+        if self == CpuType::JAVASCRIPT {
+            return "javascript";
+        }
         match (self.family(), self.cpu_subtype) {
             (CpuFamily::Arm64, 2) => "arm64e",
             (CpuFamily::Arm64, _) => "arm64",
@@ -95,5 +101,6 @@ mod tests {
         assert_eq!(CpuType::new(16_777_223, 3).name(), "x86_64");
         assert_eq!(CpuType::new(7, 3).name(), "i386");
         assert_eq!(CpuType::new(0, 0).name(), "unknown");
+        assert_eq!(CpuType::JAVASCRIPT.name(), "javascript");
     }
 }

@@ -9,6 +9,7 @@ mod crash_error;
 pub mod device_name;
 mod error;
 mod foreign;
+mod javascript;
 mod json;
 mod ours;
 mod read;
@@ -23,6 +24,9 @@ pub use blank::{BlankFrame, FrameSlot};
 pub use crash_error::CrashError;
 pub use error::{ReadError, ReadLimits};
 pub use foreign::{ForeignFormat, foreign_format};
+pub use javascript::{
+    JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
+};
 pub use json::{Number, Text};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurFrame, OurImage, Ours};
 pub use report::{

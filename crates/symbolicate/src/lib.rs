@@ -5,6 +5,7 @@ pub mod demangle;
 mod engine;
 mod explain;
 pub mod grouping;
+mod javascript;
 mod json;
 pub mod object;
 mod plan;
@@ -18,6 +19,7 @@ pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
     ExplainedSymcache, Explanation, explain,
 };
+pub use javascript::BundleIdentity;
 pub use plan::{Join, Plan, SymbolNeed, is_system_path};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::ImageSymbols;

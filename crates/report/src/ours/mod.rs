@@ -3,6 +3,7 @@
 mod frame;
 
 use crate::Number;
+use crate::javascript::{OurJavaScriptFrame, read_frames};
 use crate::json::{Value, debug_id};
 pub(crate) use frame::OurCall;
 pub use frame::OurFrame;
@@ -42,6 +43,8 @@ pub struct Ours {
     pub warnings: Vec<String>,
     /// Which bug it is about; `None` where the report says neither what happened nor where.
     pub grouping: Option<ReportGrouping>,
+    /// The frames of the report's error of JavaScript, the innermost first.
+    pub javascript: Vec<OurJavaScriptFrame>,
 }
 
 /// The number of frames in each status; the names are those of the JSON.
@@ -107,6 +110,7 @@ impl Ours {
             }
             b"warnings" => ours.warnings = value.items().into_iter().filter_map(Value::string).collect(),
             b"grouping" => ours.grouping = grouping(value),
+            b"javascript" => ours.javascript = read_frames(value),
             _ => {}
         });
         ours.version = version?;

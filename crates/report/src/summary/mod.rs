@@ -141,8 +141,23 @@ impl Report<'_> {
             thread_name: of_thread("name")
                 .and_then(Value::string)
                 .or_else(|| of_thread("dispatch_queue").and_then(Value::string)),
-            top_frames: self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default(),
+            top_frames: self
+                .javascript_top_frames()
+                .unwrap_or_else(|| self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default()),
         }
+    }
+
+    /// The frames of an error of JavaScript; `None` on a report about another.
+    fn javascript_top_frames(&self) -> Option<Vec<TopFrame>> {
+        let frames = self.ours.as_ref().map(|ours| &ours.javascript).filter(|frames| !frames.is_empty())?;
+        let top = frames.iter().take(TOP_FRAMES).map(|frame| TopFrame {
+            image: frame.bundle.clone(),
+            debug_id: frame.debug_id,
+            function: frame.function.clone(),
+            file: frame.file.clone(),
+            line: frame.line,
+        });
+        Some(top.collect())
     }
 
     fn top_frames(&self, backtrace: &Backtrace<'_>) -> Vec<TopFrame> {

@@ -4,6 +4,7 @@ mod output;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping, GroupingRules};
+use crate::javascript::{self, JavaScriptAnswer, JavaScriptDetail};
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
@@ -136,7 +137,9 @@ impl Plan<'_, '_> {
         let judged: Vec<Judged<'s>> = self.images.iter().map(|image| judge(image, symbols)).collect();
         let warnings: Vec<String> = self.report.warnings.iter().map(ToString::to_string).collect();
         let mut splicer = Splicer::new(self, &judged, warnings.len(), context);
-        let (tally, referred) = self.frames(&judged, context, &mut splicer);
+        let (mut tally, mut referred) = self.frames(&judged, context, &mut splicer);
+        let answers = self.javascript(&judged, &mut tally, &mut referred);
+        let javascript = self.javascript_part(&answers, &judged, context.detail, &mut splicer);
         let (images, missing) = self.outcomes(&judged, &referred);
         let status = tally.status();
         let no_rules = GroupingRules::default();
@@ -148,6 +151,7 @@ impl Plan<'_, '_> {
             missing: &missing,
             warnings: &warnings,
             grouping: grouping.as_ref(),
+            javascript: javascript.as_deref(),
             truncated: splicer.cut || context.detail != Detail::Full,
         };
         let report = self.report;
@@ -252,6 +256,48 @@ impl Plan<'_, '_> {
         (tally, referred)
     }
 
+    /// Answers the frames of an error of JavaScript; says how many refer to each bundle.
+    fn javascript<'s>(
+        &'s self,
+        judged: &[Judged<'s>],
+        tally: &mut FrameTally,
+        referred: &mut [u64],
+    ) -> Vec<JavaScriptAnswer<'s>> {
+        let answers = self.javascript.as_ref().map(|error| javascript::answers(error, judged));
+        let answers = answers.unwrap_or_default();
+        for answer in &answers {
+            tally.add(answer.status, answer.is_of_engine());
+            if let Some(frames) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
+                *frames += 1;
+            }
+        }
+        answers
+    }
+
+    /// What is said of an error of JavaScript, with the most detail that there is room for.
+    fn javascript_part(
+        &self,
+        answers: &[JavaScriptAnswer<'_>],
+        judged: &[Judged<'_>],
+        detail: Detail,
+        splicer: &mut Splicer<'_>,
+    ) -> Option<Vec<u8>> {
+        let error = self.javascript.as_ref()?;
+        let details =
+            [JavaScriptDetail::Full, JavaScriptDetail::WithoutContext, JavaScriptDetail::StatusOnly];
+        let wanted = usize::from(detail == Detail::FunctionsOnly);
+        let mut out = Vec::new();
+        for detail in details.into_iter().skip(wanted) {
+            out.clear();
+            javascript::write(&mut out, error, answers, judged, detail);
+            if detail == JavaScriptDetail::StatusOnly || splicer.pay(out.len()) {
+                break;
+            }
+            splicer.cut = true;
+        }
+        Some(out)
+    }
+
     fn outcomes(&self, judged: &[Judged<'_>], referred: &[u64]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
         let mut images: Vec<ImageOutcome> = self
             .images
@@ -296,7 +342,10 @@ fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageO
             .map(CpuType::name)
             .filter(|name| *name != "unknown"),
         status: judged.status,
-        slide: preferred.or(text).map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
+        slide: preferred
+            .or(text)
+            .filter(|_| !javascript::is_bundle(image))
+            .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
         generation: judged.generation,
         frames,
         system: image.system,
@@ -429,13 +478,14 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const WARNING: usize = 256;
     const MEMBER: usize = 1024;
     // A byte that is no UTF-8 becomes three.
-    let names: usize = plan.images.iter().map(|image| 3 * image.file.len()).sum();
+    let names: usize = plan.images.iter().map(|image| 3 * image.file.len() + image.bundle_bytes()).sum();
     MEMBER
         + grouping::MOST_BYTES
         + (plan.frames.len() + blank_frames(plan.report).count()) * FRAME
         + plan.images.len() * IMAGE
         + names
         + warnings * WARNING
+        + plan.javascript.as_ref().map_or(0, javascript::least_bytes)
 }
 
 /// Where in the output the answer for an address lies, for the addresses that many threads share. A

@@ -207,6 +207,8 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) missing: &'f [DebugId],
     pub(crate) warnings: &'f [String],
     pub(crate) grouping: Option<&'f Grouping>,
+    /// The value of the member `javascript`.
+    pub(crate) javascript: Option<&'f [u8]>,
     /// Less is said of frames than could be.
     pub(crate) truncated: bool,
 }
@@ -243,6 +245,9 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
     list(&mut object, key!("warnings"), facts.warnings, |out, warning| string(out, warning));
     if let Some(grouping) = facts.grouping {
         grouping::write(object.key(key!("grouping")), grouping);
+    }
+    if let Some(javascript) = facts.javascript {
+        object.key(key!("javascript")).extend_from_slice(javascript);
     }
     object.close();
 }

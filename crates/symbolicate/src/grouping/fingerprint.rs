@@ -39,13 +39,7 @@ pub(super) fn finish(
         );
         parts.push(&masked);
     }
-    let mut hash = Sha256::new();
-    hash.update(VERSION.to_le_bytes());
-    for part in parts.into_iter().chain(functions) {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digest: [u8; 32] = hash.finalize().into();
+    parts.extend(functions);
     let blamed = counted.iter().find(|frame| !frame.is_of_header()).or(counted.first());
     let culprit = blamed.map(|frame| match (&frame.file, &frame.label) {
         (Some(file), _) => format!("{} ({file})", frame.function),
@@ -55,10 +49,8 @@ pub(super) fn finish(
         Some(label) => format!("{label}, symbols missing"),
         None => frame.function.clone(),
     });
-    let mut fingerprint = [0; 16];
-    fingerprint.copy_from_slice(&digest[..16]);
     Grouping {
-        fingerprint,
+        fingerprint: fingerprint(&parts),
         kind,
         provisional: counted.iter().any(|frame| frame.label.is_some()),
         title: title::title(kind, error, trap, place.as_deref()),
@@ -66,6 +58,20 @@ pub(super) fn finish(
         frames: counted,
         rules: rules.hash().to_owned(),
     }
+}
+
+/// What the parts have in common: 16 bytes of their hash.
+pub(super) fn fingerprint(parts: &[&str]) -> [u8; 16] {
+    let mut hash = Sha256::new();
+    hash.update(VERSION.to_le_bytes());
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut fingerprint = [0; 16];
+    fingerprint.copy_from_slice(&digest[..16]);
+    fingerprint
 }
 
 /// Writes the value of the report's member `grouping`.

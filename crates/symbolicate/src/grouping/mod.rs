@@ -11,6 +11,7 @@
 mod candidates;
 mod fingerprint;
 mod frames;
+mod javascript;
 mod names;
 pub mod rules;
 mod runtime;
@@ -24,7 +25,7 @@ pub(crate) use fingerprint::write;
 use frames::{NamedBy, cycle, named, planned};
 pub use rules::GroupingRules;
 use unslide_model::{ReportGrouping, words};
-use unslide_report::{CrashError, ReadError, ReadLimits, Report};
+use unslide_report::{CrashError, OurJavaScriptFrame, ReadError, ReadLimits, Report};
 pub use verdict::{FunctionVerdict, GroupingVerdict};
 
 /// The version of the rules. Another one gives other fingerprints.
@@ -116,6 +117,8 @@ words! {
         Termination = "termination",
         /// The app has reported it.
         User = "user",
+        /// An error of JavaScript.
+        JavaScript = "javascript",
     }
 }
 
@@ -170,6 +173,11 @@ pub fn regroup(enriched: &[u8], rules: &GroupingRules) -> Result<Option<Grouping
     let report = Report::read(enriched, &limits)?;
     let plan = Plan::new(&report);
     let frames = report.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+    let frames = if plan.javascript.is_some() { &[] } else { frames };
+    let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
+    if ours.any(OurJavaScriptFrame::is_shortened) {
+        return Err(RegroupError::Shortened);
+    }
     let is_shortened = |frame| report.our_frame(frame).is_some_and(|ours| ours.is_shortened());
     if frames.iter().take(MOST_FRAMES).any(is_shortened) {
         return Err(RegroupError::Shortened);
@@ -183,6 +191,14 @@ fn grouped(
     rules: &GroupingRules,
     all: bool,
 ) -> Option<(Grouping, Vec<FunctionVerdict>)> {
+    if let Some(error) = &plan.javascript {
+        let ours = plan.report.ours.as_ref().map(|ours| ours.javascript.as_slice()).unwrap_or_default();
+        let grouping = match by {
+            NamedBy::Symbols(judged) => javascript::by_symbols(error, judged, rules),
+            NamedBy::Report => javascript::by_report(error, ours, rules),
+        };
+        return Some((grouping, Vec::new()));
+    }
     let error = plan.report.crash_error();
     let backtrace = plan.report.crashed_backtrace();
     if backtrace.is_none() && error == CrashError::default() {

@@ -24,7 +24,7 @@ pub(super) fn title(
         }
         GroupKind::Hang => format!("Hang{place}"),
         GroupKind::StackOverflow => format!("Stack overflow{place}"),
-        GroupKind::Exception | GroupKind::User => match (exception, reason) {
+        GroupKind::Exception | GroupKind::User | GroupKind::JavaScript => match (exception, reason) {
             (Some(name), Some(reason)) => format!("{name}: {reason}"),
             (Some(name), None) => format!("{name}{place}"),
             (None, Some(reason)) => reason,

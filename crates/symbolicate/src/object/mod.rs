@@ -14,6 +14,7 @@ mod symbols;
 mod units;
 
 use crate::demangle::Unavailable;
+use crate::javascript::{self, SourceMapFacts};
 use std::borrow::Cow;
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, Quality};
@@ -26,7 +27,7 @@ const MAX_NAME_BYTES: usize = 16 << 10;
 /// Why a file or a slice gives no symcache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// Not a Mach-O file, thin or fat.
+    /// Neither a Mach-O file, thin or fat, nor a source map.
     #[error("not a Mach-O file")]
     NotAnObject,
     /// A Mach-O file that contradicts itself or ends too early.
@@ -74,6 +75,8 @@ pub enum ObjectKind {
     Kext,
     /// The dynamic linker.
     Dylinker,
+    /// The source map of a bundle of JavaScript, which is no Mach-O file.
+    SourceMap,
     /// Another kind, by its number.
     Other(u32),
 }
@@ -103,6 +106,7 @@ impl ObjectKind {
             ObjectKind::Dsym => "dsym",
             ObjectKind::Kext => "kext",
             ObjectKind::Dylinker => "dylinker",
+            ObjectKind::SourceMap => "source_map",
             ObjectKind::Other(_) => "other",
         }
     }
@@ -137,9 +141,25 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
+    fn of_source_map(facts: SourceMapFacts) -> ObjectFacts {
+        ObjectFacts {
+            debug_id: facts.debug_id,
+            cpu: CpuType::JAVASCRIPT,
+            kind: ObjectKind::SourceMap,
+            has_dwarf: false,
+            has_symtab: false,
+            has_exports: false,
+            has_sources: facts.has_sources,
+        }
+    }
+
     /// What names and lines the slice can give.
     #[must_use]
     pub fn quality(&self) -> Quality {
+        // A source map says of its bundle what DWARF says of machine code.
+        if self.kind == ObjectKind::SourceMap {
+            return Quality::Dwarf;
+        }
         Quality::of(self.has_dwarf, self.has_symtab, self.has_exports)
     }
 }
@@ -161,12 +181,16 @@ pub struct BuiltSymCache {
     pub warnings: Vec<String>,
 }
 
-/// The slices of a thin or fat Mach-O file (program, library, dSYM, …). A slice that cannot be read
-/// does not hide the others.
+/// The slices of a thin or fat Mach-O file (program, library, dSYM, …), or a source map as the only one. A slice
+/// that cannot be read does not hide the others.
 ///
 /// # Errors
-/// Where the file is no Mach-O file, or its fat header is damaged.
+/// Where the file is neither, or its fat header is damaged.
 pub fn objects(bytes: &[u8]) -> Result<Vec<ObjectEntry>, ObjectError> {
+    if let Some(facts) = javascript::facts(bytes) {
+        let object = facts.map(ObjectFacts::of_source_map);
+        return Ok(vec![ObjectEntry { range: 0..bytes.len(), object }]);
+    }
     let ranges = macho::slices(bytes)?;
     Ok(ranges
         .into_iter()
@@ -203,5 +227,5 @@ fn has_symbols(file: &macho::MachFile<'_>, code: &code::CodeMap) -> bool {
 /// # Errors
 /// Where the slice is damaged, of no use for symbolication, or too large.
 pub fn build(slice: &[u8]) -> Result<BuiltSymCache, ObjectError> {
-    build::build(slice)
+    if javascript::is_json(slice) { javascript::build(slice) } else { build::build(slice) }
 }

@@ -6,6 +6,7 @@ mod index;
 mod space;
 mod system;
 
+use crate::javascript::PlannedJavaScript;
 use crate::rules::{Choice, Circumstances, Registers, Rule, choose, is_sigtramp};
 pub use attribute::Join;
 use attribute::{Attributed, Attribution, attribute};
@@ -45,6 +46,8 @@ pub(crate) struct PlannedImage<'a> {
     pub(crate) system: bool,
     /// True where addresses in it are guesses: a float for a start, or taken from `app_uuid`.
     pub(crate) approximate: bool,
+    /// The name of a bundle of JavaScript, which has no path.
+    pub(crate) bundle: Option<String>,
 }
 
 /// What is known of a frame before its symbols are.
@@ -82,6 +85,8 @@ pub struct Plan<'r, 'a> {
     pub(crate) images: Vec<PlannedImage<'a>>,
     /// The frames of all backtraces, in the order of the document.
     pub(crate) frames: Vec<PlannedFrame>,
+    /// The error of JavaScript that the report is about.
+    pub(crate) javascript: Option<PlannedJavaScript>,
 }
 
 impl<'r, 'a> Plan<'r, 'a> {
@@ -97,12 +102,16 @@ impl<'r, 'a> Plan<'r, 'a> {
                 report,
                 images: Vec::new(),
                 frames: Vec::with_capacity(report.backtraces.iter().map(|b| b.frames.len()).sum()),
+                javascript: None,
             },
         };
         for backtrace in &report.backtraces {
             planner.backtrace(backtrace);
         }
-        planner.plan
+        let mut plan = planner.plan;
+        let error = report.javascript_error();
+        plan.javascript = error.map(|error| PlannedJavaScript::plan(error, &mut plan.images));
+        plan
     }
 
     /// The symbols that frames can use, each once: those of the app's own images first, then those
@@ -134,8 +143,31 @@ impl Plan<'_, '_> {
 }
 
 impl PlannedImage<'_> {
+    /// The bundle of an error of JavaScript.
+    pub(crate) fn bundle(name: String, debug_id: Option<DebugId>) -> Self {
+        PlannedImage {
+            debug_id,
+            start: 0,
+            vmaddr: None,
+            path: None,
+            file: &[],
+            cpu: Some(CpuType::JAVASCRIPT),
+            system: false,
+            approximate: false,
+            bundle: Some(name),
+        }
+    }
+
+    /// The most bytes that the name of a bundle takes as JSON.
+    pub(crate) fn bundle_bytes(&self) -> usize {
+        self.bundle.as_ref().map_or(0, |name| 6 * name.len())
+    }
+
     /// The file name, decoded; empty where there is none.
     pub(crate) fn name(&self) -> String {
+        if let Some(bundle) = &self.bundle {
+            return bundle.clone();
+        }
         match (self.path, std::str::from_utf8(self.file)) {
             (None, _) => String::new(),
             (Some(path), Ok(file)) if !path.raw().contains(&b'\\') => file.to_owned(),
@@ -258,6 +290,7 @@ impl<'a> Planner<'_, 'a> {
                         cpu,
                         system: false,
                         approximate: join == Join::AppUuid,
+                        bundle: None,
                     });
                     position(images.len() - 1)
                 })
@@ -283,6 +316,7 @@ impl<'a> Planner<'_, 'a> {
                 cpu: image.cpu.filter(|cpu| cpu.cpu_type != 0),
                 system: image.name.is_some_and(|name| is_system_path(&name.decode())),
                 approximate: placed.imprecise,
+                bundle: None,
             });
             *slot = Some(position(self.plan.images.len() - 1));
         }

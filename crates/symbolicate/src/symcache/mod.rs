@@ -39,6 +39,9 @@
 //!
 //! | folds | u32 scope, u32 function | another function that has the same code as the one that owns the scope, by scope; at most [`MOST_FOLDED`] a scope |
 //!
+//! Where the CPU type is [`CpuType::JAVASCRIPT`](unslide_model::CpuType::JAVASCRIPT), there is no machine code, and the
+//! texts are the table of a source map, which `javascript::table` describes.
+//!
 //! A line or column of 0 is unknown. A function whose code comes from several files has a record for
 //! each of them.
 //!
@@ -51,7 +54,8 @@
 //! # History
 //!
 //! * 1: first version. The folds came later: readers from before take them for texts that nothing
-//!   refers to, and a symcache from before has none, so that both read both.
+//!   refers to, and a symcache from before has none, so that both read both. Source maps came later, too: for
+//!   readers from before they are symcaches without code.
 
 mod read;
 mod view;

@@ -5,6 +5,7 @@ use super::view::{PlaceRecord, View};
 use super::{
     FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
 };
+use crate::javascript::SourceMapTable;
 use bytes::Bytes;
 use unslide_model::{CpuType, DebugId, FileAddress, Quality, RelativeAddress};
 use unslide_report::Text;
@@ -264,6 +265,13 @@ impl SymCache {
     #[must_use]
     pub fn quality(&self) -> Quality {
         self.layout.quality
+    }
+
+    /// The table of a source map; `None` where this is the symcache of machine code, or the table is broken.
+    pub(crate) fn source_map(&self) -> Option<SourceMapTable<'_>> {
+        let SectionRange { at, len } = self.layout.texts;
+        let own = self.layout.cpu == CpuType::JAVASCRIPT;
+        own.then(|| SourceMapTable::parse(self.bytes.get(at..)?.get(..len)?)).flatten()
     }
 
     /// How many records of each kind there are, for people.

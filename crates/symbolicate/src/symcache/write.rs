@@ -112,6 +112,11 @@ impl Writer {
         Writer { limit, ..Writer::default() }
     }
 
+    /// A symcache without machine code, whose texts are a table of another kind.
+    pub(crate) fn holding(table: Vec<u8>, limit: usize) -> Writer {
+        Writer { texts: table, limit, ..Writer::default() }
+    }
+
     fn size(&self) -> usize {
         HEADER_SIZE
             + self.texts.len()

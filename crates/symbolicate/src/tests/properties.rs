@@ -38,7 +38,10 @@ fn check(input: &[u8], what: &str) {
         assert_eq!(needs(&again), needs(&report), "{what}");
         let ours = again.ours.as_ref().unwrap();
         assert_eq!(ours.frames, enriched.frames, "{what}");
-        assert_eq!(ours.frames.total, again.backtraces.iter().map(|b| b.slots().count() as u64).sum::<u64>());
+        let javascript = again.javascript_error().map_or(0, |error| error.frames.len() as u64);
+        assert_eq!(ours.javascript.len() as u64, javascript);
+        let native = again.backtraces.iter().map(|b| b.slots().count() as u64).sum::<u64>();
+        assert_eq!(ours.frames.total, native + javascript);
         assert_eq!(ours.status, enriched.status.as_str());
         assert_eq!(ours.missing, enriched.missing);
         assert_eq!(ours.images.len(), enriched.images.len());

@@ -1,0 +1,230 @@
+//! Errors of JavaScript that a report carries beside its native threads: React Native's and other bridges'.
+//!
+//! Where they are: `crash.error.user_reported` in JavaScript's `language`, with a `backtrace` of objects, of
+//! lines or of one text; and the `reason` of an `RCTFatalException`, behind `, stack:`. The shapes of a frame are
+//! those of React Native's `parseErrorStack`, of Sentry's clients, and of the texts of JavaScriptCore, V8 and
+//! Hermes.
+
+mod ours;
+mod stack;
+
+use crate::json::Value;
+use crate::report::{ErrorKind, Report};
+use crate::summary::PartFacts;
+use crate::{Number, Text};
+pub use ours::OurJavaScriptFrame;
+pub(crate) use ours::read_frames;
+use unslide_model::DebugId;
+
+/// Frames of one error that are read.
+pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
+/// Characters of a function's name or a file's address.
+const MOST_CHARS: usize = 512;
+/// Bytes of a stack that is one text.
+const MOST_STACK_BYTES: usize = 1 << 20;
+/// The bundle of a release of React Native for iOS, which a fatal exception does not name.
+const DEFAULT_BUNDLE: &str = "main.jsbundle";
+
+/// An error of JavaScript. Every text is the device's claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JavaScriptError {
+    /// The error's class, such as `TypeError`.
+    pub name: Option<String>,
+    /// What it says.
+    pub message: Option<String>,
+    /// Its frames, the innermost first; [`MOST_JAVASCRIPT_FRAMES`] at most.
+    pub frames: Vec<JavaScriptFrame>,
+    /// `CFBundleIdentifier` of the app.
+    pub app: String,
+    /// `ios`, `android` or another system in lower case.
+    pub platform: String,
+    /// `CFBundleShortVersionString`.
+    pub version: String,
+    /// `CFBundleVersion`.
+    pub build: String,
+}
+
+/// One frame of an error of JavaScript.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JavaScriptFrame {
+    /// The function as the device names it, which a minifier may have shortened.
+    pub function: Option<String>,
+    /// The bundle's file name, without its folders and query; `None` for a function of the engine.
+    pub bundle: Option<String>,
+    /// The debug id that the report itself gives for the bundle.
+    pub debug_id: Option<DebugId>,
+    /// The line in the bundle, from 1.
+    pub line: Option<u32>,
+    /// The column in the line, from 0; for Hermes bytecode the offset in the bytecode.
+    pub column: Option<u32>,
+}
+
+/// Where an error's frames are written, and what it is called.
+struct ErrorSource<'a> {
+    name: Option<String>,
+    message: Option<String>,
+    stack: StackSource<'a>,
+    debug_id: Option<DebugId>,
+}
+
+enum StackSource<'a> {
+    Value(Value<'a>),
+    /// The lines of an `RCTFatalException`: `function@line:column`, columns from 0.
+    Fatal(String),
+}
+
+impl Report<'_> {
+    /// The error of JavaScript that the report is about; `None` where it is about none, or has no frames of it.
+    #[must_use]
+    pub fn javascript_error(&self) -> Option<JavaScriptError> {
+        let main = self.main_part();
+        let facts = PartFacts::of(self, main);
+        let source = match facts.part()?.error_kind() {
+            ErrorKind::User => reported(&facts)?,
+            ErrorKind::NsException => fatal(&facts)?,
+            _ => return None,
+        };
+        let mut frames = match source.stack {
+            StackSource::Value(value) => frames_of(value),
+            StackSource::Fatal(text) => stack::read_fatal(&text, DEFAULT_BUNDLE),
+        };
+        if frames.is_empty() {
+            return None;
+        }
+        for frame in &mut frames {
+            frame.debug_id = frame.debug_id.or(source.debug_id).filter(|_| frame.bundle.is_some());
+        }
+        let keys = ["CFBundleIdentifier", "CFBundleShortVersionString", "CFBundleVersion", "system_name"];
+        let [app, version, build, system] =
+            facts.system(keys).map(|value| value.and_then(Value::text).map(short).unwrap_or_default());
+        let (name, message) = named(source.name, source.message);
+        Some(JavaScriptError { name, message, frames, app, platform: platform(&system), version, build })
+    }
+}
+
+/// The platform of a system's name, as an upload of a source map spells it.
+#[must_use]
+pub fn platform(system: &str) -> String {
+    let system = system.trim().to_lowercase();
+    match system.as_str() {
+        "iphone os" | "ipados" => "ios".to_owned(),
+        _ => system,
+    }
+}
+
+/// `crash.error.user_reported`, where its language is JavaScript's.
+fn reported<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
+    let user = facts.error(&["user_reported"])?;
+    let [name, language, backtrace, own, own_too] =
+        user.members(["name", "language", "backtrace", "debugId", "debug_id"]);
+    let language = language.and_then(Value::string)?.to_lowercase();
+    let is_javascript = ["javascript", "react-native", "react native", "typescript", "hermes"]
+        .iter()
+        .any(|known| language.contains(known));
+    if !is_javascript && language != "js" {
+        return None;
+    }
+    Some(ErrorSource {
+        name: name.and_then(Value::text).map(short),
+        message: facts.error(&["reason"]).and_then(Value::text).map(short),
+        stack: StackSource::Value(backtrace?),
+        debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
+    })
+}
+
+/// The reason of an `RCTFatalException`, where it has a stack.
+fn fatal<'a>(facts: &PartFacts<'_, 'a>) -> Option<ErrorSource<'a>> {
+    let name = facts.error(&["nsexception", "name"])?.string()?;
+    let own = name.strip_prefix("RCTFatalException")?.trim_start_matches([':', ' ']);
+    let reason = facts.error(&["reason"]).or_else(|| facts.error(&["nsexception", "reason"]));
+    let reason =
+        reason?.text().filter(|reason| reason.raw().len() <= MOST_STACK_BYTES)?.decode().into_owned();
+    let (message, stack) = reason.split_once(", stack:")?;
+    let message = message.trim_start_matches("Unhandled JS Exception: ");
+    Some(ErrorSource {
+        // The name is cut off after 75 characters, the reason is not.
+        name: Some(cut(if message.is_empty() { own } else { message })),
+        message: Some(cut(message)),
+        stack: StackSource::Fatal(stack.to_owned()),
+        debug_id: None,
+    })
+}
+
+/// The class and the message of `TypeError: undefined is not a function`, which bridges give as either.
+fn named(name: Option<String>, message: Option<String>) -> (Option<String>, Option<String>) {
+    let text = name.unwrap_or_default();
+    let (class, rest) = match text.split_once(": ") {
+        Some((class, rest)) if is_class(class) => (class.to_owned(), rest.to_owned()),
+        _ if is_class(text.trim()) => (text.trim().to_owned(), String::new()),
+        _ => (String::new(), text),
+    };
+    let message = message.filter(|message| !message.is_empty()).unwrap_or(rest);
+    let message = message.strip_prefix(&format!("{class}: ")).unwrap_or(&message).to_owned();
+    (Some(class).filter(|class| !class.is_empty()), Some(message).filter(|message| !message.is_empty()))
+}
+
+fn is_class(text: &str) -> bool {
+    let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
+    !text.is_empty() && text.len() <= 100 && text.chars().all(word)
+}
+
+/// The frames of a backtrace: an array of objects and lines, or one text.
+fn frames_of(backtrace: Value<'_>) -> Vec<JavaScriptFrame> {
+    let mut frames = Vec::new();
+    if let Some(text) = backtrace.text().filter(|text| text.raw().len() <= MOST_STACK_BYTES) {
+        stack::read(&text.decode(), &mut frames);
+        return frames;
+    }
+    backtrace.each_item(|item| {
+        if frames.len() >= MOST_JAVASCRIPT_FRAMES {
+            return;
+        }
+        match item.text() {
+            Some(line) if line.raw().len() <= MOST_STACK_BYTES => stack::read(&line.decode(), &mut frames),
+            Some(_) => {}
+            None => frames.extend(structured(item)),
+        }
+    });
+    frames.truncate(MOST_JAVASCRIPT_FRAMES);
+    frames
+}
+
+/// A frame that is an object: React Native counts columns from 0, Sentry's clients from 1.
+fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
+    if !frame.is_object() {
+        return None;
+    }
+    let [method, function, file, filename, line, lineno] =
+        frame.members(["methodName", "function", "file", "filename", "lineNumber", "lineno"]);
+    let [column, colno, own, own_too] = frame.members(["column", "colno", "debugId", "debug_id"]);
+    let function = method.or(function).and_then(Value::text).map(short);
+    let file = file.or(filename).and_then(Value::text).map(short).unwrap_or_default();
+    let from_1 = colno.and_then(number).and_then(|column| column.checked_sub(1));
+    Some(JavaScriptFrame {
+        function: stack::function(function.as_deref().unwrap_or_default()),
+        bundle: stack::bundle(&file),
+        debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
+        line: line.or(lineno).and_then(number).filter(|line| *line > 0),
+        column: column.and_then(number).or(from_1),
+    })
+}
+
+/// A number, which some bridges write as a text.
+fn number(value: Value<'_>) -> Option<u32> {
+    match value.number() {
+        Some(Number::Int { magnitude, negative: false }) => u32::try_from(magnitude).ok(),
+        Some(_) => None,
+        None => value.text()?.decode().trim().parse().ok(),
+    }
+}
+
+fn short(text: Text<'_>) -> String {
+    cut(&text.decode())
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MOST_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! What we say of an error of JavaScript, read back.
+
+use super::number;
+use crate::json::{Value, debug_id};
+use unslide_model::DebugId;
+
+/// One of `symbolication.javascript.frames`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OurJavaScriptFrame {
+    /// `symbolicated`, `missing`, …
+    pub status: String,
+    /// The bundle's file name.
+    pub bundle: Option<String>,
+    /// The bundle's debug id.
+    pub debug_id: Option<DebugId>,
+    /// The function's name.
+    pub function: Option<String>,
+    /// True where the device has named the function.
+    pub(crate) by_device: bool,
+    /// The path of the source file.
+    pub file: Option<String>,
+    /// The line in the source file, from 1; in the bundle while its source map is missing.
+    pub line: Option<u32>,
+    /// The column, from 1.
+    pub column: Option<u32>,
+    /// True for a function of the app, false for one of a library.
+    pub in_app: bool,
+    /// True where the function's name is a guess.
+    pub approximate: bool,
+    /// The lines around, and the number of the first of them.
+    pub(crate) context: Option<OurContext>,
+}
+
+/// Lines of a source file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OurContext {
+    pub(crate) first_line: u32,
+    pub(crate) lines: Vec<String>,
+}
+
+/// Reads `symbolication.javascript`.
+pub(crate) fn read_frames(value: Value<'_>) -> Vec<OurJavaScriptFrame> {
+    let frames = value.get("frames").map(Value::items).unwrap_or_default();
+    frames.into_iter().map(OurJavaScriptFrame::read).collect()
+}
+
+impl OurJavaScriptFrame {
+    /// True where the device has named the function.
+    #[must_use]
+    pub fn is_named_by_device(&self) -> bool {
+        self.by_device
+    }
+
+    /// True where the frame is symbolicated and says no more than its status.
+    #[must_use]
+    pub fn is_shortened(&self) -> bool {
+        self.status == "symbolicated" && self.file.is_none()
+    }
+
+    fn read(value: Value<'_>) -> OurJavaScriptFrame {
+        let mut frame = OurJavaScriptFrame::default();
+        value.each(|key, value| match key {
+            b"status" => frame.status = value.string().unwrap_or_default(),
+            b"bundle" => frame.bundle = value.string(),
+            b"debug_id" => frame.debug_id = value.uuid().and_then(debug_id),
+            b"function" => frame.function = value.string(),
+            b"function_source" => frame.by_device = value.text().is_some_and(|source| source.is("device")),
+            b"file" => frame.file = value.string(),
+            b"line" => frame.line = number(value),
+            b"column" => frame.column = number(value),
+            b"in_app" => frame.in_app = value.boolean() == Some(true),
+            b"approximate" => frame.approximate = value.boolean() == Some(true),
+            b"context" => {
+                let [first, lines] = value.members(["first_line", "lines"]);
+                let lines = lines.map(Value::items).unwrap_or_default();
+                let lines = lines.into_iter().filter_map(Value::string).collect();
+                frame.context = Some(OurContext { first_line: first.and_then(number).unwrap_or(1), lines });
+            }
+            _ => {}
+        });
+        frame
+    }
+}

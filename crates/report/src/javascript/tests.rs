@@ -1,0 +1,119 @@
+use super::*;
+use crate::ReadLimits;
+
+fn error(user: &str) -> Option<JavaScriptError> {
+    let system = r#"{"CFBundleIdentifier":"com.example.shop","CFBundleShortVersionString":"1.2","CFBundleVersion":"7","system_name":"iOS"}"#;
+    let json = format!(r#"{{"system":{system},"crash":{{"error":{user}}}}}"#);
+    Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().javascript_error()
+}
+
+fn reported(backtrace: &str) -> Vec<JavaScriptFrame> {
+    let user = format!(
+        r#"{{"type":"user","reason":"x","user_reported":{{"name":"TypeError","language":"JavaScript","backtrace":{backtrace}}}}}"#
+    );
+    error(&user).map(|error| error.frames).unwrap_or_default()
+}
+
+fn of(lines: &str) -> Vec<(String, String, u32, u32)> {
+    let frames = reported(&format!("\"{}\"", lines.replace('\n', "\\n")));
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    let shown = |frame: &JavaScriptFrame| {
+        let (line, column) = (frame.line.unwrap_or(0), frame.column.unwrap_or(999));
+        (text(&frame.function), text(&frame.bundle), line, column)
+    };
+    frames.iter().map(shown).collect()
+}
+
+fn frame(function: &str, bundle: &str, line: u32, column: u32) -> (String, String, u32, u32) {
+    (function.to_owned(), bundle.to_owned(), line, column)
+}
+
+#[test]
+fn every_engines_stack_is_read_with_columns_from_0() {
+    let v8 = "TypeError: undefined is not a function\n    at render (http://h:8081/index.bundle?platform=ios&dev=true:12:10)\n    at http://h/index.bundle:3:1\n    at async Promise.all (index 0)\n    at async load (app:///main.jsbundle:7:8)\n    at Array.map (native)\n    at Object.pay [as onPress] (/var/x y/main.jsbundle:1:2)";
+    assert_eq!(
+        of(v8),
+        [
+            frame("render", "index.bundle", 12, 9),
+            frame("-", "index.bundle", 3, 0),
+            frame("Promise.all", "-", 0, 999),
+            frame("load", "main.jsbundle", 7, 7),
+            frame("Array.map", "-", 0, 999),
+            frame("Object.pay [as onPress]", "main.jsbundle", 1, 1),
+        ]
+    );
+    let jsc = "pay@app:///main.jsbundle:1:40\n@file:///a/main.jsbundle:2:1\nforEach@[native code]\nglobal code@main.jsbundle:9:3\nno frame here";
+    assert_eq!(
+        of(jsc),
+        [
+            frame("pay", "main.jsbundle", 1, 39),
+            frame("-", "main.jsbundle", 2, 0),
+            frame("forEach", "-", 0, 999),
+            frame("-", "main.jsbundle", 9, 2),
+        ]
+    );
+    let hermes =
+        "    at pay (address at index.android.bundle:1:73941)\n    at anonymous (address at seg-3.js:1:20)";
+    assert_eq!(of(hermes), [frame("pay", "index.android.bundle", 1, 73941), frame("-", "seg-3.js", 1, 20)]);
+}
+
+#[test]
+fn objects_count_columns_as_their_bridge_does() {
+    let frames = reported(
+        r#"[{"methodName":"pay","file":"http://h/main.jsbundle?x=1","lineNumber":4,"column":0},
+            {"function":"cart","filename":"app:///main.jsbundle","lineno":5,"colno":8},
+            {"methodName":"f","file":"main.jsbundle","lineNumber":"6","column":"3"}, "g@main.jsbundle:7:2", 5]"#,
+    );
+    let at: Vec<_> = frames.iter().map(|frame| (frame.line, frame.column)).collect();
+    assert_eq!(at, [(Some(4), Some(0)), (Some(5), Some(7)), (Some(6), Some(3)), (Some(7), Some(1))]);
+    assert!(frames.iter().all(|frame| frame.bundle.as_deref() == Some("main.jsbundle")));
+}
+
+#[test]
+fn the_name_and_the_message_are_taken_apart_and_the_app_is_known() {
+    let of = |name: &str, reason: &str| {
+        let error = error(&format!(
+            r#"{{"type":"user","reason":"{reason}","user_reported":{{"name":"{name}","language":"react-native","backtrace":["a@b.js:1:2"]}}}}"#
+        ));
+        let error = error.unwrap();
+        assert_eq!((error.app.as_str(), error.platform.as_str()), ("com.example.shop", "ios"));
+        assert_eq!((error.version.as_str(), error.build.as_str()), ("1.2", "7"));
+        (error.name.unwrap_or_default(), error.message.unwrap_or_default())
+    };
+    let pair = |name: &str, message: &str| (name.to_owned(), message.to_owned());
+    assert_eq!(
+        of("TypeError", "undefined is not a function"),
+        pair("TypeError", "undefined is not a function")
+    );
+    assert_eq!(of("Error: no cart", "Error: no cart"), pair("Error", "no cart"));
+    assert_eq!(of("no class at all", ""), pair("", "no class at all"));
+}
+
+#[test]
+fn a_fatal_exception_of_react_native_is_an_error_of_javascript() {
+    let error = error(
+        r#"{"type":"nsexception","reason":"Unhandled JS Exception: TypeError: undefined is not an object, stack:\npay@12:340\n<unknown>@7:0\n","nsexception":{"name":"RCTFatalException: Unhandled JS Exception: TypeError: undef..."}}"#,
+    )
+    .unwrap();
+    assert_eq!(error.name.as_deref(), Some("TypeError"));
+    assert_eq!(error.message.as_deref(), Some("undefined is not an object"));
+    let at: Vec<_> = error.frames.iter().map(|f| (f.function.as_deref(), f.line, f.column)).collect();
+    assert_eq!(at, [(Some("pay"), Some(12), Some(340)), (None, Some(7), Some(0))]);
+    assert_eq!(error.frames[0].bundle.as_deref(), Some("main.jsbundle"));
+}
+
+#[test]
+fn other_languages_and_empty_stacks_are_no_errors_of_javascript() {
+    let user = |language: &str, backtrace: &str| {
+        error(&format!(
+            r#"{{"type":"user","user_reported":{{"name":"E","language":"{language}","backtrace":{backtrace}}}}}"#
+        ))
+    };
+    assert_eq!(user("Lua", r#"["a@b.js:1:2"]"#), None);
+    assert_eq!(user("JavaScript", "[]"), None);
+    assert_eq!(user("JavaScript", "7"), None);
+    let many = format!("[{}]", vec![r#""a@b.js:1:2""#; 5_000].join(","));
+    assert_eq!(user("js", &many).unwrap().frames.len(), MOST_JAVASCRIPT_FRAMES);
+    let long = format!(r#"["{}@b.js:1:2"]"#, "é".repeat(20_000));
+    assert_eq!(user("js", &long).unwrap().frames[0].function.as_ref().unwrap().chars().count(), MOST_CHARS);
+}

@@ -1,0 +1,177 @@
+//! The group of an error of JavaScript: its class and the functions of the app, each with its file's name. Bundles,
+//! lines and columns differ between builds, and do not count.
+
+use super::fingerprint::fingerprint;
+use super::rules::{RuleAction, Subject};
+use super::{CountedFrame, GroupKind, Grouping, GroupingRules, title};
+use crate::answer::Judged;
+use crate::javascript::{self, FunctionSource, PlannedJavaScript};
+use crate::status::FrameStatus;
+use unslide_report::{CrashError, OurJavaScriptFrame};
+
+/// Functions that count at most.
+const MOST_COUNTED: usize = 16;
+/// Functions of libraries that count where none of the app does.
+const LIBRARY_FUNCTIONS: usize = 3;
+/// A device's name of as many characters is a minifier's, another one in each build.
+const MINIFIED: usize = 2;
+/// What stands for a function without a name.
+const ANONYMOUS: &str = "(anonymous)";
+
+/// What grouping looks at in a frame.
+struct NamedCall {
+    /// True where the source map may say more later.
+    waits: bool,
+    in_app: bool,
+    function: Option<String>,
+    file: Option<String>,
+    bundle: String,
+    debug_id: Option<String>,
+    place: (u32, u32),
+}
+
+/// The group by what source maps say.
+pub(super) fn by_symbols(
+    error: &PlannedJavaScript,
+    judged: &[Judged<'_>],
+    rules: &GroupingRules,
+) -> Grouping {
+    let answers = javascript::answers(error, judged);
+    let calls = answers.iter().zip(error.frames()).filter(|(answer, _)| !answer.is_of_engine());
+    let calls = calls.map(|(answer, (frame, image))| {
+        let judged = image.and_then(|image| judged.get(image as usize));
+        let function = answer.function.as_ref();
+        let function = function.filter(|(name, source)| counts(name, *source == FunctionSource::Device));
+        NamedCall {
+            waits: waits(answer.status),
+            in_app: answer.in_app,
+            function: function.map(|(name, _)| name.to_string()),
+            file: answer.place.as_ref().map(|place| place.file.decode().into_owned()),
+            bundle: frame.bundle.clone().unwrap_or_default(),
+            debug_id: judged
+                .and_then(|judged| judged.debug_id)
+                .map(|id| String::from_utf8_lossy(&id).into_owned()),
+            place: (frame.line.unwrap_or(0), frame.column.unwrap_or(0).saturating_add(1)),
+        }
+    });
+    let at = answers.iter().enumerate().filter(|(_, answer)| !answer.is_of_engine()).map(|(at, _)| at);
+    group(error, at.zip(calls), rules)
+}
+
+/// The group by what an enriched report says.
+pub(super) fn by_report(
+    error: &PlannedJavaScript,
+    ours: &[OurJavaScriptFrame],
+    rules: &GroupingRules,
+) -> Grouping {
+    let status =
+        |frame: &OurJavaScriptFrame| FrameStatus::ALL.into_iter().find(|s| s.as_str() == frame.status);
+    let calls = ours.iter().enumerate().filter(|(_, frame)| status(frame) != Some(FrameStatus::Device));
+    let calls = calls.map(|(at, frame)| {
+        let function = frame.function.clone().filter(|name| counts(name, frame.is_named_by_device()));
+        let call = NamedCall {
+            waits: status(frame).is_some_and(waits),
+            in_app: frame.in_app,
+            function,
+            file: frame.file.clone(),
+            bundle: frame.bundle.clone().unwrap_or_default(),
+            debug_id: frame.debug_id.map(|id| id.to_string()),
+            place: (frame.line.unwrap_or(0), frame.column.unwrap_or(0)),
+        };
+        (at, call)
+    });
+    group(error, calls, rules)
+}
+
+fn counts(name: &str, by_device: bool) -> bool {
+    !by_device || name.chars().count() > MINIFIED
+}
+
+fn waits(status: FrameStatus) -> bool {
+    matches!(
+        status,
+        FrameStatus::Missing
+            | FrameStatus::Malformed
+            | FrameStatus::Unsupported
+            | FrameStatus::FetchingFailed
+    )
+}
+
+fn group(
+    error: &PlannedJavaScript,
+    calls: impl Iterator<Item = (usize, NamedCall)>,
+    rules: &GroupingRules,
+) -> Grouping {
+    let (mut app, mut library) = (Vec::new(), Vec::new());
+    let mut sentinel_met = false;
+    for (at, call) in calls {
+        let subject =
+            Subject { function: call.function.as_deref(), file: call.file.as_deref(), image: &call.bundle };
+        let action = rules.find(subject).map(|rule| rule.action);
+        if action == Some(RuleAction::Sentinel) && !sentinel_met {
+            // What it called does not count.
+            sentinel_met = true;
+            app.clear();
+            library.clear();
+        }
+        let in_app = match action {
+            Some(RuleAction::Ignore) => continue,
+            Some(RuleAction::NotApp) => false,
+            Some(RuleAction::App) => true,
+            Some(RuleAction::Sentinel) | None => call.in_app,
+        };
+        if in_app { &mut app } else { &mut library }.push(call.counted(at));
+    }
+    library.truncate(LIBRARY_FUNCTIONS);
+    let mut counted = if app.is_empty() { library } else { app };
+    counted.truncate(MOST_COUNTED);
+    finish(error, counted, rules)
+}
+
+fn finish(error: &PlannedJavaScript, counted: Vec<CountedFrame>, rules: &GroupingRules) -> Grouping {
+    let kind = GroupKind::JavaScript;
+    let error = CrashError {
+        exception: Some(error.error.name.clone().unwrap_or_else(|| "Error".to_owned())),
+        reason: error.error.message.clone(),
+        ..CrashError::default()
+    };
+    let masked = title::masked(error.reason.as_deref().unwrap_or_default());
+    let mut parts = vec![kind.as_str(), error.exception.as_deref().unwrap_or_default()];
+    parts.extend(counted.iter().map(|frame| frame.function.as_str()));
+    if counted.is_empty() {
+        parts.push(&masked);
+    }
+    let culprit = counted.first().map(|frame| frame.label.as_ref().unwrap_or(&frame.function).clone());
+    let missing =
+        |frame: &CountedFrame| frame.label.as_ref().map(|label| format!("{label}, source map missing"));
+    let place = counted.first().map(|frame| missing(frame).unwrap_or_else(|| frame.function.clone()));
+    Grouping {
+        fingerprint: fingerprint(&parts),
+        kind,
+        provisional: counted.iter().any(|frame| frame.label.is_some()),
+        title: title::title(kind, &error, None, place.as_deref()),
+        culprit,
+        frames: counted,
+        rules: rules.hash().to_owned(),
+    }
+}
+
+impl NamedCall {
+    fn counted(&self, frame: usize) -> CountedFrame {
+        if self.waits {
+            let (line, column) = self.place;
+            let id = self.debug_id.as_ref().unwrap_or(&self.bundle);
+            let function = format!("{id}:{line}:{column}");
+            return CountedFrame {
+                frame,
+                function,
+                file: None,
+                label: Some(format!("{}:{line}:{column}", self.bundle)),
+            };
+        }
+        let path = self.file.as_deref().unwrap_or(&self.bundle);
+        let file = path.rsplit(['/', '\\']).next().unwrap_or_default();
+        let function = format!("{} ({file})", self.function.as_deref().unwrap_or(ANONYMOUS));
+        CountedFrame { frame, function, file: None, label: None }
+    }
+}

@@ -1,0 +1,115 @@
+//! What is said of the frames of an error of JavaScript.
+
+use super::PlannedJavaScript;
+use super::table::{SourceMapTable, SourcePlace};
+use crate::answer::Judged;
+use crate::status::{FrameStatus, ImageStatus};
+use std::borrow::Cow;
+use unslide_model::words;
+use unslide_report::JavaScriptFrame;
+
+words! {
+    /// Who names the function of a frame.
+    pub enum FunctionSource {
+        /// The map's functions: it is the one around the place.
+        FunctionMap = "function_map",
+        /// What the map says stands where the next frame calls it: a guess.
+        Caller = "caller",
+        /// The device, with what a minifier has left of it.
+        Device = "device",
+    }
+}
+
+/// What is said of one frame.
+pub(crate) struct JavaScriptAnswer<'s> {
+    pub(crate) status: FrameStatus,
+    pub(crate) place: Option<SourcePlace<'s>>,
+    pub(crate) function: Option<(Cow<'s, str>, FunctionSource)>,
+    pub(crate) in_app: bool,
+    pub(crate) approximate: bool,
+    /// The bundle's position among the plan's images.
+    pub(crate) image: Option<u32>,
+}
+
+impl JavaScriptAnswer<'_> {
+    fn ended(self, status: FrameStatus) -> Self {
+        JavaScriptAnswer { status, ..self }
+    }
+
+    /// True for a function of the engine itself, about which no map could say more.
+    pub(crate) fn is_of_engine(&self) -> bool {
+        self.status == FrameStatus::Device
+    }
+}
+
+/// Answers for each frame. `judged` are the judged images of the plan.
+pub(crate) fn answers<'s>(
+    javascript: &'s PlannedJavaScript,
+    judged: &[Judged<'s>],
+) -> Vec<JavaScriptAnswer<'s>> {
+    let mut answers: Vec<JavaScriptAnswer<'s>> =
+        javascript.frames().map(|(frame, image)| answer(frame, image, judged)).collect();
+    for at in 0..answers.len() {
+        // What the caller's line names is what it calls.
+        let called = answers.get(at + 1).and_then(|caller| caller.place.as_ref()?.name);
+        let Some(own) = answers.get_mut(at).filter(|own| own.place.is_some()) else { continue };
+        let is_sure = own.function.as_ref().is_some_and(|(_, source)| *source == FunctionSource::FunctionMap);
+        if let Some(name) = called.filter(|name| !is_sure && !name.is_empty()) {
+            own.function = Some((name.decode(), FunctionSource::Caller));
+            own.approximate = true;
+        }
+    }
+    answers
+}
+
+fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'s>]) -> JavaScriptAnswer<'s> {
+    let function = frame.function.as_deref().map(|name| (Cow::Borrowed(name), FunctionSource::Device));
+    let own = JavaScriptAnswer {
+        status: FrameStatus::Device,
+        place: None,
+        function,
+        in_app: frame.bundle.is_some(),
+        approximate: false,
+        image,
+    };
+    if frame.bundle.is_none() {
+        return own;
+    }
+    let Some(judged) = image.and_then(|image| judged.get(image as usize)) else {
+        return own.ended(FrameStatus::UnknownImage);
+    };
+    let Some(line) = frame.line.and_then(|line| line.checked_sub(1)) else {
+        return own.ended(FrameStatus::InvalidAddress);
+    };
+    match judged.status {
+        ImageStatus::Missing => own.ended(FrameStatus::Missing),
+        ImageStatus::Malformed => own.ended(FrameStatus::Malformed),
+        ImageStatus::Unsupported => own.ended(FrameStatus::Unsupported),
+        ImageStatus::FetchingFailed => own.ended(FrameStatus::FetchingFailed),
+        ImageStatus::Found => match judged.symbols.and_then(|symbols| symbols.source_map()) {
+            None => own.ended(FrameStatus::Malformed),
+            Some(table) => found(own, &table, line, frame.column),
+        },
+    }
+}
+
+fn found<'s>(
+    own: JavaScriptAnswer<'s>,
+    table: &SourceMapTable<'s>,
+    line: u32,
+    column: Option<u32>,
+) -> JavaScriptAnswer<'s> {
+    let Some(place) = table.lookup(line, column.unwrap_or(0)) else {
+        // What a bundler has put between the sources.
+        return JavaScriptAnswer { status: FrameStatus::MissingSymbol, in_app: false, ..own };
+    };
+    let named = place.function.map(|name| (name.decode(), FunctionSource::FunctionMap));
+    JavaScriptAnswer {
+        status: FrameStatus::Symbolicated,
+        function: named.or(own.function),
+        in_app: !place.is_library,
+        approximate: column.is_none(),
+        place: Some(place),
+        image: own.image,
+    }
+}

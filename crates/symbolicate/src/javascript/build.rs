@@ -1,0 +1,131 @@
+//! From a source map to its symcache.
+
+use super::mappings::{Mapping, NONE};
+use super::source_map::{Source, SourceMap, facts};
+use super::table::{HEADER_SIZE, MAGIC, MAPPING_SIZE, MOST_CONTEXT_BYTES, SOURCE_SIZE, VERSION};
+use crate::json::escape;
+use crate::object::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind};
+use crate::symcache::{ObjectHeader, Writer};
+use std::collections::HashMap;
+use unslide_model::{CpuType, Quality};
+
+/// Bytes of a name or a path; a longer one is cut.
+const MOST_NAME_BYTES: usize = 1_000;
+/// Lines of a bundle. Each takes four bytes, and a semicolon alone makes one.
+const MOST_LINES: u32 = 1 << 26;
+
+/// Builds the symcache of a source map. The same map always gives the same bytes.
+pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
+    let facts = facts(bytes).ok_or(ObjectError::NotAnObject)??;
+    let debug_id = facts.debug_id.ok_or_else(|| ObjectError::Unsupported("no debug id".into()))?;
+    let table = TableWriter::default().table(&SourceMap::read(bytes)?)?;
+    let header = ObjectHeader {
+        debug_id,
+        cpu: CpuType::JAVASCRIPT,
+        text_address: 0,
+        text_size: 0,
+        extent: 0,
+        quality: Quality::Dwarf,
+    };
+    let symcache = Writer::holding(table, MAX_SYMCACHE_BYTES).finish(&header, &[])?;
+    Ok(BuiltSymCache {
+        debug_id,
+        cpu: CpuType::JAVASCRIPT,
+        kind: ObjectKind::SourceMap,
+        quality: Quality::Dwarf,
+        symcache,
+        warnings: Vec::new(),
+    })
+}
+
+/// Collects the texts of a table, each once.
+#[derive(Default)]
+struct TableWriter<'m> {
+    texts: Vec<u8>,
+    known: HashMap<&'m str, u32>,
+}
+
+impl<'m> TableWriter<'m> {
+    fn text(&mut self, text: &'m str, most: usize) -> Result<u32, ObjectError> {
+        let text = &text[..text.floor_char_boundary(most)];
+        if let Some(at) = self.known.get(text) {
+            return Ok(*at);
+        }
+        let at = u32::try_from(self.texts.len()).map_err(|_| too_large())?;
+        let start = self.texts.len() + 4;
+        self.texts.extend_from_slice(&[0; 4]);
+        escape(text, &mut self.texts);
+        let length = u32::try_from(self.texts.len() - start).map_err(|_| too_large())?;
+        self.texts[start - 4..start].copy_from_slice(&length.to_le_bytes());
+        if self.texts.len() > MAX_SYMCACHE_BYTES {
+            return Err(too_large());
+        }
+        self.known.insert(text, at);
+        Ok(at)
+    }
+
+    fn table(mut self, map: &'m SourceMap) -> Result<Vec<u8>, ObjectError> {
+        let lines = map.mappings.last().map_or(0, |mapping| mapping.line + 1);
+        if lines > MOST_LINES {
+            return Err(too_large());
+        }
+        let mut records = Vec::with_capacity(map.mappings.len() * MAPPING_SIZE);
+        let names: Vec<u32> =
+            map.names.iter().map(|name| self.text(name, MOST_NAME_BYTES)).collect::<Result<_, _>>()?;
+        for mapping in &map.mappings {
+            let name = names.get(mapping.name as usize).copied().unwrap_or(NONE);
+            let function = self.function(map.sources.get(mapping.source as usize), mapping)?;
+            let Mapping { column, source, source_line, source_column, .. } = *mapping;
+            words(&mut records, [column, source, source_line, source_column, name, function]);
+        }
+        let (sources, context) = self.sources(&map.sources)?;
+        let mut out = Vec::with_capacity(HEADER_SIZE + records.len() + sources.len() + self.texts.len());
+        out.extend_from_slice(MAGIC);
+        let counts = [map.mappings.len(), map.sources.len(), context.len() / 4, self.texts.len()];
+        words(&mut out, [VERSION, lines]);
+        for count in counts {
+            words(&mut out, [u32::try_from(count).map_err(|_| too_large())?]);
+        }
+        let mut above = 0_u32;
+        let mut mappings = map.mappings.iter().peekable();
+        for line in 0..=lines {
+            while mappings.next_if(|mapping| mapping.line < line).is_some() {
+                above += 1;
+            }
+            words(&mut out, [above]);
+        }
+        [records, sources, context, self.texts].iter().for_each(|section| out.extend_from_slice(section));
+        Ok(out)
+    }
+
+    fn function(&mut self, source: Option<&'m Source>, mapping: &Mapping) -> Result<u32, ObjectError> {
+        let functions = source.and_then(|source| source.functions.as_ref());
+        let around = functions.and_then(|all| all.around(mapping.source_line, mapping.source_column));
+        around.map_or(Ok(NONE), |name| self.text(name, MOST_NAME_BYTES))
+    }
+
+    /// The sources, and the lines of those of the app: a report shows no code of libraries.
+    fn sources(&mut self, sources: &'m [Source]) -> Result<(Vec<u8>, Vec<u8>), ObjectError> {
+        let (mut records, mut context) = (Vec::with_capacity(sources.len() * SOURCE_SIZE), Vec::new());
+        for source in sources {
+            let first = u32::try_from(context.len() / 4).map_err(|_| too_large())?;
+            let content = source.content.as_deref().filter(|_| !source.is_library).unwrap_or_default();
+            let mut count = 0;
+            for line in content.lines() {
+                words(&mut context, [self.text(line, MOST_CONTEXT_BYTES)?]);
+                count += 1;
+            }
+            let path = self.text(&source.path, MOST_NAME_BYTES)?;
+            words(&mut records, [path, u32::from(source.is_library), first, count]);
+        }
+        Ok((records, context))
+    }
+}
+
+fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+fn too_large() -> ObjectError {
+    ObjectError::TooLarge("the symcache would be larger than allowed".into())
+}

@@ -1,0 +1,153 @@
+//! Base64 VLQ, in which source maps write their mappings: five bits a digit with the lowest first, bit 5 for one
+//! more digit, and the lowest bit of a number for its sign.
+
+use super::source_map::malformed;
+use crate::object::ObjectError;
+
+/// What stands for no source and no name.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A place in the bundle and the place in a source that it comes from. All numbers are from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    pub(super) line: u32,
+    pub(super) column: u32,
+    /// [`NONE`] where the code comes from no source.
+    pub(super) source: u32,
+    pub(super) source_line: u32,
+    pub(super) source_column: u32,
+    /// The name of what stands there in the source; [`NONE`] without one.
+    pub(super) name: u32,
+}
+
+/// Where the mappings of a section begin: in the bundle, and in the lists of all sources and names.
+#[derive(Clone, Copy)]
+pub(super) struct NumberReader {
+    pub(super) line: u32,
+    pub(super) column: u32,
+    pub(super) sources: usize,
+    pub(super) names: usize,
+    /// The lengths of the lists with this section's.
+    pub(super) ends: (usize, usize),
+}
+
+/// Reads the mappings of a section, and adds them.
+pub(super) fn read_mappings(text: &str, at: NumberReader, out: &mut Vec<Mapping>) -> Result<(), ObjectError> {
+    let sources = i64::try_from(at.sources).map_err(malformed)?;
+    let names = i64::try_from(at.names).map_err(malformed)?;
+    let (mut source, mut line, mut column, mut name) = (sources, 0_i64, 0_i64, names);
+    for (index, group) in text.split(';').enumerate() {
+        let generated_line = u32::try_from(index)
+            .ok()
+            .and_then(|index| at.line.checked_add(index))
+            .ok_or_else(|| malformed("too many lines"))?;
+        let mut generated = if index == 0 { i64::from(at.column) } else { 0 };
+        for segment in group.split(',').map(str::trim).filter(|segment| !segment.is_empty()) {
+            let (numbers, count) = segment_numbers::<5>(segment)?;
+            if !matches!(count, 1 | 4 | 5) {
+                return Err(malformed("a mapping has not 1, 4 or 5 numbers"));
+            }
+            generated += numbers[0];
+            let mut mapping = Mapping {
+                line: generated_line,
+                column: position(generated)?,
+                source: NONE,
+                source_line: 0,
+                source_column: 0,
+                name: NONE,
+            };
+            if count >= 4 {
+                source += numbers[1];
+                line += numbers[2];
+                column += numbers[3];
+                mapping.source = listed(source, sources, at.ends.0)?;
+                (mapping.source_line, mapping.source_column) = (position(line)?, position(column)?);
+            }
+            if count == 5 {
+                name += numbers[4];
+                mapping.name = listed(name, names, at.ends.1)?;
+            }
+            out.push(mapping);
+        }
+    }
+    Ok(())
+}
+
+fn position(number: i64) -> Result<u32, ObjectError> {
+    u32::try_from(number).ok().filter(|number| *number < NONE).ok_or_else(|| malformed("a position below 0"))
+}
+
+fn listed(number: i64, first: i64, end: usize) -> Result<u32, ObjectError> {
+    let inside = number >= first && usize::try_from(number).is_ok_and(|number| number < end);
+    let number = u32::try_from(number).ok().filter(|_| inside);
+    number.ok_or_else(|| malformed("a mapping refers to no source or name of the map"))
+}
+
+/// The numbers of a segment and how many there are, `MOST` at most; the others are 0.
+fn segment_numbers<const MOST: usize>(segment: &str) -> Result<([i64; MOST], usize), ObjectError> {
+    let (mut numbers, mut count) = ([0; MOST], 0);
+    let (mut value, mut shift) = (0_i64, 0_u32);
+    for byte in segment.bytes() {
+        let digit = digit(byte).ok_or_else(|| malformed("a mapping is no base64"))?;
+        if count == MOST || shift > 32 {
+            return Err(malformed("a mapping has too many numbers or digits"));
+        }
+        value |= i64::from(digit & 31) << shift;
+        shift += 5;
+        if digit & 32 == 0 {
+            numbers[count] = if value & 1 == 1 { -(value >> 1) } else { value >> 1 };
+            (count, value, shift) = (count + 1, 0, 0);
+        }
+    }
+    if shift > 0 {
+        return Err(malformed("a mapping ends within a number"));
+    }
+    Ok((numbers, count))
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    }
+}
+
+/// Which function encloses each place of a source: Metro's function map (`x_facebook_sources`). Its mappings are
+/// column, name and line, where the line goes on over the whole text and begins at 1.
+#[derive(Debug)]
+pub(super) struct Functions {
+    names: Vec<String>,
+    /// Line from 1, column from 0, and the name, ascending.
+    starts: Vec<(u32, u32, u32)>,
+}
+
+impl Functions {
+    pub(super) fn read(names: Vec<String>, text: &str) -> Result<Functions, ObjectError> {
+        let (mut name, mut line) = (0_i64, 1_i64);
+        let mut starts = Vec::new();
+        for group in text.split(';') {
+            let mut column = 0_i64;
+            for segment in group.split(',').filter(|segment| !segment.is_empty()) {
+                let (numbers, _) = segment_numbers::<3>(segment)?;
+                column += numbers[0];
+                name += numbers[1];
+                line += numbers[2];
+                starts.push((position(line)?, position(column)?, position(name)?));
+            }
+        }
+        starts.sort_unstable();
+        Ok(Functions { names, starts })
+    }
+
+    /// The function around a place of the source, whose numbers are from 0.
+    pub(super) fn around(&self, line: u32, column: u32) -> Option<&str> {
+        let after =
+            self.starts.partition_point(|start| (start.0, start.1) <= (line.saturating_add(1), column));
+        let (.., name) = self.starts.get(after.checked_sub(1)?)?;
+        self.names.get(*name as usize).map(String::as_str)
+    }
+}

@@ -1,0 +1,115 @@
+//! The part of the report's member about its error of JavaScript.
+
+use super::{JavaScriptAnswer, PlannedJavaScript};
+use crate::answer::Judged;
+use crate::json::{ObjectWriter, key};
+use crate::status::FrameStatus;
+use unslide_report::Text;
+
+/// Lines on each side of a frame's own.
+const CONTEXT_LINES: u32 = 5;
+/// Frames that have lines around.
+const MOST_CONTEXTS: usize = 16;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JavaScriptDetail {
+    /// Everything.
+    Full,
+    /// Everything but the lines around.
+    WithoutContext,
+    /// The status of each frame.
+    StatusOnly,
+}
+
+/// The most bytes that the part takes with the least detail.
+pub(crate) fn least_bytes(javascript: &PlannedJavaScript) -> usize {
+    const FRAME: usize = 32;
+    const MEMBER: usize = 64;
+    MEMBER + javascript.error.frames.len() * FRAME
+}
+
+/// Writes the value of the report's member `javascript`.
+pub(crate) fn write(
+    out: &mut Vec<u8>,
+    javascript: &PlannedJavaScript,
+    answers: &[JavaScriptAnswer<'_>],
+    judged: &[Judged<'_>],
+    detail: JavaScriptDetail,
+) {
+    let mut object = ObjectWriter::open(out);
+    if let Some(name) = javascript.error.name.as_ref().filter(|_| detail != JavaScriptDetail::StatusOnly) {
+        object.text(key!("name"), name);
+    }
+    let out = object.key(key!("frames"));
+    let mut contexts = 0;
+    for (at, (answer, (frame, _))) in answers.iter().zip(javascript.frames()).enumerate() {
+        out.push(if at == 0 { b'[' } else { b',' });
+        let mut object = ObjectWriter::open(out);
+        object.escaped(key!("status"), answer.status.as_str().as_bytes());
+        if detail != JavaScriptDetail::StatusOnly {
+            origin(&mut object, answer, frame.bundle.as_deref(), judged);
+            // While nothing better is known, the place is the one in the bundle.
+            let place = answer.place.as_ref().map(|place| (place.line.saturating_add(1), place.column));
+            let in_bundle =
+                frame.line.filter(|_| !answer.is_of_engine()).map(|line| (line, frame.column.unwrap_or(0)));
+            if let Some((line, column)) = place.or(in_bundle) {
+                object.number(key!("line"), line);
+                object.number(key!("column"), column.saturating_add(1));
+            }
+            object.flag(key!("in_app"), answer.in_app);
+            object.flag(key!("approximate"), answer.approximate);
+        }
+        if detail == JavaScriptDetail::Full && answer.in_app && contexts < MOST_CONTEXTS {
+            contexts += usize::from(context(&mut object, answer, judged));
+        }
+        object.close();
+    }
+    out.push(b']');
+    object.close();
+}
+
+fn origin(
+    object: &mut ObjectWriter<'_>,
+    answer: &JavaScriptAnswer<'_>,
+    bundle: Option<&str>,
+    judged: &[Judged<'_>],
+) {
+    if let Some(bundle) = bundle {
+        object.text(key!("bundle"), bundle);
+    }
+    let judged = answer.image.and_then(|image| judged.get(image as usize));
+    if let Some(id) = judged.and_then(|judged| judged.debug_id.as_ref()) {
+        object.escaped(key!("debug_id"), id);
+    }
+    if let Some((function, source)) = &answer.function {
+        object.text(key!("function"), function);
+        object.escaped(key!("function_source"), source.as_str().as_bytes());
+    }
+    if let Some(place) = &answer.place {
+        object.escaped(key!("file"), place.file.raw());
+    }
+}
+
+/// Writes the lines around a frame's own; false where the map has no sources.
+fn context(object: &mut ObjectWriter<'_>, answer: &JavaScriptAnswer<'_>, judged: &[Judged<'_>]) -> bool {
+    let symbols = answer.image.and_then(|image| judged.get(image as usize)?.symbols);
+    let table = symbols.and_then(|symbols| symbols.source_map());
+    let around = answer.place.as_ref().filter(|_| answer.status == FrameStatus::Symbolicated);
+    let around = around.and_then(|place| table?.context(place, CONTEXT_LINES));
+    let Some((first, lines)) = around else { return false };
+    let mut own = ObjectWriter::open(object.key(key!("context")));
+    own.number(key!("first_line"), first.saturating_add(1));
+    texts(own.key(key!("lines")), &lines);
+    own.close();
+    true
+}
+
+fn texts(out: &mut Vec<u8>, lines: &[Text<'_>]) {
+    for (at, line) in lines.iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"[\"" } else { b",\"" });
+        out.extend_from_slice(line.raw());
+        out.push(b'"');
+    }
+    out.push(b']');
+}

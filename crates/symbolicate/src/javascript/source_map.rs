@@ -1,0 +1,210 @@
+//! Source maps of version 3 (ECMA-426), with React Native's additions.
+//!
+//! An index map's sections are put together into one map, and keep their function maps. Numbers that make no sense
+//! make the map malformed; nothing in it is trusted.
+
+use super::mappings::{Functions, Mapping, NumberReader, read_mappings};
+use crate::object::ObjectError;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::BTreeSet;
+use unslide_model::DebugId;
+
+/// What a source map says, as one map.
+#[derive(Debug, Default)]
+pub(super) struct SourceMap {
+    /// By line and column in the bundle.
+    pub(super) mappings: Vec<Mapping>,
+    pub(super) sources: Vec<Source>,
+    pub(super) names: Vec<String>,
+}
+
+/// A source file of a bundle.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) content: Option<String>,
+    /// True for a file of a library.
+    pub(super) is_library: bool,
+    pub(super) functions: Option<Functions>,
+}
+
+/// What a source map is, without its mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SourceMapFacts {
+    pub(crate) debug_id: Option<DebugId>,
+    pub(crate) has_sources: bool,
+}
+
+/// The debug ids that a map may have. Ours is written by `unslide upload`, and goes first.
+#[derive(Deserialize)]
+struct RawFacts {
+    version: Option<u64>,
+    mappings: Option<IgnoredAny>,
+    sections: Option<IgnoredAny>,
+    #[serde(rename = "sourcesContent")]
+    sources_content: Option<IgnoredAny>,
+    x_unslide_debug_id: Option<String>,
+    #[serde(rename = "debugId")]
+    debug_id: Option<String>,
+    #[serde(rename = "debug_id")]
+    debug_id_too: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawMap {
+    version: Option<u64>,
+    #[serde(rename = "sourceRoot")]
+    source_root: Option<String>,
+    sources: Option<Vec<Option<String>>>,
+    #[serde(rename = "sourcesContent")]
+    sources_content: Option<Vec<Option<String>>>,
+    names: Option<Vec<RawName>>,
+    mappings: Option<String>,
+    #[serde(rename = "ignoreList")]
+    ignore_list: Option<Vec<u64>>,
+    #[serde(rename = "x_google_ignoreList")]
+    ignore_list_too: Option<Vec<u64>>,
+    x_facebook_sources: Option<Vec<Option<Vec<Option<RawFunctions>>>>>,
+    sections: Option<Vec<RawSection>>,
+}
+
+/// Some writers put numbers among the names.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum RawName {
+    Text(String),
+    Other(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct RawFunctions {
+    names: Vec<String>,
+    mappings: String,
+}
+
+#[derive(Deserialize)]
+struct RawSection {
+    offset: RawOffset,
+    map: Option<Box<RawMap>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+struct RawOffset {
+    line: u32,
+    column: u32,
+}
+
+pub(super) fn malformed(reason: impl std::fmt::Display) -> ObjectError {
+    ObjectError::Malformed(format!("source map: {reason}").into())
+}
+
+/// The JSON text of a file that may be a source map: without the line `)]}'` that keeps scripts from being run.
+pub(super) fn json_text(bytes: &[u8]) -> Option<&[u8]> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
+    let bytes = match bytes.strip_prefix(b")]}") {
+        Some(rest) => &rest[memchr::memchr(b'\n', rest)?..],
+        None => bytes,
+    };
+    Some(bytes.trim_ascii_start()).filter(|bytes| bytes.first() == Some(&b'{'))
+}
+
+/// True for a file that begins as a source map does.
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    json_text(bytes).is_some()
+}
+
+/// What a source map is; `None` for other files.
+pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
+    let json = json_text(bytes)?;
+    let raw: RawFacts = match serde_json::from_slice(json) {
+        Ok(raw) => raw,
+        Err(error) => return Some(Err(malformed(error))),
+    };
+    if raw.mappings.is_none() && raw.sections.is_none() {
+        return None;
+    }
+    if raw.version != Some(3) {
+        return Some(Err(ObjectError::Unsupported("a source map of another version than 3".into())));
+    }
+    let own = raw.x_unslide_debug_id.or(raw.debug_id).or(raw.debug_id_too);
+    let debug_id = match own.map(|id| id.parse::<DebugId>()) {
+        Some(Err(_)) => return Some(Err(malformed("its debug id is no UUID"))),
+        Some(Ok(id)) => Some(id).filter(|id| *id != DebugId([0; 16])),
+        None => None,
+    };
+    Some(Ok(SourceMapFacts { debug_id, has_sources: raw.sources_content.is_some() }))
+}
+
+impl SourceMap {
+    /// Reads a whole map.
+    pub(super) fn read(bytes: &[u8]) -> Result<SourceMap, ObjectError> {
+        let json = json_text(bytes).ok_or(ObjectError::NotAnObject)?;
+        let raw: RawMap = serde_json::from_slice(json).map_err(malformed)?;
+        if raw.version != Some(3) {
+            return Err(ObjectError::Unsupported("a source map of another version than 3".into()));
+        }
+        let mut map = SourceMap::default();
+        map.add(raw, RawOffset::default())?;
+        map.mappings.sort_by_key(|mapping| (mapping.line, mapping.column));
+        Ok(map)
+    }
+
+    /// Adds a map, or the sections of one, that begins at `offset` in the bundle.
+    fn add(&mut self, raw: RawMap, offset: RawOffset) -> Result<(), ObjectError> {
+        for section in raw.sections.unwrap_or_default() {
+            let line =
+                offset.line.checked_add(section.offset.line).ok_or_else(|| malformed("a section's line"))?;
+            let column = if section.offset.line == 0 { offset.column } else { 0 };
+            let column =
+                column.checked_add(section.offset.column).ok_or_else(|| malformed("a section's column"))?;
+            let map = section
+                .map
+                .ok_or_else(|| ObjectError::Unsupported("a section lies in another file".into()))?;
+            self.add(*map, RawOffset { line, column })?;
+        }
+        let Some(mappings) = raw.mappings else { return Ok(()) };
+        let (sources, names) = (self.sources.len(), self.names.len());
+        let ignored: BTreeSet<u64> =
+            [raw.ignore_list, raw.ignore_list_too].into_iter().flatten().flatten().collect();
+        let root = raw.source_root.unwrap_or_default();
+        let mut contents = raw.sources_content.unwrap_or_default().into_iter();
+        let mut functions = raw.x_facebook_sources.unwrap_or_default().into_iter();
+        for (at, source) in raw.sources.unwrap_or_default().into_iter().enumerate() {
+            let path = joined(&root, source.unwrap_or_default());
+            let is_library = ignored.contains(&(at as u64)) || is_library(&path);
+            // The function map is the first of what Metro says of a source.
+            let raw = functions.next().flatten().and_then(|all| all.into_iter().next()).flatten();
+            let functions = raw.map(|raw| Functions::read(raw.names, &raw.mappings)).transpose()?;
+            self.sources.push(Source { path, content: contents.next().flatten(), is_library, functions });
+        }
+        let text = |name| match name {
+            RawName::Text(text) => text,
+            RawName::Other(IgnoredAny) => String::new(),
+        };
+        self.names.extend(raw.names.unwrap_or_default().into_iter().map(text));
+        let ends = (self.sources.len(), self.names.len());
+        let at = NumberReader { line: offset.line, column: offset.column, sources, names, ends };
+        read_mappings(&mappings, at, &mut self.mappings)
+    }
+}
+
+/// A source's path behind the root, which ECMA-426 puts in front with a slash between.
+fn joined(root: &str, source: String) -> String {
+    if root.is_empty() || source.starts_with('/') || source.contains("://") {
+        return source;
+    }
+    format!("{}/{source}", root.trim_end_matches('/'))
+}
+
+/// True for a file of a package or of a bundler.
+fn is_library(path: &str) -> bool {
+    path.contains("node_modules/")
+        || path.contains("node_modules\\")
+        || path.starts_with("webpack/")
+        || path.contains("://webpack/")
+        || path.starts_with('\0')
+        || path.is_empty()
+        || path == "__prelude__"
+        || path.ends_with("/__prelude__")
+}

@@ -1,0 +1,146 @@
+//! The look-up table of a source map, read in place.
+//!
+//! It fills the texts of a [symcache](crate::symcache) that has no machine code and the CPU type
+//! [`CpuType::JAVASCRIPT`], so that it is stored, fetched, checked and deleted as every symcache is.
+//!
+//! # Format, version 1
+//!
+//! All numbers are little-endian u32 and need no alignment. `0xFFFF_FFFF` stands for none.
+//!
+//! | offset | size | header field |
+//! |---|---|---|
+//! | 0 | 8 | `UNSLDJSM` |
+//! | 8 | 4 | version |
+//! | 12 | 4 × 5 | counts: lines, mappings, sources, context lines, bytes of texts |
+//!
+//! | section | record | meaning |
+//! |---|---|---|
+//! | lines | u32 × (lines + 1) | number of mappings above each line of the bundle |
+//! | mappings | u32 × 6 | column in the bundle, source, line and column in it, name, function; ascending in each line |
+//! | sources | u32 × 4 | path, 1 for a library, first context line, number of them |
+//! | context lines | u32 | text of each line of the sources, cut to [`MOST_CONTEXT_BYTES`] |
+//! | texts | u32 length, bytes | UTF-8, escaped for a JSON string, without the quotes |
+//!
+//! Lines and columns are from 0. A name, a function, a path and a context line are offsets into the texts.
+
+use super::mappings::NONE;
+use unslide_report::Text;
+
+pub(super) const MAGIC: &[u8; 8] = b"UNSLDJSM";
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEADER_SIZE: usize = 32;
+pub(super) const MAPPING_SIZE: usize = 24;
+pub(super) const SOURCE_SIZE: usize = 16;
+/// Bytes of a line of source, before it is escaped; a longer one is cut.
+pub(super) const MOST_CONTEXT_BYTES: usize = 200;
+
+/// A table over its bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct SourceMapTable<'a> {
+    lines: &'a [u8],
+    mappings: &'a [u8],
+    sources: &'a [u8],
+    context: &'a [u8],
+    texts: &'a [u8],
+}
+
+/// Where code of a bundle comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct SourcePlace<'a> {
+    pub(crate) file: Text<'a>,
+    /// From 0.
+    pub(crate) line: u32,
+    /// From 0.
+    pub(crate) column: u32,
+    /// The name of what stands there, which is not the function around it.
+    pub(crate) name: Option<Text<'a>>,
+    /// The function around it.
+    pub(crate) function: Option<Text<'a>>,
+    pub(crate) is_library: bool,
+    source: usize,
+}
+
+fn number(bytes: &[u8], index: usize) -> Option<u32> {
+    let at = index.checked_mul(4)?;
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+impl<'a> SourceMapTable<'a> {
+    /// Checks the header and the length.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<SourceMapTable<'a>> {
+        if !bytes.starts_with(MAGIC) || number(bytes, 2)? != VERSION {
+            return None;
+        }
+        let count = |index: usize| Some(number(bytes, 3 + index)? as usize);
+        let mut rest = bytes.get(HEADER_SIZE..)?;
+        let mut section = |count: usize, size: usize| {
+            let (own, behind) = rest.split_at_checked(count.checked_mul(size)?)?;
+            rest = behind;
+            Some(own)
+        };
+        let lines = section(count(0)?.checked_add(1)?, 4)?;
+        let mappings = section(count(1)?, MAPPING_SIZE)?;
+        let sources = section(count(2)?, SOURCE_SIZE)?;
+        let context = section(count(3)?, 4)?;
+        let texts = section(count(4)?, 1)?;
+        rest.is_empty().then_some(SourceMapTable { lines, mappings, sources, context, texts })
+    }
+
+    /// Where the code at a line and a column of the bundle, both from 0, comes from: the last mapping of the same
+    /// line that does not begin behind it.
+    pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<SourcePlace<'a>> {
+        let bound = |line: usize| Some(number(self.lines, line)? as usize);
+        let (mut low, mut high) = (bound(line as usize)?, bound(line as usize + 1)?);
+        let first = low;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if number(self.mappings, middle.checked_mul(6)?)? <= column {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if low == first {
+            return None;
+        }
+        self.place(low - 1)
+    }
+
+    fn place(&self, mapping: usize) -> Option<SourcePlace<'a>> {
+        let field = |index: usize| number(self.mappings, mapping.checked_mul(6)? + index);
+        let source = field(1).filter(|source| *source != NONE)? as usize;
+        let path = number(self.sources, source.checked_mul(4)?)?;
+        Some(SourcePlace {
+            file: self.text(path)?,
+            line: field(2)?,
+            column: field(3)?,
+            name: self.text(field(4)?),
+            function: self.text(field(5)?),
+            is_library: number(self.sources, source * 4 + 1)? == 1,
+            source,
+        })
+    }
+
+    /// The line of a place with up to `around` lines on each side, and the number of the first of them from 0.
+    pub(crate) fn context(&self, place: &SourcePlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
+        let of = |index: usize| number(self.sources, place.source.checked_mul(4)? + index);
+        let (first, count) = (of(2)?, of(3)?);
+        if place.line >= count {
+            return None;
+        }
+        let from = place.line.saturating_sub(around);
+        let to = place.line.saturating_add(around).saturating_add(1).min(count);
+        let line = |line: u32| self.text(number(self.context, first.checked_add(line)? as usize)?);
+        let lines: Option<Vec<_>> = (from..to).map(line).collect();
+        Some((from, lines?))
+    }
+
+    fn text(&self, at: u32) -> Option<Text<'a>> {
+        if at == NONE {
+            return None;
+        }
+        let rest = self.texts.get(at as usize..)?;
+        let length = number(rest, 0)? as usize;
+        Some(Text::escaped(rest.get(4..)?.get(..length)?))
+    }
+}

@@ -1,0 +1,276 @@
+use crate::grouping::GroupingRules;
+use crate::object::{ObjectError, ObjectKind, build, objects};
+use crate::symcache::SymCache;
+use crate::{BundleIdentity, Context, Detail, Enrichment, ImageSymbols, enrich, explain, grouping};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use unslide_model::DebugId;
+use unslide_report::{ReadLimits, Report, splice};
+
+const ID: &str = "6f9619ff-8b86-d011-b42d-00c04fc964ff";
+const IDENTITY: BundleIdentity<'_> = BundleIdentity {
+    app: "com.example.shop",
+    platform: "ios",
+    version: "1.2",
+    build: "7",
+    bundle: "main.jsbundle",
+};
+
+/// `cart.ts` with `total` at line 2 and a call of it at line 6, of a library that is called at column 40.
+fn map() -> Value {
+    json!({
+        "version": 3,
+        "sources": ["src/cart.ts", "node_modules/react/index.js"],
+        "sourcesContent": ["function total(items) {\n  return items.map(price);\n}\n\nexport function pay(cart) {\n  return total(cart.items);\n}\n", "secret"],
+        "names": ["items", "total"],
+        // Line 1: 0 → 1:0, 10 → 2:9 (items), 20 → 6:9 (total), 30 → nothing, 40 → library 1:0.
+        "mappings": "AAAA,UACSA,UAIAC,U,UCLT",
+        "debugId": ID,
+    })
+}
+
+fn symbols(map: &Value) -> ImageSymbols {
+    let built = build(map.to_string().as_bytes()).unwrap();
+    let cache = SymCache::parse(built.symcache).unwrap();
+    cache.verify_checksum().unwrap();
+    ImageSymbols::found(Arc::new(cache))
+}
+
+fn report(name: &str, frames: &[Value]) -> Vec<u8> {
+    let system = json!({"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2",
+        "CFBundleVersion": "7", "system_name": "iOS"});
+    let user = json!({"name": name, "language": "react-native", "backtrace": frames});
+    let error = json!({"type": "user", "reason": "undefined is not an object 17", "user_reported": user});
+    json!({"system": system, "crash": {"error": error}}).to_string().into_bytes()
+}
+
+fn frame(function: &str, column: u32) -> Value {
+    let file = "app:///main.jsbundle?platform=ios";
+    json!({"methodName": function, "file": file, "lineNumber": 1, "column": column})
+}
+
+fn frames() -> Vec<Value> {
+    vec![
+        frame("a", 14),
+        frame("b", 20),
+        frame("c", 33),
+        frame("dispatch", 47),
+        json!("forEach@[native code]"),
+    ]
+}
+
+fn answered(bytes: &[u8], symbols: Option<&ImageSymbols>) -> (Enrichment, Value) {
+    let report = Report::read(bytes, &ReadLimits::default()).unwrap();
+    let enriched = enrich(&report, &|_| symbols, &Context::default());
+    assert_eq!(splice::strip(&enriched.bytes, &ReadLimits::default()).unwrap(), bytes);
+    let json: Value = serde_json::from_slice(&enriched.bytes).unwrap();
+    (enriched, json["symbolication"].clone())
+}
+
+/// The map with the id that the report gives its bundle.
+fn own_map() -> Value {
+    let mut map = map();
+    map["x_unslide_debug_id"] = IDENTITY.debug_id().to_string().into();
+    map
+}
+
+#[test]
+fn frames_get_functions_files_lines_and_what_is_around() {
+    let (enriched, ours) = answered(&report("TypeError", &frames()), Some(&symbols(&own_map())));
+    let at = |frame: usize| ours["javascript"]["frames"][frame].clone();
+    assert_eq!(at(0)["file"], "src/cart.ts");
+    assert_eq!((at(0)["line"].as_u64(), at(0)["column"].as_u64()), (Some(2), Some(10)));
+    // `total` stands where the next frame calls: it is the name of what was called.
+    assert_eq!((&at(0)["function"], &at(0)["function_source"]), (&json!("total"), &json!("caller")));
+    assert_eq!(at(0)["approximate"], true);
+    assert_eq!(at(0)["context"]["first_line"], 1);
+    assert_eq!(at(0)["context"]["lines"][1], "  return items.map(price);");
+    assert_eq!(
+        (&at(1)["line"], &at(1)["function"], &at(1)["function_source"]),
+        (&json!(6), &json!("b"), &json!("device"))
+    );
+    assert_eq!(at(2)["status"], "missing_symbol");
+    assert_eq!(at(3)["file"], "node_modules/react/index.js");
+    assert!(at(3).get("in_app").is_none() && at(3).get("context").is_none());
+    assert_eq!((&at(4)["status"], &at(4)["function"]), (&json!("device"), &json!("forEach")));
+    assert_eq!(ours["status"], "partial");
+    assert_eq!(
+        ours["images"][0],
+        json!({"debug_id": IDENTITY.debug_id().to_string(), "name": "main.jsbundle", "arch": "javascript", "status": "found"})
+    );
+    assert_eq!((enriched.frames.total, enriched.frames.symbolicated), (5, 3));
+    let grouping = enriched.grouping.unwrap();
+    assert_eq!(grouping.title, "TypeError: undefined is not an object #");
+    assert_eq!(grouping.culprit.as_deref(), Some("total (cart.ts)"));
+    assert!(!grouping.provisional);
+    let functions: Vec<_> = grouping.frames.iter().map(|frame| frame.function.as_str()).collect();
+    assert_eq!(functions, ["total (cart.ts)", "(anonymous) (cart.ts)"]);
+}
+
+#[test]
+fn a_missing_map_is_waited_for_under_the_id_that_an_upload_gives_it() {
+    let bytes = report("TypeError", &frames());
+    let (enriched, ours) = answered(&bytes, None);
+    assert_eq!(enriched.missing, [IDENTITY.debug_id()]);
+    assert_eq!(ours["javascript"]["frames"][0]["status"], "missing");
+    assert_eq!(
+        (&ours["javascript"]["frames"][0]["line"], &ours["javascript"]["frames"][0]["column"]),
+        (&json!(1), &json!(15))
+    );
+    assert!(enriched.grouping.as_ref().unwrap().provisional);
+    let needs = crate::needs(&Report::read(&bytes, &ReadLimits::default()).unwrap());
+    assert_eq!((needs[0].debug_id, needs[0].name.as_str()), (IDENTITY.debug_id(), "main.jsbundle"));
+    // The report's own id goes before the name's.
+    let own =
+        json!({"methodName": "a", "file": "main.jsbundle", "lineNumber": 1, "column": 14, "debugId": ID});
+    let (enriched, _) = answered(&report("E", &[own]), Some(&symbols(&map())));
+    assert_eq!((enriched.frames.symbolicated, enriched.missing.len()), (1, 0));
+    // Symbols of another id, or of machine code, are never used.
+    let (enriched, _) = answered(&bytes, Some(&symbols(&map())));
+    assert_eq!((enriched.frames.symbolicated, enriched.frames.malformed), (0, 4));
+}
+
+#[test]
+fn reports_of_one_bug_have_one_group_in_every_build_and_after_it_was_stored() {
+    let found = symbols(&own_map());
+    let (first, _) = answered(&report("TypeError", &frames()), Some(&found));
+    // Another build: other columns in the bundle, other names, the same sources.
+    let mut other = own_map();
+    other["mappings"] = "KAAA,UACSA,UAIAC,U,UCLT".into();
+    let moved = [frame("x", 19), frame("yy", 25), frame("z", 38), frame("dispatch", 52)];
+    let (second, _) = answered(&report("TypeError", &moved), Some(&symbols(&other)));
+    let fingerprint = |enriched: &Enrichment| enriched.grouping.as_ref().unwrap().fingerprint;
+    assert_eq!(fingerprint(&first), fingerprint(&second));
+    let (class, _) = answered(&report("RangeError", &frames()), Some(&found));
+    assert_ne!(fingerprint(&first), fingerprint(&class));
+    let rules = GroupingRules::default();
+    for enriched in [&first, &class, &answered(&report("TypeError", &frames()), None).0] {
+        let again = grouping::regroup(&enriched.bytes, &rules).unwrap();
+        assert_eq!(again.as_ref().map(|group| group.fingerprint), Some(fingerprint(enriched)));
+    }
+}
+
+#[test]
+fn function_maps_of_metro_name_the_function_around() {
+    let mut map = own_map();
+    // Line 1 from column 0: total; line 5 from column 7: pay.
+    map["x_facebook_sources"] = json!([[{"names": ["total", "pay"], "mappings": "AAA;OCI"}], null]);
+    let (enriched, ours) = answered(&report("TypeError", &frames()), Some(&symbols(&map)));
+    let of = |frame: usize| {
+        let frame = &ours["javascript"]["frames"][frame];
+        (frame["function"].clone(), frame["function_source"].clone(), frame.get("approximate").is_some())
+    };
+    assert_eq!(of(0), (json!("total"), json!("function_map"), false));
+    assert_eq!(of(1), (json!("pay"), json!("function_map"), false));
+    let functions: Vec<_> =
+        enriched.grouping.unwrap().frames.into_iter().map(|frame| frame.function).collect();
+    assert_eq!(functions, ["total (cart.ts)", "pay (cart.ts)"]);
+}
+
+#[test]
+fn index_maps_prefixes_roots_and_ignore_lists_are_read() {
+    let section =
+        |line: u32, column: u32, map: Value| json!({"offset": {"line": line, "column": column}, "map": map});
+    let one = json!({"version": 3, "sourceRoot": "/ci/", "sources": ["a.ts"], "names": [], "mappings": "AAAA;AACA"});
+    let two = json!({"version": 3, "sources": ["b.ts"], "x_google_ignoreList": [0], "mappings": "AAEA;KACA"});
+    let index = json!({"version": 3, "debug_id": ID, "sections": [section(0, 0, one), section(1, 100, two)]});
+    let text = format!(")]}}'\n{index}");
+    assert_eq!(objects(text.as_bytes()).unwrap()[0].object.as_ref().unwrap().kind, ObjectKind::SourceMap);
+    let built = build(text.as_bytes()).unwrap();
+    let cache = SymCache::parse(built.symcache).unwrap();
+    let table = cache.source_map().unwrap();
+    let at = |line, column| {
+        let place = table.lookup(line, column)?;
+        Some((place.file.decode().into_owned(), place.line, place.is_library))
+    };
+    assert_eq!(at(0, 7), Some(("/ci/a.ts".to_owned(), 0, false)));
+    assert_eq!(at(1, 99), Some(("/ci/a.ts".to_owned(), 1, false)));
+    assert_eq!(at(1, 100), Some(("b.ts".to_owned(), 2, true)));
+    assert_eq!(at(2, 4), None, "the line's first mapping is at column 5");
+    assert_eq!(at(2, 5), Some(("b.ts".to_owned(), 3, true)), "a section's column holds for its first line");
+    assert_eq!(at(3, 0), None);
+}
+
+#[test]
+fn what_is_no_sound_map_is_refused() {
+    let with = |key: &str, value: Value| {
+        let mut map = map();
+        map[key] = value;
+        build(map.to_string().as_bytes())
+    };
+    for mappings in ["A", "AA", "AAA", "!AAA", "g", "AADA", "AEAA", "AAAAE", "DAAA", "gggggggggB", "AAAAAA"] {
+        let result = with("mappings", mappings.into());
+        assert_eq!(result.is_ok(), mappings == "A", "{mappings}");
+    }
+    assert!(matches!(with("version", 2.into()), Err(ObjectError::Unsupported(_))));
+    assert!(matches!(with("debugId", "shop".into()), Err(ObjectError::Malformed(_))));
+    assert!(matches!(build(b"{}"), Err(ObjectError::NotAnObject)));
+    assert!(matches!(objects(b"{\"report\":{}}"), Err(ObjectError::NotAnObject)));
+    let mut none = map();
+    none.as_object_mut().unwrap().remove("debugId");
+    let entry = objects(none.to_string().as_bytes()).unwrap().remove(0);
+    assert_eq!(entry.object.unwrap().debug_id, None);
+    let deep = format!(
+        "{}{}",
+        r#"{"version":3,"sections":[{"offset":{"line":0,"column":0},"map":"#.repeat(5_000),
+        "}"
+    );
+    assert!(build(deep.as_bytes()).is_err());
+}
+
+/// A damaged table answers nothing wrong and ends.
+#[test]
+fn damaged_tables_end() {
+    let built = build(own_map().to_string().as_bytes()).unwrap();
+    for at in 96..built.symcache.len() {
+        for byte in [0, 1, 0x7F, 0xFF] {
+            let mut bytes = built.symcache.clone();
+            bytes[at] = byte;
+            let Ok(cache) = SymCache::parse(bytes) else { continue };
+            let found = ImageSymbols::found(Arc::new(cache));
+            let (enriched, _) = (answered_loosely(&found), ());
+            assert!(enriched.frames.total == 5);
+        }
+    }
+}
+
+fn answered_loosely(found: &ImageSymbols) -> Enrichment {
+    let bytes = report("TypeError", &frames());
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    enrich(&report, &|_| Some(found), &Context::default())
+}
+
+#[test]
+fn less_is_said_where_there_is_no_room() {
+    let found = symbols(&own_map());
+    let many: Vec<Value> = (0..400).map(|at| frame(&"f".repeat(400), at % 30)).collect();
+    let bytes = report("TypeError", &many);
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    for most in [None, Some(bytes.len() + 60_000), Some(0)] {
+        let context = Context { most_bytes: most, ..Context::default() };
+        let enriched = enrich(&report, &|_| Some(&found), &context);
+        assert_eq!(enriched.frames.symbolicated, 256);
+        assert_eq!(enriched.cut, most.is_some());
+        let least = bytes.len() + 40_000;
+        assert!(
+            enriched.bytes.len() <= crate::most_bytes(bytes.len())
+                && (most != Some(0) || enriched.bytes.len() < least)
+        );
+    }
+    let functions =
+        enrich(&report, &|_| Some(&found), &Context { detail: Detail::FunctionsOnly, ..Context::default() });
+    assert!(!String::from_utf8(functions.bytes).unwrap().contains("first_line"));
+}
+
+#[test]
+fn rules_of_the_tenant_hold_for_functions_of_javascript() {
+    let rules = GroupingRules::parse("ignore function total\n").unwrap();
+    let bytes = report("TypeError", &frames());
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let found = symbols(&own_map());
+    let context = Context { rules: Some(&rules), ..Context::default() };
+    let enriched = enrich(&report, &|_| Some(&found), &context);
+    let functions: Vec<_> = enriched.grouping.unwrap().frames.into_iter().map(|frame| frame.frame).collect();
+    assert_eq!(functions, [1]);
+    let _ = (explain(&report, &|_| Some(&found), &rules), DebugId([0; 16]));
+}
