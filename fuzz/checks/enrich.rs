@@ -50,6 +50,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(Plan::new(&again).enrich(&find, &context).bytes, enriched.bytes);
     assert!(enriched.bytes.len() <= most_bytes(report.stripped().len()));
     let explained = explain(&report, &find, &unslide_symbolicate::grouping::GroupingRules::default());
-    let frames: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
+    let native: usize = explained.backtraces.iter().map(|b| b.frames.len()).sum();
+    let frames = native + explained.javascript.len();
     assert!(explained.truncated || u64::try_from(frames) == Ok(enriched.frames.total));
 }

@@ -17,9 +17,9 @@ pub mod symcache;
 pub use engine::{Context, Detail, ENGINE, Enrichment, ImageOutcome, VERSION, enrich, most_bytes, needs};
 pub use explain::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedGrouping, ExplainedImage,
-    ExplainedSymcache, Explanation, explain,
+    ExplainedJavaScriptFrame, ExplainedSymcache, Explanation, explain,
 };
-pub use javascript::BundleIdentity;
+pub use javascript::{BundleIdentity, FunctionSource, build_for as build_source_map, with_debug_id};
 pub use plan::{Join, Plan, SymbolNeed, is_system_path};
 pub use status::{FrameStatus, ImageStatus, ReportStatus};
 pub use symbols::ImageSymbols;

@@ -66,10 +66,15 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Console::get().json(&explanation)?;
         return Ok(Exit::Ready);
     }
-    let chosen = backtraces(&explanation, arguments.thread)?;
     say!("report {}", explanation["report_id"].as_str().unwrap_or_default());
     show_group(&explanation["grouping"]);
-    let mut shown = false;
+    let mut shown = arguments.thread.is_none() && show_javascript(&explanation, arguments.frame);
+    // A report about an error of JavaScript may have no native frames.
+    let chosen = if shown && explanation["backtraces"].as_array().is_none_or(Vec::is_empty) {
+        Vec::new()
+    } else {
+        backtraces(&explanation, arguments.thread)?
+    };
     for backtrace in chosen {
         shown |= show(&explanation, backtrace, arguments.frame);
     }
@@ -101,7 +106,8 @@ fn of_file(path: &Path, arguments: &Arguments) -> Result<Value, BoxError> {
     for broken in broken {
         note!("{broken}");
     }
-    let explanation = unslide_symbolicate::explain(&report, &|id| library.symbols(id), &rules);
+    let symbols = library.for_report(&unslide_symbolicate::needs(&report));
+    let explanation = unslide_symbolicate::explain(&report, &|id| symbols.get(id), &rules);
     Ok(serde_json::to_value(explanation)?)
 }
 
@@ -114,6 +120,26 @@ fn show_group(grouping: &Value) {
     if let Some(rules) = grouping["rules"].as_str() {
         say!("rules  {rules}");
     }
+}
+
+/// Shows the frames of an error of JavaScript, or one of them; true where there were some.
+fn show_javascript(explanation: &Value, only: Option<u64>) -> bool {
+    let frames = explanation["javascript"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let chosen: Vec<&Value> =
+        frames.iter().filter(|frame| only.is_none_or(|index| frame["index"] == index)).collect();
+    if !chosen.is_empty() {
+        say!("JavaScript");
+    }
+    for frame in &chosen {
+        let function = frame["function"].as_str().unwrap_or("(anonymous)");
+        let place = match frame["file"].as_str() {
+            Some(file) => format!(" in {file}:{}", frame["line"]),
+            None => frame["bundle"].as_str().map_or_else(String::new, |bundle| format!(" in {bundle}")),
+        };
+        say!("{:>3}  {function}{place} [{}]", frame["index"], text(frame, "status"));
+        say!("       {}", text(frame, "reason"));
+    }
+    !chosen.is_empty()
 }
 
 /// The backtraces of a thread, or of the crash.

@@ -1,6 +1,7 @@
 //! `unslide symbolicate`: reports from a file or a pipe, symbols from folders, no server.
 
 mod answer;
+mod bundles;
 mod input;
 mod lacking;
 mod library;
@@ -28,8 +29,8 @@ Examples:
   unslide symbolicate --symbols dSYMs.zip --format text report.json.gz
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
-    /// A dSYM, a Mach-O file, an archive of them (zip, tar.gz), or a folder that is searched for dSYMs and
-    /// Mach-O files; may be given more than once
+    /// A dSYM, a Mach-O file, a source map, an archive of them (zip, tar.gz), or a folder that is searched for them;
+    /// may be given more than once. A source map is found by its debug id, or by its name without .map
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
     /// Enriched reports as JSON, or logs in Apple's form

@@ -1,18 +1,20 @@
 //! What a file is by its first bytes.
 
-/// A kind of Mach-O file.
+/// A kind of file that an object is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
     /// One architecture.
     Thin,
     /// A container of several.
     Fat,
+    /// The source map of a bundle of JavaScript.
+    SourceMap,
 }
 
 /// What an uploaded file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A Mach-O file.
+    /// A Mach-O file or a source map.
     Binary(Binary),
     /// A zip archive.
     Zip,
@@ -64,7 +66,41 @@ pub fn detect(head: &[u8]) -> FileKind {
     if let Some((_, kind)) = signatures.iter().find(|(magic, _)| head.starts_with(magic)) {
         return *kind;
     }
+    if is_source_map(head) {
+        return FileKind::Binary(Binary::SourceMap);
+    }
     if super::tar::is_header(head) { FileKind::Tar } else { FileKind::Other }
+}
+
+/// True for JSON that begins as a source map does: with `"version": 3` and one of a map's other members, or with the
+/// debug id that `unslide upload` puts in front.
+fn is_source_map(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head).trim_ascii_start();
+    let head = match head.strip_prefix(b")]}") {
+        Some(rest) => rest.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default().trim_ascii_start(),
+        None => head,
+    };
+    let Some(inside) = head.strip_prefix(b"{") else { return false };
+    let behind = |key: &[u8]| {
+        let at = inside.windows(key.len()).position(|window| window == key)?;
+        inside.get(at + key.len()..)
+    };
+    let is_3 = behind(b"\"version\"").is_some_and(|rest| {
+        let rest = rest.trim_ascii_start().strip_prefix(b":").unwrap_or_default().trim_ascii_start();
+        rest.first() == Some(&b'3')
+            && rest.get(1).is_none_or(|after| !after.is_ascii_digit() && *after != b'.')
+    });
+    let keys: [&[u8]; 7] = [
+        b"\"mappings\"",
+        b"\"sources\"",
+        b"\"sourceRoot\"",
+        b"\"sections\"",
+        b"\"names\"",
+        b"\"debugId\"",
+        b"\"file\"",
+    ];
+    inside.trim_ascii_start().starts_with(b"\"x_unslide_debug_id\"")
+        || (is_3 && keys.into_iter().any(|key| behind(key).is_some()))
 }
 
 #[cfg(test)]
@@ -81,6 +117,15 @@ mod tests {
         assert_eq!(detect(b"PK\x03\x04"), FileKind::Zip);
         assert_eq!(detect(b"\x1f\x8b\x08\x00"), FileKind::Gzip);
         assert_eq!(detect(b"BZh9"), FileKind::Unsupported("bzip2"));
+        let map = FileKind::Binary(Binary::SourceMap);
+        assert_eq!(detect(br#"{ "version" : 3, "sources": ["#), map);
+        assert_eq!(detect(b")]}'\n{\"sections\":[],\"version\":3}"), map);
+        assert_eq!(detect(br#"{"x_unslide_debug_id":"","#), map);
+        for other in
+            [r#"{"version":30,"sources":[]}"#, r#"{"version":"3","file":""}"#, r#"{"report":{"version":3}}"#]
+        {
+            assert_eq!(detect(other.as_bytes()), FileKind::Other, "{other}");
+        }
         assert_eq!(detect(b""), FileKind::Other);
         assert_eq!(detect(&[0; 512]), FileKind::Other, "zeros are no tar header");
     }

@@ -1,16 +1,16 @@
-//! Where the Mach-O files of an upload go.
+//! Where the Mach-O files and source maps of an upload go.
 
 use super::{ArchiveError, Binary};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use tempfile::{SpooledTempFile, TempPath};
 
-/// A Mach-O file that was found.
+/// A Mach-O file or a source map that was found.
 #[derive(Debug)]
 pub struct Member {
     /// Where it lay, archives and folders joined by `/`; the upload's own name for a bare file.
     pub path: String,
-    /// Thin or fat.
+    /// Thin, fat, or a source map.
     pub binary: Binary,
     /// Its bytes; the file goes when this is dropped.
     pub file: TempPath,
@@ -28,9 +28,9 @@ impl Member {
     }
 }
 
-/// Takes the Mach-O files of an upload as they are found.
+/// Takes the Mach-O files and source maps of an upload as they are found.
 pub trait MemberSink {
-    /// A Mach-O file. What is not read of `content` is passed over.
+    /// A Mach-O file or a source map. What is not read of `content` is passed over.
     ///
     /// # Errors
     /// An error of `content`, made by [`ArchiveError`]'s readers, or [`ArchiveError::Disk`].

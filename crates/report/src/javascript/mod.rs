@@ -13,7 +13,7 @@ use crate::report::{ErrorKind, Report};
 use crate::summary::PartFacts;
 use crate::{Number, Text};
 pub use ours::OurJavaScriptFrame;
-pub(crate) use ours::read_frames;
+pub(crate) use ours::{OurContext, read_frames};
 use unslide_model::DebugId;
 
 /// Frames of one error that are read.
@@ -42,6 +42,36 @@ pub struct JavaScriptError {
     pub version: String,
     /// `CFBundleVersion`.
     pub build: String,
+}
+
+impl JavaScriptError {
+    /// The command that sends the source map of a bundle, for a shell.
+    #[must_use]
+    pub fn upload_command(&self, bundle: &str) -> String {
+        let words = [
+            ("--app", self.app.as_str()),
+            ("--platform", &self.platform),
+            ("--app-version", &self.version),
+            ("--build", &self.build),
+            ("--bundle", bundle),
+        ];
+        let mut command = "unslide upload --source-map MAP".to_owned();
+        for (option, value) in words {
+            command = format!("{command} {option} {}", quoted(value));
+        }
+        command
+    }
+}
+
+/// A text of the report as one word of a shell.
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
+    let text: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    if !text.is_empty() && text.chars().all(word) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// One frame of an error of JavaScript.

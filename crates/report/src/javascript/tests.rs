@@ -103,6 +103,19 @@ fn a_fatal_exception_of_react_native_is_an_error_of_javascript() {
 }
 
 #[test]
+fn the_command_for_a_missing_map_is_safe_to_copy() {
+    let error = JavaScriptError {
+        app: "com.example.shop".into(),
+        version: "$(id)'".into(),
+        ..JavaScriptError::default()
+    };
+    assert_eq!(
+        error.upload_command("main.jsbundle"),
+        r"unslide upload --source-map MAP --app com.example.shop --platform '' --app-version '$(id)'\''' --build '' --bundle main.jsbundle"
+    );
+}
+
+#[test]
 fn other_languages_and_empty_stacks_are_no_errors_of_javascript() {
     let user = |language: &str, backtrace: &str| {
         error(&format!(

@@ -7,6 +7,7 @@
 mod backtrace;
 mod crash;
 mod header;
+mod javascript;
 mod log;
 mod rest;
 pub mod view;
@@ -40,6 +41,7 @@ pub fn apple_log(report: &Report<'_>) -> String {
         if index == main {
             header::header(&facts, &mut out);
             header::exception(&facts, &crash, &mut out);
+            javascript::stack(report, &mut out);
             backtrace::threads(&facts, &crash, &mut out);
             rest::registers(&facts, &crash, &mut out);
             rest::images(&facts, &mut out);

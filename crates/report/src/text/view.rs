@@ -42,14 +42,16 @@ pub struct ReportView {
 /// A backtrace.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadView {
-    /// Its position in [`Report::backtraces`].
+    /// Its position in [`Report::backtraces`]; their number for the frames of an error of JavaScript.
     pub position: usize,
-    /// The thread's number; `None` for the backtrace of an exception.
+    /// The thread's number; `None` for the backtrace of an exception and of an error of JavaScript.
     pub number: Option<u64>,
     /// The thread's name, else its queue's.
     pub name: Option<String>,
     /// True for the thread that crashed.
     pub crashed: bool,
+    /// True for the frames of an error of JavaScript.
+    pub is_javascript: bool,
     /// Frames that the device left out at the hot end.
     pub skipped: u64,
     /// The frames, the innermost first.
@@ -77,6 +79,12 @@ pub struct FrameView {
     pub approximate: bool,
     /// The functions, the innermost inlined one first; empty where none is known.
     pub calls: Vec<CallView>,
+    /// Lines of the source around the frame's own, and their numbers.
+    pub context: Vec<(u64, String)>,
+    /// Where the frame is in its bundle of JavaScript, such as `1:2345`, while the source map is missing.
+    pub bundle_place: Option<String>,
+    /// The command that uploads the missing source map.
+    pub upload: Option<String>,
 }
 
 /// A function of a frame.
@@ -121,7 +129,8 @@ pub fn view(report: &Report<'_>) -> ReportView {
     let facts = PartFacts::of(report, report.main_part());
     let crash = Crash::of(&facts);
     let mut room = Room { frames: MOST_FRAMES, text: MOST_TEXT, cut: false };
-    let threads = threads(&facts, &crash, &mut room);
+    let mut threads: Vec<_> = super::javascript::thread(report, &mut room).into_iter().collect();
+    threads.extend(native_threads(&facts, &crash, &mut room));
     let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
     let images = images(&facts, &mut room);
     let error = CrashError::of(&facts);
@@ -139,14 +148,14 @@ pub fn view(report: &Report<'_>) -> ReportView {
 }
 
 /// How much may still be shown.
-struct Room {
+pub(super) struct Room {
     frames: usize,
     text: usize,
     cut: bool,
 }
 
 impl Room {
-    fn frame(&mut self) -> bool {
+    pub(super) fn frame(&mut self) -> bool {
         self.cut |= self.frames == 0;
         self.frames = self.frames.saturating_sub(1);
         !self.cut
@@ -157,7 +166,7 @@ impl Room {
         self.own(escaped_text(text).into_owned())
     }
 
-    fn own(&mut self, text: String) -> String {
+    pub(super) fn own(&mut self, text: String) -> String {
         match self.text.checked_sub(text.len()) {
             Some(left) => {
                 self.text = left;
@@ -171,7 +180,7 @@ impl Room {
     }
 }
 
-fn threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
+fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
     let frames = Frames::of(facts);
     let system: HashSet<DebugId> = facts
         .report
@@ -207,6 +216,7 @@ fn threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) ->
             number: thread.as_ref().map(|thread| thread.number),
             name: name.map(|name| room.own(name.into_owned())),
             crashed,
+            is_javascript: false,
             skipped: backtrace.skipped,
             frames: frames_of(facts.report, &frames, (backtrace, &system), room),
         });
@@ -279,6 +289,7 @@ fn frame_of<'a>(
         status: ours.status.map(|status| room.text(status)).unwrap_or_default(),
         approximate: ours.approximate,
         calls,
+        ..FrameView::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What to do about symbols that are missing.
 
+use crate::javascript::PlannedJavaScript;
 use crate::plan::PlannedImage;
 use unslide_report::{Report, ReportSummary};
 
@@ -37,6 +38,16 @@ impl Advisor {
             quoted(&dsym)
         )
     }
+}
+
+/// Which source map would answer for a bundle without one, and how it comes.
+pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) -> String {
+    let name = short(&bundle.name());
+    let Some(id) = bundle.debug_id else {
+        return format!("the report does not name its app, so no source map can be found for {name}");
+    };
+    let command = error.error.upload_command(&bundle.name());
+    format!("no source map is known for {name} (debug id {id}); upload it: {command}")
 }
 
 /// What is there, with blanks between.

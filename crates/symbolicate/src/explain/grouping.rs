@@ -2,7 +2,7 @@
 
 use super::ExplainedFrame;
 use crate::answer::Judged;
-use crate::grouping::{self, FunctionVerdict, GroupingRules, GroupingVerdict};
+use crate::grouping::{self, CountedFrame, FunctionVerdict, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,15 +46,16 @@ pub struct ExplainedFunction {
 /// What became of the functions of each frame that grouping looks at.
 pub(super) struct FrameVerdicts(BTreeMap<usize, Vec<FunctionVerdict>>);
 
-/// The report's group, and what became of each function.
+/// The report's group, what became of each function, and the frames that count.
 pub(super) fn explain(
     plan: &Plan<'_, '_>,
     judged: &[Judged<'_>],
     rules: &GroupingRules,
-) -> (Option<ExplainedGrouping>, FrameVerdicts) {
+) -> (Option<ExplainedGrouping>, FrameVerdicts, Vec<CountedFrame>) {
     let Some((grouping, verdicts)) = grouping::explain(plan, judged, rules) else {
-        return (None, FrameVerdicts(BTreeMap::new()));
+        return (None, FrameVerdicts(BTreeMap::new()), Vec::new());
     };
+    let counted = grouping.frames.clone();
     let mut by_frame: BTreeMap<usize, Vec<FunctionVerdict>> = BTreeMap::new();
     for verdict in verdicts {
         by_frame.entry(verdict.frame).or_default().push(verdict);
@@ -67,7 +68,7 @@ pub(super) fn explain(
         provisional: grouping.provisional,
         rules: Some(grouping.rules).filter(|rules| !rules.is_empty()),
     };
-    (Some(grouping), FrameVerdicts(by_frame))
+    (Some(grouping), FrameVerdicts(by_frame), counted)
 }
 
 impl FrameVerdicts {

@@ -2,6 +2,7 @@
 
 mod advice;
 mod grouping;
+mod javascript;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, Name, answer, judge};
 use crate::engine::ENGINE;
@@ -12,6 +13,7 @@ use crate::symbols::ImageSymbols;
 use crate::symcache::{NameSource, SymCache};
 use advice::Advisor;
 pub use grouping::{ExplainedFunction, ExplainedGrouping};
+pub use javascript::ExplainedJavaScriptFrame;
 use serde::Serialize;
 use unslide_model::{
     ContentHash, CpuType, DebugId, FileAddress, LoadAddress, Quality, RelativeAddress, ReportId, Slide,
@@ -30,6 +32,9 @@ pub struct Explanation {
     /// The report's group; absent where the report says neither what happened nor where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grouping: Option<ExplainedGrouping>,
+    /// The frames of an error of JavaScript, the innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub javascript: Vec<ExplainedJavaScriptFrame>,
     /// Every backtrace, in the order of the report.
     pub backtraces: Vec<ExplainedBacktrace>,
     /// True where frames or calls were left out, because there are too many.
@@ -198,11 +203,13 @@ pub fn explain<'s>(
     let mut names = DeviceNames::new(&plan, &judged);
     let mut room = Room { frames: MOST_FRAMES, call_bytes: MOST_CALL_BYTES, cut: false };
     let advisor = Advisor::new(report);
-    let (grouping, mut verdicts) = grouping::explain(&plan, &judged, rules);
+    let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, rules);
+    let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
     let mut planned = plan.frames.iter();
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
-        let counts = report.crashed_backtrace().is_some_and(|crashed| std::ptr::eq(crashed, backtrace));
+        let counts = plan.javascript.is_none()
+            && report.crashed_backtrace().is_some_and(|crashed| std::ptr::eq(crashed, backtrace));
         let mut frames = Vec::new();
         let mut sigtramp_at = None;
         for slot in backtrace.slots() {
@@ -245,7 +252,15 @@ pub fn explain<'s>(
         }
     }
     let images = images(&plan, &judged, symbols);
-    Explanation { report_id: report.id, engine: ENGINE, images, grouping, backtraces, truncated: room.cut }
+    Explanation {
+        report_id: report.id,
+        engine: ENGINE,
+        images,
+        grouping,
+        javascript,
+        backtraces,
+        truncated: room.cut,
+    }
 }
 
 fn images<'s>(
@@ -261,7 +276,7 @@ fn images<'s>(
         };
         ExplainedImage {
             debug_id: image.debug_id,
-            path: image.path.map(|path| path.decode().into_owned()).unwrap_or_default(),
+            path: image.path.map_or_else(|| image.name(), |path| path.decode().into_owned()),
             system: image.system,
             arch: image.cpu.map(CpuType::name),
             load_address: LoadAddress(image.start).to_string(),

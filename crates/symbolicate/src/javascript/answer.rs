@@ -4,6 +4,7 @@ use super::PlannedJavaScript;
 use super::table::{SourceMapTable, SourcePlace};
 use crate::answer::Judged;
 use crate::status::{FrameStatus, ImageStatus};
+use crate::symcache::SymCache;
 use std::borrow::Cow;
 use unslide_model::words;
 use unslide_report::JavaScriptFrame;
@@ -86,7 +87,7 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
         ImageStatus::Malformed => own.ended(FrameStatus::Malformed),
         ImageStatus::Unsupported => own.ended(FrameStatus::Unsupported),
         ImageStatus::FetchingFailed => own.ended(FrameStatus::FetchingFailed),
-        ImageStatus::Found => match judged.symbols.and_then(|symbols| symbols.source_map()) {
+        ImageStatus::Found => match judged.symbols.and_then(SymCache::source_map) {
             None => own.ended(FrameStatus::Malformed),
             Some(table) => found(own, &table, line, frame.column),
         },

@@ -7,17 +7,25 @@ use crate::json::escape;
 use crate::object::{BuiltSymCache, MAX_SYMCACHE_BYTES, ObjectError, ObjectKind};
 use crate::symcache::{ObjectHeader, Writer};
 use std::collections::HashMap;
-use unslide_model::{CpuType, Quality};
+use unslide_model::{CpuType, DebugId, Quality};
 
 /// Bytes of a name or a path; a longer one is cut.
 const MOST_NAME_BYTES: usize = 1_000;
 /// Lines of a bundle. Each takes four bytes, and a semicolon alone makes one.
 const MOST_LINES: u32 = 1 << 26;
 
-/// Builds the symcache of a source map. The same map always gives the same bytes.
+/// Builds the symcache of a source map, for the debug id that it has itself. The same map always gives the same bytes.
 pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
     let facts = facts(bytes).ok_or(ObjectError::NotAnObject)??;
     let debug_id = facts.debug_id.ok_or_else(|| ObjectError::Unsupported("no debug id".into()))?;
+    build_for(bytes, debug_id)
+}
+
+/// Builds the symcache of a source map for another debug id than its own.
+///
+/// # Errors
+/// Where it is no source map, or damaged, or too large.
+pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, ObjectError> {
     let table = TableWriter::default().table(&SourceMap::read(bytes)?)?;
     let header = ObjectHeader {
         debug_id,

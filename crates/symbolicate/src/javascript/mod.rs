@@ -11,10 +11,13 @@ mod output;
 mod source_map;
 mod table;
 
-pub(crate) use answer::{FunctionSource, JavaScriptAnswer, answers};
+pub use answer::FunctionSource;
+pub(crate) use answer::{JavaScriptAnswer, answers};
 pub(crate) use build::build;
+pub use build::build_for;
 pub use identity::BundleIdentity;
 pub(crate) use output::{JavaScriptDetail, least_bytes, write};
+pub use source_map::with_debug_id;
 pub(crate) use source_map::{SourceMapFacts, facts, is_json};
 pub(crate) use table::SourceMapTable;
 

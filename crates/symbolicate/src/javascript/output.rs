@@ -4,6 +4,7 @@ use super::{JavaScriptAnswer, PlannedJavaScript};
 use crate::answer::Judged;
 use crate::json::{ObjectWriter, key};
 use crate::status::FrameStatus;
+use crate::symcache::SymCache;
 use unslide_report::Text;
 
 /// Lines on each side of a frame's own.
@@ -94,7 +95,7 @@ fn origin(
 /// Writes the lines around a frame's own; false where the map has no sources.
 fn context(object: &mut ObjectWriter<'_>, answer: &JavaScriptAnswer<'_>, judged: &[Judged<'_>]) -> bool {
     let symbols = answer.image.and_then(|image| judged.get(image as usize)?.symbols);
-    let table = symbols.and_then(|symbols| symbols.source_map());
+    let table = symbols.and_then(SymCache::source_map);
     let around = answer.place.as_ref().filter(|_| answer.status == FrameStatus::Symbolicated);
     let around = around.and_then(|place| table?.context(place, CONTEXT_LINES));
     let Some((first, lines)) = around else { return false };

@@ -114,6 +114,17 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
     json_text(bytes).is_some()
 }
 
+/// A source map that says this debug id before all else; `None` where the bytes do not begin as one. The map is not
+/// changed otherwise.
+#[must_use]
+pub fn with_debug_id(map: &[u8], debug_id: DebugId) -> Option<Vec<u8>> {
+    let inside = json_text(map)?.get(1..)?;
+    let comma = if inside.trim_ascii_start().starts_with(b"}") { "" } else { "," };
+    let mut named = format!(r#"{{"x_unslide_debug_id":"{debug_id}"{comma}"#).into_bytes();
+    named.extend_from_slice(inside);
+    Some(named)
+}
+
 /// What a source map is; `None` for other files.
 pub(crate) fn facts(bytes: &[u8]) -> Option<Result<SourceMapFacts, ObjectError>> {
     let json = json_text(bytes)?;

@@ -1,10 +1,12 @@
 use crate::grouping::GroupingRules;
 use crate::object::{ObjectError, ObjectKind, build, objects};
 use crate::symcache::SymCache;
-use crate::{BundleIdentity, Context, Detail, Enrichment, ImageSymbols, enrich, explain, grouping};
+use crate::{
+    BundleIdentity, Context, Detail, Enrichment, ImageSymbols, build_source_map, enrich, explain, grouping,
+    with_debug_id,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use unslide_model::DebugId;
 use unslide_report::{ReadLimits, Report, splice};
 
 const ID: &str = "6f9619ff-8b86-d011-b42d-00c04fc964ff";
@@ -228,8 +230,7 @@ fn damaged_tables_end() {
             bytes[at] = byte;
             let Ok(cache) = SymCache::parse(bytes) else { continue };
             let found = ImageSymbols::found(Arc::new(cache));
-            let (enriched, _) = (answered_loosely(&found), ());
-            assert!(enriched.frames.total == 5);
+            assert_eq!(answered_loosely(&found).frames.total, 5);
         }
     }
 }
@@ -272,5 +273,33 @@ fn rules_of_the_tenant_hold_for_functions_of_javascript() {
     let enriched = enrich(&report, &|_| Some(&found), &context);
     let functions: Vec<_> = enriched.grouping.unwrap().frames.into_iter().map(|frame| frame.frame).collect();
     assert_eq!(functions, [1]);
-    let _ = (explain(&report, &|_| Some(&found), &rules), DebugId([0; 16]));
+    let explained = explain(&report, &|_| Some(&found), &rules);
+    let counted: Vec<bool> = explained.javascript.iter().map(|frame| frame.counted).collect();
+    assert_eq!(counted, [false, true, false, false, false]);
+}
+
+#[test]
+fn a_missing_map_is_explained_with_the_command_that_sends_it() {
+    let bytes = report("TypeError", &frames());
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let explained = explain(&report, &|_| None, &GroupingRules::default());
+    let expected = format!(
+        "no source map is known for main.jsbundle (debug id {}); upload it: unslide upload --source-map MAP \
+         --app com.example.shop --platform ios --app-version 1.2 --build 7 --bundle main.jsbundle",
+        IDENTITY.debug_id()
+    );
+    assert_eq!(explained.javascript[0].reason, expected);
+    assert_eq!(explained.javascript[4].reason, "it is a function of the engine");
+}
+
+#[test]
+fn a_map_takes_the_debug_id_of_its_app_and_stays_as_it_was_otherwise() {
+    let map = map().to_string();
+    let named = with_debug_id(format!(")]}}'\n{map}").as_bytes(), IDENTITY.debug_id()).unwrap();
+    let entry = objects(&named).unwrap().remove(0);
+    assert_eq!(entry.object.unwrap().debug_id, Some(IDENTITY.debug_id()));
+    let (own, other) = (build(map.as_bytes()).unwrap(), build(&named).unwrap());
+    assert_eq!((own.debug_id, own.symcache[32..] == other.symcache[32..]), (ID.parse().unwrap(), true));
+    assert_eq!(build_source_map(map.as_bytes(), IDENTITY.debug_id()).unwrap().symcache, other.symcache);
+    assert!(with_debug_id(b"[]", IDENTITY.debug_id()).is_none());
 }

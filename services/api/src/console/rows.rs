@@ -18,6 +18,7 @@ pub fn kind_word(kind: &str) -> &str {
         "stack_overflow" => "stack overflow",
         "out_of_memory" => "out of memory",
         "user" => "reported by the app",
+        "javascript" => "JavaScript",
         kind => kind,
     }
 }

@@ -48,7 +48,16 @@ struct FrameLine {
     address: String,
     uuid: Option<String>,
     command: Option<String>,
+    context: Vec<ContextLine>,
     explain: Option<String>,
+}
+
+/// A line of the source around a frame's own.
+#[derive(Debug)]
+struct ContextLine {
+    number: u64,
+    text: String,
+    own: bool,
 }
 
 /// A call, with where its source line is shown.
@@ -68,7 +77,11 @@ impl ThreadStack {
         let top = own.or(thread.frames.first()).map(first_name).unwrap_or_default();
         let foldable = thread.frames.iter().any(|frame| !frame.system);
         ThreadStack {
-            heading: thread.number.map_or("Exception".to_owned(), |number| format!("Thread {number}")),
+            heading: match thread.number {
+                Some(number) => format!("Thread {number}"),
+                None if thread.is_javascript => "JavaScript".to_owned(),
+                None => "Exception".to_owned(),
+            },
             crashed: thread.crashed,
             name: thread.name.clone(),
             top,
@@ -155,15 +168,31 @@ fn line(frame: &FrameView, position: usize, explain: Option<&str>, links: &Sourc
         system: frame.system,
         status: status(&frame.status, frame.approximate),
         calls: frame.calls.iter().map(|call| linked(call, links)).collect(),
-        address: frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}")),
+        address: match &frame.bundle_place {
+            Some(place) => place.clone(),
+            None => native_address(frame),
+        },
+        context: frame.context.iter().map(|line| context_line(line, frame)).collect(),
         uuid: frame.debug_id.filter(|_| missing).map(|id| id.to_string().to_uppercase()),
-        command: image.as_deref().filter(|_| missing && !frame.system).map(upload_command),
+        command: frame
+            .upload
+            .clone()
+            .or_else(|| image.as_deref().filter(|_| missing && !frame.system).map(upload_command)),
         image: image.unwrap_or_else(|| "unknown image".to_owned()),
         explain: explain.map(|explain| {
             let and = if explain.contains('?') { '&' } else { '?' };
             format!("{explain}{and}thread={position}#frame-{}", frame.index)
         }),
     }
+}
+
+fn native_address(frame: &FrameView) -> String {
+    frame.relative.map_or_else(|| address(frame.address), |at| format!("+ {at:#x}"))
+}
+
+fn context_line((number, text): &(u64, String), frame: &FrameView) -> ContextLine {
+    let own = frame.calls.first().is_some_and(|call| call.line == Some(*number));
+    ContextLine { number: *number, text: text.clone(), own }
 }
 
 fn linked(call: &CallView, links: &SourceLinks) -> LinkedCall {

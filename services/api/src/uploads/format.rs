@@ -18,7 +18,8 @@ pub fn check(head: &[u8]) -> Result<(), Problem> {
         FileKind::Zip | FileKind::Gzip | FileKind::Tar | FileKind::Binary(_) => return Ok(()),
         FileKind::StaticLibrary | FileKind::Unsupported(_) | FileKind::Other => {}
     }
-    let taken = "zip, tar, tar.gz, gz, a dSYM bundle in one of them, or a Mach-O file, thin or fat";
+    let taken =
+        "zip, tar, tar.gz, gz, a dSYM bundle in one of them, a Mach-O file, thin or fat, or a source map";
     Err(Problem::new(Kind::UnsupportedFormat, format!("{}; an upload is {taken}", describe(head))))
 }
 
@@ -52,7 +53,7 @@ mod tests {
         tar[257..262].copy_from_slice(b"ustar");
         let sum: u32 = tar.iter().map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
         tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        let heads: [&[u8]; 9] = [
+        let heads: [&[u8]; 10] = [
             b"PK\x03\x04rest",
             b"\x1f\x8b\x08",
             &tar,
@@ -62,6 +63,7 @@ mod tests {
             b"\xfe\xed\xfa\xcf....",
             b"\xca\xfe\xba\xbe\x00\x00\x00\x02....",
             b"\xca\xfe\xba\xbf\x00\x00\x00\x01....",
+            br#"{"version":3,"sources":["#,
         ];
         for head in heads {
             assert!(check(head).is_ok(), "{head:?}");

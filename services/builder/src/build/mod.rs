@@ -56,7 +56,7 @@ pub(crate) async fn build(builder: &Builder, job: &JobLease, id: Uuid) -> Result
     let unpacked = unpack(builder, &room, UPLOAD, name).await?;
     if unpacked.slices.is_empty() {
         let mut tx = builder.store.owner(owner).await?;
-        let detail = "there is no Mach-O file in it";
+        let detail = "there is no Mach-O file and no source map with a debug id in it";
         uploads::failed(&mut tx, id, "nothing_found", detail, &unpacked.skipped).await?;
         return complete(tx, job).await;
     }

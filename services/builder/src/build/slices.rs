@@ -10,13 +10,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use unslide_artifacts::archive::{self, ArchiveError, SkippedEntry, ToFolder};
+use unslide_artifacts::archive::{self, ArchiveError, Binary, SkippedEntry, ToFolder};
 use unslide_model::{ContentHash, CpuType, DebugId};
 use unslide_store::objects::{NewObject, ObjectStatus};
 use unslide_store::uploads;
-use unslide_symbolicate::object::{ObjectError, ObjectFacts, objects};
+use unslide_symbolicate::object::{ObjectError, ObjectFacts, ObjectKind, objects};
 
-/// One architecture of a Mach-O file of the upload.
+/// One architecture of a Mach-O file of the upload, or a source map.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct UploadedSlice {
     /// Where the file lay in the upload.
@@ -70,7 +70,11 @@ pub(crate) fn unpack_here(
         let bytes = member.map()?;
         unpacked.bytes += member.size;
         let file = member.file.keep().map_err(|error| error.error)?;
-        unpacked.slices.extend(slices_of(&member.path, &file, &bytes));
+        let slices = slices_of(&member.path, &file, &bytes);
+        // Apps ship source maps of their packages, which are of no bundle.
+        let is_alone = member.path == name;
+        let keeps_all = is_alone || member.binary != Binary::SourceMap;
+        unpacked.slices.extend(slices.into_iter().filter(|slice| keeps_all || slice.new.debug_id.is_some()));
         if unpacked.slices.len() > limits.members {
             return Err(ArchiveError::TooManyMembers(limits.members).into());
         }
@@ -120,6 +124,11 @@ fn slice(
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     let size = bytes.len() as u64;
     let rejected = match &object {
+        Ok(facts) if facts.debug_id.is_none() && facts.kind == ObjectKind::SourceMap => {
+            let reason =
+                "the source map has no debug id: send it with unslide upload --source-map".to_owned();
+            Some((ObjectStatus::Unsupported, reason))
+        }
         Ok(facts) if facts.debug_id.is_none() => {
             Some((ObjectStatus::Unsupported, "it has no debug id (LC_UUID)".to_owned()))
         }

@@ -142,7 +142,9 @@ fn report(
     let limits = ReadLimits::default();
     let read = Report::accept(bytes, &limits)?;
     let context = Context { most_bytes: Some(room), rules: Some(rules), ..Context::default() };
-    let enriched = Plan::new(&read).enrich_within(&|id| library.symbols(id), &context);
+    let plan = Plan::new(&read);
+    let symbols = library.for_report(&plan.needs());
+    let enriched = plan.enrich_within(&|id| symbols.get(id), &context);
     lacking.extend(enriched.images.into_iter().filter(|image| image.status != ImageStatus::Found));
     match format {
         OutputFormat::Json => Ok(enriched.bytes),

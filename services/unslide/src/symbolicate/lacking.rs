@@ -37,7 +37,9 @@ impl Lacking {
     pub fn tell(&self) {
         if !self.app.is_empty() {
             let frames: u64 = self.app.values().sum();
-            note!("{frames} frames of the app lack symbols; --symbols takes the dSYMs with these UUIDs:");
+            note!(
+                "{frames} frames of the app lack symbols; --symbols takes the dSYMs or source maps with these ids:"
+            );
             for ((name, id, status), frames) in self.app.iter().take(MOST_NAMED) {
                 let name = if name.is_empty() { "an image without a name" } else { name };
                 note!("  {name} {id}: {frames} frames ({status})");

@@ -1,8 +1,9 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
+use super::bundles::Bundles;
 use super::packed::{UnpackedArchive, unpack_archive};
 use crate::output::note;
-use crate::upload::{is_archive, starts_as_mach_o};
+use crate::upload::{is_archive, starts_as_mach_o, starts_as_source_map};
 use memmap2::Mmap;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use unslide_artifacts::archive::{ArchiveError, SkipReason};
 use unslide_model::{DebugId, Quality};
-use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::object::{self, ObjectError};
 use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{ImageSymbols, SymbolNeed};
 
 /// A path of `--symbols` of which nothing can come.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +42,8 @@ enum Cause {
 #[derive(Default)]
 pub struct Library {
     objects: HashMap<DebugId, Entry>,
+    /// Source maps by the names of their bundles.
+    bundles: Bundles,
     /// What archives held; deleted with this.
     archives: Vec<UnpackedArchive>,
 }
@@ -74,7 +77,13 @@ impl Library {
             let unusable = |cause: Cause| Unusable { path: path.clone(), cause };
             if fs::metadata(path).map_err(|error| unusable(error.into()))?.is_dir() {
                 for file in files_under(path) {
-                    match library.add(&file, &file.display().to_string()) {
+                    let is_map = starts_as_source_map(&file).unwrap_or(false);
+                    let added = if is_map {
+                        library.add_source_map(&file)
+                    } else {
+                        library.add(&file, &file.display().to_string())
+                    };
+                    match added {
                         // Java's classes begin like fat Mach-O files.
                         Ok(()) | Err(Cause::Object(ObjectError::NotAnObject)) => {}
                         Err(cause) => notes.push(format!("{}: {cause}", file.display())),
@@ -82,6 +91,8 @@ impl Library {
                 }
             } else if starts_as_mach_o(path).map_err(|error| unusable(error.into()))? {
                 library.add(path, &path.display().to_string()).map_err(unusable)?;
+            } else if starts_as_source_map(path).map_err(|error| unusable(error.into()))? {
+                library.add_source_map(path).map_err(unusable)?;
             } else if is_archive(path).map_err(|error| unusable(error.into()))? {
                 library.add_archive(path, &mut notes).map_err(unusable)?;
             } else {
@@ -135,11 +146,36 @@ impl Library {
         broken.map_or(Ok(()), |error| Err(error.into()))
     }
 
+    /// Adds a source map under its debug id, if it has one, and under the name of its bundle.
+    fn add_source_map(&mut self, path: &Path) -> Result<(), Cause> {
+        self.add(path, &path.display().to_string())?;
+        self.bundles.add(path);
+        Ok(())
+    }
+
+    /// The symbols for what a report needs: by debug id, and a bundle's by its name where there is nothing else.
+    pub fn for_report(&self, needs: &[SymbolNeed]) -> ReportSymbols<'_> {
+        ReportSymbols { library: self, bundles: self.bundles.of(needs) }
+    }
+
     /// The symbols for a debug id, built at the first call. Other debug ids are built meanwhile;
     /// callers of the same one wait.
     pub fn symbols(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
         let entry = self.objects.get(debug_id)?;
         Some(entry.built.get_or_init(|| build(&entry.candidates)))
+    }
+}
+
+/// The symbols for one report.
+pub struct ReportSymbols<'l> {
+    library: &'l Library,
+    bundles: HashMap<DebugId, Arc<ImageSymbols>>,
+}
+
+impl ReportSymbols<'_> {
+    /// The symbols for a debug id.
+    pub fn get(&self, debug_id: &DebugId) -> Option<&ImageSymbols> {
+        self.library.symbols(debug_id).or_else(|| self.bundles.get(debug_id).map(AsRef::as_ref))
     }
 }
 
@@ -171,6 +207,10 @@ fn build_one(candidate: &Candidate) -> Result<ImageSymbols, Cause> {
     Ok(ImageSymbols::found(Arc::new(symcache)))
 }
 
+fn is_object(path: &Path) -> bool {
+    starts_as_mach_o(path).unwrap_or(false) || starts_as_source_map(path).unwrap_or(false)
+}
+
 /// The files in a folder and its folders that begin like objects, in the order of their paths. Links
 /// are followed, each folder is entered once.
 fn files_under(folder: &Path) -> Vec<PathBuf> {
@@ -186,7 +226,7 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
         for path in entries.flatten().map(|entry| entry.path()) {
             match fs::metadata(&path) {
                 Ok(facts) if facts.is_dir() => folders.push(path),
-                Ok(facts) if facts.is_file() && starts_as_mach_o(&path).unwrap_or(false) => {
+                Ok(facts) if facts.is_file() && is_object(&path) => {
                     found.push(path);
                 }
                 _ => {}
@@ -198,7 +238,7 @@ fn files_under(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[expect(unsafe_code, reason = "a memory map; files of debug information are too large to be read whole")]
-fn map(path: &Path) -> io::Result<Mmap> {
+pub fn map(path: &Path) -> io::Result<Mmap> {
     let file = File::open(path)?;
     // SAFETY: the map is read-only, and dropped before the call that made it returns. A file that is
     // cut off meanwhile ends the process by a signal, as it does every tool that maps its input.

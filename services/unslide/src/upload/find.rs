@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use unslide_artifacts::archive::{FileKind, PEEK, detect};
+use unslide_artifacts::archive::{Binary, FileKind, PEEK, detect};
 use unslide_model::{ContentHash, DebugId};
 use unslide_symbolicate::object;
 
@@ -15,12 +15,14 @@ const DEEPEST: usize = 64;
 /// A file to upload.
 pub struct Found {
     pub path: PathBuf,
+    /// The path for people, where it is another one.
+    pub shown: PathBuf,
     /// The name that the server shows.
     pub name: String,
     pub size: u64,
 }
 
-/// A Mach-O file's architectures.
+/// A Mach-O file's architectures, or a source map as the only one.
 pub struct MachOFile {
     /// Debug id and SHA-256 (hexadecimal) of each architecture; what cannot be read has no entry.
     pub slices: Vec<(DebugId, String)>,
@@ -82,7 +84,10 @@ impl Search {
         match kind(path) {
             Ok(FileKind::Binary(_) | FileKind::Zip | FileKind::Gzip | FileKind::Tar) => self.add(path),
             Ok(_) => {
-                self.failed.push((path.to_path_buf(), "is neither a Mach-O file nor an archive".to_owned()));
+                self.failed.push((
+                    path.to_path_buf(),
+                    "is neither a Mach-O file nor an archive nor a source map".to_owned(),
+                ));
             }
             Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
@@ -93,7 +98,8 @@ impl Search {
             Ok(data) => {
                 let name =
                     path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-                self.found.push(Found { path: path.to_path_buf(), name, size: data.len() });
+                let path = path.to_path_buf();
+                self.found.push(Found { shown: path.clone(), path, name, size: data.len() });
             }
             Err(error) => self.failed.push((path.to_path_buf(), error.to_string())),
         }
@@ -122,7 +128,15 @@ fn kind(path: &Path) -> std::io::Result<FileKind> {
 /// # Errors
 /// Where the file cannot be read.
 pub fn starts_as_mach_o(path: &Path) -> std::io::Result<bool> {
-    Ok(matches!(kind(path)?, FileKind::Binary(_)))
+    Ok(matches!(kind(path)?, FileKind::Binary(Binary::Thin | Binary::Fat)))
+}
+
+/// True for a file that begins as a source map does.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub fn starts_as_source_map(path: &Path) -> std::io::Result<bool> {
+    Ok(matches!(kind(path)?, FileKind::Binary(Binary::SourceMap)))
 }
 
 /// True for a file that the archive reader takes: zip, gzip or tar.
@@ -133,12 +147,12 @@ pub fn is_archive(path: &Path) -> std::io::Result<bool> {
     Ok(matches!(kind(path)?, FileKind::Zip | FileKind::Gzip | FileKind::Tar))
 }
 
-/// Reads a Mach-O file's debug ids and hashes; `None` for a file that is no Mach-O. Blocks.
+/// Reads the debug ids and hashes of a Mach-O file or a source map; `None` for another file. Blocks.
 ///
 /// # Errors
 /// Where the file cannot be read.
 pub fn mach_o(path: &Path) -> std::io::Result<Option<MachOFile>> {
-    if !starts_as_mach_o(path)? {
+    if !matches!(kind(path)?, FileKind::Binary(_)) {
         return Ok(None);
     }
     let file = File::open(path)?;

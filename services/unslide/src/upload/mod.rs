@@ -5,8 +5,9 @@ mod find;
 mod parts;
 mod screen;
 mod send;
+mod source_maps;
 
-pub use find::{MachOFile, find, is_archive, mach_o, starts_as_mach_o};
+pub use find::{MachOFile, find, is_archive, mach_o, starts_as_mach_o, starts_as_source_map};
 
 use crate::boot;
 use crate::client::{ApiServer, Client, ClientError};
@@ -18,6 +19,7 @@ use futures::StreamExt;
 use screen::Screen;
 use send::{Mode, SendError, Sent};
 use serde_json::{Value, json};
+use source_maps::SourceMapArguments;
 use std::path::{Path, PathBuf};
 use unslide_store::uploads::SkippedMember;
 
@@ -30,14 +32,17 @@ Examples:
   unslide upload build/MyApp.xcarchive
   unslide upload --dry-run build/
   unslide upload --quiet --json dSYMs.zip > uploaded.json
-  unslide upload --system \"iOS DeviceSupport/18.1\"")]
+  unslide upload --system \"iOS DeviceSupport/18.1\"
+  unslide upload --source-map main.jsbundle.map --app com.example.shop --platform ios --app-version 1.2 --build 45")]
 pub struct Arguments {
     #[command(flatten)]
     server: ApiServer,
     /// Folders that are searched for dSYMs to any depth (an Xcode archive, a build folder), or files:
     /// Mach-O files, zip, tar.gz
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "source_map", value_name = "PATH")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    source_maps: SourceMapArguments,
     /// In folders, take Mach-O files outside of dSYMs as well
     #[arg(long)]
     binaries: bool,
@@ -90,7 +95,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     let client = Client::new(&arguments.server)?;
     let client = if arguments.system { client.of_system() } else { client };
-    let (found, failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
+    let (mut found, mut failed) = find::find(&arguments.paths, arguments.binaries || arguments.system);
+    // The copies last until all is sent.
+    let copies = tempfile::tempdir()?;
+    arguments.source_maps.find(copies.path(), &mut found, &mut failed)?;
     if found.is_empty() && failed.is_empty() {
         let what = if arguments.system { "Mach-O file" } else { "dSYM" };
         return Err(CommandError::missing(format!("no {what} was found")).into());
@@ -132,8 +140,8 @@ async fn send_all(
     let mut sent = sent.buffer_unordered(usize::from(arguments.jobs));
     while let Some((found, result, skipped)) = sent.next().await {
         match result {
-            Ok(sent) => report.note(&found.path, &sent, &skipped),
-            Err(SendError::File(reason)) => report.fail(&found.path, reason, &skipped),
+            Ok(sent) => report.note(&found.shown, &sent, &skipped),
+            Err(SendError::File(reason)) => report.fail(&found.shown, reason, &skipped),
             Err(SendError::All(error)) => {
                 // The other files would fail in the same way, each after its own time for trying.
                 report.ended = Some(error);

@@ -54,9 +54,9 @@ impl Screen {
         };
         // Above the bars.
         self.bars.suspend(|| {
-            inform!("{}: {line}", found.path.display());
+            inform!("{}: {line}", found.shown.display());
             for skipped in skipped {
-                inform!("{}: passed over: {}", found.path.display(), send::told(skipped));
+                inform!("{}: passed over: {}", found.shown.display(), send::told(skipped));
             }
         });
     }

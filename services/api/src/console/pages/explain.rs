@@ -15,7 +15,9 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_symbolicate::{ExplainedFrame, ExplainedFunction, ExplainedImage, Explanation};
+use unslide_symbolicate::{
+    ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame, Explanation, FunctionSource,
+};
 
 #[derive(Template)]
 #[template(path = "console/explain.html")]
@@ -71,6 +73,9 @@ fn page_of(
     explanation: &Explanation,
     thread: usize,
 ) -> Result<ExplainPage, Problem> {
+    if thread == explanation.backtraces.len() && !explanation.javascript.is_empty() {
+        return Ok(page_of_javascript(viewer, report, explanation));
+    }
     let backtrace = explanation.backtraces.get(thread);
     let backtrace =
         backtrace.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such backtrace"))?;
@@ -87,6 +92,46 @@ fn page_of(
         frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
         truncated: explanation.truncated,
     })
+}
+
+/// The page of an error of JavaScript, whose frames are counted as the backtrace behind the last.
+fn page_of_javascript(viewer: Viewer, report: String, explanation: &Explanation) -> ExplainPage {
+    ExplainPage {
+        shell: Shell::of(viewer, "reports", "Explanation"),
+        report,
+        heading: "JavaScript".to_owned(),
+        group: explanation.grouping.as_ref().map(|group| shown(&group.title)),
+        frames: explanation.javascript.iter().map(reasoned_javascript).collect(),
+        truncated: explanation.truncated,
+    }
+}
+
+fn reasoned_javascript(frame: &ExplainedJavaScriptFrame) -> ReasonedFrame {
+    let mut steps = Vec::new();
+    let mut step = |name, value: Option<String>| steps.extend(value.map(|value| (name, value)));
+    step("Bundle", frame.bundle.as_deref().map(shown));
+    step("Debug id", frame.debug_id.map(|id| id.to_string()));
+    step("Line in the bundle", frame.bundle_line.map(|line| line.to_string()));
+    step("Column in the bundle", frame.bundle_column.map(|column| column.to_string()));
+    step("Source", frame.file.as_deref().map(shown));
+    step("Line", frame.line.map(|line| line.to_string()));
+    step("Name from", frame.function_source.map(|source| source.as_str().replace('_', " ")));
+    let approximate = frame.function_source == Some(FunctionSource::Caller);
+    ReasonedFrame {
+        index: frame.index,
+        status: status(frame.status.as_str(), approximate),
+        name: frame.function.as_deref().map_or_else(|| "(anonymous)".to_owned(), shown),
+        image: frame.bundle.as_deref().map_or_else(|| "the engine".to_owned(), shown),
+        reason: shown(&frame.reason),
+        grouping: vec![GroupedFunction {
+            name: "This frame".to_owned(),
+            counted: frame.counted,
+            reason: if frame.in_app { "it is of the app" } else { "it is not of the app" },
+            rule: None,
+        }],
+        steps,
+        calls: Vec::new(),
+    }
 }
 
 fn reasoned(frame: &ExplainedFrame, images: &[ExplainedImage]) -> ReasonedFrame {

@@ -117,6 +117,7 @@ fn kinds(state: &PageState) -> BarSelect {
         ("out_of_memory", "out of memory"),
         ("termination", "termination"),
         ("user", "reported by the app"),
+        ("javascript", "JavaScript"),
     ];
     BarSelect::of("kind", "Kind", &kinds, state)
 }

@@ -1,0 +1,83 @@
+//! The frames of an error of JavaScript, for a page and for the log.
+
+use super::log::Log;
+use super::view::{CallView, FrameView, Room, ThreadView};
+use crate::javascript::{OurContext, OurJavaScriptFrame};
+use crate::report::Report;
+use std::fmt::Write;
+
+/// The frames of the report's error of JavaScript as a backtrace; `None` on another report.
+pub(super) fn thread(report: &Report<'_>, room: &mut Room) -> Option<ThreadView> {
+    let ours = &report.ours.as_ref()?.javascript;
+    let error = report.javascript_error().filter(|_| !ours.is_empty())?;
+    let mut frames = Vec::new();
+    for (index, frame) in ours.iter().enumerate() {
+        if !room.frame() {
+            break;
+        }
+        let bundle = frame.bundle.as_deref().filter(|_| frame.status == "missing");
+        let upload = bundle.map(|bundle| room.own(error.upload_command(bundle)));
+        frames.push(FrameView { index, upload, ..frame_of(frame, room) });
+    }
+    Some(ThreadView {
+        position: report.backtraces.len(),
+        name: error.name.map(|name| room.own(super::escaped(&name).into_owned())),
+        crashed: true,
+        is_javascript: true,
+        frames,
+        ..ThreadView::default()
+    })
+}
+
+fn frame_of(frame: &OurJavaScriptFrame, room: &mut Room) -> FrameView {
+    let mut text = |text: &str| room.own(super::escaped(text).into_owned());
+    let path = frame.file.as_deref().map(&mut text);
+    let is_placed = path.is_some();
+    let line = frame.line.map(u64::from);
+    let place =
+        line.zip(frame.column).filter(|_| !is_placed).map(|(line, column)| format!("{line}:{column}"));
+    let function = frame.function.as_deref().map(&mut text);
+    let call = (is_placed || function.is_some()).then(|| CallView {
+        function: function.unwrap_or_else(|| "(anonymous)".to_owned()),
+        file: path.as_deref().map(|path| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()),
+        path,
+        line: line.filter(|_| is_placed),
+        inlined: false,
+    });
+    let context = frame.context.iter().flat_map(|OurContext { first_line, lines }| {
+        (u64::from(*first_line)..).zip(lines).map(|(number, line)| (number, line.as_str()))
+    });
+    FrameView {
+        context: context.map(|(number, line)| (number, text(line))).collect(),
+        image: Some(text(frame.bundle.as_deref().unwrap_or("JavaScript engine"))),
+        debug_id: frame.debug_id,
+        system: !frame.in_app,
+        status: frame.status.clone(),
+        approximate: frame.approximate,
+        calls: call.into_iter().collect(),
+        bundle_place: place,
+        ..FrameView::default()
+    }
+}
+
+/// The frames as lines of the log: number, function, and source file or bundle with line and column.
+pub(super) fn stack(report: &Report<'_>, out: &mut Log) {
+    let frames = report.ours.iter().flat_map(|ours| &ours.javascript);
+    for (index, frame) in frames.enumerate() {
+        if out.is_full() {
+            return;
+        }
+        if index == 0 {
+            out.push_str("\nJavaScript Stack:\n");
+        }
+        let function = super::escaped(frame.function.as_deref().unwrap_or("(anonymous)"));
+        let file = frame.file.as_deref().or(frame.bundle.as_deref()).map(super::escaped);
+        let _ = match (file, frame.line, frame.column) {
+            (Some(file), Some(line), Some(column)) => {
+                writeln!(out, "{index:<3} {function} ({file}:{line}:{column})")
+            }
+            (Some(file), ..) => writeln!(out, "{index:<3} {function} ({file})"),
+            (None, ..) => writeln!(out, "{index:<3} {function}"),
+        };
+    }
+}

@@ -1,0 +1,56 @@
+//! Source maps of a folder by the names of their bundles: a report on this machine rarely comes with the ids that an
+//! upload would have given.
+
+use super::library::map;
+use crate::output::note;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use unslide_model::{CpuType, DebugId};
+use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{ImageSymbols, SymbolNeed, build_source_map};
+
+/// Source maps by the file name of their bundle.
+#[derive(Default)]
+pub struct Bundles {
+    /// `None` where several files have the name: which is meant is not known.
+    files: HashMap<String, Option<PathBuf>>,
+    built: Mutex<HashMap<DebugId, Arc<ImageSymbols>>>,
+}
+
+impl Bundles {
+    /// Adds a source map, whose bundle has its name without `.map`.
+    pub fn add(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let bundle = name.strip_suffix(".map").unwrap_or(&name).to_owned();
+        let one = self.files.entry(bundle).or_insert_with(|| Some(path.to_path_buf()));
+        one.take_if(|known| known != path);
+    }
+
+    /// The source maps of the bundles that a report needs, by the ids that they have there.
+    pub fn of(&self, needs: &[SymbolNeed]) -> HashMap<DebugId, Arc<ImageSymbols>> {
+        let bundles = needs.iter().filter(|need| need.cpu == Some(CpuType::JAVASCRIPT));
+        let found = bundles.filter_map(|need| {
+            let path = self.files.get(&need.name)?.as_ref()?;
+            let mut built = self.built.lock();
+            let symbols = built.entry(need.debug_id).or_insert_with(|| Arc::new(build(path, need.debug_id)));
+            Some((need.debug_id, Arc::clone(symbols)))
+        });
+        found.collect()
+    }
+}
+
+fn build(path: &Path, debug_id: DebugId) -> ImageSymbols {
+    let built = map(path).map_err(|error| error.to_string()).and_then(|bytes| {
+        let built = build_source_map(&bytes, debug_id).map_err(|error| error.to_string())?;
+        SymCache::parse(built.symcache).map_err(|error| error.to_string())
+    });
+    match built {
+        Ok(symcache) => ImageSymbols::found(Arc::new(symcache)),
+        Err(error) => {
+            note!("{}: {error}", path.display());
+            ImageSymbols::Malformed
+        }
+    }
+}
