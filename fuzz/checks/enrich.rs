@@ -1,11 +1,11 @@
 //! Any report, answered: what is added comes off again, and answering twice changes nothing.
 
 use std::sync::{Arc, OnceLock};
-use unslide_model::DebugId;
+use unslide_model::{CpuType, DebugId};
 use unslide_report::{ReadLimits, Report};
 use unslide_symbolicate::object::build;
 use unslide_symbolicate::symcache::SymCache;
-use unslide_symbolicate::{Context, ImageSymbols, Plan, SymbolNeed, explain, most_bytes};
+use unslide_symbolicate::{Context, ImageSymbols, Plan, SymbolNeed, build_source_map, explain, most_bytes};
 
 /// The symcache of a fixture.
 fn fixture() -> &'static [u8] {
@@ -16,8 +16,17 @@ fn fixture() -> &'static [u8] {
     })
 }
 
+/// A source map that has something to say of many places.
+const MAP: &str = r#"{"version":3,"sources":["a.ts","node_modules/b.js"],"sourcesContent":["a\nb\n\"c\"",null],
+"names":["f"],"x_facebook_sources":[[{"names":["g"],"mappings":"AAA"}],null],
+"mappings":"AAAA,IAACA,ICEA;;;AAAA,E;AAAA;;;;;;;AAAA,IAACA"}"#;
+
 /// The symbols of the fixture under the debug id and the CPU that are needed.
 fn disguised(need: &SymbolNeed) -> ImageSymbols {
+    if need.cpu == Some(CpuType::JAVASCRIPT) {
+        let built = build_source_map(MAP.as_bytes(), need.debug_id).expect("a sound map");
+        return ImageSymbols::found(Arc::new(SymCache::parse(built.symcache).expect("a symcache")));
+    }
     let mut bytes = fixture().to_vec();
     bytes[16..32].copy_from_slice(&need.debug_id.0);
     if let Some(cpu) = need.cpu {

@@ -19,6 +19,13 @@ fn main() {
     for name in ["app", "kit", "orb-v0", "watch"] {
         save("object", name, &read(fixtures::dsym(name)));
     }
+    // A map with sections, a function map, and lines of source.
+    let section = r#"{"version":3,"sources":["a.ts"],"sourcesContent":["let a;\n"],"names":["a"],"mappings":"AAAA,IAAIA;AACA",
+"x_facebook_sources":[[{"names":["f"],"mappings":"AAA"}]]}"#;
+    let map = format!(
+        r#"{{"version":3,"debugId":"6f9619ff-8b86-d011-b42d-00c04fc964ff","sections":[{{"offset":{{"line":0,"column":9}},"map":{section}}}]}}"#
+    );
+    save("object", "source-map", map.as_bytes());
     for name in ["app", "kit-arm64", "deep-5", "orb-v0"] {
         let built = build(&read(fixtures::dsym(name))).expect("a fixture builds");
         save("symcache", name, &built.symcache);

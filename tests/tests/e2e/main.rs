@@ -10,6 +10,7 @@ mod embedded;
 mod hang;
 mod journey;
 mod late_symbols;
+mod source_maps;
 mod symbols;
 mod uploads;
 mod workers;

@@ -9,6 +9,7 @@ mod corpus;
 mod format;
 mod hostile;
 mod in_flight;
+mod javascript;
 mod llvm;
 mod names;
 mod objects;

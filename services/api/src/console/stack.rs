@@ -265,6 +265,37 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_javascript_shows_its_source_and_the_command_for_a_missing_map() {
+        let call = CallView {
+            function: "total".to_owned(),
+            file: Some("cart.ts".to_owned()),
+            path: Some("src/cart.ts".to_owned()),
+            line: Some(2),
+            inlined: false,
+        };
+        let found = FrameView {
+            calls: vec![call],
+            context: vec![(1, "function total() {".to_owned()), (2, "  return <b>;".to_owned())],
+            status: "symbolicated".to_owned(),
+            ..frame(0, false)
+        };
+        let missing = FrameView {
+            bundle_place: Some("1:2345".to_owned()),
+            upload: Some("unslide upload --source-map MAP".to_owned()),
+            ..frame(1, false)
+        };
+        let thread =
+            ThreadView { frames: vec![found, missing], is_javascript: true, ..ThreadView::default() };
+        let stack = ThreadStack::of(&thread, None, &SourceLinks::default());
+        assert_eq!(stack.heading, "JavaScript");
+        let page = stack.render().unwrap();
+        for shown in ["line own", "return &#60;b&#62;;", "1:2345", "unslide upload --source-map MAP"] {
+            assert!(page.contains(shown), "{shown}: {page}");
+        }
+        assert_eq!(page.matches("line own").count(), 1);
+    }
+
+    #[test]
     fn only_an_app_image_has_a_command() {
         let links = SourceLinks::default();
         assert!(line(&frame(0, false), 0, None, &links).command.is_some());
