@@ -87,6 +87,8 @@ pub struct JavaScriptFrame {
     pub line: Option<u32>,
     /// The column in the line, from 0; for Hermes bytecode the offset in the bytecode.
     pub column: Option<u32>,
+    /// True where the text says that the column is an offset in bytecode.
+    pub is_bytecode: bool,
 }
 
 /// Where an error's frames are written, and what it is called.
@@ -121,8 +123,10 @@ impl Report<'_> {
         if frames.is_empty() {
             return None;
         }
-        for frame in &mut frames {
-            frame.debug_id = frame.debug_id.or(source.debug_id).filter(|_| frame.bundle.is_some());
+        // The error's own id is of the bundle that it was thrown in.
+        let thrown_in = frames.iter().find_map(|frame| frame.bundle.clone());
+        for frame in frames.iter_mut().filter(|frame| thrown_in.is_some() && frame.bundle == thrown_in) {
+            frame.debug_id = frame.debug_id.or(source.debug_id);
         }
         let keys = ["CFBundleIdentifier", "CFBundleShortVersionString", "CFBundleVersion", "system_name"];
         let [app, version, build, system] =
@@ -236,6 +240,7 @@ fn structured(frame: Value<'_>) -> Option<JavaScriptFrame> {
         debug_id: own.or(own_too).and_then(Value::uuid).and_then(crate::json::debug_id),
         line: line.or(lineno).and_then(number).filter(|line| *line > 0),
         column: column.and_then(number).or(from_1),
+        is_bytecode: false,
     })
 }
 

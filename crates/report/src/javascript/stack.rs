@@ -75,6 +75,7 @@ fn located(name: &str, place: &str, bytecode: bool) -> Option<JavaScriptFrame> {
         bundle: Some(bundle(url)?),
         line: Some(line).filter(|line| *line > 0),
         column,
+        is_bytecode: bytecode,
         ..JavaScriptFrame::default()
     })
 }

@@ -101,13 +101,15 @@ fn reason(answer: &JavaScriptAnswer<'_>, frame: &JavaScriptFrame, advice: Option
         },
         FrameStatus::Device => "it is a function of the engine",
         FrameStatus::MissingSymbol => "the source map says that this code comes from no source",
-        FrameStatus::InvalidAddress => "the frame has no line",
+        FrameStatus::InvalidAddress => "the frame has no line, or no column in it",
         FrameStatus::UnknownImage => "the error has too many bundles",
         FrameStatus::Malformed => "what was uploaded for the bundle is broken, or no source map",
+        FrameStatus::Unsupported if frame.is_bytecode => {
+            "the source map is the bundler's: for bytecode upload the one that compose-source-maps writes"
+        }
         FrameStatus::Unsupported => "the source map is of a kind that is not read",
         FrameStatus::FetchingFailed => "the source map could not be fetched",
         FrameStatus::Missing => "no source map is known for the bundle",
     };
-    let column = if frame.column.is_none() && answer.approximate { "; the frame has no column" } else { "" };
-    advice.unwrap_or_else(|| format!("{of_status}{column}"))
+    advice.unwrap_or_else(|| of_status.to_owned())
 }

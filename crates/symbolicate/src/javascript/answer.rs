@@ -79,9 +79,9 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
     let Some(judged) = image.and_then(|image| judged.get(image as usize)) else {
         return own.ended(FrameStatus::UnknownImage);
     };
-    let Some(line) = frame.line.and_then(|line| line.checked_sub(1)) else {
-        return own.ended(FrameStatus::InvalidAddress);
-    };
+    // A line of a bundle holds very much: without a column it says nothing.
+    let line = frame.line.and_then(|line| line.checked_sub(1));
+    let Some(place) = line.zip(frame.column) else { return own.ended(FrameStatus::InvalidAddress) };
     match judged.status {
         ImageStatus::Missing => own.ended(FrameStatus::Missing),
         ImageStatus::Malformed => own.ended(FrameStatus::Malformed),
@@ -89,7 +89,9 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
         ImageStatus::FetchingFailed => own.ended(FrameStatus::FetchingFailed),
         ImageStatus::Found => match judged.symbols.and_then(SymCache::source_map) {
             None => own.ended(FrameStatus::Malformed),
-            Some(table) => found(own, &table, line, frame.column),
+            // A bundler's map of many lines knows nothing of bytecode, which is one line.
+            Some(table) if frame.is_bytecode && table.lines() > 1 => own.ended(FrameStatus::Unsupported),
+            Some(table) => found(own, &table, place),
         },
     }
 }
@@ -97,10 +99,9 @@ fn answer<'s>(frame: &'s JavaScriptFrame, image: Option<u32>, judged: &[Judged<'
 fn found<'s>(
     own: JavaScriptAnswer<'s>,
     table: &SourceMapTable<'s>,
-    line: u32,
-    column: Option<u32>,
+    (line, column): (u32, u32),
 ) -> JavaScriptAnswer<'s> {
-    let Some(place) = table.lookup(line, column.unwrap_or(0)) else {
+    let Some(place) = table.lookup(line, column) else {
         // What a bundler has put between the sources.
         return JavaScriptAnswer { status: FrameStatus::MissingSymbol, in_app: false, ..own };
     };
@@ -109,7 +110,7 @@ fn found<'s>(
         status: FrameStatus::Symbolicated,
         function: named.or(own.function),
         in_app: !place.is_library,
-        approximate: column.is_none(),
+        approximate: false,
         place: Some(place),
         image: own.image,
     }

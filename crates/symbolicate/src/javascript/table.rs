@@ -86,6 +86,11 @@ impl<'a> SourceMapTable<'a> {
         rest.is_empty().then_some(SourceMapTable { lines, mappings, sources, context, texts })
     }
 
+    /// Lines of the bundle up to the last that is mapped.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.len() / 4 - 1
+    }
+
     /// Where the code at a line and a column of the bundle, both from 0, comes from: the last mapping of the same
     /// line that does not begin behind it.
     pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<SourcePlace<'a>> {

@@ -170,6 +170,19 @@ fn function_maps_of_metro_name_the_function_around() {
 }
 
 #[test]
+fn frames_of_bytecode_are_answered_by_its_own_map_alone() {
+    let frames = [json!("at a (address at main.jsbundle:1:14)"), json!("b@main.jsbundle:1")];
+    let (_, ours) = answered(&report("TypeError", &frames), Some(&symbols(&own_map())));
+    let at = |ours: &Value, frame: usize| ours["javascript"]["frames"][frame].clone();
+    assert_eq!((&at(&ours, 0)["file"], &at(&ours, 0)["line"]), (&json!("src/cart.ts"), &json!(2)));
+    assert_eq!(at(&ours, 1)["status"], "invalid_address", "a line alone says nothing");
+    let mut of_bundler = own_map();
+    of_bundler["mappings"] = "AAAA,UACSA;AACT".into();
+    let (_, ours) = answered(&report("TypeError", &frames), Some(&symbols(&of_bundler)));
+    assert_eq!(at(&ours, 0)["status"], "unsupported");
+}
+
+#[test]
 fn index_maps_prefixes_roots_and_ignore_lists_are_read() {
     let section =
         |line: u32, column: u32, map: Value| json!({"offset": {"line": line, "column": column}, "map": map});

@@ -160,3 +160,46 @@ fn an_explanation_with_symbols_shows_what_answered() {
     assert_eq!(code, Some(0), "{error}");
     assert!(output.contains("found") && !output.contains("no symbols are known"), "{output}");
 }
+
+/// A report of an error of JavaScript, whose frames are in the first line of `main.jsbundle`.
+fn javascript_report() -> Value {
+    let frame = |name: &str, column: u32| json!({"methodName": name, "file": "app:///main.jsbundle", "lineNumber": 1, "column": column});
+    let user = json!({"name": "TypeError", "language": "react-native", "backtrace": [frame("a", 14), frame("b", 20)]});
+    json!({
+        "system": {"CFBundleIdentifier": "com.example.shop", "CFBundleShortVersionString": "1.2", "system_name": "iOS"},
+        "crash": {"error": {"type": "user", "reason": "undefined is not an object", "user_reported": user}},
+    })
+}
+
+#[test]
+fn source_maps_of_a_folder_answer_by_the_name_of_their_bundle() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = written(&folder, "report.json", javascript_report().to_string().as_bytes());
+    let maps = folder.path().join("maps");
+    std::fs::create_dir(&maps).unwrap();
+    let map =
+        json!({"version": 3, "sources": ["src/cart.ts"], "names": ["total"], "mappings": "AAAA,UACS,UAIAA"});
+    std::fs::write(maps.join("main.jsbundle.map"), map.to_string()).unwrap();
+    let symbols = ["--symbols", maps.to_str().unwrap(), &report];
+    let (code, output, error) = run(&[&["symbolicate", "--require-symbols"], &symbols[..]].concat());
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let enriched: Value = serde_json::from_str(&output).unwrap();
+    let frame = &enriched["symbolication"]["javascript"]["frames"][0];
+    assert_eq!(
+        (&frame["file"], &frame["line"], &frame["function"]),
+        (&json!("src/cart.ts"), &json!(2), &json!("total"))
+    );
+    let (code, output, error) = run(&[&["explain"], &symbols[..]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(output.contains("total in src/cart.ts:2 [symbolicated]"), "{output}");
+    // Two maps of one name: which is meant is not known.
+    std::fs::create_dir(maps.join("android")).unwrap();
+    std::fs::copy(maps.join("main.jsbundle.map"), maps.join("android/main.jsbundle.map")).unwrap();
+    let (code, _, error) = run(&[&["symbolicate", "--require-symbols"], &symbols[..]].concat());
+    assert_eq!(code, Some(3), "{error}");
+    let (_, output, _) = run(&[&["explain"], &symbols[..]].concat());
+    assert!(
+        output.contains("--app com.example.shop --platform ios --app-version 1.2 --build ''"),
+        "{output}"
+    );
+}

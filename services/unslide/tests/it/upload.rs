@@ -132,3 +132,35 @@ fn what_the_server_passed_over_is_shown_and_fails_where_it_may_hold_symbols() {
     assert!(text.contains("App.zip: passed over: App.dSYM/App: encrypted\n"), "{text}");
     assert!(text.contains("0 uploaded, 0 known before, 1 failed"), "{text}");
 }
+
+#[test]
+fn a_source_map_goes_out_under_its_own_id_and_that_of_the_app() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, map: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, map).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let plain = file("main.jsbundle.map", r#"{"version":3,"sources":[],"mappings":""}"#);
+    let own = file(
+        "own.map",
+        r#"{"version":3,"sources":[],"mappings":"","debugId":"6f9619ff-8b86-d011-b42d-00c04fc964ff"}"#,
+    );
+    let app = ["--app", "com.example.shop", "--platform", "ios", "--app-version", "1.2", "--build", "7"];
+    let sent = |more: &[&str]| {
+        let api = Api::empty("");
+        let (code, output, error) = upload(&api.url, "x", more, &[]);
+        (code, api.count("POST"), output + &error)
+    };
+    let (code, posts, _) = sent(&[&["--source-map", &plain], &app[..]].concat());
+    assert_eq!((code, posts), (Some(0), 1));
+    let (code, posts, _) = sent(&["--source-map", &own]);
+    assert_eq!((code, posts), (Some(0), 1));
+    let (code, posts, _) = sent(&[&["--source-map", &own], &app[..]].concat());
+    assert_eq!((code, posts), (Some(0), 2));
+    let (code, posts, told) = sent(&["--source-map", &plain]);
+    assert_eq!((code, posts), (Some(1), 0), "{told}");
+    assert!(told.contains("it has no debug id: give --app, --platform and --app-version"), "{told}");
+    let (code, _, told) = sent(&["--source-map", &plain, "--app", "com.example.shop"]);
+    assert_eq!(code, Some(2), "{told}");
+}
