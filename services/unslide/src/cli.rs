@@ -3,8 +3,8 @@
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::output::{Console, say};
 use crate::{
-    audit, configuration, dead_letter, explain, groups, health, key, migrate, quarantine, reports, reprocess,
-    serve, swift, symbolicate, symbols, tenant, upload,
+    audit, configuration, dead_letter, explain, flame, groups, health, key, malloc_log, migrate, quarantine,
+    reports, reprocess, serve, swift, symbolicate, symbols, tenant, upload,
 };
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
@@ -43,6 +43,10 @@ enum Command {
     Symbolicate(symbolicate::Arguments),
     /// Say why a frame is symbolicated as it is, or not, and which dSYM to upload
     Explain(explain::Arguments),
+    /// Draw the call tree of a sample, a hang or a MetricKit diagnostic as a flame graph, without any server
+    Flame(flame::Arguments),
+    /// Say which functions hold memory, from a log of malloc's stack logging, without any server
+    MallocLog(malloc_log::Arguments),
     /// List groups of reports, one bug each
     Groups(groups::Arguments),
     /// List stored reports
@@ -138,6 +142,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Symbolicate(arguments) => symbolicate::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Flame(arguments) => flame::run(&arguments),
+        Command::MallocLog(arguments) => malloc_log::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
         Command::Upload(arguments) => upload::run(&arguments),

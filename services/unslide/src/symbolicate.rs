@@ -8,7 +8,8 @@ mod library;
 mod packed;
 mod pipeline;
 
-pub use library::Library;
+pub use lacking::Lacking;
+pub use library::{Library, map};
 pub use packed::{unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};
@@ -16,7 +17,6 @@ use crate::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
 use input::{Input, InputRecord, InputRecords};
-use lacking::Lacking;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;

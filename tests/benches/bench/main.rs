@@ -12,6 +12,7 @@ mod grouping;
 mod guarantee;
 mod input;
 mod late;
+mod malloc;
 mod queries;
 mod quota;
 mod scale;
@@ -25,6 +26,9 @@ fn main() {
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|name| *name == part);
     if wanted("grouping") {
         grouping::print(full);
+    }
+    if wanted("malloc") {
+        malloc::print(full);
     }
     let input = input::Input::prepare();
     if wanted("core") {

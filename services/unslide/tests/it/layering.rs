@@ -15,7 +15,7 @@ const EMPTY_NAMES: [&str; 5] = ["utils", "common", "helpers", "types", "misc"];
 fn layer(folder: &str) -> Option<u8> {
     Some(match folder {
         "crates/model" => 0,
-        "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/testkit" => 1,
+        "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/signals" | "crates/testkit" => 1,
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,
         "services/unslide" => 4,
@@ -27,11 +27,18 @@ fn layer(folder: &str) -> Option<u8> {
 
 fn within_layer(user: &str, used: &str) -> bool {
     // The cache shares its disk between tenants as the services share what they have.
-    [("crates/symbolicate", "crates/report"), ("crates/artifacts", "crates/runtime")].contains(&(user, used))
+    let allowed = [
+        ("crates/symbolicate", "crates/report"),
+        ("crates/signals", "crates/report"),
+        ("crates/signals", "crates/symbolicate"),
+        ("crates/artifacts", "crates/runtime"),
+    ];
+    allowed.contains(&(user, used))
 }
 
 /// The core reads bytes and gives bytes: it must not know of any kind of I/O.
-const PURE: [&str; 4] = ["crates/model", "crates/proto", "crates/report", "crates/symbolicate"];
+const PURE: [&str; 5] =
+    ["crates/model", "crates/proto", "crates/report", "crates/symbolicate", "crates/signals"];
 const IMPURE: [&str; 6] = ["tokio", "rdkafka", "sqlx", "aws-sdk-s3", "axum", "reqwest"];
 
 pub fn top() -> PathBuf {

@@ -4,7 +4,9 @@
 mod api;
 mod commands;
 mod documents;
+mod flame;
 mod layering;
+mod malloc_log;
 mod names;
 mod output;
 mod promises;

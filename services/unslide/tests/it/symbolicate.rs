@@ -9,7 +9,7 @@ use unslide_model::DebugId;
 use unslide_testkit::fixtures;
 
 /// The debug id of a fixture's dSYM.
-fn debug_id(dsym: &Path) -> DebugId {
+pub fn debug_id(dsym: &Path) -> DebugId {
     let bytes = std::fs::read(dsym).unwrap();
     let objects = unslide_symbolicate::object::objects(&bytes).unwrap();
     objects[0].object.as_ref().unwrap().debug_id.unwrap()
@@ -37,14 +37,14 @@ fn report() -> Value {
     })
 }
 
-fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> String {
+pub fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
 /// Runs a command: exit code, standard output, standard error.
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let done = unslide(arguments, &[]);
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (done.status.code(), text(done.stdout), text(done.stderr))

@@ -1,0 +1,87 @@
+//! Two trees in one: what each function had before and has after.
+
+use super::{Amount, CallTree, NodeIndex};
+
+/// The nodes of two trees, each with both amounts.
+#[derive(Clone, Debug)]
+pub struct TreeDifference {
+    /// The nodes of both; amounts are the sums.
+    tree: CallTree,
+    before: Vec<Amount>,
+}
+
+impl TreeDifference {
+    /// The difference between two trees of the same unit.
+    #[must_use]
+    pub fn between(before: &CallTree, after: &CallTree) -> TreeDifference {
+        let mut tree = CallTree::new(after.unit);
+        tree.merge(before);
+        let mut earlier: Vec<Amount> = tree.nodes.iter().map(|node| node.total).collect();
+        tree.merge(after);
+        // Nodes keep their positions when others are added.
+        earlier.resize(tree.nodes.len(), Amount::default());
+        TreeDifference { tree, before: earlier }
+    }
+
+    /// The nodes of both trees. Their amounts are the sums of both.
+    #[must_use]
+    pub fn tree(&self) -> &CallTree {
+        &self.tree
+    }
+
+    /// What a node had in the first tree.
+    #[must_use]
+    pub fn before(&self, index: NodeIndex) -> Amount {
+        self.before[index.at()]
+    }
+
+    /// What a node has in the second tree.
+    #[must_use]
+    pub fn after(&self, index: NodeIndex) -> Amount {
+        self.tree.node(index).total.without(self.before(index))
+    }
+
+    /// By how much a node's share of its tree has grown, in thousandths: the trees may be of different sizes.
+    #[must_use]
+    pub fn growth(&self, index: NodeIndex) -> i64 {
+        let root = CallTree::ROOT;
+        let after = permille(self.after(index).weight, self.after(root).weight);
+        after - permille(self.before(index).weight, self.before(root).weight)
+    }
+}
+
+/// The part in thousandths, rounded down; of nothing it is nothing.
+fn permille(part: u64, whole: u64) -> i64 {
+    let share = u128::from(part) * 1000 / u128::from(whole.max(1));
+    i64::try_from(share.min(1000)).unwrap_or(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::*;
+
+    #[test]
+    fn each_node_has_both_amounts_and_shares_are_of_its_own_tree() {
+        let before = tree(&[("main;a", 6), ("main;gone", 4)]);
+        let after = tree(&[("main;a", 15), ("main;new", 5)]);
+        let difference = TreeDifference::between(&before, &after);
+        let found = |name: &str| {
+            let tree = difference.tree();
+            let index = tree.indices().find(|index| &*tree.frame(*index).name == name).unwrap();
+            (difference.before(index).weight, difference.after(index).weight, difference.growth(index))
+        };
+        assert_eq!(found("main"), (10, 20, 0));
+        assert_eq!(found("a"), (6, 15, 150));
+        assert_eq!(found("gone"), (4, 0, -400));
+        assert_eq!(found("new"), (0, 5, 250));
+    }
+
+    #[test]
+    fn a_difference_to_nothing_is_the_tree() {
+        let after = tree(&[("main;a", 3)]);
+        let difference = TreeDifference::between(&CallTree::new("samples"), &after);
+        assert_eq!(difference.tree().folded(), after.folded());
+        assert_eq!(difference.growth(CallTree::ROOT), 1000);
+    }
+}

@@ -1,0 +1,65 @@
+//! Which boxes there are, and where.
+
+use crate::calltree::{CallTree, NodeIndex};
+
+/// A box of the graph.
+pub(super) struct FlameBox {
+    pub(super) x: f64,
+    pub(super) width: f64,
+    /// 0 for the root, one more for what is called.
+    pub(super) row: usize,
+    pub(super) shown: BoxContent,
+}
+
+/// What a box stands for.
+pub(super) enum BoxContent {
+    Node(NodeIndex),
+    /// Functions beside one another that are too narrow for boxes of their own.
+    Rest {
+        functions: usize,
+        weight: u64,
+    },
+}
+
+/// The boxes, callers first. Functions narrower than `least` are merged; `None` where there are more than
+/// `most` boxes nevertheless.
+pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> Option<Vec<FlameBox>> {
+    let scale = width / weight_as_width(tree.total().weight.max(1));
+    let mut boxes = Vec::new();
+    let mut open = vec![(CallTree::ROOT, 0.0, 0)];
+    while let Some((index, x, row)) = open.pop() {
+        let width = if row == 0 { width } else { weight_as_width(tree.node(index).total.weight) * scale };
+        boxes.push(FlameBox { x, width, row, shown: BoxContent::Node(index) });
+        let mut at = x;
+        let (mut functions, mut rest) = (0, 0_u64);
+        for child in tree.children(index) {
+            let weight = tree.node(child).total.weight;
+            let width = weight_as_width(weight) * scale;
+            if width >= least {
+                open.push((child, at, row + 1));
+                at += width;
+            } else {
+                functions += 1;
+                rest = rest.saturating_add(weight);
+            }
+        }
+        let width = weight_as_width(rest) * scale;
+        if width >= least {
+            boxes.push(FlameBox {
+                x: at,
+                width,
+                row: row + 1,
+                shown: BoxContent::Rest { functions, weight: rest },
+            });
+        }
+        if boxes.len() + open.len() > most {
+            return None;
+        }
+    }
+    Some(boxes)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "widths are rounded to a tenth of a pixel")]
+fn weight_as_width(weight: u64) -> f64 {
+    weight as f64
+}

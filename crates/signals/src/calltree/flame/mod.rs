@@ -1,0 +1,212 @@
+//! Flame graphs: each function is as wide as its weight, below its caller. One SVG without a script and
+//! without anything from elsewhere; embedded in a page, its names are found by the page's search, and the
+//! keyboard goes from function to function.
+
+mod layout;
+mod svg;
+
+use super::{CallTree, FrameOrigin, NodeIndex, TreeDifference};
+use layout::{BoxContent, FlameBox, lay_out};
+use svg::{DrawnBox, FlameCanvas};
+
+/// Width of the graph.
+const WIDTH: f64 = 1200.0;
+/// What is less wide is merged.
+const LEAST_WIDTH: f64 = 1.0;
+/// The most boxes; where there are more, wider ones are merged too.
+const MOST_BOXES: usize = 8_000;
+/// Boxes from this width on have a name.
+const NAMED_WIDTH: f64 = 20.0;
+/// Boxes from this width on are reached with the keyboard.
+const REACHED_WIDTH: f64 = 6.0;
+
+/// The flame graph of a tree, under a title.
+#[must_use]
+pub fn flame_graph(tree: &CallTree, title: &str) -> String {
+    let legend = "bold: app   plain: system   * dashed: kernel   italic: threads and unknown code";
+    paint(tree, title, legend, &|index| described(tree, index))
+}
+
+/// The flame graph of a difference, under a title: widths are those of both trees together.
+#[must_use]
+pub fn difference_graph(difference: &TreeDifference, title: &str) -> String {
+    let legend = "+ red: its share has grown   \u{2212} blue: its share has shrunk   plain: as it was";
+    paint(difference.tree(), title, legend, &|index| compared(difference, index))
+}
+
+/// What is written on a box and about it.
+struct Description {
+    label: String,
+    about: String,
+    style: &'static str,
+}
+
+fn paint(tree: &CallTree, title: &str, legend: &str, describe: &dyn Fn(NodeIndex) -> Description) -> String {
+    let boxes = boxes(tree);
+    let rows = boxes.iter().map(|one| one.row + 1).max().unwrap_or(1);
+    let mut canvas = FlameCanvas::new(WIDTH, rows, title, legend);
+    for one in boxes {
+        let Description { label, about, style } = match one.shown {
+            BoxContent::Node(index) => describe(index),
+            BoxContent::Rest { functions, weight } => Description {
+                label: "\u{2026}".to_owned(),
+                about: format!("{functions} more \u{2014} {}", part(tree, weight)),
+                style: svg::PLAIN,
+            },
+        };
+        canvas.add(&DrawnBox {
+            x: one.x,
+            width: one.width,
+            row: one.row,
+            label: Some(label).filter(|_| one.width >= NAMED_WIDTH),
+            about,
+            style,
+            reached: one.width >= REACHED_WIDTH,
+        });
+    }
+    canvas.finish()
+}
+
+/// The boxes of a tree; the least width is doubled until they are few enough.
+fn boxes(tree: &CallTree) -> Vec<FlameBox> {
+    let mut least = LEAST_WIDTH;
+    loop {
+        match lay_out(tree, WIDTH, least, MOST_BOXES) {
+            Some(boxes) => return boxes,
+            // A box as wide as the graph is one in each row.
+            None if least > WIDTH => return Vec::new(),
+            None => least *= 2.0,
+        }
+    }
+}
+
+fn described(tree: &CallTree, index: NodeIndex) -> Description {
+    let frame = tree.frame(index);
+    let (mark, style) = match frame.origin {
+        FrameOrigin::App => ("", svg::APP),
+        FrameOrigin::System => ("", svg::PLAIN),
+        FrameOrigin::Kernel => ("* ", svg::KERNEL),
+        FrameOrigin::Label | FrameOrigin::Unknown => ("", svg::LABEL),
+    };
+    let node = tree.node(index);
+    let own = tree.own(index);
+    let own = if own.weight == node.total.weight || own.weight == 0 {
+        String::new()
+    } else {
+        format!(", {} in itself", part(tree, own.weight))
+    };
+    let times = if node.total.count == node.total.weight {
+        String::new()
+    } else {
+        format!(" in {}", node.total.count)
+    };
+    let about = format!("{} \u{2014} {}{times}{own}", named(tree, index), part(tree, node.total.weight));
+    Description { label: format!("{mark}{}", frame.name), about, style }
+}
+
+fn compared(difference: &TreeDifference, index: NodeIndex) -> Description {
+    let tree = difference.tree();
+    let growth = difference.growth(index);
+    let (mark, style) = match growth {
+        1.. => ("+ ", svg::GROWN),
+        0 => ("", svg::PLAIN),
+        _ => ("\u{2212} ", svg::SHRUNK),
+    };
+    let points = growth.unsigned_abs();
+    let about = format!(
+        "{} \u{2014} {} before, {} after: {}{}.{} percentage points",
+        named(tree, index),
+        difference.before(index).weight,
+        difference.after(index).weight,
+        mark.trim_end(),
+        points / 10,
+        points % 10
+    );
+    Description { label: format!("{mark}{}", tree.frame(index).name), about, style }
+}
+
+/// A node's function with its image, origin and line.
+fn named(tree: &CallTree, index: NodeIndex) -> String {
+    let frame = tree.frame(index);
+    let mut text = frame.name.to_string();
+    if frame.origin != FrameOrigin::Label {
+        let image = if frame.image.is_empty() { "no image" } else { &*frame.image };
+        text.push_str(&format!(" ({image}, {})", frame.origin.as_str()));
+    }
+    if let Some(place) = &tree.node(index).place {
+        text.push_str(&format!(" {}:{}", place.file, place.line));
+    }
+    text
+}
+
+/// A weight with its share of the tree.
+fn part(tree: &CallTree, weight: u64) -> String {
+    let share = u128::from(weight) * 1000 / u128::from(tree.total().weight.max(1));
+    format!("{weight} {}, {}.{} %", tree.unit(), share / 10, share % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+    use super::super::{Amount, CallFrame};
+    use super::*;
+
+    #[test]
+    fn each_function_has_a_box_with_its_count_and_share() {
+        let svg = flame_graph(&tree(&[("main;draw;s_copy", 3), ("main;load", 1)]), "a hang");
+        for part in [
+            "<title>main (Shop, app) \u{2014} 4 samples, 100.0 %</title>",
+            "<title>draw (Shop, app) \u{2014} 3 samples, 75.0 %</title>",
+            "<title>s_copy (Shop, system) \u{2014} 3 samples, 75.0 %</title>",
+            "aria-label=\"a hang\"",
+            ">load</text>",
+        ] {
+            assert!(svg.contains(part), "{part} is not in\n{svg}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_are_text_and_nothing_else() {
+        let mut tree = CallTree::new("samples");
+        let name = "</title><script>alert(1)</script>&\"'\u{1b}\u{0}\u{202e}\u{ffff}";
+        let frame = CallFrame::function(name, "<i>", FrameOrigin::App);
+        tree.add_stack([&frame], Amount::samples(1));
+        let svg = flame_graph(&tree, name);
+        assert!(!svg.contains("<script") && !svg.contains("<i>"), "{svg}");
+        assert!(svg.chars().all(|c| !c.is_control() || c == '\n'), "{svg:?}");
+        assert!(!svg.contains(['\u{202e}', '\u{ffff}']));
+        assert!(svg.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#39;"), "{svg}");
+    }
+
+    #[test]
+    fn functions_too_narrow_to_see_are_one_box_with_their_number() {
+        let stacks: Vec<(String, u64)> = (0..3_000).map(|n| (format!("main;f{n}"), 1)).collect();
+        let mut borrowed: Vec<(&str, u64)> = stacks.iter().map(|(s, n)| (&**s, *n)).collect();
+        borrowed.push(("main;big", 1_000));
+        let svg = flame_graph(&tree(&borrowed), "many");
+        assert!(svg.contains("<title>3000 more \u{2014} 3000 samples, 75.0 %</title>"));
+        assert!(svg.len() < 10_000, "{}", svg.len());
+    }
+
+    #[test]
+    fn a_tree_of_any_shape_makes_a_bounded_graph() {
+        let mut wide = CallTree::new("samples");
+        for n in 0..300 {
+            let frames: Vec<CallFrame> =
+                (0..400).map(|d| CallFrame::function(&format!("f{n}_{d}"), "", FrameOrigin::App)).collect();
+            wide.add_stack(&frames, Amount::samples(1));
+        }
+        let drawn = boxes(&wide);
+        assert!(!drawn.is_empty() && drawn.len() <= MOST_BOXES, "{}", drawn.len());
+        assert!(flame_graph(&CallTree::new("samples"), "nothing").contains("0 samples"));
+    }
+
+    #[test]
+    fn a_difference_says_what_grew_in_words_too() {
+        let (before, after) = (tree(&[("main;a", 6), ("main;b", 4)]), tree(&[("main;a", 9), ("main;b", 1)]));
+        let svg = difference_graph(&TreeDifference::between(&before, &after), "two");
+        assert!(svg.contains("a (Shop, app) \u{2014} 6 before, 9 after: +30.0 percentage points"), "{svg}");
+        assert!(svg.contains("b (Shop, app) \u{2014} 4 before, 1 after: \u{2212}30.0 percentage points"));
+        assert!(svg.contains(">+ a</text>") && svg.contains(">\u{2212} b</text>"));
+    }
+}

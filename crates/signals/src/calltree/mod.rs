@@ -1,0 +1,414 @@
+//! Call trees: what ran, by who called it, and how much of it.
+
+mod difference;
+mod flame;
+mod folded;
+mod paths;
+
+pub use difference::TreeDifference;
+pub use flame::{difference_graph, flame_graph};
+pub(crate) use folded::folded_kernel_name;
+
+use std::collections::HashMap;
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+/// The most nodes of a tree. What is added after that counts for the callers that are there.
+pub const MOST_NODES: usize = 1 << 20;
+/// The most callers above a node.
+pub const MOST_DEPTH: usize = 1024;
+/// The most bytes of a function's name.
+const MOST_NAME: usize = 1024;
+
+/// What a node stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How often: samples, or allocations.
+    pub count: u64,
+    /// How much, in the tree's unit: what shares and widths go by.
+    pub weight: u64,
+}
+
+impl Amount {
+    /// An amount that is counted once for each unit of its weight, as samples are.
+    #[must_use]
+    pub fn samples(count: u64) -> Amount {
+        Amount { count, weight: count }
+    }
+
+    /// What is left without `other`; nothing where that is more.
+    #[must_use]
+    pub fn without(self, other: Amount) -> Amount {
+        Amount {
+            count: self.count.saturating_sub(other.count),
+            weight: self.weight.saturating_sub(other.weight),
+        }
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Amount) {
+        self.count = self.count.saturating_add(other.count);
+        self.weight = self.weight.saturating_add(other.weight);
+    }
+}
+
+/// Who wrote the code of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FrameOrigin {
+    /// Not code: a process, a thread or a kind of diagnostic.
+    Label,
+    /// The app.
+    App,
+    /// The operating system.
+    System,
+    /// The kernel.
+    Kernel,
+    /// Not known.
+    Unknown,
+}
+
+impl FrameOrigin {
+    /// The origin in a word, for people.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FrameOrigin::Label => "label",
+            FrameOrigin::App => "app",
+            FrameOrigin::System => "system",
+            FrameOrigin::Kernel => "kernel",
+            FrameOrigin::Unknown => "unknown",
+        }
+    }
+}
+
+/// A function, or a label, of a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CallFrame {
+    /// The function's name; the image and an offset where it is not known.
+    pub name: Arc<str>,
+    /// The file name of its image; empty where that is not known.
+    pub image: Arc<str>,
+    /// Who wrote it.
+    pub origin: FrameOrigin,
+}
+
+impl CallFrame {
+    /// A label: a frame without code.
+    #[must_use]
+    pub fn label(name: &str) -> CallFrame {
+        CallFrame { name: shortened(name).into(), image: "".into(), origin: FrameOrigin::Label }
+    }
+
+    /// A function.
+    #[must_use]
+    pub fn function(name: &str, image: &str, origin: FrameOrigin) -> CallFrame {
+        CallFrame { name: shortened(name).into(), image: shortened(image).into(), origin }
+    }
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SourcePlace {
+    /// The file's path.
+    pub file: Arc<str>,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// A node's position in its tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeIndex(u32);
+
+impl NodeIndex {
+    fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A frame under certain callers.
+#[derive(Clone, Debug)]
+pub struct CallNode {
+    frame: u32,
+    /// Who called it; `None` for the root.
+    pub parent: Option<NodeIndex>,
+    /// The amount of the node and all below it.
+    pub total: Amount,
+    /// The line that is running or calls; `None` where it is not known or several are merged.
+    pub place: Option<SourcePlace>,
+    depth: u32,
+    children: Vec<NodeIndex>,
+}
+
+/// A call tree. Below its root, whose frame is a label, callers stand above what they call.
+#[derive(Clone, Debug)]
+pub struct CallTree {
+    unit: &'static str,
+    frames: Vec<CallFrame>,
+    frame_ids: HashMap<CallFrame, u32>,
+    nodes: Vec<CallNode>,
+    by_frame: HashMap<(NodeIndex, u32), NodeIndex>,
+    /// Frames that found no place.
+    cut: u64,
+}
+
+impl CallTree {
+    /// The position of the root.
+    pub const ROOT: NodeIndex = NodeIndex(0);
+
+    /// A tree of the root alone. `unit` is what weights are counted in, such as `samples`.
+    #[must_use]
+    pub fn new(unit: &'static str) -> CallTree {
+        let mut tree = CallTree {
+            unit,
+            frames: Vec::new(),
+            frame_ids: HashMap::new(),
+            nodes: Vec::new(),
+            by_frame: HashMap::new(),
+            cut: 0,
+        };
+        let frame = tree.intern(&CallFrame::label("all"));
+        tree.nodes.push(CallNode {
+            frame,
+            parent: None,
+            total: Amount::default(),
+            place: None,
+            depth: 0,
+            children: Vec::new(),
+        });
+        tree
+    }
+
+    /// What weights are counted in.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    /// Frames that were left out because the tree is too large or too deep. Their amounts are those of
+    /// their callers.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    /// The number of nodes, the root among them.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The positions of all nodes, callers before what they call.
+    pub fn indices(&self) -> impl DoubleEndedIterator<Item = NodeIndex> + use<> {
+        (0..u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)).map(NodeIndex)
+    }
+
+    /// A node of this tree.
+    #[must_use]
+    pub fn node(&self, index: NodeIndex) -> &CallNode {
+        &self.nodes[index.at()]
+    }
+
+    /// The frame of a node of this tree.
+    #[must_use]
+    pub fn frame(&self, index: NodeIndex) -> &CallFrame {
+        &self.frames[self.node(index).frame as usize]
+    }
+
+    /// The amount of the whole tree.
+    #[must_use]
+    pub fn total(&self) -> Amount {
+        self.node(CallTree::ROOT).total
+    }
+
+    /// The amount of a node without what it calls.
+    #[must_use]
+    pub fn own(&self, index: NodeIndex) -> Amount {
+        self.node(index).total.without(self.below(index))
+    }
+
+    /// The amounts of what a node calls, together.
+    fn below(&self, index: NodeIndex) -> Amount {
+        let mut sum = Amount::default();
+        for child in &self.node(index).children {
+            sum += self.node(*child).total;
+        }
+        sum
+    }
+
+    /// What a node calls, the heaviest first; of equals by name.
+    #[must_use]
+    pub fn children(&self, index: NodeIndex) -> Vec<NodeIndex> {
+        let mut children = self.node(index).children.clone();
+        children.sort_by(|a, b| {
+            let weights = self.node(*b).total.weight.cmp(&self.node(*a).total.weight);
+            weights.then_with(|| self.frame(*a).name.cmp(&self.frame(*b).name)).then(a.cmp(b))
+        });
+        children
+    }
+
+    /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
+    /// deep it is `parent` itself.
+    pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
+        let id = self.frame_ids.get(frame).copied();
+        if let Some(known) = id.and_then(|id| self.by_frame.get(&(parent, id))).copied() {
+            let node = &mut self.nodes[known.at()];
+            if node.place.as_ref() != place {
+                node.place = None;
+            }
+            return known;
+        }
+        let depth = self.node(parent).depth + 1;
+        if self.nodes.len() >= MOST_NODES || depth as usize > MOST_DEPTH {
+            self.cut += 1;
+            return parent;
+        }
+        let frame = id.unwrap_or_else(|| self.intern(frame));
+        let index = NodeIndex(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(CallNode {
+            frame,
+            parent: Some(parent),
+            total: Amount::default(),
+            place: place.cloned(),
+            depth,
+            children: Vec::new(),
+        });
+        self.nodes[parent.at()].children.push(index);
+        self.by_frame.insert((parent, frame), index);
+        index
+    }
+
+    fn intern(&mut self, frame: &CallFrame) -> u32 {
+        let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        self.frames.push(frame.clone());
+        self.frame_ids.insert(frame.clone(), id);
+        id
+    }
+
+    /// Adds an amount to a node and to all its callers.
+    pub fn add(&mut self, index: NodeIndex, amount: Amount) {
+        let mut next = Some(index);
+        while let Some(at) = next {
+            let node = &mut self.nodes[at.at()];
+            node.total += amount;
+            next = node.parent;
+        }
+    }
+
+    /// Adds an amount to a node alone: for trees whose amounts already include what is called.
+    /// [`CallTree::settle`] has to follow.
+    pub fn add_inclusive(&mut self, index: NodeIndex, amount: Amount) {
+        self.nodes[index.at()].total += amount;
+    }
+
+    /// Gives each node at least the amount of what it calls.
+    pub fn settle(&mut self) {
+        for index in self.indices().rev() {
+            let below = self.below(index);
+            let total = &mut self.nodes[index.at()].total;
+            total.count = total.count.max(below.count);
+            total.weight = total.weight.max(below.weight);
+        }
+    }
+
+    /// Adds a stack, the outermost frame first.
+    pub fn add_stack<'f>(&mut self, frames: impl IntoIterator<Item = &'f CallFrame>, amount: Amount) {
+        let mut at = CallTree::ROOT;
+        for frame in frames {
+            at = self.child(at, frame, None);
+        }
+        self.add(at, amount);
+    }
+
+    /// Adds all of another tree of the same unit.
+    pub fn merge(&mut self, other: &CallTree) {
+        let mut places = vec![CallTree::ROOT; other.nodes.len()];
+        for index in other.indices() {
+            let node = other.node(index);
+            if let Some(parent) = node.parent {
+                let above = places[parent.at()];
+                let at = self.child(above, other.frame(index), node.place.as_ref());
+                places[index.at()] = at;
+                // The amount of what was cut is in that of its caller.
+                if at == above {
+                    continue;
+                }
+            }
+            self.add_inclusive(places[index.at()], node.total);
+        }
+        self.cut += other.cut;
+    }
+}
+
+/// A name of at most [`MOST_NAME`] bytes.
+fn shortened(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MOST_NAME)]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A tree of folded stacks; names that begin with `s_` are the system's.
+    pub(crate) fn tree(stacks: &[(&str, u64)]) -> CallTree {
+        let mut tree = CallTree::new("samples");
+        for (stack, count) in stacks {
+            let frames: Vec<CallFrame> = stack.split(';').map(frame).collect();
+            tree.add_stack(&frames, Amount::samples(*count));
+        }
+        tree
+    }
+
+    fn frame(name: &str) -> CallFrame {
+        let origin = if name.starts_with("s_") { FrameOrigin::System } else { FrameOrigin::App };
+        CallFrame::function(name, "Shop", origin)
+    }
+
+    #[test]
+    fn stacks_share_the_nodes_of_their_common_callers() {
+        let tree = tree(&[("main;a", 2), ("main;b", 3), ("main", 1), ("main;a", 1)]);
+        assert_eq!((tree.node_count(), tree.total()), (4, Amount::samples(7)));
+        let main = tree.children(CallTree::ROOT)[0];
+        assert_eq!(tree.own(main), Amount::samples(1));
+        let names: Vec<&str> = tree.children(main).iter().map(|child| &*tree.frame(*child).name).collect();
+        assert_eq!(names, ["a", "b"], "equal weights go by name");
+    }
+
+    #[test]
+    fn merged_trees_are_the_tree_of_all_stacks() {
+        let (one, two) = ([("main;a", 2), ("main", 1)], [("main;a;c", 4), ("other", 5)]);
+        let mut merged = tree(&one);
+        merged.merge(&tree(&two));
+        assert_eq!(merged.folded(), tree(&[&one[..], &two].concat()).folded());
+    }
+
+    #[test]
+    fn amounts_that_say_less_than_what_is_called_are_raised() {
+        let mut tree = CallTree::new("samples");
+        let main = tree.child(CallTree::ROOT, &frame("main"), None);
+        let called = tree.child(main, &frame("called"), None);
+        tree.add_inclusive(main, Amount::samples(1));
+        tree.add_inclusive(called, Amount::samples(7));
+        tree.settle();
+        assert_eq!((tree.total(), tree.own(main)), (Amount::samples(7), Amount::default()));
+    }
+
+    #[test]
+    fn a_stack_deeper_than_the_limit_ends_at_it() {
+        let deep = vec![frame("recursive"); MOST_DEPTH + 10];
+        let mut tree = CallTree::new("samples");
+        tree.add_stack(&deep, Amount::samples(1));
+        assert_eq!((tree.node_count(), tree.cut()), (MOST_DEPTH + 1, 10));
+    }
+
+    #[test]
+    fn different_lines_of_one_function_leave_none() {
+        let mut tree = CallTree::new("samples");
+        let place = |line| SourcePlace { file: "a.c".into(), line };
+        let node = tree.child(CallTree::ROOT, &frame("a"), Some(&place(3)));
+        assert_eq!(tree.child(CallTree::ROOT, &frame("a"), Some(&place(3))), node);
+        assert_eq!(tree.node(node).place, Some(place(3)));
+        tree.child(CallTree::ROOT, &frame("a"), Some(&place(4)));
+        assert_eq!(tree.node(node).place, None);
+    }
+}

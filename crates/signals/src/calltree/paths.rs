@@ -1,0 +1,67 @@
+//! The one path that says most.
+
+use super::{CallTree, FrameOrigin, NodeIndex};
+
+impl CallTree {
+    /// From the root's heaviest child to a node that calls nothing, always to the heaviest.
+    #[must_use]
+    pub fn heaviest_path(&self) -> Vec<NodeIndex> {
+        let heaviest = |index: &NodeIndex| self.children(*index).first().copied();
+        std::iter::successors(heaviest(&CallTree::ROOT), heaviest).collect()
+    }
+
+    /// A node and its callers up to below the root, the innermost first.
+    #[must_use]
+    pub fn stack(&self, index: NodeIndex) -> Vec<NodeIndex> {
+        let callers = std::iter::successors(Some(index), |at| self.node(*at).parent);
+        callers.take_while(|at| *at != CallTree::ROOT).collect()
+    }
+
+    /// The tree of the app's own functions: what the system calls counts for the app's function above it.
+    #[must_use]
+    pub fn of_app(&self) -> CallTree {
+        let mut tree = CallTree::new(self.unit);
+        let mut places = vec![CallTree::ROOT; self.nodes.len()];
+        for index in self.indices() {
+            let node = self.node(index);
+            let Some(parent) = node.parent else {
+                tree.add_inclusive(CallTree::ROOT, node.total);
+                continue;
+            };
+            let above = places[parent.at()];
+            let frame = self.frame(index);
+            let at = match frame.origin {
+                FrameOrigin::App => tree.child(above, frame, node.place.as_ref()),
+                _ => above,
+            };
+            places[index.at()] = at;
+            // The amount of what has no node is in that of its caller.
+            if at != above {
+                tree.add_inclusive(at, node.total);
+            }
+        }
+        tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::tree;
+
+    #[test]
+    fn the_heaviest_path_goes_by_what_is_called_and_not_by_single_stacks() {
+        let tree = tree(&[("main;a;x", 4), ("main;b;y", 3), ("main;b;z", 2), ("other", 4)]);
+        let names: Vec<&str> = tree.heaviest_path().into_iter().map(|at| &*tree.frame(at).name).collect();
+        assert_eq!(names, ["main", "b", "y"]);
+        let path = tree.heaviest_path();
+        assert!(path[2..].iter().all(|at| tree.stack(*at).into_iter().rev().eq(path.iter().copied())));
+    }
+
+    #[test]
+    fn the_apps_tree_keeps_every_amount() {
+        let tree = tree(&[("s_start;main;s_loop;draw;s_copy", 4), ("s_start;main;s_wait", 3), ("s_idle", 2)]);
+        let own = tree.of_app();
+        assert_eq!(own.total(), tree.total());
+        assert_eq!(own.folded(), "all 2\nmain 3\nmain;draw 4\n");
+    }
+}

@@ -1,0 +1,275 @@
+//! The records of a log. Their layout cannot be told from the bytes, so that it is always stated.
+
+/// The bits of a record's type that say what happened.
+const ALLOCATED: u32 = 2;
+const DEALLOCATED: u32 = 4;
+const VM_ALLOCATED: u32 = 16;
+const VM_DEALLOCATED: u32 = 32;
+/// Bits of a type that has a meaning: the low byte, and the tag in the high one.
+const KNOWN_BITS: u32 = 0xFF00_00FF;
+/// What stored addresses are combined with, so that tools that look for leaks do not take them for references.
+const DISGUISE: u64 = 0x5555;
+const STACK_BITS: u64 = (1 << 48) - 1;
+
+/// How a log lays out its records. All numbers are little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventLayout {
+    /// 24 bytes, of 64-bit processes: size, disguised address, and in one number the stack in bits 0–47, the VM
+    /// tag in bits 48–55 and the type in bits 56–63.
+    Disk64,
+    /// 16 bytes, of 32-bit processes: the same with a size and an address of 32 bits.
+    Disk32,
+    /// 32 bytes: type, stack, size, address, each in 64 bits; what an enumerator of the API is given.
+    Enumerator,
+    /// 32 bytes: size, disguised address, stack, type, each in 64 bits; the index of newer systems.
+    Index,
+}
+
+impl EventLayout {
+    /// Bytes of a record.
+    #[must_use]
+    pub fn record_size(self) -> usize {
+        match self {
+            EventLayout::Disk32 => 16,
+            EventLayout::Disk64 => 24,
+            EventLayout::Enumerator | EventLayout::Index => 32,
+        }
+    }
+
+    /// The raw fields of a record of the right size: size, address, stack, type.
+    #[inline]
+    fn fields(self, record: &[u8]) -> (u64, u64, u64, u32) {
+        let wide = |at: usize| {
+            let bytes = record.get(at..at + 8).and_then(|bytes| bytes.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        let packed = |word: u64| {
+            // The tag and the type are whole bytes, which become the highest and the lowest of the type.
+            let [.., tag, kind] = word.to_le_bytes();
+            (word & STACK_BITS, u32::from_le_bytes([kind, 0, 0, tag]))
+        };
+        // What is above the 32 bits of a type may be padding that nobody has cleared.
+        let low = |word: u64| {
+            let [a, b, c, d, ..] = word.to_le_bytes();
+            u32::from_le_bytes([a, b, c, d])
+        };
+        match self {
+            EventLayout::Disk64 => {
+                let (stack, kind) = packed(wide(16));
+                (wide(0), wide(8) ^ DISGUISE, stack, kind)
+            }
+            EventLayout::Disk32 => {
+                let (both, (stack, kind)) = (wide(0), packed(wide(8)));
+                (both & u64::from(u32::MAX), both >> 32 ^ DISGUISE, stack, kind)
+            }
+            EventLayout::Enumerator => (wide(16), wide(24), wide(8), low(wide(0))),
+            EventLayout::Index => (wide(0), wide(8) ^ DISGUISE, wide(16), low(wide(24))),
+        }
+    }
+}
+
+/// What an event did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// Memory was allocated.
+    Allocation,
+    /// Memory was freed.
+    Deallocation,
+    /// A block has a new size or place. Where it moved, the old one is freed by an event of its own.
+    Reallocation,
+}
+
+/// An event of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MallocEvent {
+    /// What happened.
+    pub kind: EventKind,
+    /// True for pages of virtual memory, false for a block of the heap.
+    pub vm: bool,
+    /// The tag of virtual memory.
+    pub tag: u8,
+    /// The address of the memory.
+    pub address: u64,
+    /// Its size; of a block that is freed it may be 0.
+    pub size: u64,
+    /// The stack that did it: a slot of the table.
+    pub stack: u64,
+}
+
+/// Why a record is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEvent {
+    /// It was not written.
+    Empty,
+    /// Something else than an allocation was logged.
+    Other,
+    /// No such record can be written.
+    Damaged,
+}
+
+/// A log over its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct EventLog<'a> {
+    bytes: &'a [u8],
+    layout: EventLayout,
+}
+
+/// Records that show whether a log is sorted.
+const FEWEST_SORTED: usize = 16;
+
+impl<'a> EventLog<'a> {
+    /// The log in these bytes.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], layout: EventLayout) -> EventLog<'a> {
+        EventLog { bytes, layout }
+    }
+
+    /// The number of whole records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.layout.record_size()
+    }
+
+    /// True without a whole record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes after the last whole record: its block was not written to the end.
+    #[must_use]
+    pub fn trailing_bytes(&self) -> usize {
+        self.bytes.len() % self.layout.record_size()
+    }
+
+    /// The records from `first` to before `end`, as events or why they are none.
+    pub fn events(
+        &self,
+        first: usize,
+        end: usize,
+    ) -> impl Iterator<Item = Result<MallocEvent, NoEvent>> + use<'a> {
+        let (size, layout) = (self.layout.record_size(), self.layout);
+        let end = end.min(self.len());
+        let records = self.bytes.get(first.min(end) * size..end * size).unwrap_or_default();
+        records.chunks_exact(size).map(move |record| event(layout, record))
+    }
+
+    /// True where addresses only rise: then a tool has sorted the log, and what came first is not known.
+    #[must_use]
+    pub fn is_sorted_by_address(&self) -> bool {
+        let mut last = 0;
+        let mut events = 0;
+        for event in self.events(0, self.len()).filter_map(Result::ok) {
+            if event.address < last {
+                return false;
+            }
+            last = event.address;
+            events += 1;
+        }
+        events >= FEWEST_SORTED
+    }
+}
+
+#[inline]
+fn event(layout: EventLayout, record: &[u8]) -> Result<MallocEvent, NoEvent> {
+    let (size, address, stack, flags) = layout.fields(record);
+    if flags & 0xFF == 0 {
+        return Err(NoEvent::Empty);
+    }
+    if flags & !KNOWN_BITS != 0 || address.checked_add(size).is_none() {
+        return Err(NoEvent::Damaged);
+    }
+    let has = |bit: u32| flags & bit != 0;
+    let kind = match (has(ALLOCATED), has(DEALLOCATED), has(VM_ALLOCATED), has(VM_DEALLOCATED)) {
+        (true, false, false, false) | (false, false, true, false) => EventKind::Allocation,
+        (false, true, false, false) | (false, false, false, true) => EventKind::Deallocation,
+        (true, true, false, false) => EventKind::Reallocation,
+        (false, false, false, false) => return Err(NoEvent::Other),
+        _ => return Err(NoEvent::Damaged),
+    };
+    // A call that failed has allocated nothing.
+    if address == 0 {
+        return Err(NoEvent::Other);
+    }
+    let [.., tag] = flags.to_le_bytes();
+    let vm = has(VM_ALLOCATED) || has(VM_DEALLOCATED);
+    Ok(MallocEvent { kind, vm, tag, address, size, stack })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A record in a layout.
+    pub(crate) fn record(layout: EventLayout, flags: u32, address: u64, size: u64, stack: u64) -> Vec<u8> {
+        let packed = stack | u64::from(flags >> 24) << 48 | u64::from(flags & 0xFF) << 56;
+        let (narrow_size, narrow_address) = (size as u32, (address ^ DISGUISE) as u32);
+        match layout {
+            EventLayout::Disk64 => [size, address ^ DISGUISE, packed].map(u64::to_le_bytes).concat(),
+            EventLayout::Disk32 => {
+                [&narrow_size.to_le_bytes()[..], &narrow_address.to_le_bytes(), &packed.to_le_bytes()]
+                    .concat()
+            }
+            EventLayout::Enumerator => {
+                // The padding behind the type is not cleared.
+                let flags = u64::from(flags) | 0xDEAD_BEEF << 32;
+                [flags, stack, size, address].map(u64::to_le_bytes).concat()
+            }
+            EventLayout::Index => {
+                [size, address ^ DISGUISE, stack, u64::from(flags)].map(u64::to_le_bytes).concat()
+            }
+        }
+    }
+
+    pub(crate) const LAYOUTS: [EventLayout; 4] =
+        [EventLayout::Disk64, EventLayout::Disk32, EventLayout::Enumerator, EventLayout::Index];
+
+    #[test]
+    fn every_layout_says_the_same() {
+        for layout in LAYOUTS {
+            let bytes = record(layout, 16 | 8 | 33 << 24, 0x7fff_1000, 4096, 0x1234_5678_9abc);
+            assert_eq!(bytes.len(), layout.record_size());
+            let expected = MallocEvent {
+                kind: EventKind::Allocation,
+                vm: true,
+                tag: 33,
+                address: 0x7fff_1000,
+                size: 4096,
+                stack: 0x1234_5678_9abc,
+            };
+            assert_eq!(EventLog::new(&bytes, layout).events(0, 1).next(), Some(Ok(expected)), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn types_are_bits_and_not_numbers() {
+        let kind = |flags: u32| {
+            let bytes = record(EventLayout::Index, flags, 0x1000, 1, 1);
+            EventLog::new(&bytes, EventLayout::Index).events(0, 1).next().unwrap().map(|event| event.kind)
+        };
+        assert_eq!((kind(2), kind(2 | 8 | 64)), (Ok(EventKind::Allocation), Ok(EventKind::Allocation)));
+        assert_eq!((kind(4), kind(32)), (Ok(EventKind::Deallocation), Ok(EventKind::Deallocation)));
+        assert_eq!((kind(6), kind(16 | 128)), (Ok(EventKind::Reallocation), Ok(EventKind::Allocation)));
+        assert_eq!((kind(0), kind(1)), (Err(NoEvent::Empty), Err(NoEvent::Other)));
+        assert_eq!((kind(2 | 16), kind(2 | 0x100)), (Err(NoEvent::Damaged), Err(NoEvent::Damaged)));
+    }
+
+    #[test]
+    fn a_cut_record_is_not_read() {
+        let bytes = record(EventLayout::Disk64, 2, 0x1000, 1, 1).repeat(3);
+        let log = EventLog::new(&bytes[..60], EventLayout::Disk64);
+        assert_eq!((log.len(), log.trailing_bytes(), log.events(0, 9).count()), (2, 12, 2));
+    }
+
+    #[test]
+    fn rising_addresses_are_a_sorted_log() {
+        let log = |addresses: &[u64]| -> Vec<u8> {
+            addresses.iter().flat_map(|at| record(EventLayout::Disk64, 2, *at, 1, 1)).collect()
+        };
+        let sorted =
+            |addresses: &[u64]| EventLog::new(&log(addresses), EventLayout::Disk64).is_sorted_by_address();
+        let rising: Vec<u64> = (1..=20).map(|n| n * 16).collect();
+        assert!(sorted(&rising) && !sorted(&rising[..10]));
+        assert!(!sorted(&[&rising[..], &[16]].concat()));
+    }
+}

@@ -1,0 +1,124 @@
+//! The memory that is allocated at a moment: blocks of the heap, and ranges of virtual memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+/// A block, or a range of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveBlock {
+    /// Its size in bytes.
+    pub size: u64,
+    /// The stack that allocated it.
+    pub stack: u64,
+    /// The position of the event that allocated it.
+    pub born: u64,
+    /// Its tag, where it is virtual memory.
+    pub tag: u8,
+}
+
+/// The memory that is allocated.
+#[derive(Clone, Debug, Default)]
+pub struct LiveSet {
+    heap: HashMap<u64, LiveBlock>,
+    /// Ranges that do not overlap, by their starts.
+    vm: BTreeMap<u64, LiveBlock>,
+}
+
+impl LiveSet {
+    /// The blocks of the heap with their addresses, in no order.
+    pub fn heap(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
+        self.heap.iter().map(|(address, block)| (*address, block))
+    }
+
+    /// The ranges of virtual memory with their addresses, in order of these.
+    pub fn vm(&self) -> impl Iterator<Item = (u64, &LiveBlock)> {
+        self.vm.iter().map(|(address, block)| (*address, block))
+    }
+
+    /// Adds a block; gives the one that was at its address.
+    pub(super) fn add_block(&mut self, address: u64, block: LiveBlock) -> Option<LiveBlock> {
+        self.heap.insert(address, block)
+    }
+
+    /// Removes a block; `None` where there is none.
+    pub(super) fn remove_block(&mut self, address: u64) -> Option<LiveBlock> {
+        self.heap.remove(&address)
+    }
+
+    /// Adds a range; what was there before is no longer. True where there was something.
+    pub(super) fn map(&mut self, address: u64, range: LiveBlock) -> bool {
+        if range.size == 0 {
+            return false;
+        }
+        let replaced = self.unmap(address, range.size);
+        self.vm.insert(address, range);
+        replaced
+    }
+
+    /// Removes a range, which may be parts of several; true where there was something.
+    pub(super) fn unmap(&mut self, address: u64, size: u64) -> bool {
+        let end = address.saturating_add(size);
+        if size == 0 {
+            return false;
+        }
+        let mut removed = false;
+        // The range that begins before may reach into this one, and beyond it.
+        let before = self.vm.range_mut(..address).next_back();
+        if let Some((start, range)) = before {
+            let old_end = start + range.size;
+            if old_end > address {
+                removed = true;
+                range.size = address - start;
+                let rest = *range;
+                if old_end > end {
+                    self.vm.insert(end, LiveBlock { size: old_end - end, ..rest });
+                }
+            }
+        }
+        while let Some((start, range)) =
+            self.vm.range((Bound::Included(address), Bound::Excluded(end))).next()
+        {
+            let (start, range) = (*start, *range);
+            self.vm.remove(&start);
+            removed = true;
+            let old_end = start + range.size;
+            if old_end > end {
+                self.vm.insert(end, LiveBlock { size: old_end - end, ..range });
+            }
+        }
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(live: &LiveSet) -> Vec<(u64, u64, u64)> {
+        live.vm().map(|(address, range)| (address, range.size, range.stack)).collect()
+    }
+
+    fn mapped(live: &mut LiveSet, address: u64, size: u64, stack: u64) -> bool {
+        live.map(address, LiveBlock { size, stack, born: 0, tag: 0 })
+    }
+
+    #[test]
+    fn a_range_is_unmapped_in_parts() {
+        let mut live = LiveSet::default();
+        mapped(&mut live, 0x1000, 0x4000, 1);
+        assert!(live.unmap(0x2000, 0x1000));
+        assert_eq!(ranges(&live), [(0x1000, 0x1000, 1), (0x3000, 0x2000, 1)]);
+        assert!(live.unmap(0x1800, 0x2000));
+        assert_eq!(ranges(&live), [(0x1000, 0x800, 1), (0x3800, 0x1800, 1)]);
+        assert!(!live.unmap(0x1800, 0x1000) && live.unmap(0, u64::MAX));
+        assert!(ranges(&live).is_empty());
+    }
+
+    #[test]
+    fn what_is_mapped_over_others_replaces_them() {
+        let mut live = LiveSet::default();
+        assert!(!mapped(&mut live, 0x1000, 0x1000, 1) && !mapped(&mut live, 0x2000, 0x1000, 2));
+        assert!(mapped(&mut live, 0x1800, 0x1000, 3));
+        assert_eq!(ranges(&live), [(0x1000, 0x800, 1), (0x1800, 0x1000, 3), (0x2800, 0x800, 2)]);
+    }
+}

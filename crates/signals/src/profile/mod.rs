@@ -1,0 +1,169 @@
+//! Call trees that other tools have written: `sample`, spindump and its relatives, MetricKit's diagnostics,
+//! and folded stacks. Read to the frames as the file has them; [`Profile::symbolicate`] makes a call tree.
+
+mod folded;
+mod image_line;
+mod image_list;
+mod images;
+mod json;
+mod metric_kit;
+mod recognise;
+mod sample;
+mod spindump;
+mod symbolicate;
+
+pub use image_list::read_images;
+pub use images::ProfileImage;
+pub use recognise::read_profile;
+pub use symbolicate::SymbolicatedTree;
+pub(crate) use symbolicate::{FrameNames, NamedCall};
+
+use crate::calltree::SourcePlace;
+
+/// The most bytes of a file.
+pub const MOST_BYTES: usize = 64 << 20;
+/// The most frames that are read.
+const MOST_FRAMES: usize = 1 << 20;
+/// The most images that are read.
+const MOST_IMAGES: usize = 1 << 16;
+/// The most addresses that are kept of a frame that stands for several.
+const MOST_ADDRESSES: usize = 16;
+
+/// What a profile was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileFormat {
+    /// The text of `sample`.
+    Sample,
+    /// The text of spindump, and of reports of hangs, of CPU use and of disk writes.
+    Spindump,
+    /// MetricKit's JSON.
+    MetricKit,
+    /// Folded stacks.
+    Folded,
+}
+
+/// Why a file is no profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// Larger than [`MOST_BYTES`].
+    #[error("the profile has more than {MOST_BYTES} bytes")]
+    TooLarge,
+    /// In none of the formats.
+    #[error(
+        "not a profile: neither the text of sample, spindump or a hang report, nor MetricKit's JSON, nor folded stacks"
+    )]
+    Unknown,
+    /// JSON that cannot be read.
+    #[error("not JSON: {0}")]
+    Json(String),
+    /// Without a single frame.
+    #[error("the profile has no frames")]
+    Empty,
+}
+
+/// A call tree as its file has it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// What it was read from.
+    pub format: ProfileFormat,
+    /// The binaries that addresses lie in.
+    pub images: Vec<ProfileImage>,
+    /// Its frames and labels, callers before what they call.
+    pub frames: Vec<ProfileFrame>,
+    /// Lines or objects among the frames that could not be read, and frames beyond the limits.
+    pub skipped: u64,
+}
+
+/// A frame of a profile, with all that it calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfileFrame {
+    /// The position of its caller; `None` for an outermost one.
+    pub parent: Option<u32>,
+    /// The samples of the frame and all below it.
+    pub count: u64,
+    /// True for a thread, a process or a diagnostic, which `symbol` names.
+    pub label: bool,
+    /// The function's name in the file's words.
+    pub symbol: Option<String>,
+    /// The position of its image.
+    pub image: Option<u32>,
+    /// The image's name in the file's words; empty where it has none.
+    pub image_name: String,
+    /// Addresses in the process. Several are of one function.
+    pub addresses: Vec<u64>,
+    /// True where the addresses are program counters; else they are return addresses.
+    pub exact: bool,
+    /// True for the kernel's code.
+    pub kernel: bool,
+    /// The line of its source in the file's words.
+    pub place: Option<SourcePlace>,
+}
+
+impl Profile {
+    fn new(format: ProfileFormat) -> Profile {
+        Profile { format, images: Vec::new(), frames: Vec::new(), skipped: 0 }
+    }
+
+    /// Adds a frame and gives its position; `None` where there are too many.
+    fn push(&mut self, frame: ProfileFrame) -> Option<u32> {
+        if self.frames.len() >= MOST_FRAMES {
+            self.skipped += 1;
+            return None;
+        }
+        self.frames.push(frame);
+        u32::try_from(self.frames.len() - 1).ok()
+    }
+
+    /// Marks the frames from `first` on that call nothing: only their addresses are program counters.
+    fn mark_leaves(&mut self, first: usize) {
+        let frames = &mut self.frames[first..];
+        let mut calls = vec![false; frames.len()];
+        for parent in frames.iter().filter_map(|frame| frame.parent) {
+            if let Some(caller) = (parent as usize).checked_sub(first).and_then(|at| calls.get_mut(at)) {
+                *caller = true;
+            }
+        }
+        for (frame, calls) in frames.iter_mut().zip(calls) {
+            frame.exact = !calls;
+        }
+    }
+}
+
+/// The open frames of a text that shows depth by columns.
+#[derive(Default)]
+struct OpenFrames(Vec<(usize, u32)>);
+
+impl OpenFrames {
+    /// Closes what begins at `column` or right of it, and gives the frame that is open then.
+    fn caller_at(&mut self, column: usize) -> Option<u32> {
+        while self.0.last().is_some_and(|(open, _)| *open >= column) {
+            self.0.pop();
+        }
+        self.0.last().map(|(_, frame)| *frame)
+    }
+
+    /// The open frame whose column is exactly this is the caller of what is deeper.
+    fn open(&mut self, column: usize, frame: u32) {
+        self.0.push((column, frame));
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A count at the start of a text and what follows it.
+fn leading_count(text: &str) -> Option<(u64, &str)> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    Some((text[..digits].parse().ok()?, &text[digits..]))
+}
+
+/// A hexadecimal number with `0x` in front.
+fn hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// The addresses of a list such as `0x10,0x20,...`, without the brackets.
+fn address_list(text: &str) -> Vec<u64> {
+    text.split(',').filter_map(|part| hex(part.trim())).take(MOST_ADDRESSES).collect()
+}
