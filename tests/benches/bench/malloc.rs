@@ -37,7 +37,7 @@ fn log(events: u32, live: usize) -> Vec<u8> {
         let kind = if taken[at] { FREED } else { ALLOCATED };
         taken[at] = !taken[at];
         let address = 0x6000_0000_0000 + (at as u64) * 48;
-        for word in [48, address ^ 0x5555, kind | at as u64 % 5_000] {
+        for word in [48, address ^ 0x5555, kind | (at as u64 % 5_000)] {
             log.extend_from_slice(&u64::to_le_bytes(word));
         }
     }

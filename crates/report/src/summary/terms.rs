@@ -11,15 +11,19 @@ const MOST_FRAMES: usize = 500;
 const TERM_CHARS: usize = 300;
 
 impl<'a> Report<'a> {
-    /// What a report is found by: the exception's name and reason, and of [`Report::crashed_backtrace`] the names of all
-    /// functions, inlined ones included, and of their source files. The innermost function comes first, each term once,
-    /// at most 100 of at most 300 characters.
+    /// What a report is found by: the exception's name and reason, and the names of functions and of their source
+    /// files. These are an error of JavaScript's, and all of [`Report::crashed_backtrace`], inlined ones included. The
+    /// innermost function comes first, each term once, at most 100 of at most 300 characters.
     #[must_use]
     pub fn search_terms(&self) -> Vec<String> {
         let mut terms = Terms::default();
         let error = self.crash_error();
         for text in [error.exception, error.reason.or(error.termination)].into_iter().flatten() {
             terms.add(&text);
+        }
+        for frame in self.ours.iter().flat_map(|ours| &ours.javascript) {
+            terms.add(frame.function.as_deref().unwrap_or_default());
+            terms.add_file(frame.file.as_deref().unwrap_or_default());
         }
         let frames =
             self.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
@@ -37,8 +41,7 @@ impl<'a> Report<'a> {
         let calls = self.our_frame(frame).map(|ours| ours.calls()).unwrap_or_default();
         for (function, file) in &calls {
             terms.add(&function.map(owned).unwrap_or_default());
-            let path = file.map(owned).unwrap_or_default();
-            terms.add(path.rsplit('/').next().unwrap_or_default());
+            terms.add_file(&file.map(owned).unwrap_or_default());
         }
         if calls.is_empty() {
             terms.add(&frame.symbol_name.map(owned).unwrap_or_default());
@@ -52,6 +55,11 @@ struct Terms(Vec<String>);
 impl Terms {
     fn is_full(&self) -> bool {
         self.0.len() >= MOST_TERMS
+    }
+
+    /// Adds the file's name without its folders.
+    fn add_file(&mut self, path: &str) {
+        self.add(path.rsplit(['/', '\\']).next().unwrap_or_default());
     }
 
     fn add(&mut self, text: &str) {

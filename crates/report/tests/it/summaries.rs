@@ -179,6 +179,9 @@ fn a_report_is_found_by_every_function_and_file_of_its_crash() {
     let enriched = enrich_with(&bytes, frame, r#"{"version":1,"engine":"unslide/0.1.0"}"#);
     let ours = read(&enriched).search_terms();
     assert_eq!(ours[reason + 1..], ["price", "Cart.swift", "add"]);
+    let script = r#"{"version":1,"engine":"unslide/0.1.0","javascript":{"frames":[{"function":"pay","file":"src/cart.ts"}]}}"#;
+    let script = enrich_with(&bytes, frame, script);
+    assert_eq!(read(&script).search_terms()[reason + 1..reason + 3], ["pay", "cart.ts"]);
 }
 
 #[test]

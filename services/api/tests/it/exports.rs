@@ -164,7 +164,7 @@ async fn large() -> World {
     let world = World::start().await;
     store(&world, "acme", &crash("11111111-1111-1111-1111-111111111111", "1.0"), 1, world.host.clock.now())
         .await;
-    let mut database = world.sql().await;
+    let mut database = world.connect().await;
     let copies = "INSERT INTO reports SELECT (jsonb_populate_record(r, jsonb_build_object(
                       'report_id', gen_random_uuid(), 'summary', jsonb_build_object('exception', repeat('x', 20000))))).*
                   FROM reports r, generate_series(1, 2500)";
@@ -218,7 +218,7 @@ async fn an_export_whose_key_or_session_ends_does_not_look_whole() {
 async fn an_export_without_its_database_does_not_look_whole() {
     let world = large().await;
     let key = world.key("acme", &[Scope::ReportsRead]).await;
-    let mut database = world.sql().await;
+    let mut database = world.connect().await;
     let allow = |allowed: bool| {
         let change = format!("ALTER DATABASE %I ALLOW_CONNECTIONS {allowed}");
         sqlx::AssertSqlSafe(format!("DO $$ BEGIN EXECUTE format('{change}', current_database()); END $$"))
