@@ -1,14 +1,17 @@
 //! One pass over a report: every frame is answered, and what is said of it is spliced in.
 
+mod javascript;
+mod memo;
 mod output;
 
 use crate::answer::{DeviceNames, FrameAnswer, Judged, answer, judge};
 use crate::grouping::{self, Grouping, GroupingRules};
-use crate::javascript::{self, JavaScriptAnswer, JavaScriptDetail};
+use crate::javascript::{is_bundle, least_bytes as least_javascript_bytes};
 use crate::plan::{Plan, PlannedImage, SymbolNeed};
 use crate::status::{FrameStatus, FrameTally, ImageStatus, ReportStatus};
 use crate::symbols::ImageSymbols;
 use crate::symcache::SymCache;
+use memo::Memo;
 pub use output::{ENGINE, VERSION};
 use output::{FrameDetail, ReportFacts};
 use std::collections::HashSet;
@@ -256,48 +259,6 @@ impl Plan<'_, '_> {
         (tally, referred)
     }
 
-    /// Answers the frames of an error of JavaScript; says how many refer to each bundle.
-    fn javascript<'s>(
-        &'s self,
-        judged: &[Judged<'s>],
-        tally: &mut FrameTally,
-        referred: &mut [u64],
-    ) -> Vec<JavaScriptAnswer<'s>> {
-        let answers = self.javascript.as_ref().map(|error| javascript::answers(error, judged));
-        let answers = answers.unwrap_or_default();
-        for answer in &answers {
-            tally.add(answer.status, answer.is_of_engine());
-            if let Some(frames) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
-                *frames += 1;
-            }
-        }
-        answers
-    }
-
-    /// What is said of an error of JavaScript, with the most detail that there is room for.
-    fn javascript_part(
-        &self,
-        answers: &[JavaScriptAnswer<'_>],
-        judged: &[Judged<'_>],
-        detail: Detail,
-        splicer: &mut Splicer<'_>,
-    ) -> Option<Vec<u8>> {
-        let error = self.javascript.as_ref()?;
-        let details =
-            [JavaScriptDetail::Full, JavaScriptDetail::WithoutContext, JavaScriptDetail::StatusOnly];
-        let wanted = usize::from(detail == Detail::FunctionsOnly);
-        let mut out = Vec::new();
-        for detail in details.into_iter().skip(wanted) {
-            out.clear();
-            javascript::write(&mut out, error, answers, judged, detail);
-            if detail == JavaScriptDetail::StatusOnly || splicer.pay(out.len()) {
-                break;
-            }
-            splicer.cut = true;
-        }
-        Some(out)
-    }
-
     fn outcomes(&self, judged: &[Judged<'_>], referred: &[u64]) -> (Vec<ImageOutcome>, Vec<DebugId>) {
         let mut images: Vec<ImageOutcome> = self
             .images
@@ -344,7 +305,7 @@ fn outcome(image: &PlannedImage<'_>, judged: &Judged<'_>, frames: u64) -> ImageO
         status: judged.status,
         slide: preferred
             .or(text)
-            .filter(|_| !javascript::is_bundle(image))
+            .filter(|_| !is_bundle(image))
             .map(|preferred| Slide::between(LoadAddress(image.start), preferred).0),
         generation: judged.generation,
         frames,
@@ -485,62 +446,5 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
         + plan.images.len() * IMAGE
         + names
         + warnings * WARNING
-        + plan.javascript.as_ref().map_or(0, javascript::least_bytes)
-}
-
-/// Where in the output the answer for an address lies, for the addresses that many threads share. A
-/// slot holds the latest address that falls to it.
-struct Memo {
-    slots: Vec<Option<(MemoKey, Range<usize>)>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct MemoKey {
-    address: u64,
-    image: u32,
-    flags: u8,
-    extent: FrameDetail,
-}
-
-impl Memo {
-    fn new(frames: usize) -> Memo {
-        let slots = if frames < 4 { 0 } else { (frames * 2).next_power_of_two().min(1024) };
-        Memo { slots: vec![None; slots] }
-    }
-
-    /// Everything that the answer of symbols depends on; `None` without an image.
-    fn key(
-        &self,
-        planned: &crate::plan::PlannedFrame,
-        after_sigtramp: bool,
-        extent: FrameDetail,
-    ) -> Option<MemoKey> {
-        let (choice, place) = crate::answer::settle(planned, after_sigtramp);
-        let place = place.filter(|_| planned.valid && !self.slots.is_empty())?;
-        let flags = [
-            choice.adjusted,
-            choice.approximate || planned.imprecise,
-            planned.pac_stripped,
-            place.reattributed,
-        ];
-        let flags = flags.into_iter().fold(0, |all, flag| all << 1 | u8::from(flag));
-        Some(MemoKey { address: planned.address, image: place.image, flags, extent })
-    }
-
-    fn slot(&self, key: &MemoKey) -> usize {
-        let mixed = (key.address ^ u64::from(key.flags)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 40) as usize & (self.slots.len() - 1)
-    }
-
-    fn get(&self, key: &Option<MemoKey>) -> Option<(Range<usize>, u32)> {
-        let key = key.as_ref()?;
-        let (known, range) = self.slots[self.slot(key)].as_ref()?;
-        (known == key).then(|| (range.clone(), key.image))
-    }
-
-    fn put(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
-        let Some(key) = key.filter(|key| key.image == image) else { return };
-        let slot = self.slot(&key);
-        self.slots[slot] = Some((key, range));
-    }
+        + plan.javascript.as_ref().map_or(0, least_javascript_bytes)
 }

@@ -22,7 +22,7 @@ pub(super) struct Mapping {
 
 /// Where the mappings of a section begin: in the bundle, and in the lists of all sources and names.
 #[derive(Clone, Copy)]
-pub(super) struct NumberReader {
+pub(super) struct SectionStart {
     pub(super) line: u32,
     pub(super) column: u32,
     pub(super) sources: usize,
@@ -32,7 +32,7 @@ pub(super) struct NumberReader {
 }
 
 /// Reads the mappings of a section, and adds them.
-pub(super) fn read_mappings(text: &str, at: NumberReader, out: &mut Vec<Mapping>) -> Result<(), ObjectError> {
+pub(super) fn read_mappings(text: &str, at: SectionStart, out: &mut Vec<Mapping>) -> Result<(), ObjectError> {
     let sources = i64::try_from(at.sources).map_err(malformed)?;
     let names = i64::try_from(at.names).map_err(malformed)?;
     let (mut source, mut line, mut column, mut name) = (sources, 0_i64, 0_i64, names);
@@ -119,14 +119,14 @@ fn digit(byte: u8) -> Option<u8> {
 /// Which function encloses each place of a source: Metro's function map (`x_facebook_sources`). Its mappings are
 /// column, name and line, where the line goes on over the whole text and begins at 1.
 #[derive(Debug)]
-pub(super) struct Functions {
+pub(super) struct FunctionMap {
     names: Vec<String>,
     /// Line from 1, column from 0, and the name, ascending.
     starts: Vec<(u32, u32, u32)>,
 }
 
-impl Functions {
-    pub(super) fn read(names: Vec<String>, text: &str) -> Result<Functions, ObjectError> {
+impl FunctionMap {
+    pub(super) fn read(names: Vec<String>, text: &str) -> Result<FunctionMap, ObjectError> {
         let (mut name, mut line) = (0_i64, 1_i64);
         let mut starts = Vec::new();
         for group in text.split(';') {
@@ -140,7 +140,7 @@ impl Functions {
             }
         }
         starts.sort_unstable();
-        Ok(Functions { names, starts })
+        Ok(FunctionMap { names, starts })
     }
 
     /// The function around a place of the source, whose numbers are from 0.

@@ -3,7 +3,7 @@
 //! An index map's sections are put together into one map, and keep their function maps. Numbers that make no sense
 //! make the map malformed; nothing in it is trusted.
 
-use super::mappings::{Functions, Mapping, NumberReader, read_mappings};
+use super::mappings::{FunctionMap, Mapping, SectionStart, read_mappings};
 use crate::object::ObjectError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) content: Option<String>,
     /// True for a file of a library.
     pub(super) is_library: bool,
-    pub(super) functions: Option<Functions>,
+    pub(super) functions: Option<FunctionMap>,
 }
 
 /// What a source map is, without its mappings.
@@ -186,7 +186,7 @@ impl SourceMap {
             let is_library = ignored.contains(&(at as u64)) || is_library(&path);
             // The function map is the first of what Metro says of a source.
             let raw = functions.next().flatten().and_then(|all| all.into_iter().next()).flatten();
-            let functions = raw.map(|raw| Functions::read(raw.names, &raw.mappings)).transpose()?;
+            let functions = raw.map(|raw| FunctionMap::read(raw.names, &raw.mappings)).transpose()?;
             self.sources.push(Source { path, content: contents.next().flatten(), is_library, functions });
         }
         let text = |name| match name {
@@ -195,7 +195,7 @@ impl SourceMap {
         };
         self.names.extend(raw.names.unwrap_or_default().into_iter().map(text));
         let ends = (self.sources.len(), self.names.len());
-        let at = NumberReader { line: offset.line, column: offset.column, sources, names, ends };
+        let at = SectionStart { line: offset.line, column: offset.column, sources, names, ends };
         read_mappings(&mappings, at, &mut self.mappings)
     }
 }

@@ -1,0 +1,51 @@
+//! The error of JavaScript that a report is about: its frames are counted and written beside those of threads.
+
+use super::{Detail, Splicer};
+use crate::answer::Judged;
+use crate::javascript::{self, JavaScriptAnswer, JavaScriptDetail};
+use crate::plan::Plan;
+use crate::status::FrameTally;
+
+impl Plan<'_, '_> {
+    /// Answers the frames of an error of JavaScript; says how many refer to each bundle.
+    pub(super) fn javascript<'s>(
+        &'s self,
+        judged: &[Judged<'s>],
+        tally: &mut FrameTally,
+        referred: &mut [u64],
+    ) -> Vec<JavaScriptAnswer<'s>> {
+        let answers = self.javascript.as_ref().map(|error| javascript::answers(error, judged));
+        let answers = answers.unwrap_or_default();
+        for answer in &answers {
+            tally.add(answer.status, answer.is_of_engine());
+            if let Some(frames) = answer.image.and_then(|image| referred.get_mut(image as usize)) {
+                *frames += 1;
+            }
+        }
+        answers
+    }
+
+    /// What is said of an error of JavaScript, with the most detail that there is room for.
+    pub(super) fn javascript_part(
+        &self,
+        answers: &[JavaScriptAnswer<'_>],
+        judged: &[Judged<'_>],
+        detail: Detail,
+        splicer: &mut Splicer<'_>,
+    ) -> Option<Vec<u8>> {
+        let error = self.javascript.as_ref()?;
+        let details =
+            [JavaScriptDetail::Full, JavaScriptDetail::WithoutContext, JavaScriptDetail::StatusOnly];
+        let wanted = usize::from(detail == Detail::FunctionsOnly);
+        let mut out = Vec::new();
+        for detail in details.into_iter().skip(wanted) {
+            out.clear();
+            javascript::write(&mut out, error, answers, judged, detail);
+            if detail == JavaScriptDetail::StatusOnly || splicer.pay(out.len()) {
+                break;
+            }
+            splicer.cut = true;
+        }
+        Some(out)
+    }
+}

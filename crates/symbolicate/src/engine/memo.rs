@@ -1,0 +1,61 @@
+//! Answers that many threads share.
+
+use super::output::FrameDetail;
+use std::ops::Range;
+
+/// Where in the output the answer for an address lies, for the addresses that many threads share. A
+/// slot holds the latest address that falls to it.
+pub(super) struct Memo {
+    slots: Vec<Option<(MemoKey, Range<usize>)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct MemoKey {
+    address: u64,
+    image: u32,
+    flags: u8,
+    extent: FrameDetail,
+}
+
+impl Memo {
+    pub(super) fn new(frames: usize) -> Memo {
+        let slots = if frames < 4 { 0 } else { (frames * 2).next_power_of_two().min(1024) };
+        Memo { slots: vec![None; slots] }
+    }
+
+    /// Everything that the answer of symbols depends on; `None` without an image.
+    pub(super) fn key(
+        &self,
+        planned: &crate::plan::PlannedFrame,
+        after_sigtramp: bool,
+        extent: FrameDetail,
+    ) -> Option<MemoKey> {
+        let (choice, place) = crate::answer::settle(planned, after_sigtramp);
+        let place = place.filter(|_| planned.valid && !self.slots.is_empty())?;
+        let flags = [
+            choice.adjusted,
+            choice.approximate || planned.imprecise,
+            planned.pac_stripped,
+            place.reattributed,
+        ];
+        let flags = flags.into_iter().fold(0, |all, flag| all << 1 | u8::from(flag));
+        Some(MemoKey { address: planned.address, image: place.image, flags, extent })
+    }
+
+    fn slot(&self, key: &MemoKey) -> usize {
+        let mixed = (key.address ^ u64::from(key.flags)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> 40) as usize & (self.slots.len() - 1)
+    }
+
+    pub(super) fn get(&self, key: &Option<MemoKey>) -> Option<(Range<usize>, u32)> {
+        let key = key.as_ref()?;
+        let (known, range) = self.slots[self.slot(key)].as_ref()?;
+        (known == key).then(|| (range.clone(), key.image))
+    }
+
+    pub(super) fn put(&mut self, key: Option<MemoKey>, range: Range<usize>, image: u32) {
+        let Some(key) = key.filter(|key| key.image == image) else { return };
+        let slot = self.slot(&key);
+        self.slots[slot] = Some((key, range));
+    }
+}
