@@ -220,7 +220,7 @@ impl MissingLine {
             reports: grouped(missing.image.reports),
             reports_href: link("/console/reports", &[("debug_id", Some(&id))]),
             system: missing.system,
-            command: super::words::upload_command(&shown(&missing.image.name)),
+            command: super::words::missing_command(&shown(&missing.image.name), &missing.image.arch),
             last_seen: When::of(missing.last_seen, now),
         }
     }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
+use unslide_model::CpuType;
 use unslide_report::text::escaped;
 
 /// A moment: how long ago, with the whole of it for who points at it and for machines.
@@ -99,6 +100,17 @@ pub fn address(address: u64) -> String {
 /// Characters of a name in a command; what is longer still fits by its beginning.
 const LONGEST: usize = 64;
 
+/// The command that uploads what is missing of an image of a list: a bundle's source map, or else a dSYM. The page of a
+/// report says which app the map is of.
+pub fn missing_command(image: &str, arch: &str) -> String {
+    if arch != CpuType::JAVASCRIPT.name() {
+        return upload_command(image);
+    }
+    let dsym = upload_command(image);
+    let name = dsym.strip_prefix("unslide upload ").and_then(|rest| rest.strip_suffix("*.dSYM"));
+    format!("unslide upload --source-map {}.map", name.unwrap_or_default())
+}
+
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
     let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
@@ -147,6 +159,9 @@ mod tests {
     #[test]
     fn a_command_takes_a_name_as_one_word() {
         assert_eq!(upload_command("Shop"), "unslide upload Shop*.dSYM");
+        assert_eq!(missing_command("Shop", "arm64"), "unslide upload Shop*.dSYM");
+        let map = missing_command("main.jsbundle", "javascript");
+        assert_eq!(map, "unslide upload --source-map main.jsbundle.map");
         assert_eq!(upload_command("libkit.dylib"), "unslide upload libkit*.dSYM");
         assert_eq!(upload_command("$(id) it's"), r"unslide upload './$(id) it'\''s'*.dSYM");
         assert_eq!(upload_command("--api-key"), "unslide upload './--api-key'*.dSYM");

@@ -6,7 +6,7 @@ use crate::console::link::link;
 use crate::console::pages::exports;
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
-use crate::console::words::{counted, day, grouped, percent, shown, shown_or, upload_command};
+use crate::console::words::{counted, day, grouped, missing_command, percent, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::apps::versions::list_versions;
 use crate::requests::access::ReportsRead;
@@ -106,7 +106,7 @@ fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> 
     let symbolicated = version.share_symbolicated.map(share);
     let missing = version.missing.iter().take(MOST_MISSING).map(|image| {
         let name = shown_or(&image.name, "unnamed image");
-        (name, image.debug_id.to_string().to_uppercase(), upload_command(&shown(&image.name)))
+        (name, image.debug_id.to_string().to_uppercase(), missing_command(&shown(&image.name), &image.arch))
     });
     VersionLine {
         version: shown_or(&version.version, "no version"),
