@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Tables that do not come from the topics, with why.
-const APART: [&str; 26] = [
+const APART: [&str; 28] = [
     // Made by people and by uploads.
     "tenants",
     "api_keys",
@@ -26,6 +26,9 @@ const APART: [&str; 26] = [
     "alert_rules",
     "alert_events",
     "alert_messages",
+    // What dashboards are told of as it happens, and what a search finds: a group keeps words of reports that have left.
+    "live_events",
+    "group_terms",
     // Work, and where it stands.
     "jobs",
     "outbox",

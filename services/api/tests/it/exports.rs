@@ -218,19 +218,8 @@ async fn an_export_whose_key_or_session_ends_does_not_look_whole() {
 async fn an_export_without_its_database_does_not_look_whole() {
     let world = large().await;
     let key = world.key("acme", &[Scope::ReportsRead]).await;
-    let mut database = world.connect().await;
-    let allow = |allowed: bool| {
-        let change = format!("ALTER DATABASE %I ALLOW_CONNECTIONS {allowed}");
-        sqlx::AssertSqlSafe(format!("DO $$ BEGIN EXECUTE format('{change}', current_database()); END $$"))
-    };
-    let ending = async {
-        sqlx::query(allow(false)).execute(&mut database).await.unwrap();
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
-        sqlx::query(end).execute(&mut database).await.unwrap();
-    };
-    breaks_off(world.request(Method::GET, "/v1/reports?format=ndjson", &key), ending).await;
-    sqlx::query(allow(true)).execute(&mut database).await.unwrap();
-    sqlx::Connection::close(database).await.unwrap();
+    let path = "/v1/reports?format=ndjson";
+    breaks_off(world.request(Method::GET, path, &key), world.let_connect(false)).await;
+    world.let_connect(true).await;
     world.stop().await;
 }

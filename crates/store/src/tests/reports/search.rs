@@ -87,14 +87,14 @@ async fn late_symbols_bring_their_names_and_leave_no_group_behind() {
 #[tokio::test]
 async fn a_target_is_found_by_what_is_merged_into_it() {
     let database = Database::new().await;
-    let one = with_terms(of_bug(1, "1.0", 0), &["Cart.total"]);
+    let one = with_terms(of_bug(1, "1.0", 0), &["Basket.sum"]);
     let other = with_terms(of_eight(2), &["Order.pay"]);
     database.store(&[one, other]).await;
     let mut tx = database.store.tenant(&acme()).await.unwrap();
     actions::merge(&mut tx, group(7), &[group(8)], None, ACTOR).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(found(&database, "order.pay").await, bugs(&["bug 7"], 1));
-    assert_eq!(found(&database, "cart.total").await, bugs(&["bug 7"], 1));
+    assert_eq!(found(&database, "basket.sum").await, bugs(&["bug 7"], 1));
     database.store(&[with_terms(of_eight(3), &["Order.refund"])]).await;
     assert_eq!(found(&database, "order.refund").await, bugs(&["bug 7"], 2));
     let mut tx = database.store.tenant(&acme()).await.unwrap();
