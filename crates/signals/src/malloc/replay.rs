@@ -50,7 +50,7 @@ impl EventCounts {
     }
 }
 
-/// A replay that stands between two events.
+/// A replay that stands between two events. It only goes on; a clone of it is a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Replay<'a> {
     log: EventLog<'a>,

@@ -144,7 +144,7 @@ fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> St
 }
 
 /// The functions at the addresses of a frame. Where these have different inlined functions, only those that
-/// they share; lines only where there is one address.
+/// they share; lines only where they agree.
 fn shared_calls(
     frame: &ProfileFrame,
     image: &ProfileImage,
@@ -155,6 +155,9 @@ fn shared_calls(
     for address in &frame.addresses {
         let Some(offset) = address.checked_sub(image.start) else { return Vec::new() };
         let found = named_calls(symcache, offset, frame.exact, &image.name, origin);
+        if found.is_empty() {
+            continue;
+        }
         let Some(known) = &mut shared else {
             shared = Some(found);
             continue;

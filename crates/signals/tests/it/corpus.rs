@@ -1,5 +1,6 @@
 //! The fuzz targets' checks over their corpus.
 
+use proptest::prelude::*;
 use unslide_testkit::corpus::replay;
 
 #[path = "../../../../fuzz/checks/malloc.rs"]
@@ -15,4 +16,31 @@ fn profiles_are_read_or_refused() {
 #[test]
 fn logs_of_allocations_are_replayed() {
     replay("malloc", malloc::check);
+}
+
+/// Lines that the readers of texts know, whole and damaged.
+const LINES: [&str; 16] = [
+    "Call graph:",
+    "Process: Shop [1]",
+    "Powerstats for: Shop [1]",
+    "UUID: A1B2C3D4-0000-3111-8222-0123456789AB",
+    "  Thread 0x1    3 samples (1-3)",
+    "  3  main + 1 (a.c:1,2 in Shop + 17) [0x1011]",
+    "   *18446744073709551615  ??? (kernel + 1) [0xffffffffffffffff] 1-3",
+    "    5 Thread_1: worker",
+    "    + 5 main  (in Shop) + 1,2  [0x1011,0x1012,...]",
+    "    +   9 ???  (in Shop)  load address 0x1000 + 0x11  [0x1011]",
+    "    ! : | 2 a(in) (b  (in",
+    "",
+    "Binary Images:",
+    "  0x1000 - 0x1fff +Shop (1) <A1B2C3D4-0000-3111-8222-0123456789AB> /Shop",
+    "  *0xffff000000000000 - ??? kernel <> ",
+    "main;a_[k];;b 3",
+];
+
+proptest! {
+    #[test]
+    fn lines_in_any_order_are_read_or_refused(lines in prop::collection::vec(prop::sample::select(&LINES[..]), 0..40)) {
+        profile::check(lines.join("\n").as_bytes());
+    }
 }
