@@ -30,7 +30,10 @@ impl ProfileImage {
     #[must_use]
     pub fn is_system(&self) -> bool {
         match self.path.as_str() {
-            "" => self.name == "dyld" || SHARED_CACHE.contains(&self.start),
+            "" => {
+                let is_own = self.name == "dyld" || self.name.starts_with("libsystem_");
+                is_own || SHARED_CACHE.contains(&self.start)
+            }
             path => is_system_path(path),
         }
     }

@@ -23,14 +23,16 @@ const REACHED_WIDTH: f64 = 6.0;
 /// The flame graph of a tree, under a title.
 #[must_use]
 pub fn flame_graph(tree: &CallTree, title: &str) -> String {
-    let legend = "bold: app   plain: system   * dashed: kernel   italic: threads and unknown code";
+    let legend =
+        "bold: app \u{b7} plain: system \u{b7} * dashed: kernel \u{b7} italic: threads and unknown code";
     paint(tree, title, legend, &|index| described(tree, index))
 }
 
 /// The flame graph of a difference, under a title: widths are those of both trees together.
 #[must_use]
 pub fn difference_graph(difference: &TreeDifference, title: &str) -> String {
-    let legend = "+ red: its share has grown   \u{2212} blue: its share has shrunk   plain: as it was";
+    let legend =
+        "+ red: its share has grown \u{b7} \u{2212} blue: its share has shrunk \u{b7} plain: as it was";
     paint(difference.tree(), title, legend, &|index| compared(difference, index))
 }
 
