@@ -267,6 +267,7 @@ async fn groups_are_listed_and_lead_to_their_reports() {
     store(&world, "acme", &crash(A, "1.0"), 1, now()).await;
     let mut hang = crash(B, "2.0");
     hang["crash"]["error"]["type"] = "hang".into();
+    hang["crash"]["threads"][0]["backtrace"]["contents"][0]["symbol_name"] = "-[OrderController pay:]".into();
     store(&world, "acme", &hang, 1, now() + time::Duration::HOUR).await;
     let groups = world.get("/v1/groups", &key).await.expect(200);
     let kinds = |page: &Value| {
@@ -277,6 +278,15 @@ async fn groups_are_listed_and_lead_to_their_reports() {
     assert_eq!(kinds(&world.get("/v1/groups?sort=first_seen&limit=1", &key).await.expect(200)), ["hang"]);
     assert_eq!(kinds(&world.get("/v1/groups?version=1.0", &key).await.expect(200)), ["crash"]);
     assert_eq!(kinds(&world.get("/v1/groups?kind=hang&q=HANG", &key).await.expect(200)), ["hang"]);
+    assert_eq!(kinds(&world.get("/v1/groups?q=controller+PAY", &key).await.expect(200)), ["hang"]);
+    assert_eq!(ids(&world.get("/v1/reports?q=ordercontroller", &key).await.expect(200)), [B]);
+    assert!(ids(&world.get("/v1/reports?q=order%25r", &key).await.expect(200)).is_empty());
+    for list in ["groups", "reports"] {
+        for wrong in ["ab", &"x".repeat(101), "ab%00c"] {
+            let answer = world.get(&format!("/v1/{list}?q={wrong}"), &key).await;
+            answer.expect_problem(400, "invalid-parameter");
+        }
+    }
     let first = &groups["items"][1];
     assert_eq!((&first["reports"], &first["first_version"]), (&1.into(), &"1.0".into()));
     assert_eq!(first["provisional"], true, "its symbols are missing");
