@@ -33,7 +33,7 @@ fn a_sample_is_drawn_with_symbols_and_says_what_lacks_them() {
     let (code, svg, error) = run(&["flame", "--symbols", symbols.to_str().unwrap(), &file]);
     assert_eq!((code, error.as_str()), (Some(0), ""));
     assert!(svg.starts_with("<svg ") && svg.contains("aria-label=\"hang.txt\""), "{svg}");
-    assert!(svg.contains("<title>main (Shop, app) \u{2014} 10 samples, 100.0 %"), "{svg}");
+    assert!(svg.contains("<title>main (Shop, app) ") && svg.contains("main.c:"), "{svg}");
     let out = folder.path().join("out.svg");
     let (code, output, error) = run(&["flame", "-o", out.to_str().unwrap(), &file]);
     assert_eq!((code, output.as_str()), (Some(0), ""));
