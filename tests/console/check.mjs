@@ -114,6 +114,25 @@ async function work(page, group) {
   await audit(page, "group with activity");
 }
 
+// A file is chosen, and another one is dropped: both are listed once they are stored.
+async function uploading(page) {
+  await page.goto(`${base}/console/symbols`);
+  const bytes = [0xcf, 0xfa, 0xed, 0xfe, 0, 0, 0, 0];
+  await page.locator("form.upload input").setInputFiles({ name: "Chosen", mimeType: "application/octet-stream", buffer: Buffer.from(bytes) });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.getByText("Chosen", { exact: true }).waitFor();
+  const dropped = await page.evaluateHandle((bytes) => {
+    const files = new DataTransfer();
+    files.items.add(new File([new Uint8Array([...bytes, 1])], "Dropped"));
+    return files;
+  }, bytes);
+  await page.locator("form.upload").dispatchEvent("drop", { dataTransfer: dropped });
+  await page.getByText("Dropped", { exact: true }).waitFor();
+  await page.locator("form.upload input").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.locator("form.upload [role=status]").filter({ hasText: "an upload is" }).waitFor();
+}
+
 async function withoutScript(paths) {
   const { context, page } = await opened({ javaScriptEnabled: false });
   await signIn(page);
@@ -148,6 +167,7 @@ async function check() {
   await keyboard(page);
   await copying(page, paths.report);
   await work(page, paths.group);
+  await uploading(page);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.waitForURL(`${base}/console/sign-in`);
   await page.goto(`${base}/console/reports`);

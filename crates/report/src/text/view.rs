@@ -11,8 +11,10 @@ use crate::{CrashError, FrameSlot, Number, Text};
 use std::collections::{HashMap, HashSet};
 use unslide_model::{CpuType, DebugId};
 
-/// Frames that are shown of one report.
+/// Frames that are shown of one report, or of one thread of it.
 const MOST_FRAMES: usize = 5_000;
+/// Threads that are shown of one report.
+const MOST_THREADS: usize = 2_000;
 /// Bytes of texts that are shown of one report.
 const MOST_TEXT: usize = 2 << 20;
 /// Images that are shown of one report.
@@ -56,6 +58,8 @@ pub struct ThreadView {
     pub skipped: u64,
     /// The frames, the innermost first.
     pub frames: Vec<FrameView>,
+    /// True where there was no room for the frames: [`thread_view`] has them.
+    pub left_out: bool,
 }
 
 /// A frame.
@@ -128,7 +132,7 @@ pub struct ImageView {
 pub fn view(report: &Report<'_>) -> ReportView {
     let facts = PartFacts::of(report, report.main_part());
     let crash = Crash::of(&facts);
-    let mut room = Room { frames: MOST_FRAMES, text: MOST_TEXT, cut: false };
+    let mut room = Room::default();
     let mut threads: Vec<_> = super::javascript::thread(report, &mut room).into_iter().collect();
     threads.extend(native_threads(&facts, &crash, &mut room));
     let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
@@ -147,11 +151,26 @@ pub fn view(report: &Report<'_>) -> ReportView {
     }
 }
 
+/// One backtrace of the crash of interest, by its position in [`Report::backtraces`], with all that a page shows of it.
+#[must_use]
+pub fn thread_view(report: &Report<'_>, position: usize) -> Option<ThreadView> {
+    let facts = PartFacts::of(report, report.main_part());
+    let backtrace = report.backtraces.get(position).filter(|backtrace| backtrace.part == facts.index)?;
+    let crash = Crash::of(&facts);
+    Some(Threads::of(&facts, &crash).thread((position, backtrace), &mut Room::default()))
+}
+
 /// How much may still be shown.
 pub(super) struct Room {
     frames: usize,
     text: usize,
     cut: bool,
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room { frames: MOST_FRAMES, text: MOST_TEXT, cut: false }
+    }
 }
 
 impl Room {
@@ -181,15 +200,7 @@ impl Room {
 }
 
 fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
-    let frames = Frames::of(facts);
-    let system: HashSet<DebugId> = facts
-        .report
-        .ours
-        .iter()
-        .flat_map(|ours| &ours.images)
-        .filter(|image| image.system)
-        .filter_map(|image| image.debug_id)
-        .collect();
+    let threads = Threads::of(facts, crash);
     let first = facts.report.crashed_backtrace().map(std::ptr::from_ref);
     let mut own: Vec<(usize, &Backtrace<'a>)> = facts
         .report
@@ -199,29 +210,56 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut R
         .filter(|(_, backtrace)| backtrace.part == facts.index)
         .collect();
     own.sort_by_key(|(position, backtrace)| (first != Some(std::ptr::from_ref(*backtrace)), *position));
+    room.cut |= own.len() > MOST_THREADS;
     let mut shown = Vec::new();
-    for (position, backtrace) in own {
-        if !room.frame() {
-            break;
-        }
-        let thread = thread_of(backtrace, crash);
+    for (position, backtrace) in own.into_iter().take(MOST_THREADS) {
+        // The thread of the crash is shown as far as there is room, another one whole or not at all.
+        let left_out = !shown.is_empty() && backtrace.frames.len() > room.frames;
+        shown.push(match left_out {
+            true => ThreadView { left_out, ..threads.without_frames((position, backtrace), room) },
+            false => threads.thread((position, backtrace), room),
+        });
+    }
+    shown
+}
+
+/// The threads of the crash of interest.
+struct Threads<'f, 'r, 'a> {
+    report: &'f Report<'a>,
+    crash: &'f Crash<'a>,
+    frames: Frames<'f, 'r, 'a>,
+    system: HashSet<DebugId>,
+}
+
+impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
+    fn of(facts: &'f PartFacts<'r, 'a>, crash: &'f Crash<'a>) -> Threads<'f, 'r, 'a> {
+        let images = facts.report.ours.iter().flat_map(|ours| &ours.images);
+        let system = images.filter(|image| image.system).filter_map(|image| image.debug_id).collect();
+        Threads { report: facts.report, crash, frames: Frames::of(facts), system }
+    }
+
+    fn thread(&self, at: (usize, &Backtrace<'a>), room: &mut Room) -> ThreadView {
+        let view = self.without_frames(at, room);
+        ThreadView { frames: frames_of(self.report, &self.frames, (at.1, &self.system), room), ..view }
+    }
+
+    fn without_frames(&self, (position, backtrace): (usize, &Backtrace<'a>), room: &mut Room) -> ThreadView {
+        let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
         let crashed = match backtrace.origin {
             BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
             BacktraceOrigin::CrashedThread | BacktraceOrigin::LastException => true,
             BacktraceOrigin::DeallocatedException | BacktraceOrigin::Profile => false,
         };
-        shown.push(ThreadView {
+        ThreadView {
             position,
             number: thread.as_ref().map(|thread| thread.number),
             name: name.map(|name| room.own(name.into_owned())),
             crashed,
-            is_javascript: false,
             skipped: backtrace.skipped,
-            frames: frames_of(facts.report, &frames, (backtrace, &system), room),
-        });
+            ..ThreadView::default()
+        }
     }
-    shown
 }
 
 fn thread_of<'a>(backtrace: &Backtrace<'a>, crash: &Crash<'a>) -> Option<Thread<'a>> {

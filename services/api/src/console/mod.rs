@@ -49,6 +49,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/json", get(report::json))
         .route("/console/reports/{id}/text", get(report::text))
         .route("/console/reports/{id}/explain", get(explain::page))
+        .route("/console/reports/{id}/threads/{position}", get(report::thread))
         .route("/console/versions", get(versions::page))
         .route(exports::GROUPS, get(exports::groups))
         .route(exports::REPORTS, get(exports::reports))

@@ -26,6 +26,8 @@ pub struct ThreadStack {
     /// The innermost frame of the app, for a thread that is closed.
     pub top: String,
     pub skipped: u64,
+    /// Where the frames are, where the page has no room for them.
+    pub elsewhere: Option<String>,
     items: Vec<StackItem>,
 }
 
@@ -86,6 +88,7 @@ impl ThreadStack {
             name: thread.name.clone(),
             top,
             skipped: thread.skipped,
+            elsewhere: None,
             items: shortened(lines, foldable),
         }
     }

@@ -52,6 +52,58 @@
     });
   }
 
+  // Frames that a long page leaves out come when their thread is opened.
+  for (const thread of all("details[data-frames]")) {
+    thread.addEventListener("toggle", async () => {
+      const link = thread.querySelector(".frames");
+      if (!thread.open || !link) return;
+      try {
+        const answer = await fetch(thread.dataset.frames, { credentials: "same-origin" });
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        link.replaceWith(...page.querySelector("#frames").children);
+      } catch {
+        say("The frames did not come: follow the link");
+      }
+    });
+  }
+
+  // An upload says how far it is, and files may be dropped on its form.
+  for (const form of all("form.upload")) {
+    const [input, button, bar, told] = ["input", "button", "progress", "[role=status]"].map((s) => form.querySelector(s));
+    const ended = (text) => {
+      [bar.hidden, button.disabled, told.textContent] = [true, false, text];
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const request = new XMLHttpRequest();
+      request.upload.addEventListener("progress", ({ loaded, total }) => {
+        [bar.max, bar.value] = [total || 1, loaded];
+        told.textContent = loaded < total ? `${Math.floor((100 * loaded) / total)} %` : "Sent, being stored";
+      });
+      request.addEventListener("load", () => {
+        if (request.status < 400) {
+          location.assign("/console/symbols");
+          return;
+        }
+        const page = new DOMParser().parseFromString(request.responseText, "text/html");
+        ended([...page.querySelectorAll("main h1, main h1 + p")].map((part) => part.textContent).join(": "));
+      });
+      request.addEventListener("error", () => ended("The connection broke. Try again."));
+      request.open("POST", form.action);
+      request.send(new FormData(form));
+      [bar.hidden, button.disabled] = [false, true];
+    });
+    for (const name of ["dragover", "dragleave", "drop"]) {
+      form.addEventListener(name, (event) => {
+        event.preventDefault();
+        form.classList.toggle("over", name === "dragover");
+        if (name !== "drop" || button.disabled) return;
+        input.files = event.dataTransfer.files;
+        form.requestSubmit();
+      });
+    }
+  }
+
   const rows = all("tr[data-row]");
   let at = -1;
   const move = (by) => {

@@ -372,6 +372,36 @@ async fn a_letter_is_replayed_by_its_button() {
 }
 
 #[tokio::test]
+async fn a_thread_that_a_page_has_no_room_for_has_a_page_of_its_own() {
+    let world = World::start().await;
+    let id = "0000000a-1111-1111-1111-111111111111";
+    let mut large = crash(id, "large");
+    let thread = large["crash"]["threads"][0].clone();
+    let frames = vec![thread["backtrace"]["contents"][0].clone(); 200];
+    let threads = (0..40).map(|index| {
+        let mut thread = thread.clone();
+        thread["index"] = index.into();
+        thread["crashed"] = (index == 7).into();
+        thread["backtrace"]["contents"] = frames.clone().into();
+        thread
+    });
+    large["crash"]["threads"] = threads.collect();
+    store(&world, "acme", &large, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get(&format!("/console/reports/{id}")).await.text;
+    assert!(page.find("Thread 7").unwrap() < page.find("Thread 0").unwrap(), "the crash first");
+    assert_eq!(page.matches("data-frames=").count(), 15, "25 threads of 200 frames fit");
+    assert!(!page.contains("are left out here"));
+    let last = format!("/console/reports/{id}/threads/39");
+    assert!(page.contains(&last));
+    let frames = |page: &str| page.matches("call-frame").count();
+    assert_eq!(frames(&browser.get(&last).await.text), frames(&page) / 25);
+    let none = browser.get(&format!("/console/reports/{id}/threads/40")).await;
+    assert_eq!(none.status, StatusCode::NOT_FOUND);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_form_uploads_symbols() {
     let world = World::start().await;
     let browser = Browser::signed_in(&world, &world.master("acme").await).await;

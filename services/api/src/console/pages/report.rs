@@ -3,11 +3,11 @@
 use crate::console::bar::PageState;
 use crate::console::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, Viewer};
+use crate::console::shell::{Shell, Viewer, html};
 use crate::console::source_link::SourceLinks;
 use crate::console::stack::ThreadStack;
 use crate::console::words::{When, address, bytes, counted, shown, shown_or};
-use crate::http::problem::Problem;
+use crate::http::problem::{Kind, Problem};
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
@@ -20,7 +20,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use time::OffsetDateTime;
-use unslide_report::text::view::{ImageView, ReportView, view};
+use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
 use unslide_report::{ReadLimits, Report};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports;
@@ -109,7 +109,11 @@ fn page_of(
     let id = listed.report_id.to_string();
     let path = |rest: &str| report_path(&id, listed.variant, rest);
     let explain = path("/explain");
-    let mut threads = seen.threads.iter().map(|thread| ThreadStack::of(thread, Some(&explain), links));
+    let mut threads = seen.threads.iter().map(|thread| {
+        let mut stack = ThreadStack::of(thread, Some(&explain), links);
+        stack.elsewhere = thread.left_out.then(|| path(&format!("/threads/{}", thread.position)));
+        stack
+    });
     let first = threads.next();
     let what = seen.exception.clone().unwrap_or_else(|| what(listed));
     let signal = [seen.signal.as_deref(), seen.code.as_deref()];
@@ -135,6 +139,39 @@ fn page_of(
         truncated: seen.truncated,
         id,
     }
+}
+
+#[derive(Template)]
+#[template(path = "console/thread.html")]
+struct ThreadPage {
+    shell: Shell,
+    report: String,
+    thread: ThreadStack,
+}
+
+/// `GET /console/reports/{id}/threads/{position}`: a thread that the report's page has no room for.
+pub async fn thread(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path((id, position)): Path<(String, usize)>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let variant = state.variant.unwrap_or(0);
+    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let mut tx = api.tenant(signed.access.tenant()).await?;
+    let links = source_links(&mut tx, &found).await?;
+    tx.rollback().await?;
+    let viewer = signed.viewer;
+    let work = move || {
+        let seen = thread_view(&read(&body.json)?, position);
+        let seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
+        let id = found.listed.report_id.to_string();
+        let path = |rest: &str| report_path(&id, found.listed.variant, rest);
+        let thread = ThreadStack::of(&seen, Some(&path("/explain")), &links);
+        let shell = Shell::of(viewer, "reports", thread.heading.clone());
+        html(&ThreadPage { shell, report: path(""), thread })
+    };
+    api.cpu.run_for(signed.access.tenant(), work).await?
 }
 
 /// What is known of the app and the device.
