@@ -1,13 +1,13 @@
 //! The frames of an error of JavaScript, for a page and for the log.
 
 use super::log::Log;
-use super::view::{CallView, FrameView, Room, ThreadView};
+use super::view::{CallView, FrameView, ViewRoom, ThreadView};
 use crate::javascript::{OurContext, OurJavaScriptFrame};
 use crate::report::Report;
 use std::fmt::Write;
 
 /// The frames of the report's error of JavaScript as a backtrace; `None` on another report.
-pub(super) fn thread(report: &Report<'_>, room: &mut Room) -> Option<ThreadView> {
+pub(super) fn thread(report: &Report<'_>, room: &mut ViewRoom) -> Option<ThreadView> {
     let ours = &report.ours.as_ref()?.javascript;
     let error = report.javascript_error().filter(|_| !ours.is_empty())?;
     let mut frames = Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn thread(report: &Report<'_>, room: &mut Room) -> Option<ThreadView>
     })
 }
 
-fn frame_of(frame: &OurJavaScriptFrame, room: &mut Room) -> FrameView {
+fn frame_of(frame: &OurJavaScriptFrame, room: &mut ViewRoom) -> FrameView {
     let mut text = |text: &str| room.own(super::escaped(text).into_owned());
     let path = frame.file.as_deref().map(&mut text);
     let is_placed = path.is_some();

@@ -132,7 +132,7 @@ pub struct ImageView {
 pub fn view(report: &Report<'_>) -> ReportView {
     let facts = PartFacts::of(report, report.main_part());
     let crash = Crash::of(&facts);
-    let mut room = Room::default();
+    let mut room = ViewRoom::default();
     let mut threads: Vec<_> = super::javascript::thread(report, &mut room).into_iter().collect();
     threads.extend(native_threads(&facts, &crash, &mut room));
     let registers = crash.subject.as_ref().map(rest::sorted_registers).unwrap_or_default();
@@ -157,23 +157,23 @@ pub fn thread_view(report: &Report<'_>, position: usize) -> Option<ThreadView> {
     let facts = PartFacts::of(report, report.main_part());
     let backtrace = report.backtraces.get(position).filter(|backtrace| backtrace.part == facts.index)?;
     let crash = Crash::of(&facts);
-    Some(Threads::of(&facts, &crash).thread((position, backtrace), &mut Room::default()))
+    Some(Threads::of(&facts, &crash).thread((position, backtrace), &mut ViewRoom::default()))
 }
 
 /// How much may still be shown.
-pub(super) struct Room {
+pub(super) struct ViewRoom {
     frames: usize,
     text: usize,
     cut: bool,
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room { frames: MOST_FRAMES, text: MOST_TEXT, cut: false }
+impl Default for ViewRoom {
+    fn default() -> ViewRoom {
+        ViewRoom { frames: MOST_FRAMES, text: MOST_TEXT, cut: false }
     }
 }
 
-impl Room {
+impl ViewRoom {
     pub(super) fn frame(&mut self) -> bool {
         self.cut |= self.frames == 0;
         self.frames = self.frames.saturating_sub(1);
@@ -199,7 +199,7 @@ impl Room {
     }
 }
 
-fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut Room) -> Vec<ThreadView> {
+fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut ViewRoom) -> Vec<ThreadView> {
     let threads = Threads::of(facts, crash);
     let first = facts.report.crashed_backtrace().map(std::ptr::from_ref);
     let mut own: Vec<(usize, &Backtrace<'a>)> = facts
@@ -238,12 +238,12 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         Threads { report: facts.report, crash, frames: Frames::of(facts), system }
     }
 
-    fn thread(&self, at: (usize, &Backtrace<'a>), room: &mut Room) -> ThreadView {
+    fn thread(&self, at: (usize, &Backtrace<'a>), room: &mut ViewRoom) -> ThreadView {
         let view = self.without_frames(at, room);
         ThreadView { frames: frames_of(self.report, &self.frames, (at.1, &self.system), room), ..view }
     }
 
-    fn without_frames(&self, (position, backtrace): (usize, &Backtrace<'a>), room: &mut Room) -> ThreadView {
+    fn without_frames(&self, (position, backtrace): (usize, &Backtrace<'a>), room: &mut ViewRoom) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
         let crashed = match backtrace.origin {
@@ -276,7 +276,7 @@ fn frames_of<'a>(
     report: &Report<'a>,
     frames: &Frames<'_, '_, 'a>,
     (backtrace, system): (&Backtrace<'a>, &HashSet<DebugId>),
-    room: &mut Room,
+    room: &mut ViewRoom,
 ) -> Vec<FrameView> {
     let mut shown = Vec::new();
     for slot in backtrace.slots() {
@@ -299,7 +299,7 @@ fn frame_of<'a>(
     report: &Report<'a>,
     frames: &Frames<'_, '_, 'a>,
     (frame, system): (&Frame<'a>, &HashSet<DebugId>),
-    room: &mut Room,
+    room: &mut ViewRoom,
 ) -> FrameView {
     let ours = report.our_frame(frame).unwrap_or_default();
     let address = frames.pc(frame);
@@ -331,7 +331,7 @@ fn frame_of<'a>(
     }
 }
 
-fn call_of(call: &OurCall<'_>, room: &mut Room) -> CallView {
+fn call_of(call: &OurCall<'_>, room: &mut ViewRoom) -> CallView {
     let path = call.file.map(|file| room.text(file));
     let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     CallView {
@@ -343,7 +343,7 @@ fn call_of(call: &OurCall<'_>, room: &mut Room) -> CallView {
     }
 }
 
-fn images(facts: &PartFacts<'_, '_>, room: &mut Room) -> Vec<ImageView> {
+fn images(facts: &PartFacts<'_, '_>, room: &mut ViewRoom) -> Vec<ImageView> {
     let source = facts.part().and_then(|part| facts.report.parts.get(part.image_source?));
     let ours = facts.report.ours.iter().flat_map(|ours| &ours.images);
     let known: HashMap<DebugId, _> = ours.filter_map(|image| Some((image.debug_id?, image))).collect();
