@@ -243,7 +243,11 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
         ThreadView { frames: frames_of(self.report, &self.frames, (at.1, &self.system), room), ..view }
     }
 
-    fn without_frames(&self, (position, backtrace): (usize, &Backtrace<'a>), room: &mut ViewRoom) -> ThreadView {
+    fn without_frames(
+        &self,
+        (position, backtrace): (usize, &Backtrace<'a>),
+        room: &mut ViewRoom,
+    ) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
         let crashed = match backtrace.origin {
