@@ -108,7 +108,7 @@ CREATE TABLE reports (
     -- The run of the app that ended, where the device says which.
     run_id              uuid,
     -- Made by MetricKit and not by KSCrash.
-    metric_kit          boolean NOT NULL,
+    metric_kit          boolean NOT NULL DEFAULT false,
     -- KSCrash's report of the same crash, which is counted instead of this one.
     same_crash_as       uuid,
     -- The first record of the report's history and its trace, for a later symbolication.
@@ -122,8 +122,11 @@ CREATE TABLE reports (
 CREATE INDEX reports_app ON reports (tenant, app, received_at, report_id, variant);
 CREATE INDEX reports_version ON reports (tenant, app, version, received_at, report_id, variant);
 CREATE INDEX reports_group ON reports (tenant, group_id, received_at, report_id, variant) WHERE group_id IS NOT NULL;
-CREATE INDEX reports_run ON reports (tenant, run_id) WHERE run_id IS NOT NULL;
-CREATE INDEX reports_metric_kit ON reports (received_at) WHERE metric_kit AND same_crash_as IS NULL AND run_id IS NOT NULL;
+-- KSCrash's reports of crashes: an error that the app survived is none.
+CREATE INDEX reports_run ON reports (tenant, run_id, app, received_at, report_id)
+    WHERE run_id IS NOT NULL AND NOT metric_kit
+      AND coalesce(summary -> 'fatal' = 'true'::jsonb, type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'));
+CREATE INDEX reports_metric_kit ON reports (stored_at) WHERE metric_kit AND same_crash_as IS NULL AND run_id IS NOT NULL;
 SELECT unslide_protect('reports', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
 -- Which generation of an app image's symbols a report has seen (0: none). Also the way from a debug id to its reports.
@@ -364,8 +367,6 @@ CREATE TABLE reprocesses (
 CREATE INDEX reprocesses_tenant ON reprocesses (tenant, created_at DESC);
 SELECT unslide_protect('reprocesses', 'tenant', 'SELECT, INSERT, UPDATE, DELETE');
 
--- Nothing is requested for a deleted tenant, whose rows may still be there for a while.
-
 -- MetricKit's reports of crashes that KSCrash has told too, across tenants: in the same run of the app, and arrived at
 -- most so many days apart. An error that the app survived is no crash.
 CREATE FUNCTION unslide_crashes_told_twice(since timestamptz, apart_days integer, how_many integer)
@@ -378,12 +379,14 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $
         SELECT o.report_id FROM reports o
         WHERE o.tenant = m.tenant AND o.run_id = m.run_id AND o.app = m.app AND NOT o.metric_kit
           AND o.received_at BETWEEN m.received_at - make_interval(days => apart_days) AND m.received_at + make_interval(days => apart_days)
-          AND coalesce((o.summary ->> 'fatal')::boolean, o.type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'))
+          AND coalesce(o.summary -> 'fatal' = 'true'::jsonb, o.type IN ('mach', 'signal', 'nsexception', 'cpp_exception', 'deadlock'))
         ORDER BY o.received_at, o.report_id LIMIT 1) k
-    WHERE m.metric_kit AND m.same_crash_as IS NULL AND m.run_id IS NOT NULL AND m.received_at >= since
+    WHERE m.metric_kit AND m.same_crash_as IS NULL AND m.run_id IS NOT NULL AND m.stored_at >= since
       AND NOT EXISTS (SELECT FROM tenants t WHERE t.slug = m.tenant AND t.state = 'deleted')
     ORDER BY m.tenant, m.report_id, m.variant LIMIT how_many
 $$;
+
+-- Nothing is requested for a deleted tenant, whose rows may still be there for a while.
 
 -- Requests without an answer, across tenants.
 CREATE FUNCTION unslide_requests_overdue(before timestamptz, how_many integer)

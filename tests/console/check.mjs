@@ -18,8 +18,8 @@ async function opened(options) {
   const context = await browser.newContext({ ...options, permissions: ["clipboard-read", "clipboard-write"] });
   const page = await context.newPage();
   page.on("console", (message) => {
-    // A refused sign-in and an address that is none are looked at on purpose.
-    if (message.type() === "error" && !/status of 40[14]/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
+    // A refused sign-in, an address that is none and a file that is no upload are looked at on purpose.
+    if (message.type() === "error" && !/status of 4(?:01|04|15)/.test(message.text())) fail(`${page.url()}: ${message.text()}`);
   });
   page.on("pageerror", (error) => fail(`${page.url()}: ${error.message}`));
   page.on("request", (request) => {
@@ -120,14 +120,16 @@ async function uploading(page) {
   const bytes = [0xcf, 0xfa, 0xed, 0xfe, 0, 0, 0, 0];
   await page.locator("form.upload input").setInputFiles({ name: "Chosen", mimeType: "application/octet-stream", buffer: Buffer.from(bytes) });
   await page.getByRole("button", { name: "Upload" }).click();
-  await page.getByText("Chosen", { exact: true }).waitFor();
+  await page.getByText("Chosen", { exact: true }).first().waitFor();
+  await page.waitForLoadState();
   const dropped = await page.evaluateHandle((bytes) => {
     const files = new DataTransfer();
     files.items.add(new File([new Uint8Array([...bytes, 1])], "Dropped"));
     return files;
   }, bytes);
   await page.locator("form.upload").dispatchEvent("drop", { dataTransfer: dropped });
-  await page.getByText("Dropped", { exact: true }).waitFor();
+  await page.getByText("Dropped", { exact: true }).first().waitFor();
+  await page.waitForLoadState();
   await page.locator("form.upload input").setInputFiles({ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.locator("form.upload [role=status]").filter({ hasText: "an upload is" }).waitFor();

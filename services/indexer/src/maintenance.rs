@@ -108,9 +108,9 @@ async fn once(
         .quarantine_waiting
         .set(i64::try_from(quarantine::figures(store, now, "").await?.waiting).unwrap_or(i64::MAX));
     let caught_up = logs.caught_up(store).await?;
-    while reports::count_once(store, PAGE).await? > 0 {}
     if caught_up {
         while requests::ask_pending(store, PAGE).await? > 0 {}
     }
+    while reports::count_once(store, PAGE).await? > 0 {}
     Ok(caught_up)
 }

@@ -137,7 +137,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     };
     if arguments.json {
         Console::get().json(&answer)?;
-    } else if arguments.flame.is_none() {
+    } else if arguments.flame.is_some() {
+        answer.account();
+    } else {
         answer.print();
     }
     Ok(Exit::Ready)

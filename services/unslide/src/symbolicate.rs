@@ -30,7 +30,7 @@ Examples:
   unslide symbolicate --symbols dsyms/ --require-symbols < reports.ndjson > enriched.ndjson")]
 pub struct Arguments {
     /// A dSYM, a Mach-O file, a source map, an archive of them (zip, tar.gz), or a folder that is searched for them;
-    /// may be given more than once. A source map is found by its debug id, or by its name without .map
+    /// may be given more than once. A source map is found by its debug id; one without by its name without .map
     #[arg(long, value_name = "PATH")]
     symbols: Vec<PathBuf>,
     /// Enriched reports as JSON, or logs in Apple's form

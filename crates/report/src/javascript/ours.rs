@@ -1,8 +1,11 @@
 //! What we say of an error of JavaScript, read back.
 
-use super::number;
+use super::{MOST_JAVASCRIPT_FRAMES, number};
 use crate::json::{Value, debug_id};
 use unslide_model::DebugId;
+
+/// Lines around a frame's own, and that line.
+const MOST_LINES: usize = 11;
 
 /// One of `symbolication.javascript.frames`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub(crate) struct OurContext {
 /// Reads `symbolication.javascript`.
 pub(crate) fn read_frames(value: Value<'_>) -> Vec<OurJavaScriptFrame> {
     let frames = value.get("frames").map(Value::items).unwrap_or_default();
-    frames.into_iter().map(OurJavaScriptFrame::read).collect()
+    frames.into_iter().take(MOST_JAVASCRIPT_FRAMES).map(OurJavaScriptFrame::read).collect()
 }
 
 impl OurJavaScriptFrame {
@@ -51,10 +54,10 @@ impl OurJavaScriptFrame {
         self.by_device
     }
 
-    /// True where the frame is symbolicated and says no more than its status.
+    /// True where the frame says no more than its status: every frame but the engine's has a bundle.
     #[must_use]
     pub fn is_shortened(&self) -> bool {
-        self.status == "symbolicated" && self.file.is_none()
+        self.status != "device" && self.bundle.is_none()
     }
 
     fn read(value: Value<'_>) -> OurJavaScriptFrame {
@@ -73,7 +76,7 @@ impl OurJavaScriptFrame {
             b"context" => {
                 let [first, lines] = value.members(["first_line", "lines"]);
                 let lines = lines.map(Value::items).unwrap_or_default();
-                let lines = lines.into_iter().filter_map(Value::string).collect();
+                let lines = lines.into_iter().take(MOST_LINES).filter_map(Value::string).collect();
                 frame.context = Some(OurContext { first_line: first.and_then(number).unwrap_or(1), lines });
             }
             _ => {}

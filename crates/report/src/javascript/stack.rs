@@ -39,7 +39,10 @@ fn frame(line: &str) -> Option<JavaScriptFrame> {
     if let Some(rest) = line.strip_prefix("at ") {
         return Some(v8(rest.trim()));
     }
-    let (name, place) = line.rsplit_once('@').unwrap_or(("", line));
+    let Some((name, place)) = line.rsplit_once('@') else {
+        // A message may end in a port: a place alone has a line and a column, and no text before it.
+        return located("", line, false).filter(|frame| frame.column.is_some() && !line.contains(": "));
+    };
     if place.trim() == "[native code]" {
         return Some(JavaScriptFrame { function: function(name), ..JavaScriptFrame::default() });
     }

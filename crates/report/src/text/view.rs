@@ -139,6 +139,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
     let images = images(&facts, &mut room);
     let error = CrashError::of(&facts);
     let text = |text: Option<String>| text.map(|text| super::escaped(&text).into_owned());
+    let own = report.backtraces.iter().filter(|backtrace| backtrace.part == facts.index).count();
     ReportView {
         exception: text(error.exception),
         signal: text(error.signal),
@@ -147,7 +148,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
         threads,
         registers,
         images,
-        truncated: room.cut,
+        truncated: room.cut || own > MOST_THREADS,
     }
 }
 
@@ -210,15 +211,19 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         .filter(|(_, backtrace)| backtrace.part == facts.index)
         .collect();
     own.sort_by_key(|(position, backtrace)| (first != Some(std::ptr::from_ref(*backtrace)), *position));
-    room.cut |= own.len() > MOST_THREADS;
     let mut shown = Vec::new();
     for (position, backtrace) in own.into_iter().take(MOST_THREADS) {
         // The thread of the crash is shown as far as there is room, another one whole or not at all.
-        let left_out = !shown.is_empty() && backtrace.frames.len() > room.frames;
-        shown.push(match left_out {
-            true => ThreadView { left_out, ..threads.without_frames((position, backtrace), room) },
+        let is_first = shown.is_empty();
+        let frames = backtrace.slots().count();
+        let mut thread = match !is_first && (room.cut || frames > room.frames) {
+            true => ThreadView { left_out: true, ..threads.without_frames((position, backtrace), room) },
             false => threads.thread((position, backtrace), room),
-        });
+        };
+        if !is_first && room.cut && frames > 0 {
+            (thread.left_out, thread.frames) = (true, Vec::new());
+        }
+        shown.push(thread);
     }
     shown
 }

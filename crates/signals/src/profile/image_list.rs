@@ -51,11 +51,13 @@ impl ListedNumber {
 /// Where it is no such list.
 pub fn read_images(bytes: &[u8]) -> Result<Vec<ProfileImage>, ProfileError> {
     let failed = |error: serde_json::Error| ProfileError::Json(error.to_string());
-    let listed: Vec<ListedImage> = if bytes.trim_ascii_start().starts_with(b"[") {
-        serde_json::from_slice(bytes).map_err(failed)?
-    } else {
-        serde_json::from_slice::<ListingReport>(bytes).map_err(failed)?.binary_images
+    let list = |bytes: &[u8]| match bytes.trim_ascii_start().starts_with(b"[") {
+        true => serde_json::from_slice::<Vec<ListedImage>>(bytes),
+        false => serde_json::from_slice::<ListingReport>(bytes).map(|report| report.binary_images),
     };
+    // An .ips file has a header of JSON on its first line.
+    let body = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes, |end| &bytes[end..]);
+    let listed = list(bytes).or_else(|error| list(body).map_err(|_| error)).map_err(failed)?;
     let images: Vec<ProfileImage> = listed.into_iter().filter_map(image).take(MOST_IMAGES).collect();
     if images.is_empty() { Err(ProfileError::Empty) } else { Ok(images) }
 }

@@ -88,7 +88,8 @@ async fn spikes(tx: &mut TenantTx, rule: &Evaluated) -> Result<Vec<AlertCause>> 
     let rows = sqlx::query!(
         r#"SELECT l.app AS "app!", l.reports AS "reports!", coalesce(u.reports, 0)::float8 / ($5 * 24) AS "usual!"
            FROM (SELECT app, count(*) AS reports FROM reports
-                 WHERE tenant = $1 AND received_at > $3 AND received_at <= $4 AND ($2::text IS NULL OR app = $2)
+                 WHERE tenant = $1 AND same_crash_as IS NULL AND received_at > $3 AND received_at <= $4
+                   AND ($2::text IS NULL OR app = $2)
                  GROUP BY app) l
            LEFT JOIN (SELECT app, sum(reports)::bigint AS reports FROM app_days
                       WHERE tenant = $1 AND day < $6 AND day >= $6 - $5::integer AND ($2::text IS NULL OR app = $2)

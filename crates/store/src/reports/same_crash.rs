@@ -15,7 +15,8 @@ use unslide_model::TenantId;
 const APART_DAYS: i32 = 3;
 
 /// Takes reports that MetricKit made out of all counts where KSCrash's report of the same run of the app tells the
-/// crash too, whichever came first; at most `limit` of them. Returns how many there were: 0 once none is left.
+/// crash too, whichever came first; at most `limit` of them. Returns how many were changed: 0 once none is
+/// left.
 ///
 /// # Errors
 /// Where the database fails.
@@ -24,34 +25,34 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
         r#"SELECT tenant AS "tenant!: TenantColumn", report_id AS "report_id!", variant AS "variant!",
                   same_crash_as AS "same_crash_as!"
            FROM unslide_crashes_told_twice($1, $2, $3)"#,
-        store.now() - Duration::days(APART_DAYS.into()),
+        store.now() - Duration::days(i64::from(APART_DAYS) + 1),
         APART_DAYS,
         to_row32(limit)
     )
     .fetch_all(store.pool())
     .await?;
-    let found = twice.len() as u64;
+    let mut changed = 0;
     let mut tenants: BTreeMap<TenantId, BTreeMap<(Uuid, i32), Uuid>> = BTreeMap::new();
     for row in twice {
         let of_tenant = tenants.entry(row.tenant.into()).or_default();
         of_tenant.insert((row.report_id, row.variant), row.same_crash_as);
     }
     for (tenant, reports) in tenants {
-        let mut tx = store.tenant(&tenant).await?;
-        lock_out_merges(&mut tx).await?;
-        let wanted: Vec<(Uuid, i32)> = reports.keys().copied().collect();
-        for key in lock_known(&mut tx, &wanted).await? {
-            if let Some(other) = reports.get(&key.row()) {
-                stop_counting(&mut tx, &key, *other).await?;
+        // One at a time: rows are locked in the order of one report.
+        for (report, other) in reports {
+            let mut tx = store.tenant(&tenant).await?;
+            lock_out_merges(&mut tx).await?;
+            for key in lock_known(&mut tx, &[report]).await? {
+                changed += u64::from(stop_counting(&mut tx, &key, other).await?);
             }
+            tx.commit().await?;
         }
-        tx.commit().await?;
     }
-    Ok(found)
+    Ok(changed)
 }
 
-/// Takes one report, whose key is locked, out of the counts.
-async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<()> {
+/// Takes one report, whose key is locked, out of the counts. False where that was done.
+async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<bool> {
     let (id, variant) = key.row();
     let (connection, tenant, _) = tx.parts();
     let counted: Option<Counted> = sqlx::query_as(
@@ -66,7 +67,7 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<(
     .bind(other)
     .fetch_optional(connection)
     .await?;
-    let Some(counted) = counted else { return Ok(()) };
+    let Some(counted) = counted else { return Ok(false) };
     rollups::take_back(tx, &counted).await?;
     // Its group looks for its first and last report among those that name it.
     let (connection, tenant, _) = tx.parts();
@@ -80,5 +81,6 @@ async fn stop_counting(tx: &mut TenantTx, key: &KeyRow, other: Uuid) -> Result<(
     )
     .execute(connection)
     .await?;
-    groups::take_back(tx, &counted).await
+    groups::take_back(tx, &counted).await?;
+    Ok(true)
 }

@@ -46,6 +46,10 @@ pub(super) fn missing_map(error: &PlannedJavaScript, bundle: &PlannedImage<'_>) 
     let Some(id) = bundle.debug_id else {
         return format!("the report does not name its app, so no source map can be found for {name}");
     };
+    let by_name = crate::javascript::identity(&error.error, &bundle.name()).map(|known| known.debug_id());
+    if by_name != Some(id) {
+        return format!("no source map is known for {name}; upload the one that has the debug id {id}");
+    }
     let command = error.error.upload_command(&bundle.name());
     format!("no source map is known for {name} (debug id {id}); upload it: {command}")
 }

@@ -15,6 +15,9 @@ const MOST_COUNTED: usize = 16;
 const LIBRARY_FUNCTIONS: usize = 3;
 /// A device's name of as many characters is a minifier's, another one in each build.
 const MINIFIED: usize = 2;
+/// Characters of a function's name and of a file's that count.
+const MOST_FUNCTION: usize = 200;
+const MOST_FILE: usize = 100;
 /// What stands for a function without a name.
 const ANONYMOUS: &str = "(anonymous)";
 
@@ -81,6 +84,10 @@ pub(super) fn by_report(
         (at, call)
     });
     group(error, calls, rules)
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(chars).collect()
 }
 
 fn counts(name: &str, by_device: bool) -> bool {
@@ -160,18 +167,16 @@ impl NamedCall {
     fn counted(&self, frame: usize) -> CountedFrame {
         if self.waits {
             let (line, column) = self.place;
-            let id = self.debug_id.as_ref().unwrap_or(&self.bundle);
+            let bundle = cut(&self.bundle, MOST_FILE);
+            let id = self.debug_id.as_ref().unwrap_or(&bundle);
             let function = format!("{id}:{line}:{column}");
-            return CountedFrame {
-                frame,
-                function,
-                file: None,
-                label: Some(format!("{}:{line}:{column}", self.bundle)),
-            };
+            let label = Some(format!("{bundle}:{line}:{column}"));
+            return CountedFrame { frame, function, file: None, label };
         }
         let path = self.file.as_deref().unwrap_or(&self.bundle);
-        let file = path.rsplit(['/', '\\']).next().unwrap_or_default();
-        let function = format!("{} ({file})", self.function.as_deref().unwrap_or(ANONYMOUS));
+        let file = cut(path.rsplit(['/', '\\']).next().unwrap_or_default(), MOST_FILE);
+        let function = cut(self.function.as_deref().unwrap_or(ANONYMOUS), MOST_FUNCTION);
+        let function = format!("{function} ({file})");
         CountedFrame { frame, function, file: None, label: None }
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of the frames of an error of JavaScript.
 
 use super::PlannedJavaScript;
-use super::table::{SourceMapTable, SourcePlace};
+use super::table::{MappedPlace, SourceMapTable};
 use crate::answer::Judged;
 use crate::status::{FrameStatus, ImageStatus};
 use crate::symcache::SymCache;
@@ -24,7 +24,7 @@ words! {
 /// What is said of one frame.
 pub(crate) struct JavaScriptAnswer<'s> {
     pub(crate) status: FrameStatus,
-    pub(crate) place: Option<SourcePlace<'s>>,
+    pub(crate) place: Option<MappedPlace<'s>>,
     pub(crate) function: Option<(Cow<'s, str>, FunctionSource)>,
     pub(crate) in_app: bool,
     pub(crate) approximate: bool,

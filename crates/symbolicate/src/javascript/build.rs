@@ -11,8 +11,8 @@ use unslide_model::{CpuType, DebugId, Quality};
 
 /// Bytes of a name or a path; a longer one is cut.
 const MOST_NAME_BYTES: usize = 1_000;
-/// Lines of a bundle. Each takes four bytes, and a semicolon alone makes one.
-const MOST_LINES: u32 = 1 << 26;
+/// Lines of a bundle that any map may have; more only where it has as many bytes. Each takes four.
+const FREE_LINES: usize = 1 << 20;
 
 /// Builds the symcache of a source map, for the debug id that it has itself. The same map always gives the same bytes.
 pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
@@ -26,7 +26,8 @@ pub(crate) fn build(bytes: &[u8]) -> Result<BuiltSymCache, ObjectError> {
 /// # Errors
 /// Where it is no source map, or damaged, or too large.
 pub fn build_for(bytes: &[u8], debug_id: DebugId) -> Result<BuiltSymCache, ObjectError> {
-    let table = TableWriter::default().table(&SourceMap::read(bytes)?)?;
+    let most_lines = bytes.len().max(FREE_LINES);
+    let table = TableWriter::default().table(&SourceMap::read(bytes)?, most_lines)?;
     let header = ObjectHeader {
         debug_id,
         cpu: CpuType::JAVASCRIPT,
@@ -72,11 +73,9 @@ impl<'m> TableWriter<'m> {
         Ok(at)
     }
 
-    fn table(mut self, map: &'m SourceMap) -> Result<Vec<u8>, ObjectError> {
-        let lines = map.mappings.last().map_or(0, |mapping| mapping.line + 1);
-        if lines > MOST_LINES {
-            return Err(too_large());
-        }
+    fn table(mut self, map: &'m SourceMap, most_lines: usize) -> Result<Vec<u8>, ObjectError> {
+        let lines = map.mappings.last().map_or(Some(0), |mapping| mapping.line.checked_add(1));
+        let lines = lines.filter(|lines| *lines as usize <= most_lines).ok_or_else(too_large)?;
         let mut records = Vec::with_capacity(map.mappings.len() * MAPPING_SIZE);
         let names: Vec<u32> =
             map.names.iter().map(|name| self.text(name, MOST_NAME_BYTES)).collect::<Result<_, _>>()?;

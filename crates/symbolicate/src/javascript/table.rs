@@ -46,7 +46,7 @@ pub(crate) struct SourceMapTable<'a> {
 
 /// Where code of a bundle comes from.
 #[derive(Clone, Copy)]
-pub(crate) struct SourcePlace<'a> {
+pub(crate) struct MappedPlace<'a> {
     pub(crate) file: Text<'a>,
     /// From 0.
     pub(crate) line: u32,
@@ -93,7 +93,7 @@ impl<'a> SourceMapTable<'a> {
 
     /// Where the code at a line and a column of the bundle, both from 0, comes from: the last mapping of the same
     /// line that does not begin behind it.
-    pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<SourcePlace<'a>> {
+    pub(crate) fn lookup(&self, line: u32, column: u32) -> Option<MappedPlace<'a>> {
         let bound = |line: usize| Some(number(self.lines, line)? as usize);
         let (mut low, mut high) = (bound(line as usize)?, bound(line as usize + 1)?);
         let first = low;
@@ -111,11 +111,11 @@ impl<'a> SourceMapTable<'a> {
         self.place(low - 1)
     }
 
-    fn place(&self, mapping: usize) -> Option<SourcePlace<'a>> {
+    fn place(&self, mapping: usize) -> Option<MappedPlace<'a>> {
         let field = |index: usize| number(self.mappings, mapping.checked_mul(6)? + index);
         let source = field(1).filter(|source| *source != NONE)? as usize;
         let path = number(self.sources, source.checked_mul(4)?)?;
-        Some(SourcePlace {
+        Some(MappedPlace {
             file: self.text(path)?,
             line: field(2)?,
             column: field(3)?,
@@ -127,7 +127,7 @@ impl<'a> SourceMapTable<'a> {
     }
 
     /// The line of a place with up to `around` lines on each side, and the number of the first of them from 0.
-    pub(crate) fn context(&self, place: &SourcePlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
+    pub(crate) fn context(&self, place: &MappedPlace<'a>, around: u32) -> Option<(u32, Vec<Text<'a>>)> {
         let of = |index: usize| number(self.sources, place.source.checked_mul(4)? + index);
         let (first, count) = (of(2)?, of(3)?);
         if place.line >= count {

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use std::fmt::Write;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
@@ -106,22 +105,22 @@ pub fn missing_command(image: &str, arch: &str) -> String {
     if arch != CpuType::JAVASCRIPT.name() {
         return upload_command(image);
     }
-    let dsym = upload_command(image);
-    let name = dsym.strip_prefix("unslide upload ").and_then(|rest| rest.strip_suffix("*.dSYM"));
-    format!("unslide upload --source-map {}.map", name.unwrap_or_default())
+    format!("unslide upload --source-map {}", quoted(&format!("{image}.map")))
 }
 
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
     let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
+    format!("unslide upload {}*.dSYM", quoted(&stem))
+}
+
+/// A file name as one word of a shell.
+fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
-    let mut quoted = String::new();
-    if !stem.is_empty() && stem.chars().all(plain) && !stem.starts_with('-') {
-        quoted.push_str(&stem);
-    } else {
-        let _ = write!(quoted, "'./{}'", stem.replace('\'', r"'\''"));
+    if !name.is_empty() && name.chars().all(plain) && !name.starts_with('-') {
+        return name.to_owned();
     }
-    format!("unslide upload {quoted}*.dSYM")
+    format!("'./{}'", name.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -34,10 +34,13 @@
     if (!answer.ok) throw new Error(`${answer.status}`);
     return crashed(await answer.text());
   };
-  for (const button of all("[data-copy]")) {
-    button.hidden = false;
-    button.addEventListener("click", () => copy(button.dataset.copy));
-  }
+  const showCopyButtons = (root) => {
+    for (const button of all("[data-copy]", root)) {
+      button.hidden = false;
+      button.addEventListener("click", () => copy(button.dataset.copy));
+    }
+  };
+  showCopyButtons(document);
   for (const button of all("[data-copy-from]")) {
     button.hidden = false;
     button.addEventListener("click", () => copy(fetched(button.dataset.copyFrom)));
@@ -60,7 +63,9 @@
       try {
         const answer = await fetch(thread.dataset.frames, { credentials: "same-origin" });
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        link.replaceWith(...page.querySelector("#frames").children);
+        const frames = [...page.querySelector("#frames").children];
+        frames.forEach(showCopyButtons);
+        link.replaceWith(...frames);
       } catch {
         say("The frames did not come: follow the link");
       }
@@ -98,6 +103,10 @@
         event.preventDefault();
         form.classList.toggle("over", name === "dragover");
         if (name !== "drop" || button.disabled) return;
+        if ([...event.dataTransfer.items].some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
+          told.textContent = "A dSYM is a folder: drop a zip of it";
+          return;
+        }
         input.files = event.dataTransfer.files;
         form.requestSubmit();
       });

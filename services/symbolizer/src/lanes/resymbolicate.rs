@@ -295,12 +295,13 @@ fn generations(request: &Resymbolicate) -> Result<HashMap<DebugId, Generations>,
 }
 
 /// True where the new answer says more of the frames than the stored one did: it differs before our
-/// member of the report object, and no fewer frames have a function.
+/// member of the report object or in the frames of JavaScript, which that holds, and no fewer frames have a function.
 fn is_better(stored: &Report<'_>, enriched: &Enrichment, new: &[u8], limits: &ReadLimits) -> bool {
     let Some(ours) = &stored.ours else { return true };
     let frames = |report: &Report<'_>| report.own_member.as_ref().map_or(report.insert_at, |own| own.start);
     let Ok(again) = Report::read(new, limits) else { return true };
-    let same = stored.input[..frames(stored)] == new[..frames(&again)];
+    let same = stored.input[..frames(stored)] == new[..frames(&again)]
+        && again.ours.as_ref().is_some_and(|again| again.javascript == ours.javascript);
     !same && enriched.frames.symbolicated >= ours.frames.symbolicated
 }
 

@@ -208,7 +208,7 @@ impl MemoryAnswer {
     }
 
     /// Says what could not be used.
-    fn account(&self) {
+    pub fn account(&self) {
         let EventCounts { unknown_deallocations, replaced, empty, other, damaged, .. } = self.counts;
         let parts = [
             (damaged, "damaged records were passed over"),

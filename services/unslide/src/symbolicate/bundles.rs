@@ -11,7 +11,10 @@ use unslide_model::{CpuType, DebugId};
 use unslide_symbolicate::symcache::SymCache;
 use unslide_symbolicate::{ImageSymbols, SymbolNeed, build_source_map};
 
-/// Source maps by the file name of their bundle.
+/// Source maps that are kept as they were built: each build that a report names has its own.
+const MOST_BUILT: usize = 32;
+
+/// Source maps without a debug id by the file name of their bundle.
 #[derive(Default)]
 pub struct Bundles {
     /// `None` where several files have the name: which is meant is not known.
@@ -34,6 +37,9 @@ impl Bundles {
         let found = bundles.filter_map(|need| {
             let path = self.files.get(&need.name)?.as_ref()?;
             let mut built = self.built.lock();
+            if built.len() >= MOST_BUILT && !built.contains_key(&need.debug_id) {
+                built.clear();
+            }
             let symbols = built.entry(need.debug_id).or_insert_with(|| Arc::new(build(path, need.debug_id)));
             Some((need.debug_id, Arc::clone(symbols)))
         });

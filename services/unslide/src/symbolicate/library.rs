@@ -146,10 +146,13 @@ impl Library {
         broken.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Adds a source map under its debug id, if it has one, and under the name of its bundle.
+    /// Adds a source map under its debug id; one without, under the name of its bundle.
     fn add_source_map(&mut self, path: &Path) -> Result<(), Cause> {
         self.add(path, &path.display().to_string())?;
-        self.bundles.add(path);
+        let slices = object::objects(&map(path)?)?;
+        if slices.iter().all(|slice| slice.object.as_ref().is_ok_and(|facts| facts.debug_id.is_none())) {
+            self.bundles.add(path);
+        }
         Ok(())
     }
 

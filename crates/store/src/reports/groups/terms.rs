@@ -36,10 +36,10 @@ pub(super) async fn add<'t>(
     }
     let known = read(tx, new.keys().copied().collect()).await?;
     let changed = new.into_iter().filter_map(|(id, new)| {
-        let known = known.get(&id).map_or("", String::as_str);
-        let known: Vec<&str> = known.lines().collect();
+        let text = known.get(&id).map_or("", String::as_str);
+        let known: Vec<&str> = text.lines().collect();
         let is_new = new.iter().any(|term| !known.contains(&term.as_str()));
-        is_new.then(|| (id, together(&new, &known)))
+        is_new.then(|| (id, together(&new, &known))).filter(|(_, together)| together != text)
     });
     write(tx, changed.collect()).await
 }
@@ -60,23 +60,26 @@ fn together(new: &[String], known: &[&str]) -> String {
 pub(super) async fn forget_reason(tx: &mut TenantTx, group: Uuid, reason: Option<&str>) -> Result<()> {
     let Some(reason) = reason else { return Ok(()) };
     let gone = term(reason);
+    let known = read(tx, vec![group]).await?;
+    let Some(terms) = known.get(&group).filter(|terms| terms.lines().any(|term| term == gone)) else {
+        return Ok(());
+    };
     let (connection, tenant, _) = tx.parts();
+    // Of the newest reports: an older one brings its reason back with its next revision.
     let stays = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM reports WHERE tenant = $1 AND group_id = $2 AND reason = $3) AS "stays!""#,
+        r#"SELECT EXISTS (SELECT FROM (SELECT reason FROM reports WHERE tenant = $1 AND group_id = $2
+                          ORDER BY received_at DESC LIMIT 1000) r WHERE r.reason = $3) AS "stays!""#,
         tenant,
         group,
         reason
     )
     .fetch_one(connection)
     .await?;
-    let known = read(tx, vec![group]).await?;
-    match known.get(&group) {
-        Some(terms) if !stays => {
-            let left: Vec<&str> = terms.lines().filter(|term| *term != gone).collect();
-            write(tx, vec![(group, left.join("\n"))]).await
-        }
-        _ => Ok(()),
+    if stays {
+        return Ok(());
     }
+    let left: Vec<&str> = terms.lines().filter(|term| *term != gone).collect();
+    write(tx, vec![(group, left.join("\n"))]).await
 }
 
 /// The terms of groups, under lock.

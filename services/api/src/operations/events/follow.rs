@@ -18,7 +18,7 @@ const LONGEST: u32 = 3_600;
 /// Between two looks at what happened.
 const EVERY: Duration = Duration::from_secs(1);
 /// Looks between two checks of the key.
-const LOOKS: u32 = 10;
+const LOOKS: u32 = 9;
 /// Between two signs of life where nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long a client is to wait before it comes back.
@@ -85,7 +85,8 @@ pub async fn follow_events(
     let end = async move {
         let _ = tokio::time::timeout(Duration::from_secs(seconds.into()), end.cancelled()).await;
     };
-    let following = Following { api, access, parts, app, position, looks: 0, _permit: permit };
+    let following =
+        Following { api, access, parts, app, position, looks: 0, is_behind: false, _permit: permit };
     let events = following.stream().take_until(Box::pin(end));
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response())
 }
@@ -98,6 +99,8 @@ struct Following {
     app: Option<String>,
     position: EventPosition,
     looks: u32,
+    /// The last look has not found the end.
+    is_behind: bool,
     _permit: Permit,
 }
 
@@ -115,11 +118,13 @@ impl Following {
     /// What happened since the last look; `None` once the client may not see it any more. A look that fails for now is
     /// made again.
     async fn look(&mut self) -> Option<Vec<Event>> {
-        if self.looks > 0 {
+        if self.looks > 0 && !self.is_behind {
             tokio::time::sleep(EVERY).await;
         }
-        self.looks += 1;
-        let checked = if self.looks.is_multiple_of(LOOKS) { self.check_key().await } else { Ok(()) };
+        let is_due = self.looks > 0 && self.looks.is_multiple_of(LOOKS);
+        let checked = if is_due { self.check_key().await } else { Ok(()) };
+        // A check that failed for now is made again before anything else is read.
+        self.looks += u32::from(checked.is_ok());
         let found = match checked {
             Ok(()) => self.read().await,
             Err(problem) => Err(problem),
@@ -149,6 +154,7 @@ impl Following {
         let found = live_events::after(&mut tx, self.position, self.app.as_deref(), PAGE).await?;
         tx.rollback().await?;
         self.position = found.reached;
+        self.is_behind = found.events.len() >= usize::from(PAGE);
         Ok(found.events.iter().map(event).collect())
     }
 }
