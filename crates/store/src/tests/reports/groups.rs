@@ -177,7 +177,7 @@ async fn every_count_is_that_of_the_stored_reports() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) % bound
     };
-    let (mut merges, mut splits, mut twice) = (0, 0, 0);
+    let (mut merges, mut splits, mut twice, mut most_groups) = (0, 0, 0, 0);
     for _ in 0..160 {
         let n = u8::try_from(next(25) + 1).unwrap();
         match next(11) {
@@ -198,9 +198,10 @@ async fn every_count_is_that_of_the_stored_reports() {
             _ => drop(database.store(&[of_run(n), of_run(n % 25 + 1)]).await),
         }
         check_counts(&database).await;
+        most_groups = most_groups.max(database.number("SELECT count(*) FROM groups").await);
     }
     assert!(merges > 5 && splits > 2 && twice > 2, "{merges} merges, {splits} splits, {twice} told twice");
-    assert!(database.number("SELECT count(*) FROM groups").await > 2);
+    assert!(most_groups > 3, "{most_groups}");
 }
 
 async fn merge(database: &Database, target: Uuid, group: Uuid) -> bool {
