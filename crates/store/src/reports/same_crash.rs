@@ -7,9 +7,7 @@ use crate::column::TenantColumn;
 use crate::groups::lock_out_merges;
 use crate::number::to_row32;
 use crate::{Result, Store, TenantTx, Uuid};
-use std::collections::BTreeMap;
 use time::Duration;
-use unslide_model::TenantId;
 
 /// The most days between the arrivals of the two.
 const APART_DAYS: i32 = 3;
@@ -32,21 +30,14 @@ pub async fn count_once(store: &Store, limit: u32) -> Result<u64> {
     .fetch_all(store.pool())
     .await?;
     let mut changed = 0;
-    let mut tenants: BTreeMap<TenantId, BTreeMap<(Uuid, i32), Uuid>> = BTreeMap::new();
+    // One at a time: rows are locked in the order of one report.
     for row in twice {
-        let of_tenant = tenants.entry(row.tenant.into()).or_default();
-        of_tenant.insert((row.report_id, row.variant), row.same_crash_as);
-    }
-    for (tenant, reports) in tenants {
-        // One at a time: rows are locked in the order of one report.
-        for (report, other) in reports {
-            let mut tx = store.tenant(&tenant).await?;
-            lock_out_merges(&mut tx).await?;
-            for key in lock_known(&mut tx, &[report]).await? {
-                changed += u64::from(stop_counting(&mut tx, &key, other).await?);
-            }
-            tx.commit().await?;
+        let mut tx = store.tenant(&row.tenant.into()).await?;
+        lock_out_merges(&mut tx).await?;
+        for key in lock_known(&mut tx, &[(row.report_id, row.variant)]).await? {
+            changed += u64::from(stop_counting(&mut tx, &key, row.same_crash_as).await?);
         }
+        tx.commit().await?;
     }
     Ok(changed)
 }
