@@ -15,6 +15,7 @@ mod owner;
 mod quality;
 mod scope;
 mod secret;
+mod shell;
 pub mod units;
 mod words;
 
@@ -31,3 +32,4 @@ pub use owner::{Owned, Owner};
 pub use quality::Quality;
 pub use scope::Scope;
 pub use secret::Secret;
+pub use shell::shell_word;

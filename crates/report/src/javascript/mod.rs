@@ -14,7 +14,7 @@ use crate::summary::PartFacts;
 use crate::{Number, Text};
 pub use ours::OurJavaScriptFrame;
 pub(crate) use ours::{OurContext, read_frames};
-use unslide_model::DebugId;
+use unslide_model::{DebugId, shell_word};
 
 /// Frames of one error that are read.
 pub const MOST_JAVASCRIPT_FRAMES: usize = 256;
@@ -57,21 +57,16 @@ impl JavaScriptError {
         ];
         let mut command = "unslide upload --source-map MAP".to_owned();
         for (option, value) in words {
-            command = format!("{command} {option} {}", quoted(value));
+            command = format!("{command} {option} {}", argument(value));
         }
         command
     }
 }
 
-/// A text of the report as one word of a shell.
-fn quoted(text: &str) -> String {
+/// A text of the report, for a command.
+fn argument(text: &str) -> String {
     const LONGEST: usize = 200;
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+');
-    let text: String = text.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
-    if !text.is_empty() && text.chars().all(word) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    shell_word(&text.chars().filter(|c| !c.is_control()).take(LONGEST).collect::<String>())
 }
 
 /// One frame of an error of JavaScript.

@@ -34,6 +34,15 @@ impl<'a> Report<'a> {
         Ok(assemble(input, outer, s))
     }
 
+    /// Reads a report that was read before it was symbolicated: with what we added, only its size may be over
+    /// the bounds by now.
+    ///
+    /// # Errors
+    /// As [`Report::read`].
+    pub fn read_stored(input: &'a [u8]) -> Result<Report<'a>, ReadError> {
+        Report::read(input, &ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() })
+    }
+
     /// Reads a record that was just received, as [`Report::read`] does, and refuses an object that tells
     /// of no crash: `crash` has to be an object in which `error` is an object or `threads` an array, or
     /// `recrash_report` has to be an object.

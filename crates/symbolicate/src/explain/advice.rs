@@ -2,6 +2,7 @@
 
 use crate::javascript::PlannedJavaScript;
 use crate::plan::PlannedImage;
+use unslide_model::shell_word;
 use unslide_report::{Report, ReportSummary};
 
 /// The longest name, version or build in an advice, in characters.
@@ -35,7 +36,7 @@ impl Advisor {
         format!(
             "no symbols are known for {name} (UUID {id}); upload its dSYM{}: unslide upload {}",
             if app.is_empty() { String::new() } else { format!(" of {app}") },
-            quoted(&dsym)
+            shell_word(&dsym)
         )
     }
 }
@@ -74,14 +75,6 @@ fn short(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// A text as one word of a shell: it comes from a report, and is there to be copied.
-fn quoted(text: &str) -> String {
-    if text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+')) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,11 +90,5 @@ mod tests {
         ] {
             assert_eq!(dsym(path), name);
         }
-    }
-
-    #[test]
-    fn a_name_is_one_word_of_a_shell() {
-        assert_eq!(quoted("Shop.app.dSYM"), "Shop.app.dSYM");
-        assert_eq!(quoted("$(id) it's.dSYM"), r"'$(id) it'\''s.dSYM'");
     }
 }

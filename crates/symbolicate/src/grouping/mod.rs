@@ -25,7 +25,7 @@ pub(crate) use fingerprint::write;
 use frames::{NamedBy, cycle, named, planned};
 pub use rules::GroupingRules;
 use unslide_model::{ReportGrouping, words};
-use unslide_report::{CrashError, OurJavaScriptFrame, ReadError, ReadLimits, Report};
+use unslide_report::{CrashError, OurJavaScriptFrame, Report};
 pub use verdict::{FunctionVerdict, GroupingVerdict};
 
 /// The version of the rules. Another one gives other fingerprints.
@@ -152,35 +152,27 @@ pub(crate) fn explain(
     grouped(plan, NamedBy::Symbols(judged), rules, true)
 }
 
-/// Why an enriched report can't be grouped again by what it says.
+/// The report is too large for everything that was known of its frames: it can't be grouped again by what it says.
 #[derive(Debug, thiserror::Error)]
-pub enum RegroupError {
-    /// It is no report.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// It is too large for everything that was known of its frames.
-    #[error("the report was shortened: its frames do not say where their functions come from")]
-    Shortened,
-}
+#[error("the report was shortened: its frames do not say where their functions come from")]
+pub struct Shortened;
 
 /// The group of a report that was enriched before, by the functions that it names: no symbols are needed. `None` for
 /// one that says neither what happened nor where.
 ///
 /// # Errors
-/// Where it can't be read, or was shortened.
-pub fn regroup(enriched: &[u8], rules: &GroupingRules) -> Result<Option<Grouping>, RegroupError> {
-    let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-    let report = Report::read(enriched, &limits)?;
-    let plan = Plan::new(&report);
+/// Where it was shortened.
+pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
+    let plan = Plan::new(report);
     let frames = report.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
     let frames = if plan.javascript.is_some() { &[] } else { frames };
     let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
     if ours.any(OurJavaScriptFrame::is_shortened) {
-        return Err(RegroupError::Shortened);
+        return Err(Shortened);
     }
     let is_shortened = |frame| report.our_frame(frame).is_some_and(|ours| ours.is_shortened());
     if frames.iter().take(MOST_FRAMES).any(is_shortened) {
-        return Err(RegroupError::Shortened);
+        return Err(Shortened);
     }
     Ok(grouped(&plan, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
 }

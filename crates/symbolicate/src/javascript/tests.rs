@@ -147,7 +147,7 @@ fn reports_of_one_bug_have_one_group_in_every_build_and_after_it_was_stored() {
     assert_ne!(fingerprint(&first), fingerprint(&class));
     let rules = GroupingRules::default();
     for enriched in [&first, &class, &answered(&report("TypeError", &frames()), None).0] {
-        let again = grouping::regroup(&enriched.bytes, &rules).unwrap();
+        let again = grouping::regroup(&Report::read_stored(&enriched.bytes).unwrap(), &rules).unwrap();
         assert_eq!(again.as_ref().map(|group| group.fingerprint), Some(fingerprint(enriched)));
     }
 }

@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
-use unslide_model::CpuType;
+use unslide_model::{CpuType, shell_word};
 use unslide_report::text::escaped;
 
 /// A moment: how long ago, with the whole of it for who points at it and for machines.
@@ -105,22 +105,19 @@ pub fn missing_command(image: &str, arch: &str) -> String {
     if arch != CpuType::JAVASCRIPT.name() {
         return upload_command(image);
     }
-    format!("unslide upload --source-map {}", quoted(&format!("{image}.map")))
+    format!("unslide upload --source-map {}", file_word(&format!("{image}.map")))
 }
 
 /// The command that uploads an image's dSYM: what Xcode calls it begins with the image's name.
 pub fn upload_command(image: &str) -> String {
     let stem: String = image.strip_suffix(".dylib").unwrap_or(image).chars().take(LONGEST).collect();
-    format!("unslide upload {}*.dSYM", quoted(&stem))
+    format!("unslide upload {}*.dSYM", file_word(&stem))
 }
 
-/// A file name as one word of a shell.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
-    if !name.is_empty() && name.chars().all(plain) && !name.starts_with('-') {
-        return name.to_owned();
-    }
-    format!("'./{}'", name.replace('\'', r"'\''"))
+/// The name of a file as one word of a shell, and no option.
+fn file_word(name: &str) -> String {
+    let path = if name.starts_with('-') { format!("./{name}") } else { name.to_owned() };
+    shell_word(&path)
 }
 
 #[cfg(test)]
@@ -162,7 +159,7 @@ mod tests {
         let map = missing_command("main.jsbundle", "javascript");
         assert_eq!(map, "unslide upload --source-map main.jsbundle.map");
         assert_eq!(upload_command("libkit.dylib"), "unslide upload libkit*.dSYM");
-        assert_eq!(upload_command("$(id) it's"), r"unslide upload './$(id) it'\''s'*.dSYM");
-        assert_eq!(upload_command("--api-key"), "unslide upload './--api-key'*.dSYM");
+        assert_eq!(upload_command("$(id) it's"), r"unslide upload '$(id) it'\''s'*.dSYM");
+        assert_eq!(upload_command("--api-key"), "unslide upload ./--api-key*.dSYM");
     }
 }

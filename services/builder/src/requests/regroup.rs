@@ -9,7 +9,7 @@ use std::sync::Arc;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES};
 use unslide_model::{BodyKey, ReportGrouping, ReportId, TenantId};
-use unslide_report::{ReadLimits, Report};
+use unslide_report::Report;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reports::regroup::{self, RegroupPage, RegroupStep, Regrouped};
 use unslide_store::requests::{self, RequestSource};
@@ -166,8 +166,7 @@ impl GroupedBody {
             GroupedBody::Inline(body) => body.json()?,
             GroupedBody::Frame(id, key, frame) => segment::open(&id, &key, frame, MAX_BODY_BYTES)?,
         };
-        let grouping = grouping::regroup(&json, rules)?.map(ReportGrouping::from);
-        let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-        Ok((grouping, Report::read(&json, &limits)?.search_terms()))
+        let report = Report::read_stored(&json)?;
+        Ok((grouping::regroup(&report, rules)?.map(ReportGrouping::from), report.search_terms()))
     }
 }

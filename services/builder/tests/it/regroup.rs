@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use unslide_artifacts::segment::{BodyId, seal};
 use unslide_artifacts::{Put, keys};
 use unslide_model::{ContentHash, ReportGrouping, ReportId};
+use unslide_report::Report;
 use unslide_store::groups::rules::{self, RegroupStatus};
 use unslide_store::queries::groups::{self, GroupFilter, GroupOrder};
 use unslide_store::reports::{self, Arrival, Effects, ReportDetails};
@@ -39,7 +40,7 @@ fn enriched() -> Vec<u8> {
 }
 
 fn grouping() -> ReportGrouping {
-    regroup(&enriched(), &GroupingRules::default()).unwrap().unwrap().into()
+    regroup(&Report::read_stored(&enriched()).unwrap(), &GroupingRules::default()).unwrap().unwrap().into()
 }
 
 fn arrival(n: u8, received_at: OffsetDateTime) -> Arrival {

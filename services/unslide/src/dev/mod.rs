@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_embedded::{Options, S3Endpoint, Servers};
-use unslide_model::{Scope, Secret, TenantId};
+use unslide_model::{Scope, Secret, TenantId, shell_word};
 use unslide_runtime::{Host, admin, supervise, telemetry};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
@@ -405,10 +405,9 @@ With this line every command reaches this installation, as tenant {} and as its 
 
     /// A line for a shell.
     fn export(&self) -> String {
-        let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
         format!(
             "export UNSLIDE_CONFIG={} UNSLIDE_URL={} UNSLIDE_API_KEY={}",
-            quoted(&self.config),
+            shell_word(&self.config),
             self.api_url,
             self.api_key
         )

@@ -149,8 +149,7 @@ fn report(
     match format {
         OutputFormat::Json => Ok(enriched.bytes),
         OutputFormat::Text => {
-            let limits = ReadLimits { max_bytes: usize::MAX, ..limits };
-            let log = text::apple_log(&Report::read(&enriched.bytes, &limits)?);
+            let log = text::apple_log(&Report::read_stored(&enriched.bytes)?);
             Ok(with_newline(log.into()).into_bytes())
         }
     }

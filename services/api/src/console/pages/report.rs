@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, header};
 use time::OffsetDateTime;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
-use unslide_report::{ReadLimits, Report};
+use unslide_report::Report;
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports;
 use unslide_store::{TenantTx, app_settings};
@@ -222,9 +222,7 @@ fn image(image: &ImageView) -> ImageLine {
 }
 
 fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
-    // It was read when it was symbolicated: only its size may be over the usual bounds now.
-    let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-    Report::read(json, &limits).map_err(Problem::internal)
+    Report::read_stored(json).map_err(Problem::internal)
 }
 
 /// The backtrace of a report's crash, for the page of its group.

@@ -9,6 +9,7 @@ use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use unslide_model::{ReportId, TenantId};
+use unslide_report::Report;
 use unslide_store::reports::regroup::{self, GroupedReport};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::ReportBody;
@@ -143,7 +144,8 @@ async fn group(
     };
     let Some(json) = json else { return Ok(None) };
     let rules = rules.clone();
-    let grouped = api.cpu.run_for(tenant, move || grouping::regroup(&json, &rules).ok()).await?;
+    let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
+    let grouped = api.cpu.run_for(tenant, regroup).await?;
     drop(reservation);
     Ok(grouped)
 }

@@ -9,7 +9,7 @@ use crate::reports::image_symbols::fetch;
 use crate::reports::stored_body::StoredBody;
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_report::{ReadLimits, Report};
+use unslide_report::Report;
 use unslide_symbolicate::Explanation;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
@@ -69,6 +69,5 @@ pub async fn explain(
 }
 
 fn read(body: &[u8]) -> Result<Report<'_>, Problem> {
-    let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-    Report::read(body, &limits).map_err(Problem::internal)
+    Report::read_stored(body).map_err(Problem::internal)
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
-use unslide_report::{ReadLimits, Report};
+use unslide_report::Report;
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
 use unslide_store::queries::report::{self, FoundReport};
@@ -206,10 +206,8 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
     match form {
         Representation::Json => Ok(body),
         Representation::Text => {
-            // It was read when it was symbolicated: only its size may be over the usual bounds now.
-            let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
             let StoredBody { json, mut reservation } = body;
-            let report = Report::read(&json, &limits).map_err(Problem::internal)?;
+            let report = Report::read_stored(&json).map_err(Problem::internal)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();
             reservation.grow(text.len() as u64)?;
             Ok(StoredBody { json: text, reservation })

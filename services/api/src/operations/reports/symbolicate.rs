@@ -97,8 +97,7 @@ fn enriched(
     match form {
         Representation::Json => Ok(enriched.bytes),
         Representation::Text => {
-            let limits = ReadLimits { max_bytes: usize::MAX, ..ReadLimits::default() };
-            let report = Report::read(&enriched.bytes, &limits).map_err(Problem::internal)?;
+            let report = Report::read_stored(&enriched.bytes).map_err(Problem::internal)?;
             Ok(unslide_report::text::apple_log(&report).into_bytes())
         }
     }

@@ -1,0 +1,23 @@
+//! Commands that people copy.
+
+/// A text as one word of a POSIX shell, quoted where that is needed.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '/');
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[test]
+fn what_a_shell_would_read_is_quoted() {
+    for (text, word) in [
+        ("Shop.app.dSYM", "Shop.app.dSYM"),
+        ("", "''"),
+        ("$(id) it's.dSYM", r"'$(id) it'\''s.dSYM'"),
+        ("*.dSYM", "'*.dSYM'"),
+    ] {
+        assert_eq!(shell_word(text), word);
+    }
+}
