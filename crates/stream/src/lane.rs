@@ -5,33 +5,24 @@
 //! transactions and never within one, and no partition is given up while offsets of it are on
 //! their way. The next batch is prepared on the async runtime while one is committed.
 
-mod attempts;
-mod byte_bound;
-mod commit;
-mod context;
+mod assignment;
+mod batch;
 mod engine;
-mod gather;
+mod fatal_records;
 mod hang;
-mod hold;
-mod membership;
-mod prepare;
-mod rewind;
-mod shares;
-mod slots;
-mod suspects;
 #[cfg(test)]
 mod tests;
-mod transaction;
+mod transactions;
 
 use crate::error::StreamError;
+use crate::read::spread::BatchLimits;
 use crate::record::{OutRecord, Record, RecordRef};
 use crate::settings::Settings;
-use crate::spread::BatchLimits;
+pub use fatal_records::suspects::Suspects;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-pub use suspects::Suspects;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use unslide_proto::report::Outcome;

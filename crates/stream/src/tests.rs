@@ -1,9 +1,10 @@
 //! The clients against a real Kafka.
 
-use crate::admin::{self, Created};
+use crate::read::scan;
+use crate::topics::admin::{self, Created};
 use crate::{
     BatchLimits, FencedProducer, OutRecord, Producer, Settings, SpreadConsumer, StreamError, TailEvent,
-    TailReader, scan, topic_facts, topics_facts,
+    TailReader, topic_facts, topics_facts,
 };
 use parking_lot::Mutex;
 use rdkafka::ClientConfig;

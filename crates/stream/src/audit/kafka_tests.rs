@@ -2,11 +2,12 @@
 //! hand, so that each can be left out or written twice.
 
 use super::{Audit, AuditError, SummaryRow, Window, run};
-use crate::admin;
 use crate::error::StreamError;
+use crate::read::scan;
+use crate::read::scan::Scanner;
 use crate::record::{Headers, OutRecord};
-use crate::scan::{self, Scanner};
 use crate::settings::Settings;
+use crate::topics::admin;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};

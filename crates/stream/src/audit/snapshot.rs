@@ -22,10 +22,11 @@
 
 use super::tally::{AuditTally, Extent, KINDS, RecordPosition, Role, Taken, Traced};
 use super::{Audit, AuditError, AuditScope, Progress, Window};
-use crate::admin::{self, Retention};
 use crate::error::StreamError;
-use crate::scan::{Range, Scanner, Sighting};
+use crate::read::scan::{Range, Scanner, Sighting};
 use crate::settings::Settings;
+use crate::topics::admin;
+use crate::topics::admin::Retention;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use unslide_model::TenantId;

@@ -1,13 +1,14 @@
 //! The lane's thread: poll, gather, have prepared, commit.
 
-use super::byte_bound::ByteBound;
-use super::context::{Gate, LaneContext, PollOutcome, places};
-use super::gather::{Gather, GatheredRecord};
-use super::slots::{Batch, BatchSlot, Ready};
-use super::suspects::Trial;
-use super::transaction::TxProducer;
-use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor, membership, rewind};
+use super::{Control, LaneConfig, LaneError, LaneStatus, Observer, Processor};
 use crate::error::StreamError;
+use crate::lane::assignment::context::{Gate, LaneContext, PollOutcome, places};
+use crate::lane::assignment::{membership, rewind};
+use crate::lane::batch::byte_bound::ByteBound;
+use crate::lane::batch::gather::{Gather, GatheredRecord};
+use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
+use crate::lane::fatal_records::suspects::Trial;
+use crate::lane::transactions::transaction::TxProducer;
 use crate::record::Record;
 use crate::settings::Settings;
 use rdkafka::ClientConfig;

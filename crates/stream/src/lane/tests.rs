@@ -3,8 +3,10 @@
 
 use super::engine::Engine;
 use super::*;
+use crate::read::scan;
 use crate::tests::ANSWER;
-use crate::{BatchLimits, Producer, admin, scan};
+use crate::topics::admin;
+use crate::{BatchLimits, Producer};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use unslide_testkit::servers;

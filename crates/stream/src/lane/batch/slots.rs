@@ -1,8 +1,8 @@
 //! Where batches stand between gathering and their commit.
 
-use super::context::TopicPartition;
-use super::gather::GatheredRecord;
-use super::{Done, Pause};
+use crate::lane::assignment::context::TopicPartition;
+use crate::lane::batch::gather::GatheredRecord;
+use crate::lane::{Done, Pause};
 use crate::record::{OutRecord, Record};
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -10,34 +10,34 @@ use tokio::time::Instant;
 
 /// Records that go through preparation and transaction together.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(in crate::lane) struct Batch {
     pub held: Vec<GatheredRecord>,
 }
 
 impl Batch {
-    pub(super) fn records(&self) -> Vec<Record> {
+    pub(in crate::lane) fn records(&self) -> Vec<Record> {
         self.held.iter().map(|held| held.record.clone()).collect()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::lane) fn bytes(&self) -> usize {
         self.held.iter().map(|held| held.record.size()).sum()
     }
 
     /// The partitions of its records.
-    pub(super) fn places(&self) -> BTreeSet<TopicPartition> {
+    pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
         self.held.iter().map(GatheredRecord::place).collect()
     }
 }
 
 /// What came of preparing.
-pub(super) enum Prepared {
+pub(in crate::lane) enum Prepared {
     Done(Vec<Done>),
     Paused(Pause),
     Panicked(String),
 }
 
 /// The batch whose outputs are being made.
-pub(super) enum BatchSlot {
+pub(in crate::lane) enum BatchSlot {
     Empty,
     /// Its attempts are on their way to the group's coordinator.
     Marking {
@@ -57,11 +57,11 @@ pub(super) enum BatchSlot {
 }
 
 impl BatchSlot {
-    pub(super) fn is_preparing(&self) -> bool {
+    pub(in crate::lane) fn is_preparing(&self) -> bool {
         matches!(self, BatchSlot::Preparing { .. })
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::lane) fn bytes(&self) -> usize {
         match self {
             BatchSlot::Empty => 0,
             BatchSlot::Marking { batch, .. }
@@ -72,7 +72,7 @@ impl BatchSlot {
 }
 
 /// A batch whose outputs are ready to be written.
-pub(super) struct Ready {
+pub(in crate::lane) struct Ready {
     pub held: Vec<GatheredRecord>,
     /// One for each of `held`.
     pub done: Vec<Done>,
@@ -89,27 +89,27 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    pub(super) fn new(held: Vec<GatheredRecord>, done: Vec<Done>) -> Ready {
+    pub(in crate::lane) fn new(held: Vec<GatheredRecord>, done: Vec<Done>) -> Ready {
         Ready { held, done, aborted: 0, replaced: false, bare: false, not_before: None, again: false }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::lane) fn bytes(&self) -> usize {
         self.held.iter().map(|held| held.record.size()).sum()
     }
 
     /// The partitions of its records.
-    pub(super) fn places(&self) -> BTreeSet<TopicPartition> {
+    pub(in crate::lane) fn places(&self) -> BTreeSet<TopicPartition> {
         self.held.iter().map(GatheredRecord::place).collect()
     }
 
     /// Bytes of its outputs.
-    pub(super) fn output_bytes(&self) -> usize {
+    pub(in crate::lane) fn output_bytes(&self) -> usize {
         self.done.iter().map(output_bytes).sum()
     }
 
     /// Keeps as many of the first records as have at most `bytes` of outputs, at least one, and returns
     /// the others.
-    pub(super) fn cut_off(&mut self, bytes: usize) -> Option<Ready> {
+    pub(in crate::lane) fn cut_off(&mut self, bytes: usize) -> Option<Ready> {
         let mut sum = 0_usize;
         let fits = self.done.iter().take_while(|done| {
             sum = sum.saturating_add(output_bytes(done));
@@ -120,7 +120,7 @@ impl Ready {
     }
 
     /// Cuts the batch before its item `at`, which must be neither the first nor past the end.
-    pub(super) fn split(mut self, at: usize) -> (Ready, Ready) {
+    pub(in crate::lane) fn split(mut self, at: usize) -> (Ready, Ready) {
         let held = self.held.split_off(at);
         let done = self.done.split_off(at);
         (Ready::new(self.held, self.done), Ready::new(held, done))

@@ -1,6 +1,6 @@
 //! Going back to the committed offsets.
 
-use super::context::{LaneContext, TopicPartition, places};
+use crate::lane::assignment::context::{LaneContext, TopicPartition, places};
 use rdkafka::Offset;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
@@ -12,7 +12,7 @@ const WITHIN: Duration = Duration::from_secs(3);
 /// Sets every partition that was read from back to its committed offset, and makes everything that
 /// was polled or prepared worthless. Committed offsets are asked for in a way that waits for open
 /// transactions, so an offset that was committed by a transaction of unknown end is seen.
-pub(super) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResult<()> {
+pub(in crate::lane) fn rewind(consumer: &BaseConsumer<LaneContext>) -> KafkaResult<()> {
     let touched: Vec<TopicPartition> = {
         let ownership = consumer.context().ownership.lock();
         ownership.owned.iter().filter(|(_, owned)| owned.touched).map(|(place, _)| place.clone()).collect()

@@ -8,13 +8,13 @@
 use std::fmt;
 
 /// From this attempt on, a partition's records are processed one a transaction.
-pub(super) const ALONE: u32 = 3;
+pub(in crate::lane) const ALONE: u32 = 3;
 /// At this attempt the record is dead-letter.
-pub(super) const GIVE_UP: u32 = 6;
+pub(in crate::lane) const GIVE_UP: u32 = 6;
 
 /// The metadata of a committed offset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Attempts {
+pub(in crate::lane) struct Attempts {
     /// How often the record at the offset was tried without an end.
     pub attempt: u32,
     /// How many further records go one a transaction. Without it, a poisonous record far behind
@@ -24,7 +24,7 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// Reads what [`fmt::Display`] writes; anything else counts as no attempts.
-    pub(super) fn parse(metadata: &str) -> Attempts {
+    pub(in crate::lane) fn parse(metadata: &str) -> Attempts {
         let mut attempts = Attempts::default();
         for part in metadata.split(' ') {
             match part.split_once('=') {
@@ -37,7 +37,7 @@ impl Attempts {
     }
 
     /// One more attempt; `batch` is how many records a batch may have.
-    pub(super) fn again(self, batch: usize) -> Attempts {
+    pub(in crate::lane) fn again(self, batch: usize) -> Attempts {
         let attempt = self.attempt.saturating_add(1);
         let batch = u32::try_from(batch).unwrap_or(u32::MAX);
         let alone = if attempt >= ALONE { self.alone.max(batch) } else { self.alone };
@@ -45,12 +45,12 @@ impl Attempts {
     }
 
     /// One attempt fewer: it did not end with the process.
-    pub(super) fn taken_back(self) -> Attempts {
+    pub(in crate::lane) fn taken_back(self) -> Attempts {
         Attempts { attempt: self.attempt.saturating_sub(1), alone: self.alone }
     }
 
     /// After `records` were done.
-    pub(super) fn done(self, records: usize) -> Attempts {
+    pub(in crate::lane) fn done(self, records: usize) -> Attempts {
         let records = u32::try_from(records).unwrap_or(u32::MAX);
         Attempts { attempt: 0, alone: self.alone.saturating_sub(records) }
     }

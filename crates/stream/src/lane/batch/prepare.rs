@@ -1,11 +1,11 @@
 //! Having batches prepared: attempts noted, the processor asked, its answer taken.
 
-use super::attempts::{Attempts, GIVE_UP};
-use super::context::{LaneContext, Mark, TopicPartition, offsets, places};
-use super::engine::{Engine, NOTE};
-use super::gather::GatheredRecord;
-use super::slots::{Batch, BatchSlot, Prepared, Ready};
-use super::{LaneError, Pause, Processor, Refusal};
+use crate::lane::assignment::context::{LaneContext, Mark, TopicPartition, offsets, places};
+use crate::lane::batch::gather::GatheredRecord;
+use crate::lane::batch::slots::{Batch, BatchSlot, Prepared, Ready};
+use crate::lane::engine::{Engine, NOTE};
+use crate::lane::fatal_records::attempts::{Attempts, GIVE_UP};
+use crate::lane::{LaneError, Pause, Processor, Refusal};
 use rdkafka::Offset;
 use rdkafka::consumer::Consumer;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use tokio::time::Instant;
 
 impl<P: Processor> Engine<P> {
-    pub(super) fn prepare_next(&mut self) {
+    pub(in crate::lane) fn prepare_next(&mut self) {
         match std::mem::replace(&mut self.slot, BatchSlot::Empty) {
             BatchSlot::Waiting { batch, until }
                 if Instant::now() >= until && self.may_begin(&batch.places()) =>
@@ -87,7 +87,7 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Lets other lanes try theirs once nothing of this one is under way.
-    pub(super) fn end_trial(&mut self) {
+    pub(in crate::lane) fn end_trial(&mut self) {
         if matches!(self.slot, BatchSlot::Empty | BatchSlot::Waiting { .. }) && self.ready.is_empty() {
             self.trial = None;
         }
@@ -200,7 +200,7 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Takes what was prepared, where the batch before it is committed.
-    pub(super) fn take_prepared(&mut self) -> Result<(), LaneError> {
+    pub(in crate::lane) fn take_prepared(&mut self) -> Result<(), LaneError> {
         if !self.ready.is_empty() {
             return Ok(());
         }

@@ -1,11 +1,12 @@
 //! Writing what is ready.
 
-use super::attempts::Attempts;
-use super::context::{Mark, TopicPartition, offsets};
-use super::engine::{Engine, POLL};
-use super::slots::{Batch, BatchSlot, Ready};
-use super::transaction::Fault;
-use super::{Done, LaneError, Processor, Refusal, TransactionEnd, membership};
+use crate::lane::assignment::context::{Mark, TopicPartition, offsets};
+use crate::lane::assignment::membership;
+use crate::lane::batch::slots::{Batch, BatchSlot, Ready};
+use crate::lane::engine::{Engine, POLL};
+use crate::lane::fatal_records::attempts::Attempts;
+use crate::lane::transactions::transaction::Fault;
+use crate::lane::{Done, LaneError, Processor, Refusal, TransactionEnd};
 use crate::record::{OutRecord, Record};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
@@ -32,7 +33,7 @@ struct Cut {
 
 impl<P: Processor> Engine<P> {
     /// Commits what is ready, batch by batch. `Ok(false)`: this lane is "killed" (in tests).
-    pub(super) fn commit_ready(&mut self) -> Result<bool, LaneError> {
+    pub(in crate::lane) fn commit_ready(&mut self) -> Result<bool, LaneError> {
         while self.producing && !self.rewinding && !self.notes_under_way() {
             let due = self.ready.front().is_some_and(|r| r.not_before.is_none_or(|at| Instant::now() >= at));
             if !due {

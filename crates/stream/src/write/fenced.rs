@@ -3,9 +3,9 @@
 
 use crate::client;
 use crate::error::StreamError;
-use crate::producer::too_large;
 use crate::record::OutRecord;
 use crate::settings::Settings;
+use crate::write::producer::too_large;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};

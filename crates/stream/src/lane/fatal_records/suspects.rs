@@ -10,11 +10,11 @@ pub struct Suspects(Arc<AtomicBool>);
 
 /// The only trial of its process; it ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Trial(Suspects);
+pub(in crate::lane) struct Trial(Suspects);
 
 impl Suspects {
     /// Begins a trial, unless another lane's is under way.
-    pub(super) fn try_one(&self) -> Option<Trial> {
+    pub(in crate::lane) fn try_one(&self) -> Option<Trial> {
         let free = self.0.compare_exchange(false, true, Ordering::AcqRel, Ordering::Acquire);
         free.ok().map(|_| Trial(self.clone()))
     }

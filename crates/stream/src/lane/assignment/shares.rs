@@ -1,8 +1,8 @@
 //! Telling the processor how much of each topic is this lane's.
 
-use super::context::TopicPartition;
-use super::engine::{Engine, NOTE};
-use super::{Processor, TopicShare};
+use crate::lane::assignment::context::TopicPartition;
+use crate::lane::engine::{Engine, NOTE};
+use crate::lane::{Processor, TopicShare};
 use rdkafka::consumer::Consumer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl<P: Processor> Engine<P> {
-    pub(super) fn tell_shares(&mut self) {
+    pub(in crate::lane) fn tell_shares(&mut self) {
         let owned: Vec<TopicPartition> = {
             let mut ownership = self.consumer.context().ownership.lock();
             if !ownership.shares_changed || self.shares_not_before.is_some_and(|at| Instant::now() < at) {

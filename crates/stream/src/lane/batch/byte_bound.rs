@@ -7,26 +7,26 @@ const STEPS: (usize, usize) = (1 << 10, 64 << 10);
 /// The bound of a lane. It is halved when a transaction runs out of time, and grows by a step when a
 /// transaction that it shortened ends early.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ByteBound(usize);
+pub(in crate::lane) struct ByteBound(usize);
 
 impl ByteBound {
     /// A batch has bounds of its own.
-    pub(super) fn unbounded() -> ByteBound {
+    pub(in crate::lane) fn unbounded() -> ByteBound {
         ByteBound(usize::MAX)
     }
 
     /// The most bytes; one record may have more.
-    pub(super) fn bytes(self) -> usize {
+    pub(in crate::lane) fn bytes(self) -> usize {
         self.0
     }
 
     /// A transaction of so many records and bytes ran out of time. One of a single record can't be smaller.
-    pub(super) fn shrink(&mut self, records: usize, bytes: usize) {
+    pub(in crate::lane) fn shrink(&mut self, records: usize, bytes: usize) {
         self.0 = if records > 1 { bytes / 2 } else { bytes };
     }
 
     /// A transaction that was shortened ended early.
-    pub(super) fn grow(&mut self) {
+    pub(in crate::lane) fn grow(&mut self) {
         self.0 = self.0.saturating_add((self.0 / 8).clamp(STEPS.0, STEPS.1));
     }
 }

@@ -1,8 +1,8 @@
 //! One transaction, from begin to its known end.
 
-use super::{Control, Observer};
 use crate::client;
 use crate::error::StreamError;
+use crate::lane::{Control, Observer};
 use crate::record::OutRecord;
 use crate::settings::Settings;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 /// Why a transaction was not committed.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(in crate::lane) enum Fault {
     /// It was aborted; the same outputs may be produced again if their records are still owned.
     Redo(String),
     /// It ran out of time, so that the broker is slow and a smaller one may end in time. It was aborted,
@@ -154,20 +154,20 @@ impl ProducerContext for TxContext {
 }
 
 /// A transactional producer.
-pub(super) struct TxProducer {
+pub(in crate::lane) struct TxProducer {
     inner: BaseProducer<TxContext>,
     within: Duration,
     number: AtomicUsize,
     control: Arc<Control>,
     #[cfg(test)]
-    pub(super) before_offsets: Option<super::tests::Failpoint>,
+    pub(in crate::lane) before_offsets: Option<crate::lane::tests::Failpoint>,
     #[cfg(test)]
-    pub(super) before_commit: Option<super::tests::Failpoint>,
+    pub(in crate::lane) before_commit: Option<crate::lane::tests::Failpoint>,
 }
 
 impl TxProducer {
     /// Makes the client; [`TxProducer::init`] has to succeed before it is used.
-    pub(super) fn new(
+    pub(in crate::lane) fn new(
         settings: &Settings,
         id: &str,
         transaction: Duration,
@@ -204,7 +204,7 @@ impl TxProducer {
 
     /// Fences off earlier producers of the same id and ends what they left open. `Ok(false)`: not
     /// yet; call again.
-    pub(super) fn init(&self, within: Duration) -> Result<bool, StreamError> {
+    pub(in crate::lane) fn init(&self, within: Duration) -> Result<bool, StreamError> {
         self.inner.poll(Duration::ZERO);
         match self.inner.init_transactions(within) {
             Ok(()) => Ok(true),
@@ -215,7 +215,7 @@ impl TxProducer {
 
     /// Writes all outputs and offsets in one transaction. `outputs` come with the number of the item
     /// that they belong to.
-    pub(super) fn run<'a>(
+    pub(in crate::lane) fn run<'a>(
         &self,
         outputs: impl Iterator<Item = (usize, &'a OutRecord)>,
         offsets: &TopicPartitionList,

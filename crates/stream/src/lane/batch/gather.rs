@@ -1,8 +1,8 @@
 //! Records that were polled and are not being prepared yet.
 
-use super::context::{Ownership, TopicPartition};
+use crate::lane::assignment::context::{Ownership, TopicPartition};
+use crate::read::spread::BatchLimits;
 use crate::record::Record;
-use crate::spread::BatchLimits;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -12,25 +12,25 @@ const FEW: usize = 4;
 
 /// A record with the epoch of its partition's assignment.
 #[derive(Clone, Debug)]
-pub(super) struct GatheredRecord {
+pub(in crate::lane) struct GatheredRecord {
     pub record: Record,
     pub epoch: u64,
 }
 
 impl GatheredRecord {
-    pub(super) fn place(&self) -> TopicPartition {
+    pub(in crate::lane) fn place(&self) -> TopicPartition {
         (Arc::clone(&self.record.at.topic), self.record.at.partition)
     }
 
     /// True while the partition is still, or again without a break, this lane's.
-    pub(super) fn is_current(&self, ownership: &Ownership) -> bool {
+    pub(in crate::lane) fn is_current(&self, ownership: &Ownership) -> bool {
         ownership.epoch(&self.place()) == Some(self.epoch)
     }
 }
 
 /// The queue between polling and preparing.
 #[derive(Debug)]
-pub(super) struct Gather {
+pub(in crate::lane) struct Gather {
     limits: BatchLimits,
     queue: VecDeque<GatheredRecord>,
     bytes: usize,
@@ -39,54 +39,54 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    pub(super) fn new(limits: BatchLimits) -> Gather {
+    pub(in crate::lane) fn new(limits: BatchLimits) -> Gather {
         Gather { limits, queue: VecDeque::new(), bytes: 0, since: None }
     }
 
-    pub(super) fn push(&mut self, held: GatheredRecord) {
+    pub(in crate::lane) fn push(&mut self, held: GatheredRecord) {
         self.bytes += held.record.size();
         self.queue.push_back(held);
         self.since.get_or_insert_with(Instant::now);
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::lane) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::lane) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// A whole batch is here.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::lane) fn is_full(&self) -> bool {
         self.queue.len() >= self.limits.records || self.bytes >= self.limits.bytes
     }
 
     /// So much is here that fetching has to stop. The client then drops what it has fetched and unpacked,
     /// and fetches it again: with large records that costs more than to keep a few of them.
-    pub(super) fn is_overfull(&self) -> bool {
+    pub(in crate::lane) fn is_overfull(&self) -> bool {
         let large = self.bytes >= 2 * self.limits.bytes && self.queue.len() >= FEW;
         large || self.queue.len() >= 2 * self.limits.records
     }
 
     /// A batch may be taken: it is full, or its first record has waited long enough.
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::lane) fn is_due(&self) -> bool {
         self.is_full() || self.since.is_some_and(|since| since.elapsed() >= self.limits.wait)
     }
 
     /// The partition of the first record.
-    pub(super) fn first(&self) -> Option<TopicPartition> {
+    pub(in crate::lane) fn first(&self) -> Option<TopicPartition> {
         self.queue.front().map(GatheredRecord::place)
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::lane) fn clear(&mut self) {
         self.queue.clear();
         self.bytes = 0;
         self.since = None;
     }
 
     /// Lets go of records whose partition is not this lane's any more.
-    pub(super) fn keep_owned(&mut self, ownership: &Ownership) {
+    pub(in crate::lane) fn keep_owned(&mut self, ownership: &Ownership) {
         self.queue.retain(|held| held.is_current(ownership));
         self.bytes = self.queue.iter().map(|held| held.record.size()).sum();
         if self.queue.is_empty() {
@@ -96,7 +96,7 @@ impl Gather {
 
     /// Takes the next batch, in the order of arrival. A record whose partition goes one a
     /// transaction makes a batch of its own.
-    pub(super) fn take(&mut self, alone: impl Fn(&TopicPartition) -> bool) -> Vec<GatheredRecord> {
+    pub(in crate::lane) fn take(&mut self, alone: impl Fn(&TopicPartition) -> bool) -> Vec<GatheredRecord> {
         let mut batch: Vec<GatheredRecord> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.queue.front() {

@@ -1,8 +1,7 @@
 //! Whether this consumer is a member of its group at this moment.
 
-use super::context::LaneContext;
 use rdkafka::bindings as sys;
-use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, ConsumerGroupMetadata};
 use std::ffi::CStr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -13,7 +12,7 @@ const LEAVE: Duration = Duration::from_secs(3);
 /// The id under which the group's coordinator knows this consumer; empty while it knows none. Who was
 /// thrown out and comes again gets another one.
 #[expect(unsafe_code, reason = "rdkafka has no safe call for the member id")]
-pub(super) fn member_id(consumer: &BaseConsumer<LaneContext>) -> String {
+pub(in crate::lane) fn member_id(consumer: &BaseConsumer<impl ConsumerContext>) -> String {
     let native = consumer.client().native_ptr();
     // SAFETY: `native` is alive as long as `consumer`; the returned text is null or a
     // NUL-terminated string that belongs to the caller and is freed by librdkafka's own function.
@@ -29,13 +28,13 @@ pub(super) fn member_id(consumer: &BaseConsumer<LaneContext>) -> String {
 }
 
 /// True once the group has taken this consumer in.
-pub(super) fn joined(consumer: &BaseConsumer<LaneContext>) -> bool {
+pub(in crate::lane) fn joined(consumer: &BaseConsumer<impl ConsumerContext>) -> bool {
     !member_id(consumer).is_empty()
 }
 
 /// True while the partitions that were given to the member `id` may still be this consumer's: it was
 /// not thrown out since.
-pub(super) fn is_still(consumer: &BaseConsumer<LaneContext>, id: &str) -> bool {
+pub(in crate::lane) fn is_still(consumer: &BaseConsumer<impl ConsumerContext>, id: &str) -> bool {
     !id.is_empty() && member_id(consumer) == id && !consumer.assignment_lost()
 }
 
@@ -47,14 +46,17 @@ pub(super) fn is_still(consumer: &BaseConsumer<LaneContext>, id: &str) -> bool {
 /// member nor generation, and a broker accepts offsets under such metadata from anyone; or it carries
 /// those of the new membership, under which the partitions may be somebody else's. So the member id is
 /// looked at after the metadata was read.
-pub(super) fn metadata(consumer: &BaseConsumer<LaneContext>, id: &str) -> Option<ConsumerGroupMetadata> {
+pub(in crate::lane) fn metadata(
+    consumer: &BaseConsumer<impl ConsumerContext>,
+    id: &str,
+) -> Option<ConsumerGroupMetadata> {
     let metadata = consumer.group_metadata()?;
     is_still(consumer, id).then_some(metadata)
 }
 
 /// Leaves the group, so that others get the partitions at once and not when the session is over. A
 /// member with a fixed name does not do so when its client is closed.
-pub(super) fn leave(consumer: &BaseConsumer<LaneContext>) {
+pub(in crate::lane) fn leave(consumer: &BaseConsumer<impl ConsumerContext>) {
     consumer.unsubscribe();
     let until = Instant::now() + LEAVE;
     // The partitions are given up in callbacks, and then the member id goes.

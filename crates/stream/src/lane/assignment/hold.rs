@@ -1,9 +1,9 @@
 //! Records that are not due yet. Their partition is set back to them and paused; everything else
 //! goes on.
 
-use super::Processor;
-use super::context::{Gate, TopicPartition, places};
-use super::engine::Engine;
+use crate::lane::Processor;
+use crate::lane::assignment::context::{Gate, TopicPartition, places};
+use crate::lane::engine::Engine;
 use crate::record::Record;
 use rdkafka::Offset;
 use rdkafka::consumer::Consumer;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 impl<P: Processor> Engine<P> {
     /// Holds the record's partition back where the processor says that it is not due. True where it
     /// is held back; the record comes again.
-    pub(super) fn held_back(&self, place: &TopicPartition, record: &Record) -> bool {
+    pub(in crate::lane) fn held_back(&self, place: &TopicPartition, record: &Record) -> bool {
         let until = self.processor.not_before(record);
         let Some(until) = until.filter(|at| *at > Instant::now()) else { return false };
         let mut ownership = self.consumer.context().ownership.lock();
@@ -57,7 +57,7 @@ impl<P: Processor> Engine<P> {
     }
 
     /// Lets partitions go on whose records are due.
-    pub(super) fn release_due(&mut self) {
+    pub(in crate::lane) fn release_due(&mut self) {
         let now = Instant::now();
         let mut due = Vec::new();
         let paused = {
@@ -96,7 +96,7 @@ impl<P: Processor> Engine<P> {
     }
 
     /// When the next partition is due.
-    pub(super) fn next_due(&self) -> Option<Instant> {
+    pub(in crate::lane) fn next_due(&self) -> Option<Instant> {
         let ownership = self.consumer.context().ownership.lock();
         let held = ownership.owned.values().filter_map(|owned| match owned.gate {
             Gate::Held { until, .. } => Some(until),

@@ -1,8 +1,9 @@
 //! What the consumer's callbacks change: which partitions are this lane's, and since when.
 
-use super::attempts::Attempts;
-use super::{Observer, membership};
 use crate::client;
+use crate::lane::Observer;
+use crate::lane::assignment::membership;
+use crate::lane::fatal_records::attempts::Attempts;
 use parking_lot::Mutex;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
@@ -15,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-pub(super) use crate::spread::TopicPartition;
+pub(in crate::lane) use crate::read::spread::TopicPartition;
 
 /// Where a partition's attempts stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(in crate::lane) enum Mark {
     /// The committed offset's metadata was not read yet.
     Unread,
     /// The metadata of the committed offset, where there is one. No attempt is written yet.
@@ -32,7 +33,7 @@ pub(super) enum Mark {
 
 impl Mark {
     /// True where the partition's next record goes alone; `batch` is how many a batch may have.
-    pub(super) fn is_alone(self, batch: usize) -> bool {
+    pub(in crate::lane) fn is_alone(self, batch: usize) -> bool {
         match self {
             Mark::Clear { attempts } | Mark::Written { attempts, .. } => attempts.alone > 0,
             Mark::Known { attempts, .. } => attempts.again(batch).alone > 0,
@@ -43,7 +44,7 @@ impl Mark {
 
 /// Whether a partition's next record may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(in crate::lane) enum Gate {
     /// It may.
     Open,
     /// The record at `offset` is not due yet; what comes is passed over. `lost`: the partition could not be
@@ -55,7 +56,7 @@ pub(super) enum Gate {
 
 /// What becomes of a record that was polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PollOutcome {
+pub(in crate::lane) enum PollOutcome {
     /// It is taken, under this epoch.
     Take { epoch: u64 },
     /// It is not this lane's, or comes again later.
@@ -66,7 +67,7 @@ pub(super) enum PollOutcome {
 
 /// A partition that is this lane's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AssignedPartition {
+pub(in crate::lane) struct AssignedPartition {
     pub gate: Gate,
     /// No two assignments, also of one partition, have the same epoch.
     pub epoch: u64,
@@ -79,7 +80,7 @@ pub(super) struct AssignedPartition {
 
 /// What waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lag {
+pub(in crate::lane) struct Lag {
     /// Records that can be had and are neither polled nor held back.
     pub waiting: i64,
     /// Offsets that open transactions hold back.
@@ -90,7 +91,7 @@ pub(super) struct Lag {
 
 /// The partitions that are this lane's now.
 #[derive(Debug, Default)]
-pub(super) struct Ownership {
+pub(in crate::lane) struct Ownership {
     next_epoch: u64,
     pub owned: BTreeMap<TopicPartition, AssignedPartition>,
     /// The member id under which the group gave them to this lane.
@@ -111,13 +112,13 @@ pub(super) struct Ownership {
 }
 
 impl Ownership {
-    pub(super) fn fresh_epoch(&mut self) -> u64 {
+    pub(in crate::lane) fn fresh_epoch(&mut self) -> u64 {
         self.next_epoch += 1;
         self.next_epoch
     }
 
     /// What the client's figures say of the partitions that are this lane's.
-    pub(super) fn lag(&mut self, statistics: &Statistics) -> Lag {
+    pub(in crate::lane) fn lag(&mut self, statistics: &Statistics) -> Lag {
         let (mut waiting, mut open, mut queued, mut again, mut bytes) = (0, 0, 0, 0, 0);
         for ((topic, partition), owned) in &self.owned {
             let known = statistics.topics.get(&**topic).and_then(|t| t.partitions.get(partition));
@@ -144,12 +145,12 @@ impl Ownership {
     }
 
     /// The epoch of a partition; `None` where it is not this lane's.
-    pub(super) fn epoch(&self, place: &TopicPartition) -> Option<u64> {
+    pub(in crate::lane) fn epoch(&self, place: &TopicPartition) -> Option<u64> {
         self.owned.get(place).map(|owned| owned.epoch)
     }
 
     /// Decides on a record that was polled.
-    pub(super) fn admit(&mut self, place: &TopicPartition, offset: i64) -> PollOutcome {
+    pub(in crate::lane) fn admit(&mut self, place: &TopicPartition, offset: i64) -> PollOutcome {
         let Some(owned) = self.owned.get_mut(place) else { return PollOutcome::Pass };
         owned.touched = true;
         match &mut owned.gate {
@@ -167,14 +168,14 @@ impl Ownership {
 
     /// Lets go of what is known of the committed offsets: somebody may have committed others since, so
     /// that no attempt may be taken back.
-    pub(super) fn forget_marks(&mut self) {
+    pub(in crate::lane) fn forget_marks(&mut self) {
         for owned in self.owned.values_mut() {
             owned.mark = Mark::Unread;
         }
     }
 
     /// Makes everything prepared so far worthless, as after a rewind.
-    pub(super) fn renew_epochs(&mut self) {
+    pub(in crate::lane) fn renew_epochs(&mut self) {
         self.changed = true;
         let first = self.next_epoch + 1;
         self.next_epoch += self.owned.len() as u64;
@@ -187,7 +188,7 @@ impl Ownership {
 }
 
 /// The lane's side of the consumer.
-pub(super) struct LaneContext {
+pub(in crate::lane) struct LaneContext {
     /// Held by the rebalance callback, and whenever group metadata is read or offsets are cut to
     /// the assignment.
     pub ownership: Mutex<Ownership>,
@@ -195,7 +196,7 @@ pub(super) struct LaneContext {
 }
 
 impl LaneContext {
-    pub(super) fn new(observer: Arc<dyn Observer>) -> LaneContext {
+    pub(in crate::lane) fn new(observer: Arc<dyn Observer>) -> LaneContext {
         LaneContext { ownership: Mutex::new(Ownership::default()), observer }
     }
 
@@ -203,7 +204,7 @@ impl LaneContext {
     /// It goes out before this member joins the next generation; later it would be refused. The answer
     /// does not matter: an attempt too many counts only if the process dies several times more.
     /// `member` is who wrote them: under another id the offsets may be somebody else's, who is further.
-    pub(super) fn take_back(
+    pub(in crate::lane) fn take_back(
         consumer: &BaseConsumer<LaneContext>,
         member: &str,
         marks: &[(TopicPartition, i64, Attempts)],
@@ -220,7 +221,7 @@ impl LaneContext {
 
     /// Commits offsets with their attempts and counts the commit as unanswered until the coordinator
     /// has answered. The lane's thread can't wait for that: it has to poll.
-    pub(super) fn note(consumer: &Arc<BaseConsumer<LaneContext>>, list: TopicPartitionList) {
+    pub(in crate::lane) fn note(consumer: &Arc<BaseConsumer<LaneContext>>, list: TopicPartitionList) {
         consumer.context().ownership.lock().unanswered += 1;
         let asking = Arc::clone(consumer);
         let spawned = std::thread::Builder::new().name("lane note".to_owned()).spawn(move || {
@@ -240,7 +241,7 @@ impl LaneContext {
 }
 
 /// A list of offsets with attempts as their metadata.
-pub(super) fn offsets<'a>(
+pub(in crate::lane) fn offsets<'a>(
     entries: impl IntoIterator<Item = (&'a TopicPartition, i64, Attempts)>,
 ) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::new();
@@ -256,7 +257,9 @@ pub(super) fn offsets<'a>(
 }
 
 /// A list of partitions.
-pub(super) fn places<'a>(entries: impl IntoIterator<Item = &'a TopicPartition>) -> TopicPartitionList {
+pub(in crate::lane) fn places<'a>(
+    entries: impl IntoIterator<Item = &'a TopicPartition>,
+) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     for (topic, partition) in entries {
         list.add_partition(topic, *partition);

@@ -1,0 +1,5 @@
+//! What is counted.
+
+pub mod cost;
+pub(super) mod distinct;
+pub(super) mod figures;

@@ -1,0 +1,5 @@
+//! What Mach-O files are made of.
+
+pub(super) mod address;
+pub(super) mod cpu;
+pub(super) mod quality;

@@ -1,0 +1,7 @@
+//! Which partitions a lane has, and from where it reads them.
+
+pub(super) mod context;
+pub(super) mod hold;
+pub(super) mod membership;
+pub(super) mod rewind;
+pub(super) mod shares;

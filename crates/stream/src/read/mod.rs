@@ -1,0 +1,5 @@
+//! Readers of topics.
+
+pub mod scan;
+pub(super) mod spread;
+pub(super) mod tail;

@@ -1,0 +1,4 @@
+//! What is known of topics, and how they are made.
+
+pub mod admin;
+pub(super) mod topic_facts;

@@ -1,0 +1,4 @@
+//! Producers.
+
+pub(super) mod fenced;
+pub(super) mod producer;
