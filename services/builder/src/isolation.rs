@@ -5,11 +5,8 @@
 //! runs in its process, and no other is taken until it has ended, so that who dies with it then is it
 //! alone. What waits for its turn is not in flight: its attempt is counted when it begins.
 
-use crate::worker::{self, Builder};
 use std::sync::Arc;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
-use unslide_store::StoreError;
-use unslide_store::jobs::{self, JobLease};
 
 /// The attempt from which on a job runs alone.
 pub(crate) const ALONE_FROM: u32 = 3;
@@ -36,28 +33,9 @@ impl IsolationGate {
     pub(crate) async fn beside(&self) -> Beside {
         self.0.clone().read_owned().await
     }
-}
 
-/// The leave that this job needs; `None` where it is not to be done, because it was lost or the builder
-/// stops. Its lease then ends by itself.
-pub(crate) async fn pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
-    if job.attempt < ALONE_FROM || job.exhausted {
-        return Some(Pass::Beside(beside));
+    /// Waits until no other job runs.
+    pub(crate) async fn alone(&self) -> OwnedRwLockWriteGuard<()> {
+        self.0.clone().write_owned().await
     }
-    drop(beside);
-    counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
-    let alone = tokio::select! {
-        alone = builder.gate.0.clone().write_owned() => alone,
-        () = worker::keep(builder, job) => return None,
-        () = builder.host.shutdown.token().cancelled() => return None,
-    };
-    counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
-    tracing::info!(job.id = %job.id, job.attempt = job.attempt, "a job runs alone: builders have died with it");
-    Some(Pass::Alone(alone))
-}
-
-fn counted(result: Result<(), StoreError>, job: &JobLease) -> Option<()> {
-    let noted =
-        |error| tracing::warn!(job.id = %job.id, error = %error, "a job's attempt could not be counted");
-    result.map_err(noted).ok()
 }

@@ -6,6 +6,7 @@
 //! nothing that the next one does not put right.
 
 mod build;
+mod builder;
 mod config;
 mod deletion;
 mod failure;
@@ -17,6 +18,6 @@ mod requests;
 mod run;
 mod worker;
 
-pub use build::child::serve as serve_child;
+pub use build::serve::serve as serve_child;
 pub use config::{Config, Settings};
 pub use run::{Error, run};

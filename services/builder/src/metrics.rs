@@ -1,7 +1,6 @@
 //! The builder's metrics.
 
 use crate::build::work_folder::WorkFolder;
-use crate::worker::Builder;
 use prometheus::{Error, Gauge, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use unslide_artifacts::ObjectStore;
 use unslide_runtime::{MetricFactory, sampled};
@@ -11,10 +10,15 @@ use unslide_store::Store;
 ///
 /// # Errors
 /// Where the registry has metrics of these names already.
-pub(crate) fn watch(registry: &Registry, builder: &Builder) -> Result<(), Error> {
-    sampled::watch(registry, &builder.objects, &ObjectStore::FIGURES)?;
-    sampled::watch(registry, &builder.store, &Store::FIGURES)?;
-    sampled::watch(registry, &builder.work, &WorkFolder::FIGURES)
+pub(crate) fn watch(
+    registry: &Registry,
+    objects: &ObjectStore,
+    store: &Store,
+    work: &WorkFolder,
+) -> Result<(), Error> {
+    sampled::watch(registry, objects, &ObjectStore::FIGURES)?;
+    sampled::watch(registry, store, &Store::FIGURES)?;
+    sampled::watch(registry, work, &WorkFolder::FIGURES)
 }
 
 const SECONDS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];

@@ -1,13 +1,14 @@
 //! The service: from a configuration to jobs done, and to their end.
 
 use crate::build::work_folder::WorkFolder;
+use crate::builder::Builder;
 use crate::config::Config;
 use crate::isolation::IsolationGate;
 use crate::metrics::Metrics;
 use crate::notifications::Notifications;
 use crate::relay::{self, maintenance};
 use crate::requests::pace::RequestPace;
-use crate::worker::{self, Builder};
+use crate::worker;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         child,
         host,
     });
-    crate::metrics::watch(&builder.host.metrics, &builder)?;
+    crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
     probes(&builder);
     tracing::info!("the builder is at work");
     let [builds, wakes, purges, again, reprocess, regroup, erasing, relay] =

@@ -1,27 +1,18 @@
 //! Taking jobs by lease, keeping them alive, and saying how they ended.
 
-use crate::build::work_folder::WorkFolder;
 use crate::build::{self, backfill};
-use crate::config::Settings;
+use crate::builder::Builder;
 use crate::deletion::{erase, purge};
 use crate::failure::JobFailure;
-use crate::isolation::{self, IsolationGate};
-use crate::metrics::Metrics;
-use crate::notifications::Notifications;
-use crate::requests::pace::RequestPace;
+use crate::isolation::{self, Beside, Pass};
 use crate::requests::{regroup, reprocess, wake};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use unslide_artifacts::ObjectStore;
-use unslide_proto::topics::TopicNames;
-use unslide_runtime::Host;
-use unslide_runtime::child::ChildProgram;
 use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
-use unslide_store::{Store, objects, uploads, usage};
-use unslide_stream::Producer;
+use unslide_store::{objects, uploads, usage};
 
 /// How often jobs are looked for without a notification: those whose pause is over give none.
 const LOOK: Duration = Duration::from_secs(2);
@@ -31,32 +22,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between two tries while a server is away.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// Everything that jobs need.
-pub(crate) struct Builder {
-    pub(crate) store: Store,
-    pub(crate) objects: ObjectStore,
-    pub(crate) producer: Producer,
-    pub(crate) topics: TopicNames,
-    pub(crate) kafka: unslide_stream::Settings,
-    pub(crate) metrics: Metrics,
-    pub(crate) notifications: Notifications,
-    pub(crate) settings: Settings,
-    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
-    pub(crate) symbol_bytes: u64,
-    pub(crate) work: WorkFolder,
-    /// How fast reports are asked for whose symbols came late.
-    pub(crate) waking: RequestPace,
-    /// How fast those are that somebody wants again.
-    pub(crate) reprocessing: RequestPace,
-    /// Names this process in the jobs that it has.
-    pub(crate) name: String,
-    /// Where jobs of all kinds pass.
-    pub(crate) gate: IsolationGate,
-    /// Reads what tenants upload: see [`crate::build::child`].
-    pub(crate) child: ChildProgram,
-    pub(crate) host: Host,
-}
 
 /// Does jobs of some kinds, `places` at a time, until the host says to stop; then waits for those
 /// that run.
@@ -82,7 +47,7 @@ pub(crate) async fn work(builder: Arc<Builder>, kinds: &[JobKind], places: usize
                 Some(job) => {
                     let builder = builder.clone();
                     running.spawn(async move {
-                        if let Some(pass) = isolation::pass(&builder, &job, beside).await {
+                        if let Some(pass) = pass(&builder, &job, beside).await {
                             perform(&builder, &job).await;
                             drop(pass);
                         }
@@ -226,8 +191,32 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
     }
 }
 
+/// The leave that this job needs; `None` where it is not to be done, because it was lost or the builder
+/// stops. Its lease then ends by itself.
+async fn pass(builder: &Builder, job: &JobLease, beside: Beside) -> Option<Pass> {
+    if job.attempt < isolation::ALONE_FROM || job.exhausted {
+        return Some(Pass::Beside(beside));
+    }
+    drop(beside);
+    counted(jobs::count_attempt(&builder.store, job, false).await, job)?;
+    let alone = tokio::select! {
+        alone = builder.gate.alone() => alone,
+        () = keep(builder, job) => return None,
+        () = builder.host.shutdown.token().cancelled() => return None,
+    };
+    counted(jobs::count_attempt(&builder.store, job, true).await, job)?;
+    tracing::info!(job.id = %job.id, job.attempt = job.attempt, "a job runs alone: builders have died with it");
+    Some(Pass::Alone(alone))
+}
+
+fn counted(result: Result<(), unslide_store::StoreError>, job: &JobLease) -> Option<()> {
+    let noted =
+        |error| tracing::warn!(job.id = %job.id, error = %error, "a job's attempt could not be counted");
+    result.map_err(noted).ok()
+}
+
 /// Keeps a job alive; returns when it is lost.
-pub(crate) async fn keep(builder: &Builder, job: &JobLease) {
+async fn keep(builder: &Builder, job: &JobLease) {
     let beat = builder.settings.lease() / 3;
     loop {
         sleep(beat).await;

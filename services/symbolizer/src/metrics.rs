@@ -157,7 +157,7 @@ impl Metrics {
                 self.reasons.with_label_values(&[lane, reason]).inc();
             }
         }
-        if lane == crate::lanes::live::NAME {
+        if lane == unslide_proto::lanes::LIVE {
             for millis in records.iter().filter_map(|r| r.time_millis) {
                 let micros = (now_micros - millis.saturating_mul(1_000)).max(0);
                 self.latency.observe(micros as f64 / 1e6);

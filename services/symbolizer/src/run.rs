@@ -20,7 +20,7 @@ use unslide_artifacts::{CacheError, CacheSettings, ObjectStore, SymcacheCache};
 use unslide_proto::trace::Ids;
 use unslide_report::ReadLimits;
 use unslide_runtime::{CpuPool, Host};
-use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Refusal, Suspects, Timings};
+use unslide_stream::lane::{Lane, LaneConfig, LaneError, LaneStatus, Suspects, Timings};
 use unslide_stream::{BatchLimits, Signatures, StreamError, TailProgress};
 
 /// How often figures that nobody reports are taken over.
@@ -219,18 +219,6 @@ pub fn processors(
         Retry::new(worker.clone(), means(retry_cpu, CYCLE), retry.clone()),
         Requests::new(worker.clone(), means(again_cpu, CYCLE)),
     )
-}
-
-/// Why the lane ended a record's way: a stable word, and the story.
-pub fn refusal(why: &Refusal) -> (&'static str, String) {
-    match why {
-        Refusal::KillsWorker { attempts } => (
-            "kills_worker",
-            format!("the process died {attempts} times with this record first in its partition"),
-        ),
-        Refusal::Unpublishable { detail } => ("unpublishable", detail.clone()),
-        Refusal::Panicked { detail } => ("panicked", detail.clone()),
-    }
 }
 
 /// Readiness asks object storage, and whether the tables were read to their ends.

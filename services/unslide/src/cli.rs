@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::configuration::Configured;
+use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::output::{Console, say};
 use crate::{
@@ -8,8 +10,7 @@ use crate::{
 };
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use std::path::PathBuf;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Symbolication of crash reports: what was an address becomes function, file and line.
@@ -18,17 +19,6 @@ use std::process::ExitCode;
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
-}
-
-/// The subcommand of a builder's child process.
-pub const BUILD_SYMCACHE: &str = "build-symcache";
-
-/// The configuration of commands that reach the servers themselves.
-#[derive(Args, Clone)]
-pub struct Configured {
-    /// A TOML file; variables UNSLIDE_SECTION__KEY win over it
-    #[arg(long, value_name = "FILE", env = "UNSLIDE_CONFIG")]
-    pub config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -93,7 +83,7 @@ enum Command {
     #[command(name = swift::COMMAND, hide = true)]
     SwiftDemangler,
     /// Unpack an upload or build a symcache, for a builder
-    #[command(name = BUILD_SYMCACHE, hide = true)]
+    #[command(name = serve::BUILD_SYMCACHE, hide = true)]
     BuildSymcache,
 }
 
@@ -149,10 +139,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Upload(arguments) => upload::run(&arguments),
         Command::Symbols(command) => symbols::run(command),
         Command::Reprocess(arguments) => reprocess::run(&arguments),
-        Command::Api(configured) => serve::run(serve::Service::Api, &configured),
-        Command::Symbolizer(configured) => serve::run(serve::Service::Symbolizer, &configured),
-        Command::Builder(configured) => serve::run(serve::Service::Builder, &configured),
-        Command::Indexer(configured) => serve::run(serve::Service::Indexer, &configured),
+        Command::Api(configured) => serve::run(Service::Api, &configured),
+        Command::Symbolizer(configured) => serve::run(Service::Symbolizer, &configured),
+        Command::Builder(configured) => serve::run(Service::Builder, &configured),
+        Command::Indexer(configured) => serve::run(Service::Indexer, &configured),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::DeadLetter(command) => dead_letter::run(command),

@@ -1,7 +1,7 @@
 //! `unslide health`: is the service of this machine ready? For the health checks of containers.
 
 use crate::boot::{self, Process};
-use crate::cli::Configured;
+use crate::configuration::Configured;
 use crate::failure::{Exit, Outcome};
 use crate::output::say;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `unslide key`.
 
 use crate::boot;
-use crate::cli::Configured;
+use crate::configuration::Configured;
 use crate::configuration::administration;
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::Moment;

@@ -1,7 +1,7 @@
 //! `unslide migrate`.
 
 use crate::boot;
-use crate::cli::Configured;
+use crate::configuration::Configured;
 use crate::configuration::{Administration, administration};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;

@@ -1,63 +1,42 @@
 //! One service in this process.
 
 use crate::boot;
-use crate::cli::{BUILD_SYMCACHE, Configured};
-use crate::configuration::{self, Configuration};
+use crate::configuration::service::Service;
+use crate::configuration::{self, Configuration, Configured};
 use crate::failure::{BoxError, Exit, Outcome};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use unslide_runtime::child::ChildProgram;
 use unslide_runtime::{Host, Supervised, admin, supervise, telemetry};
 
-/// The services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    Api,
-    Builder,
-    Indexer,
-    Symbolizer,
-}
+/// The subcommand of a builder's child process.
+pub const BUILD_SYMCACHE: &str = "build-symcache";
 
-impl Service {
-    #[cfg(feature = "dev")]
-    pub const ALL: [Service; 4] = [Service::Builder, Service::Symbolizer, Service::Indexer, Service::Api];
-
-    fn name(self) -> &'static str {
-        match self {
-            Service::Api => "api",
-            Service::Builder => "builder",
-            Service::Indexer => "indexer",
-            Service::Symbolizer => "symbolizer",
+/// The service's run, to be supervised.
+///
+/// # Errors
+/// Where its metrics cannot have a registry.
+pub fn prepare(service: Service, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
+    let host = host.for_service(service.name())?;
+    let run: BoxFuture<'static, Result<(), BoxError>> = match service {
+        Service::Api => {
+            let config = configuration.api.clone();
+            async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }.boxed()
         }
-    }
-
-    /// The service's run, to be supervised.
-    ///
-    /// # Errors
-    /// Where its metrics cannot have a registry.
-    pub fn prepare(self, configuration: &Configuration, host: &Host) -> Result<Supervised, BoxError> {
-        let host = host.for_service(self.name())?;
-        let run: BoxFuture<'static, Result<(), BoxError>> = match self {
-            Service::Api => {
-                let config = configuration.api.clone();
-                async move { Ok(Box::pin(unslide_api::run(config, host)).await?) }.boxed()
-            }
-            Service::Builder => {
-                let (config, child) =
-                    (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
-                async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }.boxed()
-            }
-            Service::Indexer => {
-                let config = configuration.indexer.clone();
-                async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }.boxed()
-            }
-            Service::Symbolizer => {
-                let config = configuration.symbolizer.clone();
-                async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }.boxed()
-            }
-        };
-        Ok((self.name(), run))
-    }
+        Service::Builder => {
+            let (config, child) = (configuration.builder.clone(), ChildProgram::current(&[BUILD_SYMCACHE])?);
+            async move { Ok(Box::pin(unslide_builder::run(config, host, child)).await?) }.boxed()
+        }
+        Service::Indexer => {
+            let config = configuration.indexer.clone();
+            async move { Ok(Box::pin(unslide_indexer::run(config, host)).await?) }.boxed()
+        }
+        Service::Symbolizer => {
+            let config = configuration.symbolizer.clone();
+            async move { Ok(Box::pin(unslide_symbolizer::run(config, host)).await?) }.boxed()
+        }
+    };
+    Ok((service.name(), run))
 }
 
 /// Runs a service until it is told to stop.
@@ -69,7 +48,7 @@ pub fn run(service: Service, configured: &Configured) -> Outcome {
         let admin = admin::start(&configuration.process.admin, &host).await?;
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(service.name = service.name(), service.version = version, admin.address = %admin, "starting");
-        let running = service.prepare(&configuration, &host)?;
+        let running = prepare(service, &configuration, &host)?;
         supervise(vec![running], &host.shutdown).await.map_err(|(_, error)| error)?;
         tracing::info!(service.name = service.name(), "stopped");
         Ok(Exit::Ready)

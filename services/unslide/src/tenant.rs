@@ -1,7 +1,7 @@
 //! `unslide tenant`.
 
 use crate::boot;
-use crate::cli::Configured;
+use crate::configuration::Configured;
 use crate::configuration::{Administration, administration};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::listing::text;

@@ -1,5 +1,7 @@
 //! What a file is by its first bytes.
 
+use super::tar_header::is_header;
+
 /// A kind of file that an object is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
@@ -69,7 +71,7 @@ pub fn detect(head: &[u8]) -> FileKind {
     if is_source_map(head) {
         return FileKind::Binary(Binary::SourceMap);
     }
-    if super::tar::is_header(head) { FileKind::Tar } else { FileKind::Other }
+    if is_header(head) { FileKind::Tar } else { FileKind::Other }
 }
 
 /// True for JSON that begins as a source map does: with `"version": 3` and one of a map's other members, or with the

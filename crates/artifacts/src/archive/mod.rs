@@ -9,10 +9,8 @@ mod budget;
 mod error;
 mod magic;
 mod member;
-mod sparse;
-mod tar;
+mod tar_header;
 mod walk;
-mod zip;
 
 use serde::{Deserialize, Serialize};
 

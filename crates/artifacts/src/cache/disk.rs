@@ -3,7 +3,6 @@
 //!
 //! `v<format>/<tenant or _system>/<debug id>.<generation>.<sha256>.<object's sha256>`
 
-use super::eviction::CacheEntry;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -141,11 +140,11 @@ impl Disk {
         Ok(OnDisk { path, version, generation, sha256, object, size })
     }
 
-    /// Unlinks an entry's file. Maps of it stay readable.
-    pub(super) fn remove(&self, entry: &CacheEntry) {
-        match fs::remove_file(&entry.file.path) {
+    /// Unlinks a file. Maps of it stay readable.
+    pub(super) fn remove(&self, file: &OnDisk) {
+        match fs::remove_file(&file.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %entry.file.path.display(), error = %error, "a cached symcache could not be removed");
+                tracing::warn!(path = %file.path.display(), error = %error, "a cached symcache could not be removed");
             }
             _ => {}
         }

@@ -105,7 +105,7 @@ async fn keep(inner: &Arc<Inner>, id: &Owned<DebugId>, whole: Whole) -> Result<b
         let entry = CacheEntry::fetched(file, whole.symcache.clone());
         let (kept, gone) = inner.state.lock().insert_fetched(id, entry);
         for gone in gone {
-            inner.disk.remove(&gone);
+            inner.disk.remove(&gone.file);
         }
         Ok(kept)
     })
@@ -127,7 +127,7 @@ async fn from_disk(inner: &Arc<Inner>, id: &Owned<DebugId>) -> Result<Option<Ima
         let Some(found) = unready.mapped.clone().or_else(|| reopen(id.id, &unready.file)) else {
             let corrupt = inner.state.lock().remove_corrupt(&id);
             if let Some(corrupt) = corrupt {
-                inner.disk.remove(&corrupt);
+                inner.disk.remove(&corrupt.file);
             }
             return Ok(None);
         };
@@ -272,7 +272,7 @@ async fn make_way(inner: &Arc<Inner>, id: &Owned<DebugId>, bytes: u64) -> Result
     blocking(move || {
         let gone = inner.state.lock().make_way(&owner, bytes);
         tracing::warn!(bytes, evicted = gone.len(), "the symcache cache's disk is full");
-        gone.iter().for_each(|gone| inner.disk.remove(gone));
+        gone.iter().for_each(|gone| inner.disk.remove(&gone.file));
         Ok(())
     })
     .await

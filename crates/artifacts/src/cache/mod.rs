@@ -119,11 +119,11 @@ impl SymcacheCache {
         let mut state = CacheState::new(&settings);
         for (id, file) in files {
             if let Some(older) = state.insert_found(id, file) {
-                disk.remove(&older);
+                disk.remove(&older.file);
             }
         }
         for gone in state.make_room(None, 0) {
-            disk.remove(&gone);
+            disk.remove(&gone.file);
         }
         let downloads = Semaphore::new(settings.limits.downloads.max(1));
         let space = DownloadSpace::new(settings.limits.download_bytes);
@@ -166,7 +166,7 @@ impl SymcacheCache {
     pub fn forget(&self, id: impl Into<Owned<DebugId>>, generation: u64) {
         let outdated = self.inner.state.lock().forget(&id.into(), generation);
         if let Some(entry) = outdated {
-            self.inner.disk.remove(&entry);
+            self.inner.disk.remove(&entry.file);
         }
     }
 
@@ -180,7 +180,7 @@ impl SymcacheCache {
     pub fn forget_tenant(&self, tenant: &TenantId) {
         let gone = self.inner.state.lock().remove_tenant(tenant);
         for entry in gone {
-            self.inner.disk.remove(&entry);
+            self.inner.disk.remove(&entry.file);
         }
     }
 

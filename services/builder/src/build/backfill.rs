@@ -3,8 +3,8 @@
 use crate::build::publish::publish;
 use crate::build::slices::unpack;
 use crate::build::{make, reject};
+use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use unslide_artifacts::keys;
 use unslide_model::{ContentHash, Owner};
 use unslide_store::jobs::{self, JobLease, Work};

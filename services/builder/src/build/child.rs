@@ -2,33 +2,30 @@
 //!
 //! Its limits bound what a hostile file can cost. Builder and child speak through files in the job's folder.
 
-use crate::build::slices::{Unpacked, rejection, unpack_here};
 use crate::build::work_folder::Room;
+use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use unslide_artifacts::{archive, map_file};
+use unslide_artifacts::archive;
 use unslide_model::{ContentHash, Quality};
 use unslide_runtime::child::{ChildLimits, Ended, Limit};
 use unslide_store::objects::ObjectStatus;
-use unslide_symbolicate::object::{self, ObjectError};
+use unslide_symbolicate::object;
 
-const REQUEST: &str = "request.json";
-const ANSWER: &str = "answer.json";
+pub(crate) const REQUEST: &str = "request.json";
+pub(crate) const ANSWER: &str = "answer.json";
 /// Where the child leaves a symcache.
 pub(crate) const SYMCACHE: &str = "symcache";
 
 #[derive(Serialize, Deserialize)]
-struct Request {
-    limits: ChildLimits,
-    task: Task,
+pub(crate) struct Request {
+    pub(crate) limits: ChildLimits,
+    pub(crate) task: Task,
 }
 
 /// What a child does in the job's folder.
@@ -94,37 +91,5 @@ pub(crate) async fn run<T: DeserializeOwned>(
         Ended::Interrupted(detail) => Err(JobFailure::Again(format!(
             "a child process was interrupted, perhaps for want of memory: {detail}"
         ))),
-    }
-}
-
-/// Does, as a child of a builder, what the request in the current folder asks for.
-///
-/// # Errors
-/// Where request or answer cannot be read or written, or the operating system refuses a limit.
-pub fn serve() -> io::Result<()> {
-    let Request { limits, task } = serde_json::from_slice(&fs::read(REQUEST)?)?;
-    limits.apply()?;
-    let answer = match task {
-        Task::Unpack { file, name, limits } => {
-            let answer: ChildAnswer<Unpacked> = unpack_here(&file, &name, &limits).map(Ok);
-            serde_json::to_vec(&answer)
-        }
-        Task::Build { file, range } => serde_json::to_vec(&build_here(&file, range)),
-    };
-    fs::write(ANSWER, answer?)
-}
-
-fn build_here(file: &Path, range: Range<u64>) -> ChildAnswer<BuiltSlice> {
-    let bytes = map_file(file)?;
-    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
-    match object::build(slice) {
-        Ok(built) => {
-            fs::write(SYMCACHE, &built.symcache)?;
-            let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
-            Ok(Ok(BuiltSlice { quality: built.quality, sha256 }))
-        }
-        Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
-        Err(error) => Ok(Err(rejection(&error))),
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod backfill;
 pub(crate) mod child;
 pub(crate) mod publish;
+pub(crate) mod serve;
 pub(crate) mod slices;
 pub(crate) mod work_folder;
 
@@ -10,8 +11,8 @@ use crate::build::child::{BuiltSlice, SYMCACHE, Task};
 use crate::build::publish::{BuiltSymcaches, SymcacheForm, publish};
 use crate::build::slices::{UploadedSlice, unpack};
 use crate::build::work_folder::Room;
+use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;

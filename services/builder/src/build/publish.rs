@@ -14,9 +14,9 @@
 
 use crate::build::keep;
 use crate::build::slices::{UploadedSlice, debug_id};
+use crate::builder::Builder;
 use crate::deletion::erase::alive;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

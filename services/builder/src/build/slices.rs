@@ -2,8 +2,8 @@
 
 use crate::build::child::{self, Task};
 use crate::build::work_folder::Room;
+use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;

@@ -5,10 +5,10 @@
 //! there. What neither of them can do is to end well when its process dies: an object of an upload
 //! that had begun before the deletion is found when the job looks a second time, much later.
 
+use crate::builder::Builder;
 use crate::deletion::Deletion;
 use crate::deletion::parts;
 use crate::failure::{JobFailure, chain};
-use crate::worker::Builder;
 use futures::future::{FutureExt, join_all};
 use std::collections::HashSet;
 use std::time::Duration;

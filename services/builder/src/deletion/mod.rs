@@ -4,8 +4,8 @@ pub(crate) mod erase;
 pub(crate) mod parts;
 pub(crate) mod purge;
 
+use crate::builder::Builder;
 use crate::failure::{JobFailure, chain};
-use crate::worker::Builder;
 use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
 

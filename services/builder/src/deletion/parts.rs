@@ -1,7 +1,7 @@
 //! Taking away the parts of uploads that will not be completed. No listing of objects names them.
 
+use crate::builder::Builder;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use unslide_artifacts::{StorageError, keys};
 use unslide_model::Owner;
 use unslide_store::partial::{self, Partial};

@@ -1,9 +1,9 @@
 //! Taking deleted symbols out of object storage.
 
 use crate::build::publish::versions;
+use crate::builder::Builder;
 use crate::deletion::Deletion;
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use std::collections::BTreeSet;
 use unslide_artifacts::AliasMeta;
 use unslide_artifacts::keys::{self, ObjectKey};

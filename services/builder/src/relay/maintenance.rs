@@ -1,8 +1,8 @@
 //! What has to be done now and then: unanswered requests, old rows, figures.
 
+use crate::builder::Builder;
 use crate::deletion::{Deletion, parts};
 use crate::failure::JobFailure;
-use crate::worker::Builder;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -1,6 +1,6 @@
 //! Looking for wakes that were missed, whatever the cause.
 
-use crate::worker::Builder;
+use crate::builder::Builder;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_store::wakes;

@@ -4,10 +4,10 @@ pub(crate) mod maintenance;
 pub(crate) mod message;
 pub(crate) mod missed;
 
+use crate::builder::Builder;
 use crate::failure::{JobFailure, chain};
 use crate::relay::maintenance::Maintenance;
 use crate::relay::message::records;
-use crate::worker::Builder;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;

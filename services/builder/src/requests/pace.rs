@@ -1,7 +1,6 @@
 //! How fast stored reports are asked for again, so that live ones have the servers to themselves for the
 //! rest of the time.
 
-use crate::worker::Builder;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -19,9 +18,9 @@ pub(crate) struct JobTurn<'b> {
 }
 
 impl JobTurn<'_> {
-    /// Begins now, and ends early where the builder does.
-    pub(crate) fn of(builder: &Builder) -> JobTurn<'_> {
-        JobTurn { begun: Instant::now(), stopping: builder.host.shutdown.token() }
+    /// Begins now, and ends early where the builder stops.
+    pub(crate) fn begin(stopping: &CancellationToken) -> JobTurn<'_> {
+        JobTurn { begun: Instant::now(), stopping }
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -1,9 +1,9 @@
 //! Moving stored reports to the groups that a tenant's rules give them. Nothing is symbolicated and nothing is sent:
 //! the stored bodies say what is needed.
 
+use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
-use crate::worker::Builder;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unslide_artifacts::keys;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 /// Pages over the tenant's reports. It goes on where the page before has ended, whatever builder begins with it.
 pub(crate) async fn regroup(builder: &Builder, job: &JobLease, version: u64) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
-    let turn = JobTurn::of(builder);
+    let turn = JobTurn::begin(builder.host.shutdown.token());
     loop {
         let mut tx = builder.store.tenant(tenant).await?;
         let step = regroup::next(&mut tx, version, PAGE).await?;

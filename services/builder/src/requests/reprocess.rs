@@ -1,8 +1,8 @@
 //! Asking for reports that somebody wants again.
 
+use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
-use crate::worker::Builder;
 use unslide_store::Uuid;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::reprocess;
@@ -14,7 +14,7 @@ const PAGE: u32 = 100;
 /// other requests.
 pub(crate) async fn reprocess(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {
     let tenant = job.tenant()?;
-    let turn = JobTurn::of(builder);
+    let turn = JobTurn::begin(builder.host.shutdown.token());
     loop {
         builder.reprocessing.wait(&turn).await;
         let mut tx = builder.store.tenant(tenant).await?;

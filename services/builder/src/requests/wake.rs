@@ -1,8 +1,8 @@
 //! Asking for the reports that came before their symbols did.
 
+use crate::builder::Builder;
 use crate::failure::JobFailure;
 use crate::requests::pace::JobTurn;
-use crate::worker::Builder;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId};
 use unslide_store::jobs::{self, JobLease, Work};
@@ -32,7 +32,7 @@ pub(crate) async fn wake(
     generation: u64,
     mut from: Option<WakeCursor>,
 ) -> Result<(), JobFailure> {
-    let turn = JobTurn::of(builder);
+    let turn = JobTurn::begin(builder.host.shutdown.token());
     loop {
         builder.waking.wait(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn wake_system(
     job: &JobLease,
     from: Option<&Resume>,
 ) -> Result<(), JobFailure> {
-    let turn = JobTurn::of(builder);
+    let turn = JobTurn::begin(builder.host.shutdown.token());
     let mut from = from.cloned();
     loop {
         let mut tx = builder.store.owner(&Owner::System).await?;

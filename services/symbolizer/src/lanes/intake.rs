@@ -7,7 +7,7 @@ use crate::admission::tenant_rates::TenantRates;
 use crate::admission::tenants::AllowedUse;
 use crate::lanes::batch::{RecordProcessor, RecordStep};
 use crate::output::claim_check::ClaimCheckBody;
-use crate::output::dead_letters::{Position, Provenance};
+use crate::output::dead_letters::{Position, Provenance, refusal};
 use crate::output::outcomes::SPREAD;
 use crate::output::retry_tiers::Tier;
 use crate::source_record::{Reason, SourceRecord};
@@ -82,7 +82,7 @@ impl Intake {
     pub fn refused(&self, record: &Record, why: &Refusal) -> Done {
         let entry = SourceRecord::of(record, &self.worker.topics);
         let tenant = self.worker.tenant_named(&entry);
-        let (reason, detail) = crate::run::refusal(why);
+        let (reason, detail) = refusal(why);
         self.worker.dead_letter(&entry, tenant.as_ref(), reason, &detail)
     }
 

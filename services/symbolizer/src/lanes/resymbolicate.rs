@@ -2,7 +2,7 @@
 
 use crate::admission::tenants::TenantStatus;
 use crate::lanes::batch::{LaneResources, RecordProcessor, RecordStep};
-use crate::output::dead_letters::Provenance;
+use crate::output::dead_letters::{Provenance, refusal};
 use crate::output::ledger::{Ledger, reference};
 use crate::output::retry_tiers::Tier;
 use crate::output::stored_reports::{Bodies, Fetch, key};
@@ -316,7 +316,7 @@ impl Processor for Requests {
     }
 
     fn refused(&self, record: &Record, why: &Refusal) -> Done {
-        let (reason, detail) = crate::run::refusal(why);
+        let (reason, detail) = refusal(why);
         let worker = &self.again.worker;
         worker.dead_letter(&SourceRecord::of(record, &worker.topics), None, reason, &detail)
     }

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use unslide_model::{ContentHash, ReportId, Scoped, TenantId};
 use unslide_proto::report::RecordRef as ProtoRef;
 use unslide_proto::{headers, keys};
+use unslide_stream::lane::Refusal;
 use unslide_stream::{Headers, OutRecord, Record};
 
 /// Where one of several reports lay in its record.
@@ -185,6 +186,18 @@ impl<'r> Provenance<'r> {
 fn carry(given: &Headers, name: &'static str, out: &mut Headers) {
     if let Some(value) = given.get(name).filter(|value| value.len() <= LONGEST_HEADER) {
         out.push(name, value.clone());
+    }
+}
+
+/// Why the lane ended a record's way: a stable word, and the story.
+pub fn refusal(why: &Refusal) -> (&'static str, String) {
+    match why {
+        Refusal::KillsWorker { attempts } => (
+            "kills_worker",
+            format!("the process died {attempts} times with this record first in its partition"),
+        ),
+        Refusal::Unpublishable { detail } => ("unpublishable", detail.clone()),
+        Refusal::Panicked { detail } => ("panicked", detail.clone()),
     }
 }
 

@@ -3,8 +3,8 @@
 mod table;
 
 use crate::boot;
-use crate::cli::Configured;
 use crate::configuration;
+use crate::configuration::Configured;
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::{self, Moment};
 use crate::output::{Console, say};

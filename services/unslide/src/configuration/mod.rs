@@ -1,17 +1,27 @@
 //! The configuration of everything, from one set of sources.
 
 use crate::boot::Process;
-use crate::cli::Configured;
 use crate::failure::{Exit, Outcome};
 use crate::output::say;
-use crate::serve::Service;
+use clap::Args;
+use service::Service;
 use settings::Effective;
+use std::path::PathBuf;
 use unslide_proto::signed::SigningKey;
 use unslide_runtime::ConfigProblem;
 use unslide_runtime::config::{ConfigReader, Problems, Sources};
 
 mod reference;
+pub mod service;
 mod settings;
+
+/// The configuration of commands that reach the servers themselves.
+#[derive(Args, Clone)]
+pub struct Configured {
+    /// A TOML file; variables UNSLIDE_SECTION__KEY win over it
+    #[arg(long, value_name = "FILE", env = "UNSLIDE_CONFIG")]
+    pub config: Option<PathBuf>,
+}
 
 /// What each part reads from the sources. A part knows its own sections only; a key that none of
 /// them knows is a mistake.

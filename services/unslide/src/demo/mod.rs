@@ -6,9 +6,9 @@ mod show;
 mod traffic;
 
 use crate::boot;
-use crate::cli::Configured;
 use crate::client::{ApiServer, Client};
 use crate::configuration;
+use crate::configuration::Configured;
 use crate::dev::{self, Installation, Running, Start};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;

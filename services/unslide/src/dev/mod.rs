@@ -4,12 +4,13 @@ mod operator;
 mod state;
 
 use crate::boot;
-use crate::cli::Configured;
+use crate::configuration::Configured;
+use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration};
 use crate::failure::{BoxError, Exit, Outcome, causes};
 use crate::health::reachable;
 use crate::output::{note, say};
-use crate::serve::Service;
+use crate::serve;
 use crate::{key, tenant};
 use clap::Args;
 use serde::Serialize;
@@ -198,7 +199,7 @@ async fn boot_all(
     let mut services = Vec::new();
     for service in Service::ALL {
         if service != Service::Api {
-            services.push(service.prepare(&configuration, host)?);
+            services.push(serve::prepare(service, &configuration, host)?);
         }
     }
     let (api, api_host) = (configuration.api.clone(), host.for_service("api")?);

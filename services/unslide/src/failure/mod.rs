@@ -1,7 +1,10 @@
 //! How a command ends.
 
+pub mod exit;
+
 use crate::client::ClientError;
 use crate::output::note;
+pub use exit::Exit;
 use std::error::Error;
 use std::process::ExitCode;
 use unslide_runtime::config::Problems;
@@ -14,38 +17,6 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What a command gives back: how it ended, or the error that is shown for it.
 pub type Outcome = Result<Exit, BoxError>;
-
-/// The exit code of a command, the same in every command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// It is done; what was asked for is there.
-    Ready = 0,
-    /// It failed.
-    Failed = 1,
-    /// The command line or the configuration is wrong. clap ends with the same code.
-    Usage = 2,
-    /// What was asked for is not there.
-    Missing = 3,
-    /// A server does not answer.
-    Unreachable = 4,
-    /// The key or the login may not do it.
-    NotAllowed = 5,
-    /// `audit` found a report that is lost or doubled.
-    Unbalanced = 6,
-}
-
-impl Exit {
-    /// What the codes mean, as `--help` shows it.
-    pub const HELP: &str = "\
-Exit codes:
-  0  done: what was asked for is there
-  1  failed
-  2  the command line or the configuration is wrong
-  3  missing: symbols, a tenant, a key or a report is not there, or symbols are not ready
-  4  a server does not answer
-  5  not allowed: the key or its scope does not suffice
-  6  audit: a report is lost, doubled, or has two outcomes";
-}
 
 /// An error that a command names itself, with the code that it ends with.
 #[derive(Debug, thiserror::Error)]

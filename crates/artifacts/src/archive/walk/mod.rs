@@ -1,9 +1,13 @@
 //! Going through an upload, layer by layer.
 
+mod sparse;
+mod tar;
+mod zip;
+
 use super::budget::Budget;
 use super::magic::{self, FileKind, PEEK};
 use super::member::copy;
-use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits, tar, zip};
+use super::{ArchiveError, Contents, MemberSink, SkipReason, UnpackLimits};
 use flate2::bufread::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 

@@ -3,10 +3,10 @@
 //! Source of the format: GNU tar manual, "Storing Sparse Files" (GNU's old form, pax 0.0, 0.1
 //! and 1.0).
 
-use super::budget::Budget;
-use super::magic::PEEK;
-use super::tar::{BLOCK, number};
-use super::{ArchiveError, SkipReason};
+use crate::archive::budget::Budget;
+use crate::archive::magic::PEEK;
+use crate::archive::tar_header::{BLOCK, number};
+use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
 use std::ops::Range;
 

@@ -4,35 +4,13 @@
 //! "Basic Tar Format" (long names, base-256 numbers) and "Storing Sparse Files".
 
 use super::sparse::{Filled, Map, SparseRecords};
-use super::walk::{Walk, entry_path};
-use super::{ArchiveError, SkipReason};
+use super::{Walk, entry_path};
+use crate::archive::tar_header::{BLOCK, is_header, number};
+use crate::archive::{ArchiveError, SkipReason};
 use std::io::{self, Read};
-
-pub(super) const BLOCK: usize = 512;
 
 /// Bytes of a pax header or a long name; more is hostile.
 const LARGEST_EXTENSION: u64 = 1 << 20;
-
-/// True for a block that is a tar header: its checksum is right.
-pub(super) fn is_header(block: &[u8]) -> bool {
-    let Some(block) = block.get(..BLOCK) else { return false };
-    let sum: u64 =
-        block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u64::from(*b) }).sum();
-    number(&block[148..156]) == Some(sum)
-}
-
-/// An octal field, or a base-256 one; `None` for anything else and for negative numbers.
-pub(super) fn number(field: &[u8]) -> Option<u64> {
-    if let Some((first, rest)) = field.split_first()
-        && first & 0x80 != 0
-    {
-        return rest
-            .iter()
-            .try_fold(u64::from(first & 0x7f), |n, b| Some(n.checked_mul(256)? + u64::from(*b)));
-    }
-    let text = std::str::from_utf8(field).ok()?.trim_matches([' ', '\0']);
-    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
-}
 
 fn until_nul(field: &[u8]) -> &[u8] {
     field.split(|b| *b == 0).next().unwrap_or_default()

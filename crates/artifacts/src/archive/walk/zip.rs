@@ -3,8 +3,8 @@
 //! Source of the format: PKWARE's APPNOTE.TXT 6.3.10, §4.3 (structures), §4.4 (fields), §4.5.3
 //! (zip64). The directory is never held in memory, so its size costs nothing.
 
-use super::walk::{Walk, broken, entry_path};
-use super::{ArchiveError, SkipReason};
+use super::{Walk, broken, entry_path};
+use crate::archive::{ArchiveError, SkipReason};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use std::io::{self, Read, Seek, SeekFrom};

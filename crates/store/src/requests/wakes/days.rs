@@ -1,7 +1,6 @@
 //! The reports of a day that lack system images, and the requests for them.
 
-use super::Last;
-use super::system::Arrived;
+use super::{Arrived, Last};
 use crate::number::{from_row32, to_row, to_row32};
 use crate::outbox::NeededSymbols;
 use crate::reports::{KeyRow, lock_known};

@@ -12,12 +12,20 @@ use crate::{Result, TenantTx, Uuid};
 use days::{LackingDay, WaitingReport, ask_all, last_of_full, next_day, page_of_day};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use system::Arrived;
 use time::{Date, OffsetDateTime};
 use unslide_model::{DebugId, Quality, ReportId};
 
 /// The last report of a page.
 pub(crate) type Last = (OffsetDateTime, ReportId, u32);
+
+/// System symbols that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arrived {
+    /// The debug id.
+    pub debug_id: DebugId,
+    /// Its slot's generation.
+    pub generation: u64,
+}
 
 /// Where a wake goes on. It is kept in the job, so that a builder that dies costs one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@
 //! Operators load symbols by the thousand: each upload notes what came, and one job, which waits
 //! until no upload is under way, goes through the reports once for all of it.
 
+pub use super::Arrived;
 use super::Last;
 use super::days::{columns, next_day, page_of_day};
 use crate::column::{DebugIdColumn, TenantColumn, U64};
@@ -59,15 +60,6 @@ pub(crate) async fn add(tx: &mut OwnerTx, debug_id: &DebugId, generation: u64) -
         jobs::add_later(tx, &Work::WakeSystem { from: None }, PAUSE).await?;
     }
     Ok(())
-}
-
-/// System symbols that came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Arrived {
-    /// The debug id.
-    pub debug_id: DebugId,
-    /// Its slot's generation.
-    pub generation: u64,
 }
 
 /// What came since the last job was done, as its slots say now.

@@ -1,0 +1,24 @@
+//! What a tar header is: a block with its own checksum.
+
+pub(super) const BLOCK: usize = 512;
+
+/// True for a block that is a tar header: its checksum is right.
+pub(super) fn is_header(block: &[u8]) -> bool {
+    let Some(block) = block.get(..BLOCK) else { return false };
+    let sum: u64 =
+        block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u64::from(*b) }).sum();
+    number(&block[148..156]) == Some(sum)
+}
+
+/// An octal field, or a base-256 one; `None` for anything else and for negative numbers.
+pub(super) fn number(field: &[u8]) -> Option<u64> {
+    if let Some((first, rest)) = field.split_first()
+        && first & 0x80 != 0
+    {
+        return rest
+            .iter()
+            .try_fold(u64::from(first & 0x7f), |n, b| Some(n.checked_mul(256)? + u64::from(*b)));
+    }
+    let text = std::str::from_utf8(field).ok()?.trim_matches([' ', '\0']);
+    if text.is_empty() { Some(0) } else { u64::from_str_radix(text, 8).ok() }
+}

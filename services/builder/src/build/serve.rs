@@ -1,0 +1,45 @@
+//! What a child process of the builder does: it unpacks an upload, or builds a symcache.
+
+use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, REQUEST, Request, SYMCACHE, Task};
+use crate::build::slices::{Unpacked, rejection, unpack_here};
+use crate::failure::JobFailure;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use unslide_artifacts::map_file;
+use unslide_model::ContentHash;
+use unslide_symbolicate::object::{self, ObjectError};
+
+/// Does, as a child of a builder, what the request in the current folder asks for.
+///
+/// # Errors
+/// Where request or answer cannot be read or written, or the operating system refuses a limit.
+pub fn serve() -> io::Result<()> {
+    let Request { limits, task } = serde_json::from_slice(&fs::read(REQUEST)?)?;
+    limits.apply()?;
+    let answer = match task {
+        Task::Unpack { file, name, limits } => {
+            let answer: ChildAnswer<Unpacked> = unpack_here(&file, &name, &limits).map(Ok);
+            serde_json::to_vec(&answer)
+        }
+        Task::Build { file, range } => serde_json::to_vec(&build_here(&file, range)),
+    };
+    fs::write(ANSWER, answer?)
+}
+
+fn build_here(file: &Path, range: Range<u64>) -> ChildAnswer<BuiltSlice> {
+    let bytes = map_file(file)?;
+    let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let slice = bytes.get(index(range.start)..index(range.end)).unwrap_or_default();
+    match object::build(slice) {
+        Ok(built) => {
+            fs::write(SYMCACHE, &built.symcache)?;
+            let sha256 = ContentHash(Sha256::digest(&built.symcache).into());
+            Ok(Ok(BuiltSlice { quality: built.quality, sha256 }))
+        }
+        Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
+        Err(error) => Ok(Err(rejection(&error))),
+    }
+}

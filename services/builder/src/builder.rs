@@ -1,0 +1,40 @@
+//! What every job of a builder has at hand.
+
+use crate::build::work_folder::WorkFolder;
+use crate::config::Settings;
+use crate::isolation::IsolationGate;
+use crate::metrics::Metrics;
+use crate::notifications::Notifications;
+use crate::requests::pace::RequestPace;
+use unslide_artifacts::ObjectStore;
+use unslide_proto::topics::TopicNames;
+use unslide_runtime::Host;
+use unslide_runtime::child::ChildProgram;
+use unslide_store::Store;
+use unslide_stream::Producer;
+
+/// Everything that jobs need.
+pub(crate) struct Builder {
+    pub(crate) store: Store,
+    pub(crate) objects: ObjectStore,
+    pub(crate) producer: Producer,
+    pub(crate) topics: TopicNames,
+    pub(crate) kafka: unslide_stream::Settings,
+    pub(crate) metrics: Metrics,
+    pub(crate) notifications: Notifications,
+    pub(crate) settings: Settings,
+    /// Bytes of a tenant's stored symbols, where the tenant has no limit of its own.
+    pub(crate) symbol_bytes: u64,
+    pub(crate) work: WorkFolder,
+    /// How fast reports are asked for whose symbols came late.
+    pub(crate) waking: RequestPace,
+    /// How fast those are that somebody wants again.
+    pub(crate) reprocessing: RequestPace,
+    /// Names this process in the jobs that it has.
+    pub(crate) name: String,
+    /// Where jobs of all kinds pass.
+    pub(crate) gate: IsolationGate,
+    /// Reads what tenants upload: see [`crate::build::child`].
+    pub(crate) child: ChildProgram,
+    pub(crate) host: Host,
+}

@@ -1,0 +1,24 @@
+//! The services that one configuration is for.
+
+/// The services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Api,
+    Builder,
+    Indexer,
+    Symbolizer,
+}
+
+impl Service {
+    #[cfg(feature = "dev")]
+    pub const ALL: [Service; 4] = [Service::Builder, Service::Symbolizer, Service::Indexer, Service::Api];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Api => "api",
+            Service::Builder => "builder",
+            Service::Indexer => "indexer",
+            Service::Symbolizer => "symbolizer",
+        }
+    }
+}
