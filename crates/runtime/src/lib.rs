@@ -5,6 +5,7 @@
 pub mod admin;
 pub mod child;
 pub mod config;
+mod errors;
 mod factory;
 pub mod fairness;
 pub mod health;
@@ -18,6 +19,7 @@ pub mod telemetry;
 mod tenants;
 
 pub use config::ConfigProblem;
+pub use errors::{causes, panic_text};
 pub use factory::MetricFactory;
 pub use health::Health;
 pub use host::Host;

@@ -2,11 +2,11 @@
 
 mod classes;
 
+use crate::errors::panic_text;
 use crate::fairness::{FairPermit, FairSemaphore};
 use classes::{Classes, JobOwner};
 use parking_lot::{Condvar, Mutex};
 use prometheus::{Histogram, HistogramOpts, IntGauge, Registry};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -251,14 +251,6 @@ fn work(shared: &Shared) {
         // What waited for this owner may run on a thread that has nothing to do.
         shared.more.notify_one();
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no text".to_owned())
 }
 
 #[expect(clippy::expect_used, reason = "the names are constants that Prometheus accepts")]

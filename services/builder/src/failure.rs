@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use unslide_artifacts::archive::ArchiveError;
+use unslide_runtime::causes;
 
 /// A failure, by what is to be done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,25 +29,14 @@ impl JobFailure {
     }
 }
 
-/// The error with its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
-}
-
 impl From<unslide_store::StoreError> for JobFailure {
     fn from(error: unslide_store::StoreError) -> JobFailure {
         match error {
             unslide_store::StoreError::LeaseLost(_) => JobFailure::LeaseLost,
             unslide_store::StoreError::TenantDeleted => JobFailure::TenantDeleted,
-            error if error.is_data() => JobFailure::job("internal", chain(&error)),
-            error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(chain(&error)),
-            error => JobFailure::Server(chain(&error)),
+            error if error.is_data() => JobFailure::job("internal", causes(&error)),
+            error @ unslide_store::StoreError::Corrupt { .. } => JobFailure::Again(causes(&error)),
+            error => JobFailure::Server(causes(&error)),
         }
     }
 }
@@ -57,9 +47,9 @@ impl From<unslide_artifacts::StorageError> for JobFailure {
         match error {
             File(error) | Source(error) => error.into(),
             error @ (Refused { .. } | Transient { .. } | Unfinished { .. }) => {
-                JobFailure::Server(chain(&error))
+                JobFailure::Server(causes(&error))
             }
-            error => JobFailure::Again(chain(&error)),
+            error => JobFailure::Again(causes(&error)),
         }
     }
 }
@@ -80,7 +70,7 @@ impl From<ArchiveError> for JobFailure {
     fn from(error: ArchiveError) -> JobFailure {
         match error {
             ArchiveError::Disk(error) => error.into(),
-            error => JobFailure::job(error.reason(), chain(&error)),
+            error => JobFailure::job(error.reason(), causes(&error)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong: through the fault of one record, or of what a reader needs.
 
-use unslide_runtime::CpuError;
+use unslide_runtime::{CpuError, causes};
 use unslide_store::StoreError;
 use unslide_stream::StreamError;
 
@@ -74,10 +74,4 @@ impl IndexerError {
                 | IndexerError::NotQuarantined { .. }
         ) || matches!(self, IndexerError::Objects(error) if error.is_operators_fault())
     }
-}
-
-/// An error with its causes, on one line.
-pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

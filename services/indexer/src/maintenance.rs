@@ -4,7 +4,6 @@
 pub mod orphans;
 
 use crate::config::Settings;
-use crate::failure::causes;
 use crate::metrics::Metrics;
 use crate::reader::State;
 use crate::segments::{BodyMover, MoveError};
@@ -12,7 +11,7 @@ use orphans::Orphans;
 use std::time::Duration;
 use time::UtcOffset;
 use tokio::time::Instant;
-use unslide_runtime::Shutdown;
+use unslide_runtime::{Shutdown, causes};
 use unslide_store::{Store, dead_letters, partitions, positions, quarantine, reports, requests, segments};
 
 /// Requests that one transaction looks at.

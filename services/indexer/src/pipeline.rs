@@ -19,7 +19,6 @@ use crate::topics::Topics;
 use batch::{BatchWriter, Write};
 use futures::FutureExt as _;
 use quarantine::Quarantine;
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use unslide_artifacts::ObjectStore;
 use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_proto::topics::TopicNames;
 use unslide_report::ReadLimits;
-use unslide_runtime::Host;
+use unslide_runtime::{Host, panic_text};
 use unslide_store::quarantine::Quarantined;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};
@@ -311,13 +310,8 @@ async fn caught(
         Ok(Ok(())) => Ok(Ok(())),
         Ok(Err(error)) if error.is_of_record() => Ok(Err(Failure::refused(&error))),
         Ok(Err(error)) => Err(error.into()),
-        Err(panic) => Ok(Err(Failure::panicked(text_of(&*panic)))),
+        Err(panic) => Ok(Err(Failure::panicked(panic_text(&*panic)))),
     }
-}
-
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 fn all_failed(items: &[Item]) -> Option<(&Item, &Failure)> {

@@ -5,7 +5,6 @@ mod assignment;
 pub mod replay_target;
 
 use crate::failure::IndexerError;
-use crate::failure::causes;
 use crate::pipeline::{Pipeline, Resources};
 use crate::topics::Positions;
 use assignment::{Assignment, Lease};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use unslide_runtime::causes;
 use unslide_store::positions;
 use unslide_store::reports::Effects;
 use unslide_store::{Store, StoreError};

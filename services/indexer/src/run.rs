@@ -14,7 +14,7 @@ use crate::topics::Topics;
 use std::sync::Arc;
 use unslide_artifacts::ObjectStore;
 use unslide_proto::trace::Ids;
-use unslide_runtime::Host;
+use unslide_runtime::{Host, causes};
 use unslide_store::{Store, StoreError};
 use unslide_stream::{Signatures, StreamError};
 
@@ -71,12 +71,12 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
     let asked = store.clone();
     host.health.register("postgres", move || {
         let store = asked.clone();
-        async move { store.ping().await.map_err(|e| crate::failure::causes(&e)) }
+        async move { store.ping().await.map_err(|e| causes(&e)) }
     });
     let bucket = objects.clone();
     host.health.register("objects", move || {
         let bucket = bucket.clone();
-        async move { bucket.check().await.map_err(|e| crate::failure::causes(&e)) }
+        async move { bucket.check().await.map_err(|e| causes(&e)) }
     });
     for (name, state) in [
         ("reports", reports.state()),

@@ -15,6 +15,7 @@ use http::{HeaderName, HeaderValue, Version};
 use std::any::Any;
 use tokio::time::Instant;
 use tracing::Instrument;
+use unslide_runtime::panic_text;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -102,10 +103,6 @@ pub async fn bound_load(State(api): State<Api>, mut request: Request, next: Next
 /// Makes a panic a problem like any other. Its place is in the log by the process's panic hook.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
+    let text = panic_text(&*panic);
     Problem::internal(format!("a handler panicked: {text}")).into_response()
 }

@@ -8,13 +8,14 @@
 use crate::builder::Builder;
 use crate::deletion::Deletion;
 use crate::deletion::parts;
-use crate::failure::{JobFailure, chain};
+use crate::failure::JobFailure;
 use futures::future::{FutureExt, join_all};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::sleep;
 use unslide_artifacts::keys;
 use unslide_model::{Owner, TenantId};
+use unslide_runtime::causes;
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{OwnerTx, erasure, partial};
@@ -45,7 +46,7 @@ pub(crate) async fn erase(builder: &Builder, job: &JobLease) -> Result<(), JobFa
         objects(builder, tenant, Some(job)).await?;
         if builder.kafka.tenant_topics {
             let removed = admin::delete_tenant_topics(&builder.kafka, tenant).await;
-            removed.map_err(|error| JobFailure::Server(chain(&error)))?;
+            removed.map_err(|error| JobFailure::Server(causes(&error)))?;
         }
         let left = builder.objects.list(&keys::tenant_prefix(tenant), None, 1).await?.entries.len();
         let mut tx = builder.store.tenant(tenant).await?;

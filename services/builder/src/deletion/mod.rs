@@ -5,9 +5,10 @@ pub(crate) mod parts;
 pub(crate) mod purge;
 
 use crate::builder::Builder;
-use crate::failure::{JobFailure, chain};
+use crate::failure::JobFailure;
 use unslide_artifacts::StorageError;
 use unslide_artifacts::keys::ObjectKey;
+use unslide_runtime::causes;
 
 /// After so many deletions in a row that failed for now object storage is taken to be away.
 const FAILURES_IN_A_ROW: u32 = 5;
@@ -37,7 +38,7 @@ impl<'b> Deletion<'b> {
             self.in_a_row = 0;
             return Ok(true);
         };
-        let detail = chain(&error);
+        let detail = causes(&error);
         tracing::warn!(detail, "an object could not be deleted");
         self.in_a_row += u32::from(error.is_transient());
         if self.in_a_row >= FAILURES_IN_A_ROW {

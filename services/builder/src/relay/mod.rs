@@ -5,12 +5,13 @@ pub(crate) mod message;
 pub(crate) mod missed;
 
 use crate::builder::Builder;
-use crate::failure::{JobFailure, chain};
+use crate::failure::JobFailure;
 use crate::relay::maintenance::Maintenance;
 use crate::relay::message::records;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
+use unslide_runtime::causes;
 use unslide_store::outbox::{self, Message, Relay, Unsent};
 use unslide_store::requests::{self, RequestOutcome};
 use unslide_stream::{FencedProducer, NotSent, OutRecord};
@@ -79,7 +80,7 @@ impl Sender {
     async fn producer(&mut self, builder: &Builder) -> Result<&FencedProducer, JobFailure> {
         if self.producer.is_none() {
             let started = FencedProducer::start(&builder.kafka, NAME).await;
-            self.producer = Some(started.map_err(|error| JobFailure::Server(chain(&error)))?);
+            self.producer = Some(started.map_err(|error| JobFailure::Server(causes(&error)))?);
         }
         self.producer.as_ref().ok_or_else(|| JobFailure::Server("there is no producer".into()))
     }
@@ -202,7 +203,7 @@ async fn flush(
                 give_up(builder, unsent).await?;
                 sent.push(unsent);
             }
-            Err(NotSent::Failed(error)) => return Err(JobFailure::Server(chain(&error))),
+            Err(NotSent::Failed(error)) => return Err(JobFailure::Server(causes(&error))),
         }
     }
     sent.append(&mut sending);

@@ -3,10 +3,9 @@
 
 use crate::failure::Failure;
 use crate::failure::IndexerError;
-use crate::failure::causes;
 use crate::pipeline::Pipeline;
 use std::time::Duration;
-use unslide_runtime::Shutdown;
+use unslide_runtime::{Shutdown, causes};
 use unslide_store::Store;
 use unslide_store::quarantine::{self, Quarantined, ReplayStatus};
 use unslide_stream::{Record, Settings, StreamError, scan, topic_facts};

@@ -2,7 +2,6 @@
 //! checked, so that what follows sees the record as it would have been.
 
 use crate::failure::IndexerError;
-use crate::failure::causes;
 use crate::failure::{Failure, TRIES};
 use crate::records::enriched::Unreadable;
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use unslide_artifacts::segment::MAX_BODY_BYTES;
 use unslide_artifacts::{ObjectStore, StorageError, Wrong, read_again};
 use unslide_model::{ContentHash, TenantId};
 use unslide_proto::headers;
-use unslide_runtime::Host;
+use unslide_runtime::{Host, causes};
 use unslide_stream::{Record, split_by_size};
 
 /// Other bodies that are tried before one alone counts as at fault.

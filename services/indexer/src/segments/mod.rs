@@ -21,7 +21,7 @@ use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::SegmentError;
 use unslide_artifacts::{Condition, ObjectStore, Put, StorageError};
 use unslide_model::TenantId;
-use unslide_runtime::{CpuError, CpuPool, Host, Shutdown};
+use unslide_runtime::{CpuError, CpuPool, Host, Shutdown, causes};
 use unslide_store::segments::{self, PendingDay, SegmentIntent};
 use unslide_store::{Store, StoreError};
 
@@ -132,7 +132,7 @@ impl BodyMover {
                     Err(stopped @ MoveError::Stopped(_)) => return Err(stopped),
                     Err(trouble) => {
                         tracing::warn!(
-                            error = crate::failure::causes(&trouble),
+                            error = causes(&trouble),
                             segment.day = %day,
                             "a segment could not be written and is tried again"
                         );
@@ -205,7 +205,7 @@ impl BodyMover {
         };
         if let Err(error) = given_up.await {
             // It is given up when it is old.
-            tracing::debug!(error = crate::failure::causes(&error), "an intent could not be given up");
+            tracing::debug!(error = causes(&error), "an intent could not be given up");
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
 use unslide_model::TenantId;
+use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
 use unslide_store::{StoreError, partitions, retention, sessions};
 
@@ -97,7 +98,7 @@ fn note(failed: &mut Option<StoreError>, done: Result<(), StoreError>) -> Result
         Ok(()) => Ok(()),
         Err(error) if error.is_connection() => Err(error),
         Err(error) => {
-            let text = crate::failure::causes(&error);
+            let text = causes(&error);
             tracing::warn!(
                 error = text,
                 "what is over can't be deleted for one tenant or day and is tried again"

@@ -7,7 +7,7 @@ use crate::boot;
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::configuration::{self, Configuration};
-use crate::failure::{BoxError, Exit, Outcome, causes};
+use crate::failure::{BoxError, Exit, Outcome};
 use crate::health::reachable;
 use crate::output::{note, say};
 use crate::serve;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use unslide_embedded::{Options, S3Endpoint, Servers};
 use unslide_model::{Scope, Secret, TenantId, shell_word};
-use unslide_runtime::{Host, admin, supervise, telemetry};
+use unslide_runtime::{Host, admin, causes, supervise, telemetry};
 use unslide_store::{Store, keys, outbox, tenants};
 use unslide_stream::admin::Created;
 

@@ -81,12 +81,6 @@ fn own_exit(error: &(dyn Error + 'static)) -> Option<Exit> {
     unreachable.then_some(Exit::Unreachable)
 }
 
-/// An error with its causes, on one line.
-pub fn causes(error: &(dyn Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| (**error).source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 /// Shows an error with its causes. Causes that repeat what was said are left out.
 pub fn show(error: &(dyn Error + 'static)) {
     let mut said = error.to_string();

@@ -17,6 +17,7 @@ use http::{HeaderValue, header};
 use serde::Serialize;
 use std::error::Error;
 use std::sync::Arc;
+use unslide_runtime::causes;
 use utoipa::ToSchema;
 
 /// The media type of a problem (RFC 9457 §3).
@@ -135,7 +136,7 @@ impl Problem {
     }
 
     fn log(&self, request_id: &str) {
-        let cause = self.cause.as_ref().map(|cause| chain(cause.as_ref())).unwrap_or_default();
+        let cause = self.cause.as_ref().map(|cause| causes(cause.as_ref())).unwrap_or_default();
         let problem = self.kind.slug();
         if self.kind == Kind::Internal {
             tracing::error!(
@@ -171,22 +172,6 @@ impl Error for Problem {
 fn shared(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Arc<dyn Error + Send + Sync> {
     let cause: Box<dyn Error + Send + Sync> = cause.into();
     cause.into()
-}
-
-/// An error and its causes in one line.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        // Wrappers often print their source already.
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }
 
 impl From<unslide_store::StoreError> for Problem {
@@ -311,13 +296,5 @@ mod tests {
         let read = |error| Problem::from(unslide_artifacts::StorageError::Source(error)).kind();
         assert_eq!(read(std::io::Error::other(Problem::bare(Kind::BodyTimeout))), Kind::BodyTimeout);
         assert_eq!(read(std::io::Error::other("else")), Kind::IncompleteBody);
-    }
-
-    #[test]
-    fn causes_are_kept_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("can't store")]
-        struct Outer(#[source] std::io::Error);
-        assert_eq!(chain(&Outer(std::io::Error::other("disk is full"))), "can't store: disk is full");
     }
 }

@@ -1,0 +1,38 @@
+//! What errors and panics say, on one line.
+
+use std::any::Any;
+use std::error::Error;
+
+/// An error with its causes. A cause that the text before it names already is not said twice.
+#[must_use]
+pub fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// What a panic said.
+#[must_use]
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}
+
+#[test]
+fn causes_are_said_once() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("can't store: {0}")]
+    struct Twice(#[source] std::io::Error);
+    #[derive(Debug, thiserror::Error)]
+    #[error("no answer")]
+    struct Outer(#[source] Twice);
+    let error = Outer(Twice(std::io::Error::other("disk is full")));
+    assert_eq!(causes(&error), "no answer: can't store: disk is full");
+}
