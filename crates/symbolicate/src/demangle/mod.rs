@@ -6,8 +6,6 @@ pub(crate) use swift::SwiftNames;
 pub use swift::{Swift, Unavailable, demangle_here, demangle_with, is_swift};
 
 use std::fmt::{self, Write};
-use symbolic_common::{Language, Name};
-use symbolic_demangle::{Demangle, DemangleOptions};
 
 /// Longer names stay as they are, mangled or demangled, in bytes.
 pub const MAX_NAME_BYTES: usize = 4096;
@@ -22,15 +20,25 @@ pub fn demangle(linkage_name: &str) -> Option<String> {
     if linkage_name.len() > MAX_NAME_BYTES {
         return None;
     }
-    let name = Name::from(linkage_name);
-    let demangled = match name.detect_language() {
-        // Swift's older names (`_T`) are no longer read by its demangler.
-        Language::Unknown | Language::ObjC | Language::Swift => return None,
-        Language::Rust => rust(linkage_name)?,
-        _ => name.demangle(DemangleOptions::complete())?,
+    let demangled = match is_rust(linkage_name) {
+        true => rust(linkage_name)?,
+        false => unslide_llvm_demangle::demangle(without_module(linkage_name), MAX_NAME_BYTES)?,
     };
-    let demangled = thunk(&demangled).unwrap_or(demangled);
     kept(linkage_name, demangled)
+}
+
+/// A name without the id of its module, which ThinLTO appends to names that it has to make unique.
+fn without_module(name: &str) -> &str {
+    let is_id = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    name.rsplit_once('$').filter(|(_, id)| is_id(id)).map_or(name, |(name, _)| name)
+}
+
+/// True for Rust's names. Those of its first mangling are names of C++ with a hash at their end.
+fn is_rust(name: &str) -> bool {
+    let hash =
+        |at: usize| name.get(at + 3..at + 19).is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()));
+    let first = |at: usize| hash(at) && (name[at + 19..] == *"E" || name[at + 19..].starts_with("E."));
+    name.starts_with("_R") || name.contains("_ZN") && name.rfind("17h").is_some_and(first)
 }
 
 /// A Rust name without its hash. A few hundred bytes may stand for gigabytes: it ends where it is longer than
@@ -58,18 +66,6 @@ fn kept(linkage_name: &str, demangled: String) -> Option<String> {
     (demangled != linkage_name && demangled.len() <= MAX_NAME_BYTES).then_some(demangled)
 }
 
-/// The usual words for a thunk: `{virtual override thunk({offset(-16)}, A::b())}` is
-/// `non-virtual thunk to A::b()`.
-fn thunk(demangled: &str) -> Option<String> {
-    let inner = demangled.strip_prefix("{virtual override thunk({")?.strip_suffix(")}")?;
-    let (words, inner) = match inner.strip_prefix("virtual ") {
-        Some(inner) => ("virtual thunk to ", inner),
-        None => ("non-virtual thunk to ", inner),
-    };
-    let (_, target) = inner.strip_prefix("offset(")?.split_once(")}, ")?;
-    Some(format!("{words}{target}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,8 +76,18 @@ mod tests {
             ("_ZN3geo5Shape4areaEi", Some("geo::Shape::area(int)")),
             ("_ZThn16_N10SkPixelRefD0Ev", Some("non-virtual thunk to SkPixelRef::~SkPixelRef()")),
             ("_ZTv0_n40_N9GrTextureD1Ev", Some("virtual thunk to GrTexture::~GrTexture()")),
+            (
+                "_ZN4shop4callIZNS_7lambdasEiE3$_5EEDTclclsr3stdE7declvalIT_EEEES2_",
+                Some(
+                    "decltype(std::declval<shop::lambdas(int)::$_5>()()) shop::call<shop::lambdas(int)::$_5>(shop::lambdas(int)::$_5)",
+                ),
+            ),
             ("___ZN3foo3barEv_block_invoke", Some("invocation function for block in foo::bar()")),
+            ("_ZN3geo4areaEi$0123456789abcdef0123456789abcdef", Some("geo::area(int)")),
+            ("_ZN12_GLOBAL__N_110DomPrinter2IDE", Some("(anonymous namespace)::DomPrinter::ID")),
             ("_ZN3orb6shapes3sum17h2d55b0580eae69efE", Some("orb::shapes::sum")),
+            ("_ZN3orb6shapes3sum17h2d55b0580eae69efE.llvm.7", Some("orb::shapes::sum")),
+            ("_ZN3orb6shapes3sum17h2d55b0580eae69éE", None),
             ("_RNvCs1234_7mycrate3foo", Some("mycrate::foo")),
             ("$s4Shop4CartV3addyySiF", Some("Shop.Cart.add(Swift.Int) -> ()")),
             ("-[Counter add:times:]", None),

@@ -14,7 +14,7 @@ const EMPTY_NAMES: [&str; 5] = ["utils", "common", "helpers", "types", "misc"];
 /// [`within_layer`] allows.
 fn layer(folder: &str) -> Option<u8> {
     Some(match folder {
-        "crates/model" => 0,
+        "crates/model" | "crates/llvm-demangle" => 0,
         "crates/proto" | "crates/report" | "crates/symbolicate" | "crates/signals" | "crates/testkit" => 1,
         "crates/artifacts" | "crates/stream" | "crates/store" | "crates/runtime" | "crates/embedded" => 2,
         "services/api" | "services/builder" | "services/indexer" | "services/symbolizer" => 3,

@@ -1,0 +1,40 @@
+//! C++ names as LLVM's and Apple's tools print them.
+//!
+//! The demangler is LLVM's own, in C++ and unchanged in the folder `llvm`. Names come from strangers: a short one can
+//! stand for gigabytes, or be nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing
+//! a name, limits the memory and the stack that one name may take, and turns LLVM's assertions into refusals.
+
+#[expect(unsafe_code, reason = "a function in C++")]
+mod ffi {
+    unsafe extern "C" {
+        fn unslide_llvm_demangle(name: *const u8, length: usize, readable: *mut u8, capacity: usize)
+        -> usize;
+    }
+
+    /// Writes the readable form into a buffer and returns its length; 0 where there is none.
+    pub(super) fn demangle(name: &[u8], readable: &mut [u8]) -> usize {
+        // SAFETY: both pointers are valid for their lengths, and the function keeps neither.
+        unsafe { unslide_llvm_demangle(name.as_ptr(), name.len(), readable.as_mut_ptr(), readable.len()) }
+    }
+}
+
+/// The readable form of a C++ name in the Itanium ABI's mangling, which begins with `_Z`, or `___Z` for a block: what
+/// `llvm-cxxfilt` 19 prints.
+///
+/// `None` where it is no such name, where it costs too much, and where it would be longer than `most_bytes`.
+#[must_use]
+pub fn demangle(name: &str, most_bytes: usize) -> Option<String> {
+    // LLVM reads all other texts as types: `i` as `int`.
+    let bare = name.trim_start_matches('_');
+    if !bare.starts_with('Z') || !(1..=4).contains(&(name.len() - bare.len())) {
+        return None;
+    }
+    let mut buffer = vec![0; most_bytes];
+    let written = ffi::demangle(name.as_bytes(), &mut buffer);
+    // A name may cut a character of several bytes in two.
+    let readable = std::str::from_utf8(buffer.get(..written)?).ok()?;
+    (!readable.is_empty()).then(|| readable.to_owned())
+}
+
+#[cfg(test)]
+mod tests;
