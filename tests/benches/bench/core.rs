@@ -1,6 +1,7 @@
 //! What one report costs without any server, in CPU time of one thread.
 
 use crate::input::Input;
+use crate::ratios::Ratios;
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -36,8 +37,8 @@ fn medians<const N: usize>(rounds: usize, mut work: [&mut dyn FnMut(); N]) -> [D
     })
 }
 
-/// Prints the costs of the parts of a report, of a symcache, and of look-ups.
-pub fn print(input: &Input, full: bool) {
+/// Prints the costs of the parts of a report, of a symcache, and of look-ups, and notes the ratios.
+pub fn print(input: &Input, full: bool, ratios: &mut Ratios) {
     let rounds = if full { 400 } else { 3 };
     let report = input.report(0);
     let limits = ReadLimits::default();
@@ -78,6 +79,8 @@ pub fn print(input: &Input, full: bool) {
         ratio(whole, sonic)
     );
 
+    ratios.note("read", ratio(read, sonic));
+    ratios.note("symbolicated", ratio(whole, sonic));
     let built = spent(|| drop(black_box(object::build(&input.dsym))));
     let size = input.symcache.bytes().len();
     println!(

@@ -15,6 +15,7 @@ mod late;
 mod malloc;
 mod queries;
 mod quota;
+mod ratios;
 mod scale;
 mod start;
 mod unpacking;
@@ -31,8 +32,9 @@ fn main() {
         malloc::print(full);
     }
     let input = input::Input::prepare();
+    let mut ratios = ratios::Ratios::read();
     if wanted("core") {
-        core::print(&input, full);
+        core::print(&input, full, &mut ratios);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -60,5 +62,15 @@ fn main() {
     });
     if wanted("start") {
         start::print();
+    }
+    // Small numbers mean nothing.
+    if full && wanted("core") {
+        // Printed last, where it is seen.
+        let is_update = arguments.iter().any(|argument| argument == "--update");
+        if is_update {
+            ratios.write().expect("the file of ratios can be written");
+        } else if !ratios.compare() {
+            std::process::exit(1);
+        }
     }
 }
