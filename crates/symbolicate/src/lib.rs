@@ -1,6 +1,7 @@
 //! Symbolication without I/O: objects to symcaches, addresses to functions, files and lines.
 
 mod answer;
+pub mod bulk;
 pub mod demangle;
 mod engine;
 mod explain;

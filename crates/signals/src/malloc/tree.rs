@@ -4,7 +4,7 @@ use super::stack_table::{StackEnd, StackTable};
 use super::totals::StackTotals;
 use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex};
 use crate::profile::{FrameNames, NamedCall, ProfileImage};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use unslide_model::DebugId;
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
@@ -35,7 +35,8 @@ pub fn stack_tree<'s>(
     let mut tree = CallTree::new("bytes");
     let (mut broken, mut threads) = (0, HashMap::new());
     let mut nodes = HashMap::with_capacity(totals.len());
-    let mut names = FrameNames::new(images, symbols);
+    let addresses = addresses(totals, table);
+    let mut names = FrameNames::of(images, addresses, symbols);
     let mut known: HashMap<u64, Rc<[NamedCall]>> = HashMap::new();
     // Nodes lie in the order of the stacks, so that the same input makes the same tree.
     let mut stacks: Vec<_> = totals.iter().collect();
@@ -65,6 +66,12 @@ pub fn stack_tree<'s>(
         nodes.insert(*stack, at);
     }
     StackTree { tree, lacking: names.into_lacking(), broken, threads, nodes }
+}
+
+/// The distinct addresses of stacks. Stacks are walked twice, so that no more than these are kept.
+fn addresses(totals: &StackTotals, table: &StackTable<'_>) -> HashSet<u64> {
+    let frames = totals.keys().flat_map(|stack| table.walk(*stack).frames);
+    frames.map(|address| address.0).collect()
 }
 
 #[cfg(test)]

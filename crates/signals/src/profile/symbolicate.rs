@@ -1,12 +1,13 @@
 //! From addresses to functions: the frames of a profile as a call tree.
 
 use super::images::ImageRanges;
-use super::{Profile, ProfileFormat, ProfileFrame, ProfileImage};
+use super::{Profile, ProfileFrame, ProfileImage};
 use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex, SourcePlace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_report::Text;
-use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::bulk::{AddressTable, CountedAddress, look_up};
 use unslide_symbolicate::{ImageOutcome, ImageStatus, ImageSymbols};
 
 /// A profile's call tree with the names of its functions.
@@ -34,12 +35,12 @@ impl Profile {
     ) -> SymbolicatedTree {
         let mut tree = CallTree::new("samples");
         let mut places: Vec<(NodeIndex, bool)> = Vec::with_capacity(self.frames.len());
-        let mut lacking = LackingImages::default();
+        let mut names = AddressNames::of(&self.images, &self.frames, symbols);
         for frame in &self.frames {
             let parent = frame.parent.and_then(|parent| places.get(parent as usize)).copied();
             let (mut at, mut is_cut) = parent.unwrap_or((CallTree::ROOT, false));
             if !is_cut {
-                for call in self.calls(frame, symbols, &mut lacking) {
+                for call in names.calls(frame) {
                     let node = tree.child(at, &call.frame, call.place.as_ref());
                     // The samples of what is cut are among those of its caller.
                     is_cut = node == at;
@@ -53,69 +54,173 @@ impl Profile {
             places.push((at, is_cut));
         }
         tree.settle();
-        SymbolicatedTree { tree, lacking: lacking.into_list() }
+        SymbolicatedTree { tree, lacking: names.lacking.into_list() }
+    }
+}
+
+/// The names of the frames of one profile, whose addresses are looked up together.
+struct AddressNames<'f, 's> {
+    images: &'f [ProfileImage],
+    symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    table: AddressTable<'s>,
+    /// Functions of the table, by the position of the image and the number of the name's string.
+    functions: HashMap<(u32, u32, FrameOrigin), CallFrame>,
+    /// Paths of the table, by the number of the string.
+    files: HashMap<u32, Arc<str>>,
+    lacking: LackingImages,
+}
+
+impl<'f, 's> AddressNames<'f, 's> {
+    fn of<'a>(
+        images: &'f [ProfileImage],
+        frames: impl IntoIterator<Item = &'a ProfileFrame>,
+        symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> AddressNames<'f, 's> {
+        let mut addresses = Vec::new();
+        for frame in frames {
+            let Some((position, image)) = image_of(frame, images) else { continue };
+            let offsets = frame.addresses.iter().filter_map(|address| looked_up(frame, image, *address));
+            let counted = |address| CountedAddress { image: position, address, count: frame.count };
+            addresses.extend(offsets.map(counted));
+        }
+        let ids: Vec<Option<DebugId>> = images.iter().map(|image| image.debug_id).collect();
+        AddressNames {
+            images,
+            symbols,
+            table: look_up(&ids, addresses, symbols),
+            functions: HashMap::new(),
+            files: HashMap::new(),
+            lacking: LackingImages::default(),
+        }
     }
 
     /// The functions of a frame, the outermost first: those that were inlined follow their callers.
-    fn calls<'s>(
-        &self,
-        frame: &ProfileFrame,
-        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
-        lacking: &mut LackingImages,
-    ) -> Vec<NamedCall> {
+    fn calls(&mut self, frame: &ProfileFrame) -> Vec<NamedCall> {
         if frame.label {
             let name = frame.symbol.as_deref().unwrap_or_default();
             return vec![NamedCall { frame: CallFrame::label(name), place: None }];
         }
-        let image = frame.image.and_then(|at| self.images.get(at as usize));
+        let known = image_of(frame, self.images);
+        let image = known.map(|(_, image)| image);
         let origin = origin(frame, image);
-        let name = image.map_or(frame.image_name.as_str(), |image| &image.name);
-        let found = image.and_then(|image| image.debug_id).and_then(|id| symbols(&id));
-        if let (Some(image), Some(ImageSymbols::Found { symcache, .. })) = (image, found) {
-            let calls = shared_calls(frame, image, symcache, origin);
+        if let Some((position, image)) = known {
+            let calls = self.shared_calls(frame, (position, image), origin);
             if !calls.is_empty() {
                 return calls;
             }
+            if frame.symbol.is_none() {
+                let found = image.debug_id.and_then(|id| (self.symbols)(&id));
+                self.lacking.add(image, found, origin);
+            }
         }
-        if frame.symbol.is_none()
-            && let Some(image) = image
-        {
-            lacking.add(image, found, origin);
-        }
+        let name = image.map_or(frame.image_name.as_str(), |image| &image.name);
         let own = frame.symbol.clone().unwrap_or_else(|| unnamed(frame, image, name));
         let place = frame.place.clone();
         vec![NamedCall { frame: CallFrame::function(&own, name, origin), place }]
     }
+
+    /// The functions at the addresses of a frame. Where these have different inlined functions, only those that
+    /// they share; lines only where they agree.
+    fn shared_calls(
+        &mut self,
+        frame: &ProfileFrame,
+        image: (u32, &ProfileImage),
+        origin: FrameOrigin,
+    ) -> Vec<NamedCall> {
+        let mut shared: Option<Vec<NamedCall>> = None;
+        for address in &frame.addresses {
+            let Some(offset) = looked_up(frame, image.1, *address) else { return Vec::new() };
+            let found = self.named_calls(image, offset, origin);
+            if found.is_empty() {
+                continue;
+            }
+            let Some(known) = &mut shared else {
+                shared = Some(found);
+                continue;
+            };
+            let same = known.iter().zip(&found).take_while(|(a, b)| a.frame == b.frame).count();
+            known.truncate(same);
+            for (known, found) in known.iter_mut().zip(&found) {
+                known.place.take_if(|place| Some(&*place) != found.place.as_ref());
+            }
+        }
+        shared.unwrap_or_default()
+    }
+
+    /// The functions at an offset into an image, the outermost first; none where no function is known.
+    fn named_calls(
+        &mut self,
+        (position, image): (u32, &ProfileImage),
+        offset: RelativeAddress,
+        origin: FrameOrigin,
+    ) -> Vec<NamedCall> {
+        let AddressNames { table, functions, files, .. } = self;
+        let Some(chain) = table.row(position, offset).and_then(|row| table.chain(row)) else {
+            return Vec::new();
+        };
+        let text = |number| table.string(number).map_or_else(|| "???".into(), Text::decode);
+        let named = table.calls_of(chain).iter().rev().filter_map(|call| {
+            let function = table.function(call)?;
+            let is_named = table.string(function.name).is_some_and(|name| !name.is_empty());
+            let name = if is_named { function.name } else { chain.symbol.unwrap_or(u32::MAX) };
+            let frame = functions.entry((position, name, origin));
+            let frame =
+                frame.or_insert_with(|| CallFrame::function(&text(name), &image.name, origin)).clone();
+            let place = function.file.zip(call.line).map(|(file, line)| {
+                let file = files.entry(file).or_insert_with(|| text(file).into()).clone();
+                SourcePlace { file, line }
+            });
+            Some(NamedCall { frame, place })
+        });
+        named.collect()
+    }
 }
 
-/// The names of single addresses, with the images that they lie in.
+/// The image of a frame, with its position.
+fn image_of<'i>(frame: &ProfileFrame, images: &'i [ProfileImage]) -> Option<(u32, &'i ProfileImage)> {
+    let position = frame.image?;
+    Some((position, images.get(position as usize)?))
+}
+
+/// The offset of an address of a frame that is looked up; `None` where it lies before the image.
+fn looked_up(frame: &ProfileFrame, image: &ProfileImage, address: u64) -> Option<RelativeAddress> {
+    let offset = RelativeAddress(address.checked_sub(image.start)?);
+    Some(if frame.exact { offset } else { offset.before() })
+}
+
+/// The names of return addresses, with the images that they lie in.
 pub(crate) struct FrameNames<'f, 's> {
-    profile: Profile,
     ranges: ImageRanges,
-    symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
-    lacking: LackingImages,
+    names: AddressNames<'f, 's>,
 }
 
 impl<'f, 's> FrameNames<'f, 's> {
-    pub(crate) fn new(
-        images: &[ProfileImage],
+    /// For these addresses.
+    pub(crate) fn of(
+        images: &'f [ProfileImage],
+        addresses: impl IntoIterator<Item = u64>,
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> FrameNames<'f, 's> {
-        let profile = Profile { images: images.to_vec(), ..Profile::new(ProfileFormat::Folded) };
-        FrameNames { ranges: ImageRanges::of(images, 0), profile, symbols, lacking: LackingImages::default() }
+        let ranges = ImageRanges::of(images, 0);
+        let frames: Vec<ProfileFrame> =
+            addresses.into_iter().map(|address| return_address(&ranges, address)).collect();
+        FrameNames { names: AddressNames::of(images, &frames, symbols), ranges }
     }
 
     /// The functions at a return address, the outermost first; at least one.
     pub(crate) fn at_return_address(&mut self, address: u64) -> Vec<NamedCall> {
-        let image = self.ranges.find(address.saturating_sub(1));
-        let frame = ProfileFrame { image, addresses: vec![address], ..ProfileFrame::default() };
-        self.profile.calls(&frame, self.symbols, &mut self.lacking)
+        self.names.calls(&return_address(&self.ranges, address))
     }
 
     /// The images whose frames have no names.
     pub(crate) fn into_lacking(self) -> Vec<ImageOutcome> {
-        self.lacking.into_list()
+        self.names.lacking.into_list()
     }
+}
+
+fn return_address(ranges: &ImageRanges, address: u64) -> ProfileFrame {
+    let image = ranges.find(address.saturating_sub(1));
+    ProfileFrame { image, addresses: vec![address], ..ProfileFrame::default() }
 }
 
 fn origin(frame: &ProfileFrame, image: Option<&ProfileImage>) -> FrameOrigin {
@@ -141,59 +246,6 @@ fn unnamed(frame: &ProfileFrame, image: Option<&ProfileImage>, name: &str) -> St
         (Some(address), None) => format!("{address:#x}"),
         (None, _) => "???".to_owned(),
     }
-}
-
-/// The functions at the addresses of a frame. Where these have different inlined functions, only those that
-/// they share; lines only where they agree.
-fn shared_calls(
-    frame: &ProfileFrame,
-    image: &ProfileImage,
-    symcache: &SymCache,
-    origin: FrameOrigin,
-) -> Vec<NamedCall> {
-    let mut shared: Option<Vec<NamedCall>> = None;
-    for address in &frame.addresses {
-        let Some(offset) = address.checked_sub(image.start) else { return Vec::new() };
-        let found = named_calls(symcache, offset, frame.exact, &image.name, origin);
-        if found.is_empty() {
-            continue;
-        }
-        let Some(known) = &mut shared else {
-            shared = Some(found);
-            continue;
-        };
-        let same = known.iter().zip(&found).take_while(|(a, b)| a.frame == b.frame).count();
-        known.truncate(same);
-        for (known, found) in known.iter_mut().zip(&found) {
-            known.place.take_if(|place| Some(&*place) != found.place.as_ref());
-        }
-    }
-    shared.unwrap_or_default()
-}
-
-/// The functions at an offset into an image, the outermost first; none where no function is known.
-fn named_calls(
-    symcache: &SymCache,
-    offset: u64,
-    exact: bool,
-    image: &str,
-    origin: FrameOrigin,
-) -> Vec<NamedCall> {
-    let offset = RelativeAddress(offset);
-    let looked_up = if exact { offset } else { offset.before() };
-    let Some(answer) = symcache.lookup(looked_up).found() else { return Vec::new() };
-    let named = answer.calls().map(|call| {
-        let name = match call.function.is_empty() {
-            true => answer.symbol.map_or_else(|| "???".into(), Text::decode),
-            false => call.function.decode(),
-        };
-        let place =
-            call.file.zip(call.line).map(|(file, line)| SourcePlace { file: file.decode().into(), line });
-        NamedCall { frame: CallFrame::function(&name, image, origin), place }
-    });
-    let mut calls: Vec<NamedCall> = named.collect();
-    calls.reverse();
-    calls
 }
 
 /// The images without symbols, by debug id and name.

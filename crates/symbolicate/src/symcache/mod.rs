@@ -59,9 +59,12 @@
 
 mod read;
 mod view;
+mod walk;
 mod write;
 
 pub use read::{CodeAnswer, CodeCall, CodeLookup, NameSource, SymCache, SymCacheError};
+pub(crate) use view::FunctionTexts;
+pub(crate) use walk::{RangeWalk, WalkedPlace};
 pub(crate) use write::{CodeOwner, CodePlace, CodeScope, NoSymcache, ObjectHeader, Writer};
 
 /// The version of the format. A symcache of another version is not read, but built anew.

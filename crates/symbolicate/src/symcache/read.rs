@@ -2,6 +2,7 @@
 //! bytes whatever make a lookup panic or run on.
 
 use super::view::{PlaceRecord, View};
+use super::walk::RangeWalk;
 use super::{
     FOLD_SIZE, FUNCTION_SIZE, HEADER_SIZE, MAGIC, MAX_CALLS, MOST_FOLDED, PLACE_SIZE, SCOPE_SIZE, VERSION,
 };
@@ -300,6 +301,11 @@ impl SymCache {
             }
             _ => CodeLookup::Outside,
         }
+    }
+
+    /// A walk over the ranges for ascending addresses.
+    pub(crate) fn walk(&self) -> RangeWalk<'_> {
+        RangeWalk::new(View { bytes: &self.bytes, layout: &self.layout })
     }
 
     /// The start and the answer of every range, in order of address; a range ends where the next starts.

@@ -30,6 +30,23 @@ pub(super) struct PlaceRecord {
     before: u32,
 }
 
+/// A call of a chain, without its texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallRecord {
+    pub(crate) function: u32,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+    pub(crate) inlined: bool,
+}
+
+/// What a function is called, and where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FunctionTexts<'a> {
+    pub(crate) name: Text<'a>,
+    pub(crate) raw: Option<Text<'a>>,
+    pub(crate) file: Option<Text<'a>>,
+}
+
 struct ScopeRecord {
     function: u32,
     /// The index of the call for an inlined scope; `None` for an owner.
@@ -179,23 +196,45 @@ impl<'a> View<'a> {
         None
     }
 
-    pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
+    /// The call at a place without its texts, and the place that it was inlined at.
+    pub(super) fn call_record(&self, place: PlaceRecord) -> Option<(CallRecord, Option<PlaceRecord>)> {
         let scope = self.scope(place.scope)?;
-        let [linkage, demangled, path] = self.function(scope.function)?;
+        let call = CallRecord {
+            function: scope.function,
+            line: Some(place.line).filter(|n| *n != 0),
+            column: Some(place.column).filter(|n| *n != 0),
+            inlined: scope.caller.is_some(),
+        };
+        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
+    }
+
+    pub(super) fn call(&self, place: PlaceRecord) -> Option<(CodeCall<'a>, Option<PlaceRecord>)> {
+        let (record, caller) = self.call_record(place)?;
+        let texts = self.function_texts(record.function)?;
+        let call = CodeCall {
+            function: texts.name,
+            raw: texts.raw,
+            file: texts.file,
+            line: record.line,
+            column: record.column,
+            inlined: record.inlined,
+        };
+        Some((call, caller))
+    }
+
+    /// The texts of a function.
+    pub(super) fn function_texts(&self, index: u32) -> Option<FunctionTexts<'a>> {
+        let [linkage, demangled, path] = self.function(index)?;
         let raw = self.text(linkage)?;
         let optional = |text| Some(text).filter(|text| *text != NONE);
         let demangled = match optional(demangled) {
             Some(text) => Some(self.text(text)?),
             None => None,
         };
-        let call = CodeCall {
-            function: demangled.unwrap_or(raw),
+        Some(FunctionTexts {
+            name: demangled.unwrap_or(raw),
             raw: demangled.map(|_| raw),
             file: optional(path).and_then(|text| self.text(text)),
-            line: Some(place.line).filter(|n| *n != 0),
-            column: Some(place.column).filter(|n| *n != 0),
-            inlined: scope.caller.is_some(),
-        };
-        Some((call, scope.caller.and_then(|caller| self.caller(caller, place))))
+        })
     }
 }
