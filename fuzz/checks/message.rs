@@ -1,11 +1,11 @@
 //! Any bytes as a message or as a report inside one: read or refused, and no larger than allowed.
 
-use unslide_proto::Message;
 use unslide_proto::body::{compress, decompress};
 use unslide_proto::report::resymbolicate::Body;
 use unslide_proto::report::{LedgerRecord, Resymbolicate, TerminalOutcome};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig};
 use unslide_proto::trace::{Ids, TraceContext};
+use unslide_proto::{Message, stacks};
 
 const LIMIT: usize = 1 << 20;
 
@@ -26,6 +26,9 @@ pub fn check(data: &[u8]) {
     let _ = TenantConfig::decode(data).map(|config| config.id());
     if let Ok(record) = LedgerRecord::decode(data) {
         assert_eq!(LedgerRecord::decode(&record.encode_to_vec()[..]).expect("what was written"), record);
+    }
+    if let Ok(set) = stacks::read(data) {
+        assert_eq!(stacks::read(&set.encode_to_vec()[..]).expect("what was written"), set);
     }
     let _ = TerminalOutcome::decode(data).map(|outcome| outcome.report());
 }

@@ -7,6 +7,7 @@ mod ids;
 pub mod keys;
 pub mod lanes;
 pub mod signed;
+pub mod stacks;
 pub mod topics;
 pub mod trace;
 
@@ -23,4 +24,10 @@ pub mod symbol {
 pub mod report {
     #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]
     include!(concat!(env!("OUT_DIR"), "/unslide.report.v1.rs"));
+}
+
+/// Messages about what apps tell beside crashes (`unslide.signal.v1`).
+pub mod signal {
+    #![expect(missing_docs, reason = "generated: the proto files hold the descriptions")]
+    include!(concat!(env!("OUT_DIR"), "/unslide.signal.v1.rs"));
 }

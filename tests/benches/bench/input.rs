@@ -1,5 +1,6 @@
 //! One report and the dSYM that answers it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_symbolicate::object;
@@ -9,12 +10,16 @@ use unslide_testkit::reports::{ARM64, Error, Frame, Image, Thread, sized};
 
 /// How the reports' ids begin.
 const ID: &str = "00000000-0000-4000-8000-0000";
+/// Frames of each thread.
+const THREAD: usize = 16;
 /// Where the process loaded the app.
 const LOAD: u64 = 0x1_04e4_c000;
 
 /// What is measured with.
 pub struct Input {
-    /// The dSYM's Mach-O slice.
+    /// The file of the dSYM's Mach-O slice.
+    pub path: PathBuf,
+    /// Its bytes.
     pub dsym: Vec<u8>,
     /// Its symcache.
     pub symcache: Arc<SymCache>,
@@ -24,6 +29,8 @@ pub struct Input {
     pub frames: usize,
     /// Images of each report.
     pub images: usize,
+    /// Offsets of the frames of each thread, the innermost first.
+    pub stacks: Vec<Vec<u64>>,
     /// The mean length of the frames' call chains.
     pub depth: f64,
     template: Vec<u8>,
@@ -34,7 +41,7 @@ pub struct Input {
 impl Input {
     /// The dSYM that `UNSLIDE_BENCH_DSYM` names, or a small fixture.
     pub fn prepare() -> Input {
-        let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(std::path::PathBuf::from);
+        let named = std::env::var_os("UNSLIDE_BENCH_DSYM").map(PathBuf::from);
         let path = named.unwrap_or_else(|| fixtures::dsym("app"));
         let dsym = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let built = object::build(&dsym).expect("a sound object");
@@ -46,7 +53,9 @@ impl Input {
         let found = template.windows(ID.len()).position(|bytes| bytes == ID.as_bytes());
         let id_at = found.expect("the report has an id") + ID.len();
         Input {
+            path,
             dsym,
+            stacks: addresses.chunks(THREAD).map(<[u64]>::to_vec).collect(),
             debug_id: symcache.debug_id(),
             frames,
             images,
@@ -74,7 +83,7 @@ fn template(symcache: &SymCache, addresses: &[u64], images: usize) -> Vec<u8> {
             .size(symcache.text_size().max(0x1000))
             .cpu(ARM64),
     );
-    for (index, addresses) in addresses.chunks(16).enumerate() {
+    for (index, addresses) in addresses.chunks(THREAD).enumerate() {
         let frames = addresses
             .iter()
             .map(|address| Frame::at(LOAD + address).object("Shop", LOAD).symbol("_mh_execute_header", LOAD));

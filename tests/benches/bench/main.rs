@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a program for a person to read")]
 #![expect(clippy::disallowed_methods, reason = "it measures time")]
 
+mod bulk;
 mod core;
 mod fairness;
 mod flow;
@@ -35,6 +36,9 @@ fn main() {
     let mut ratios = ratios::Ratios::read();
     if wanted("core") {
         core::print(&input, full, &mut ratios);
+    }
+    if wanted("bulk") {
+        bulk::print(&input, full);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

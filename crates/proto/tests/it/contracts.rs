@@ -17,12 +17,14 @@ use unslide_proto::report::{
     BatchAccount, LedgerRecord, Need, Outcome, OutcomeCount, PartitionBatch, RecordRef, Resymbolicate,
     SegmentRef, TerminalOutcome, ledger_record, resymbolicate,
 };
+use unslide_proto::signal::{StackImage, StackNode, StackSet};
 use unslide_proto::symbol::{SymbolEvent, TenantConfig, TenantLimits, TenantState};
 use unslide_proto::{Message, keys, lanes, topics};
 
 const PINNED: &str = include_str!("contracts.txt");
 const SYMBOL: &str = include_str!("../../../../proto/unslide/symbol/v1/symbol.proto");
 const REPORT: &str = include_str!("../../../../proto/unslide/report/v1/report.proto");
+const SIGNAL: &str = include_str!("../../../../proto/unslide/signal/v1/signal.proto");
 const HEADERS: &str = include_str!("../../src/headers.rs");
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -120,6 +122,13 @@ fn messages() -> Vec<String> {
         segment: "t/acme/segments/x".to_owned(),
         requested_at_micros: 1_764_000_000_000_003,
     };
+    let stacks = StackSet {
+        images: vec![StackImage { debug_id: vec![1; 16].into(), name: "Shop".to_owned() }],
+        nodes: vec![
+            StackNode { image: 1, address: 0x1234, ..StackNode::default() },
+            StackNode { parent: 1, image: 1, address: 0x5678, count: 300, exact: true },
+        ],
+    };
     vec![
         message(SYMBOL, "SymbolEvent", &event),
         message(SYMBOL, "TenantConfig", &config),
@@ -135,6 +144,7 @@ fn messages() -> Vec<String> {
             &ledger(ledger_record::Entry::Batch(BatchAccount { partitions: vec![partition] })),
         ),
         message(REPORT, "LedgerRecord", &ledger(ledger_record::Entry::Terminal(terminal))),
+        message(SIGNAL, "StackSet", &stacks),
     ]
 }
 

@@ -10,6 +10,7 @@ mod metric_kit;
 mod recognise;
 mod sample;
 mod spindump;
+mod stack_set;
 mod symbolicate;
 
 pub use image_list::read_images;
@@ -40,6 +41,8 @@ pub enum ProfileFormat {
     MetricKit,
     /// Folded stacks.
     Folded,
+    /// The message `unslide.signal.v1.StackSet`.
+    StackSet,
 }
 
 /// Why a file is no profile.

@@ -29,6 +29,7 @@ fn within_layer(user: &str, used: &str) -> bool {
     // The cache shares its disk between tenants as the services share what they have.
     let allowed = [
         ("crates/symbolicate", "crates/report"),
+        ("crates/signals", "crates/proto"),
         ("crates/signals", "crates/report"),
         ("crates/signals", "crates/symbolicate"),
         ("crates/artifacts", "crates/runtime"),

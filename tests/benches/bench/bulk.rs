@@ -1,0 +1,158 @@
+//! Many addresses at once: from a warm symcache to rows, beside reports with the same stacks and beside LLVM.
+
+use crate::input::Input;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use unslide_model::RelativeAddress;
+use unslide_proto::signal::{StackImage, StackNode, StackSet};
+use unslide_proto::{Message, stacks};
+use unslide_report::{ReadLimits, Report};
+use unslide_signals::profile::Profile;
+use unslide_symbolicate::bulk::{CountedAddress, look_up};
+use unslide_symbolicate::symcache::SymCache;
+use unslide_symbolicate::{Context, ImageSymbols, enrich, object};
+
+/// The tool of LLVM, as Debian names it.
+const LLVM: &str = "llvm-symbolizer-19";
+
+/// Prints the addresses a second, and the ratios.
+pub fn print(input: &Input, full: bool) {
+    println!("\nMany addresses at once, on one core");
+    let symbols = ImageSymbols::found(input.symcache.clone());
+    let (most, rounds) = if full { (10_000_000, 5) } else { (10_000, 1) };
+    let addresses = addresses(&input.symcache, most);
+    let (time, calls) = best(rounds, || {
+        let sorted = addresses.clone();
+        let start = Instant::now();
+        let table = look_up(&[Some(input.debug_id)], sorted, &|_| Some(&symbols));
+        let time = start.elapsed();
+        (time, table.rows.iter().filter_map(|row| table.chain(row)).map(|c| c.calls.len()).sum::<usize>())
+    });
+    println!(
+        "  {} distinct sorted addresses with {calls} calls: {:.1} million addresses a second",
+        addresses.len(),
+        rate(addresses.len(), time) / 1e6
+    );
+    beside_reports(input, &symbols, if full { 200 } else { 2 });
+    beside_llvm(input, &symbols, if full { 50_000 } else { 200 });
+}
+
+/// Evenly spread addresses of an image's code.
+fn addresses(symcache: &SymCache, most: usize) -> Vec<CountedAddress> {
+    let end = symcache.ranges().last().map_or(1, |(start, _)| start.0).max(1);
+    let step = usize::try_from(end).unwrap_or(usize::MAX).div_ceil(most).max(1);
+    let spread = (0..end).step_by(step);
+    spread.map(|at| CountedAddress { image: 0, address: RelativeAddress(at), count: 1 }).collect()
+}
+
+/// The best time of several rounds, and what the last one gave.
+fn best<T>(rounds: usize, mut work: impl FnMut() -> (Duration, T)) -> (Duration, T) {
+    let mut last = work();
+    for _ in 1..rounds {
+        let (time, found) = work();
+        last = (last.0.min(time), found);
+    }
+    last
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let start = Instant::now();
+    let found = black_box(work());
+    (start.elapsed(), found)
+}
+
+/// The stacks of one report as a set, read and made into a tree, against the report, read and symbolicated.
+fn beside_reports(input: &Input, symbols: &ImageSymbols, rounds: usize) {
+    let report = input.report(0);
+    let set = stack_set(input).encode_to_vec();
+    let limits = ReadLimits::default();
+    let find = |id: &_| (*id == input.debug_id).then_some(symbols);
+    let (as_report, _) = best(rounds, || {
+        timed(|| {
+            let report = Report::read(&report, &limits).expect("a report");
+            enrich(&report, &find, &Context::default()).bytes
+        })
+    });
+    let (as_set, _) = best(rounds, || {
+        timed(|| Profile::from(&stacks::read(&set).expect("a set of stacks")).symbolicate(&find).tree)
+    });
+    println!(
+        "  the {} frames of a report: {as_report:.1?} as a report of {} bytes, {as_set:.1?} as a set of {} bytes: {:.1} times less",
+        input.frames,
+        report.len(),
+        set.len(),
+        as_report.as_secs_f64() / as_set.as_secs_f64()
+    );
+}
+
+/// The stacks of a report as a prefix tree.
+fn stack_set(input: &Input) -> StackSet {
+    let image = StackImage { debug_id: input.debug_id.0.to_vec().into(), name: "Shop".to_owned() };
+    let mut set = StackSet { images: vec![image], nodes: Vec::new() };
+    let mut known = HashMap::new();
+    for stack in &input.stacks {
+        let mut parent = 0;
+        for (depth, address) in stack.iter().rev().enumerate() {
+            let exact = depth + 1 == stack.len();
+            let count = u64::from(exact);
+            parent = *known.entry((parent, *address)).or_insert_with(|| {
+                set.nodes.push(StackNode { parent, image: 1, address: *address, count, exact });
+                u32::try_from(set.nodes.len()).expect("few nodes")
+            });
+        }
+    }
+    set
+}
+
+/// The same addresses asked of LLVM: with its start and reading of the dSYM, against ours with building the symcache;
+/// and asked once more of the same process, against a symcache that is there.
+fn beside_llvm(input: &Input, symbols: &ImageSymbols, count: usize) {
+    if Command::new(LLVM).arg("--version").output().is_err() {
+        println!("  {LLVM} is not installed: no comparison with it");
+        return;
+    }
+    let addresses = addresses(&input.symcache, count);
+    let lines: String = addresses
+        .iter()
+        .map(|at| format!("{:#x}\n", input.symcache.text_address().0 + at.address.0))
+        .collect();
+    let (once, _) = timed(|| ask_llvm(input, &lines));
+    let (twice, _) = timed(|| ask_llvm(input, &lines.repeat(2)));
+    let find = |symbols| look_up(&[Some(input.debug_id)], addresses.clone(), &|_| Some(symbols)).rows.len();
+    let (cold, _) = timed(|| {
+        let built = object::build(&input.dsym).expect("a sound object");
+        find(&ImageSymbols::found(SymCache::parse(built.symcache).expect("a symcache").into()))
+    });
+    let (warm, _) = best(5, || timed(|| find(symbols)));
+    let times = |theirs: Duration, ours: Duration| theirs.as_secs_f64() / ours.as_secs_f64();
+    let again = twice.saturating_sub(once);
+    println!("  {} addresses beside {LLVM}:", addresses.len());
+    println!(
+        "    cold {once:.2?}, ours with the symcache to build {cold:.2?}: {:.1} times",
+        times(once, cold)
+    );
+    println!("    warm {again:.2?}, ours {warm:.2?}: {:.0} times", times(again, warm));
+}
+
+fn ask_llvm(input: &Input, lines: &str) -> usize {
+    let mut child = Command::new(LLVM)
+        .args(["--no-debuginfod", "--obj"])
+        .arg(&input.path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it has said its version");
+    let mut stdin = child.stdin.take().expect("piped");
+    let lines = lines.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("no panic").expect("it reads all");
+    output.stdout.len()
+}
+
+fn rate(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
+}
