@@ -11,6 +11,7 @@ mod error;
 mod foreign;
 mod javascript;
 mod json;
+mod memory;
 mod ours;
 mod read;
 mod report;
@@ -28,6 +29,7 @@ pub use javascript::{
     JavaScriptError, JavaScriptFrame, MOST_JAVASCRIPT_FRAMES, OurJavaScriptFrame, platform,
 };
 pub use json::{Number, Text};
+pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurFrame, OurImage, Ours};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,

@@ -1,5 +1,6 @@
 //! A report as far as symbolication needs it: what the scanner leaves behind.
 
+use crate::memory::MEMORY_MEMBERS;
 use crate::{BlankFrame, Number, Ours, Text, Warning};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
@@ -95,7 +96,12 @@ pub(crate) struct Sections {
     /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
     /// that ran the handler. With its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) subject: Option<(usize, usize)>,
+    pub(crate) memory: MemorySections,
 }
+
+/// Where the values of members about memory begin, by [`MemoryMember`](crate::memory::MemoryMember).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MemorySections(pub(crate) [Option<usize>; MEMORY_MEMBERS]);
 
 /// What `crash.error.type` says, as far as a rule asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,6 +142,11 @@ impl ReportPart<'_> {
             "profile" => ErrorKind::Profile,
             _ => ErrorKind::Other,
         }
+    }
+
+    /// True where `crash` has an error or threads.
+    pub(crate) fn tells_of_crash(&self) -> bool {
+        self.sections.error.is_some() || self.sections.has_threads
     }
 
     /// True where the error's type or the monitor is `profile`.
@@ -187,6 +198,10 @@ pub enum BacktraceOrigin {
     DeallocatedException,
     /// `crash.error.profile.frames`.
     Profile,
+    /// `stack_deadlock`: the main thread when it was found blocked.
+    BlockedThread,
+    /// One of `stack_oom`: where memory was allocated that is still held.
+    AllocationStack,
 }
 
 /// A list of frames.
@@ -196,7 +211,8 @@ pub struct Backtrace<'a> {
     pub part: usize,
     /// Where it lies.
     pub origin: BacktraceOrigin,
-    /// The thread that it belongs to, for [`BacktraceOrigin::Thread`] and [`BacktraceOrigin::CrashedThread`].
+    /// The thread that it belongs to, for [`BacktraceOrigin::Thread`], [`BacktraceOrigin::CrashedThread`] and
+    /// [`BacktraceOrigin::BlockedThread`]; of a [`BacktraceOrigin::AllocationStack`] its position alone.
     pub thread: Option<ThreadFacts>,
     /// `skipped`: frames that the writer left out at the hot end; 0 where absent.
     pub skipped: u64,
@@ -213,7 +229,8 @@ pub struct Backtrace<'a> {
 /// What a thread object says besides its frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ThreadFacts {
-    /// The thread's position in `crash.threads`, non-objects counted; 0 for `crashed_thread`.
+    /// The thread's position in `crash.threads`, or the stack's in `stack_oom`, non-objects counted; 0 for a
+    /// single thread.
     pub position: usize,
     /// `index`: the writer's own number of the thread, which need not be its position.
     pub index: Option<i64>,

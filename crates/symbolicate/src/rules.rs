@@ -123,6 +123,8 @@ pub fn choose(c: &Circumstances) -> Choice {
         () if c.profile => (Profile, EXACT),
         () if exception => (Exception, BEFORE),
         () if c.index > 0 => (Caller, if c.after_sigtramp { EXACT } else { BEFORE }),
+        // The allocator takes the backtrace of its caller.
+        () if c.origin == BacktraceOrigin::AllocationStack => (SelfCaptured, BEFORE),
         () if c.skipped > 0 => (Skipped, BEFORE),
         () if pc_known => (Rule::Registers, if c.registers == Registers::AtFrame0 { EXACT } else { BEFORE }),
         () if c.metric_kit && no_registers => (MetricKit, EXACT),
@@ -138,7 +140,11 @@ impl Circumstances {
     /// [`Circumstances::after_sigtramp`] and the registers' program counter remain to be set.
     #[must_use]
     pub fn of(part: &ReportPart<'_>, backtrace: &Backtrace<'_>) -> Circumstances {
-        let thread = backtrace.thread.unwrap_or_default();
+        let mut thread = backtrace.thread.unwrap_or_default();
+        if backtrace.origin == BacktraceOrigin::BlockedThread {
+            // Another thread has stopped it and read its frames, whatever it says of itself.
+            (thread.crashed, thread.current_thread) = (false, false);
+        }
         Circumstances {
             profile: part.is_profile() || backtrace.origin == BacktraceOrigin::Profile,
             metric_kit: part.is_metric_kit(),
@@ -266,6 +272,17 @@ mod tests {
                 false,
             );
         }
+    }
+
+    #[test]
+    fn row_7_decrements_where_the_allocator_took_the_backtrace() {
+        let allocation =
+            Circumstances { origin: BacktraceOrigin::AllocationStack, crashed: false, ..STOPPED };
+        check(allocation, Rule::SelfCaptured, true, false);
+        check(Circumstances { error: ErrorKind::Other, ..allocation }, Rule::SelfCaptured, true, false);
+        check(Circumstances { index: 1, ..allocation }, Rule::Caller, true, false);
+        let blocked = Circumstances { origin: BacktraceOrigin::BlockedThread, ..allocation };
+        check(Circumstances { error: ErrorKind::Other, ..blocked }, Rule::Stopped, false, false);
     }
 
     #[test]

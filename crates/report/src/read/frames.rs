@@ -21,19 +21,21 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// Reads the thread object at the scanner's position: one of `crash.threads` where it has a
-/// position, else `crash.crashed_thread`. Gives what it says of itself, and its frames if it has any.
+/// Reads the thread object at the scanner's position: one of `crash.threads`, `crash.crashed_thread` or
+/// `stack_deadlock`. Gives what it says of itself, and its frames if it has any.
 pub(crate) fn thread<'a>(
     s: &mut JsonScanner<'a>,
     part: usize,
-    position: Option<usize>,
+    origin: BacktraceOrigin,
+    position: usize,
 ) -> Result<(ThreadFacts, Option<Backtrace<'a>>), Stop> {
-    let (place, inside, origin) = match position {
-        Some(_) => ("crash.threads[]", "crash.threads[].backtrace", BacktraceOrigin::Thread),
-        None => ("crash.crashed_thread", "crash.crashed_thread.backtrace", BacktraceOrigin::CrashedThread),
+    let (place, inside) = match origin {
+        BacktraceOrigin::Thread => ("crash.threads[]", "crash.threads[].backtrace"),
+        BacktraceOrigin::BlockedThread => ("stack_deadlock", "stack_deadlock.backtrace"),
+        _ => ("crash.crashed_thread", "crash.crashed_thread.backtrace"),
     };
     s.item()?;
-    let mut facts = ThreadFacts { position: position.unwrap_or(0), ..ThreadFacts::default() };
+    let mut facts = ThreadFacts { position, ..ThreadFacts::default() };
     let mut contents = None;
     let mut own = MemberSlots::new(place);
     s.members(|s, member| {
@@ -68,10 +70,10 @@ fn registers(
             return s.skip();
         }
         facts = (None, false);
-        let mut basic = MemberSlots::new(if place == "crash.threads[]" {
-            "crash.threads[].registers.basic"
-        } else {
-            "crash.crashed_thread.registers.basic"
+        let mut basic = MemberSlots::new(match place {
+            "crash.threads[]" => "crash.threads[].registers.basic",
+            "stack_deadlock" => "stack_deadlock.registers.basic",
+            _ => "crash.crashed_thread.registers.basic",
         });
         let object = s.object(own.at(0, "registers.basic"), |s, member| {
             match &*member.key {
@@ -96,6 +98,20 @@ pub(crate) fn last_exception<'a>(
 ) -> Result<Option<Backtrace<'a>>, Stop> {
     let contents = backtrace(s, slot, "crash.last_exception_backtrace")?;
     Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::LastException, None)))
+}
+
+/// Reads the frames of one of `stack_oom`: an array, or an object with `contents`.
+pub(crate) fn allocation<'a>(
+    s: &mut JsonScanner<'a>,
+    slot: MemberSlot,
+    part: usize,
+    facts: ThreadFacts,
+) -> Result<Option<Backtrace<'a>>, Stop> {
+    let contents = match s.byte() {
+        Some(b'{') => backtrace(s, slot, "stack_oom[].backtrace")?,
+        _ => frame_list(s, slot, "stack_oom[].frames[]")?,
+    };
+    Ok(contents.map(|contents| contents.of(part, BacktraceOrigin::AllocationStack, Some(facts))))
 }
 
 /// Reads `crash.error.profile`.
@@ -169,6 +185,8 @@ fn frame_place(backtrace: &'static str) -> &'static str {
         "crash.threads[].backtrace" => "crash.threads[].backtrace.contents[]",
         "crash.crashed_thread.backtrace" => "crash.crashed_thread.backtrace.contents[]",
         "crash.last_exception_backtrace" => "crash.last_exception_backtrace.contents[]",
+        "stack_deadlock.backtrace" => "stack_deadlock.backtrace.contents[]",
+        "stack_oom[].backtrace" => "stack_oom[].backtrace.contents[]",
         _ => "process.last_dealloced_nsexception.backtrace.contents[]",
     }
 }

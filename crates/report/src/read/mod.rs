@@ -1,6 +1,7 @@
 //! From bytes to a [`Report`].
 
 mod frames;
+mod memory;
 mod part;
 
 use crate::blank::{BlankFrame, FrameSlot};
@@ -44,15 +45,16 @@ impl<'a> Report<'a> {
     }
 
     /// Reads a record that was just received, as [`Report::read`] does, and refuses an object that tells
-    /// of no crash: `crash` has to be an object in which `error` is an object or `threads` an array, or
-    /// `recrash_report` has to be an object.
+    /// of nothing: `crash` has to be an object in which `error` is an object or `threads` an array, or
+    /// `recrash_report` has to be an object, or the report is [about memory](Report::memory_event).
     ///
     /// # Errors
     /// As [`Report::read`], and [`ReadError::NoCrash`].
     pub fn accept(input: &'a [u8], limits: &ReadLimits) -> Result<Report<'a>, ReadError> {
         let report = Report::read(input, limits)?;
         let outer = report.parts.first().map(|part| part.sections).unwrap_or_default();
-        let tells = report.parts.len() > 1 || outer.error.is_some() || outer.has_threads;
+        let crashed = report.parts.len() > 1 || outer.error.is_some() || outer.has_threads;
+        let tells = crashed || report.memory_event().is_some();
         if tells {
             return Ok(report);
         }

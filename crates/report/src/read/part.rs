@@ -4,8 +4,9 @@
 //! occurs twice leaves nothing of its first value behind.
 
 use super::frames;
+use super::memory::{self, MemorySection};
 use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
-use crate::report::{Backtrace, Image, Invalid, ReportPart, Sections};
+use crate::report::{Backtrace, BacktraceOrigin, Image, Invalid, ReportPart, Sections};
 use crate::{Text, WarningKind};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
@@ -101,6 +102,7 @@ struct PartSections<'a> {
     crash: Crash<'a>,
     deallocated: Option<Backtrace<'a>>,
     images: (Vec<Image<'a>>, u64),
+    memory: MemorySection<'a>,
     inner: Option<ReadPart<'a>>,
     last: Option<LastMember>,
 }
@@ -134,8 +136,9 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
             }
             b"crash" => {
                 part.at.crash = begin;
-                part.crash = crash_section(s, &mut slots, depth)?;
+                part.crash = crash_section(s, &mut slots, depth, &mut part.memory)?;
             }
+            b"user" => memory::user(s, depth, &mut part.memory)?,
             b"recrash_report" => {
                 let slot = slots.at(6, "recrash_report");
                 if begin.is_some() && depth == RECRASH_LEVELS {
@@ -151,7 +154,11 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
                 s.skip()?;
                 part.last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
             }
-            _ => s.skip()?,
+            key => {
+                if !part.memory.member(s, key, depth)? {
+                    s.skip()?;
+                }
+            }
         }
         Ok(())
     })?;
@@ -162,7 +169,13 @@ impl<'a> PartSections<'a> {
     fn assemble(self, object: PassedObject) -> ReadPart<'a> {
         let PartSections { at, report, system: base, system_atcrash: atcrash, crash, .. } = self;
         let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
-        let sections = Sections { error: crash.error_at, has_threads: crash.has_threads, subject, ..at };
+        let sections = Sections {
+            error: crash.error_at,
+            has_threads: crash.has_threads,
+            subject,
+            memory: self.memory.at,
+            ..at
+        };
         let part = ReportPart {
             images: self.images.0,
             image_source: None,
@@ -183,6 +196,8 @@ impl<'a> PartSections<'a> {
         let mut backtraces = crash.threads;
         let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, self.deallocated];
         backtraces.extend(single.into_iter().flatten());
+        backtraces.extend(self.memory.blocked);
+        backtraces.extend(self.memory.allocations);
         let frames = backtraces.iter().map(|b| b.invalid).sum();
         ReadPart {
             part,
@@ -247,6 +262,7 @@ fn crash_section<'a>(
     s: &mut JsonScanner<'a>,
     slots: &mut MemberSlots,
     part: usize,
+    memory: &mut MemorySection<'a>,
 ) -> Result<Crash<'a>, Stop> {
     let mut crash = Crash::default();
     let mut own = MemberSlots::new("crash");
@@ -262,7 +278,7 @@ fn crash_section<'a>(
                 let (threads, marked) = (&mut crash.threads, &mut crash.marked);
                 let invalid = s.objects(own.at(1, "threads"), |s, position| {
                     let start = (s.pos(), position);
-                    let (facts, backtrace) = frames::thread(s, part, Some(position))?;
+                    let (facts, backtrace) = frames::thread(s, part, BacktraceOrigin::Thread, position)?;
                     threads.extend(backtrace);
                     // The first of each.
                     marked.crashed = marked.crashed.or(facts.crashed.then_some(start));
@@ -274,7 +290,8 @@ fn crash_section<'a>(
             }
             b"crashed_thread" => {
                 let (slot, start) = (own.at(2, "crashed_thread"), s.pos());
-                let thread = s.object_with(slot, |s| frames::thread(s, part, None))?;
+                let thread =
+                    s.object_with(slot, |s| frames::thread(s, part, BacktraceOrigin::CrashedThread, 0))?;
                 crash.marked.single = thread.is_some().then_some((start, 0));
                 crash.crashed_thread = thread.and_then(|(_, backtrace)| backtrace);
             }
@@ -282,7 +299,11 @@ fn crash_section<'a>(
                 let slot = own.at(3, "last_exception_backtrace");
                 crash.last_exception = frames::last_exception(s, slot, part)?;
             }
-            _ => s.skip()?,
+            key => {
+                if !memory.member(s, key, part)? {
+                    s.skip()?;
+                }
+            }
         }
         Ok(())
     })?;

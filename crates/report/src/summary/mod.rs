@@ -7,6 +7,7 @@ mod timestamp;
 use crate::Text;
 use crate::crash_error::CrashError;
 use crate::json::Value;
+use crate::memory::{MemoryEvent, MemoryEventKind};
 use crate::ours::OurCall;
 use crate::report::{Backtrace, Report};
 pub(crate) use facts::{PartFacts, nearest_first};
@@ -54,7 +55,7 @@ pub struct ReportSummary {
     pub cpu_arch: Option<String>,
     /// The process's name.
     pub process_name: Option<String>,
-    /// `crash.error.type`.
+    /// `crash.error.type`, or the [kind](MemoryEventKind) of a report about memory.
     pub error_type: Option<String>,
     /// The exception's name: of the Objective-C, C++ or reported exception, else the Mach exception's.
     pub exception: Option<String>,
@@ -112,6 +113,7 @@ impl Report<'_> {
                 .map(|value| value.and_then(Value::string));
         let header = |key| facts.header(key).and_then(Value::string);
         let error = CrashError::of(&facts);
+        let memory = self.memory_event();
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
         ReportSummary {
@@ -131,12 +133,18 @@ impl Report<'_> {
             device_hash: hash,
             cpu_arch: arch,
             process_name: header("process_name").or(process),
-            error_type: error.kind,
+            error_type: memory.map(|event| event.kind.as_str().to_owned()).or(error.kind),
             exception: error.exception,
             signal: error.signal,
             code: error.code,
-            reason: error.reason.or(error.termination),
-            fatal: facts.error(&["is_fatal"]).and_then(Value::boolean),
+            reason: error
+                .reason
+                .or(error.termination)
+                .or_else(|| memory.as_ref().and_then(MemoryEvent::reason)),
+            fatal: facts
+                .error(&["is_fatal"])
+                .and_then(Value::boolean)
+                .or(memory.map(|event| event.kind != MemoryEventKind::Warning)),
             crashed_thread: of_thread("index").and_then(Value::unsigned),
             thread_name: of_thread("name")
                 .and_then(Value::string)

@@ -9,6 +9,7 @@ use crate::report::{Backtrace, BacktraceOrigin, Frame};
 use crate::summary::PartFacts;
 use crate::{Number, device_name};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 use unslide_model::DebugId;
@@ -53,6 +54,26 @@ pub(super) fn threads(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Lo
     }
     if let Some(backtrace) = single(BacktraceOrigin::LastException) {
         out.push_str("\nLast Exception Backtrace:\n");
+        frames.lines(backtrace, out);
+    }
+    samples(&frames, &own, out);
+}
+
+/// What was sampled before the end, the largest allocations first.
+fn samples(frames: &Frames<'_, '_, '_>, own: &[&Backtrace<'_>], out: &mut Log) {
+    let weights = frames.facts.report.allocation_weights();
+    let weight = |backtrace: &Backtrace<'_>| {
+        let is_allocation = backtrace.origin == BacktraceOrigin::AllocationStack;
+        weights.get(backtrace.thread?.position).copied().filter(|_| is_allocation)
+    };
+    let mut sampled: Vec<_> = own.iter().copied().filter(|b| b.is_sample()).map(|b| (weight(b), b)).collect();
+    sampled.sort_by_key(|(weight, _)| Reverse(weight.and_then(|weight| weight.bytes)));
+    for (weight, backtrace) in sampled {
+        if out.is_full() {
+            return;
+        }
+        let what = weight.map_or_else(|| "main thread, blocked".to_owned(), |weight| weight.to_string());
+        let _ = writeln!(out, "\nLast Sampled Stack (not the cause): {what}");
         frames.lines(backtrace, out);
     }
 }

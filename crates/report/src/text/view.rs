@@ -7,7 +7,9 @@ use super::{escaped_file_name, escaped_text, rest, string};
 use crate::ours::OurCall;
 use crate::report::{Backtrace, BacktraceOrigin, Frame, Report};
 use crate::summary::PartFacts;
-use crate::{CrashError, FrameSlot, Number, Text};
+use crate::{AllocationWeight, CrashError, FrameSlot, Number, Text};
+use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use unslide_model::{CpuType, DebugId};
 
@@ -54,6 +56,8 @@ pub struct ThreadView {
     pub crashed: bool,
     /// True for the frames of an error of JavaScript.
     pub is_javascript: bool,
+    /// True for what was sampled before the app's end, which is not the cause of it.
+    pub is_sample: bool,
     /// Frames that the device left out at the hot end.
     pub skipped: u64,
     /// The frames, the innermost first.
@@ -144,7 +148,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
         exception: text(error.exception),
         signal: text(error.signal),
         code: text(error.code),
-        reason: text(error.reason.or(error.termination)),
+        reason: text(error.reason.or(error.termination).or_else(|| report.memory_event()?.reason())),
         threads,
         registers,
         images,
@@ -210,7 +214,11 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         .enumerate()
         .filter(|(_, backtrace)| backtrace.part == facts.index)
         .collect();
-    own.sort_by_key(|(position, backtrace)| (first != Some(std::ptr::from_ref(*backtrace)), *position));
+    own.sort_by_key(|(position, backtrace)| {
+        let held = threads.weight(backtrace).and_then(|weight| weight.bytes).unwrap_or(0);
+        let rank = (first != Some(std::ptr::from_ref(*backtrace)), backtrace.is_sample());
+        (rank, Reverse(held), *position)
+    });
     let mut shown = Vec::new();
     for (position, backtrace) in own.into_iter().take(MOST_THREADS) {
         // The thread of the crash is shown as far as there is room, another one whole or not at all.
@@ -234,13 +242,23 @@ struct Threads<'f, 'r, 'a> {
     crash: &'f Crash<'a>,
     frames: Frames<'f, 'r, 'a>,
     system: HashSet<DebugId>,
+    /// What the allocation stacks hold, by their position.
+    weights: Vec<AllocationWeight>,
 }
 
 impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
     fn of(facts: &'f PartFacts<'r, 'a>, crash: &'f Crash<'a>) -> Threads<'f, 'r, 'a> {
         let images = facts.report.ours.iter().flat_map(|ours| &ours.images);
         let system = images.filter(|image| image.system).filter_map(|image| image.debug_id).collect();
-        Threads { report: facts.report, crash, frames: Frames::of(facts), system }
+        let weights = facts.report.allocation_weights();
+        Threads { report: facts.report, crash, frames: Frames::of(facts), system, weights }
+    }
+
+    /// What an allocation stack holds.
+    fn weight(&self, backtrace: &Backtrace<'_>) -> Option<AllocationWeight> {
+        let position =
+            backtrace.thread.filter(|_| backtrace.origin == BacktraceOrigin::AllocationStack)?.position;
+        self.weights.get(position).copied()
     }
 
     fn thread(&self, at: (usize, &Backtrace<'a>), room: &mut ViewRoom) -> ThreadView {
@@ -255,16 +273,24 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
     ) -> ThreadView {
         let thread = thread_of(backtrace, self.crash);
         let name = thread.as_ref().and_then(|thread| string(thread.name).or_else(|| string(thread.queue)));
+        let sample = match backtrace.origin {
+            BacktraceOrigin::BlockedThread => Some("the main thread when it was found blocked".to_owned()),
+            _ => self.weight(backtrace).map(|weight| weight.to_string()),
+        };
         let crashed = match backtrace.origin {
             BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
             BacktraceOrigin::CrashedThread | BacktraceOrigin::LastException => true,
-            BacktraceOrigin::DeallocatedException | BacktraceOrigin::Profile => false,
+            BacktraceOrigin::DeallocatedException
+            | BacktraceOrigin::Profile
+            | BacktraceOrigin::BlockedThread
+            | BacktraceOrigin::AllocationStack => false,
         };
         ThreadView {
             position,
             number: thread.as_ref().map(|thread| thread.number),
-            name: name.map(|name| room.own(name.into_owned())),
+            name: name.map(Cow::into_owned).or(sample).map(|name| room.own(name)),
             crashed,
+            is_sample: backtrace.is_sample(),
             skipped: backtrace.skipped,
             ..ThreadView::default()
         }

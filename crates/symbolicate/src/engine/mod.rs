@@ -286,8 +286,9 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
         BacktraceOrigin::Thread => backtrace.thread.is_some_and(|thread| thread.crashed),
         BacktraceOrigin::CrashedThread
         | BacktraceOrigin::LastException
-        | BacktraceOrigin::DeallocatedException => true,
-        BacktraceOrigin::Profile => false,
+        | BacktraceOrigin::DeallocatedException
+        | BacktraceOrigin::BlockedThread => true,
+        BacktraceOrigin::Profile | BacktraceOrigin::AllocationStack => false,
     }
 }
 

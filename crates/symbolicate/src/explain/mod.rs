@@ -433,5 +433,7 @@ fn origin(origin: BacktraceOrigin) -> &'static str {
         BacktraceOrigin::LastException => "last_exception_backtrace",
         BacktraceOrigin::DeallocatedException => "last_dealloced_nsexception",
         BacktraceOrigin::Profile => "profile",
+        BacktraceOrigin::BlockedThread => "stack_deadlock",
+        BacktraceOrigin::AllocationStack => "stack_oom",
     }
 }

@@ -12,6 +12,7 @@ mod candidates;
 mod fingerprint;
 mod frames;
 mod javascript;
+mod memory;
 mod names;
 pub mod rules;
 mod runtime;
@@ -115,6 +116,8 @@ words! {
         OutOfMemory = "out_of_memory",
         /// The system ended the process for another reason.
         Termination = "termination",
+        /// The app uses much memory, and goes on.
+        MemoryWarning = "memory_warning",
         /// The app has reported it.
         User = "user",
         /// An error of JavaScript.
@@ -190,6 +193,9 @@ fn grouped(
             NamedBy::Report => javascript::by_report(error, ours, rules),
         };
         return Some((grouping, Vec::new()));
+    }
+    if let Some(event) = plan.report.memory_event() {
+        return Some((memory::grouping(&event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
     let backtrace = plan.report.crashed_backtrace();

@@ -18,6 +18,7 @@ pub(super) fn title(
     let place = culprit.map_or_else(String::new, |culprit| format!(" in {culprit}"));
     let title = match kind {
         GroupKind::OutOfMemory => "Out of memory".to_owned(),
+        GroupKind::MemoryWarning => "Memory warning".to_owned(),
         GroupKind::Termination => {
             let why = error.termination.as_deref().unwrap_or("unexplained").replace('_', " ");
             format!("Ended by the system: {why}")

@@ -103,6 +103,58 @@ fn what_the_system_ended_is_one_group_whatever_ran() {
     assert_ne!(ended(&[BASE + at::FUNCTION], "low_battery").fingerprint, memory.fingerprint);
 }
 
+/// A report of an end, with what was sampled before it.
+fn ended(crash_type: &str, address: u64) -> Made {
+    let frame = || Json::object([("instruction_addr", Json::from(address))]);
+    let stack = || Json::object([("contents", Json::array([frame()]))]);
+    Made::standard()
+        .without("crash")
+        .image(Image::new(APP_PATH, APP, BASE).vmaddr(TEXT).size(0x10_0000))
+        .set("crash_type", crash_type)
+        .set("stack_deadlock.backtrace", stack())
+        .set("stack_oom", Json::array([Json::object([("frames", Json::array([frame()]))])]))
+}
+
+#[test]
+fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
+    let have = Have::app();
+    let first = ended("foom_crash", BASE + at::FUNCTION + 4);
+    let grouping = of(&have, &first);
+    assert_eq!(
+        (grouping.kind, grouping.title.as_str()),
+        (GroupKind::OutOfMemory, "Out of memory in the foreground")
+    );
+    assert!(grouping.culprit.is_none() && !grouping.provisional);
+    // Whatever was sampled, and whether its symbols are there.
+    let other = ended("foom_crash", BASE + at::SYMBOL + 4);
+    assert_eq!(of(&Have::default(), &other).fingerprint, grouping.fingerprint);
+    let background = of(&have, &ended("foom_crash", BASE).set("appState", "background"));
+    assert_eq!(background.title, "Out of memory in the background");
+    assert_ne!(background.fingerprint, grouping.fingerprint);
+    let blocked = of(&have, &ended("deadlock_crash", BASE + at::FUNCTION));
+    assert_eq!((blocked.kind, blocked.title.as_str()), (GroupKind::Hang, "Main thread blocked"));
+
+    let enriched = have.enrich(&first);
+    assert_eq!((enriched.frames.total, enriched.frames.symbolicated), (2, 2));
+    let json: Value = serde_json::from_slice(&enriched.bytes).unwrap();
+    let sampled = &json["stack_oom"][0]["frames"][0]["symbolication"];
+    assert_eq!((sampled["status"].as_str(), sampled["adjusted"].as_u64()), (Some("symbolicated"), Some(1)));
+    let blocked = &json["stack_deadlock"]["backtrace"]["contents"][0]["symbolication"];
+    assert_eq!((blocked["status"].as_str(), blocked["adjusted"].as_u64()), (Some("symbolicated"), None));
+    let report = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
+    assert_eq!(report.stripped(), first.bytes());
+    assert_eq!(regroup(&enriched.bytes, &GroupingRules::default()).unwrap().unwrap(), grouping);
+    // Without symbols the report waits for them.
+    assert_eq!(Have::default().enrich(&first).missing, [id(APP)]);
+}
+
+#[test]
+fn a_memory_warning_is_a_group_of_its_own() {
+    let warning = Made::standard().without("crash").set("singleMemory", "1432").set("threshold", "1000");
+    let grouping = of(&Have::default(), &warning);
+    assert_eq!((grouping.kind, grouping.title.as_str()), (GroupKind::MemoryWarning, "Memory warning"));
+}
+
 #[test]
 fn a_crash_without_frames_goes_by_what_happened() {
     let have = Have::default();

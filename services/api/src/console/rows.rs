@@ -17,6 +17,7 @@ pub fn kind_word(kind: &str) -> &str {
     match kind {
         "stack_overflow" => "stack overflow",
         "out_of_memory" => "out of memory",
+        "memory_warning" => "memory warning",
         "user" => "reported by the app",
         "javascript" => "JavaScript",
         kind => kind,
@@ -179,7 +180,7 @@ pub fn report_path(id: &str, variant: u32, rest: &str) -> String {
 /// What happened, in one line.
 pub fn what(report: &ReportRow) -> String {
     let of = |key: &str| report.summary.get(key).and_then(|value| value.as_str());
-    let name = of("exception").or_else(|| of("signal")).unwrap_or(&report.kind);
+    let name = of("exception").or_else(|| of("signal")).unwrap_or(kind_word(&report.kind));
     let code = of("code").filter(|code| *code != name).map(|code| format!(" ({code})")).unwrap_or_default();
     shown_or(&format!("{name}{code}"), "no exception")
 }

@@ -22,6 +22,8 @@ const NAMED: usize = 3;
 pub struct ThreadStack {
     pub heading: String,
     pub crashed: bool,
+    /// True for what was sampled before the end.
+    pub is_sample: bool,
     pub name: Option<String>,
     /// The innermost frame of the app, for a thread that is closed.
     pub top: String,
@@ -82,9 +84,11 @@ impl ThreadStack {
             heading: match thread.number {
                 Some(number) => format!("Thread {number}"),
                 None if thread.is_javascript => "JavaScript".to_owned(),
+                None if thread.is_sample => "Last sampled stack".to_owned(),
                 None => "Exception".to_owned(),
             },
             crashed: thread.crashed,
+            is_sample: thread.is_sample,
             name: thread.name.clone(),
             top,
             skipped: thread.skipped,
@@ -296,6 +300,13 @@ mod tests {
             assert!(page.contains(shown), "{shown}: {page}");
         }
         assert_eq!(page.matches("line own").count(), 1);
+    }
+
+    #[test]
+    fn a_sample_is_not_called_an_exception() {
+        let thread = ThreadView { is_sample: true, ..ThreadView::default() };
+        let stack = ThreadStack::of(&thread, None, &SourceLinks::default());
+        assert_eq!((stack.heading.as_str(), stack.is_sample), ("Last sampled stack", true));
     }
 
     #[test]

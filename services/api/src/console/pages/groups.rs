@@ -116,6 +116,7 @@ fn kinds(state: &PageState) -> BarSelect {
         ("hang", "hang"),
         ("out_of_memory", "out of memory"),
         ("termination", "termination"),
+        ("memory_warning", "memory warning"),
         ("user", "reported by the app"),
         ("javascript", "JavaScript"),
     ];

@@ -52,6 +52,13 @@ struct ReportPage {
     truncated: bool,
 }
 
+impl ReportPage {
+    /// True where the report has nothing but what was sampled before the end.
+    fn first_is_sample(&self) -> bool {
+        self.first.as_ref().is_some_and(|thread| thread.is_sample)
+    }
+}
+
 struct ImageLine {
     name: String,
     path: String,
@@ -225,7 +232,7 @@ fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 
-/// The backtrace of a report's crash, for the page of its group.
+/// The backtrace of a report's crash, for the page of its group; `None` where only samples are there.
 ///
 /// # Errors
 /// As [`whole`].
@@ -241,7 +248,7 @@ pub async fn crashed_stack(
     tx.rollback().await?;
     let work = move || {
         let seen = view(&read(&body.json)?);
-        let crashed = seen.threads.first();
+        let crashed = seen.threads.first().filter(|thread| !thread.is_sample);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
     };
     api.cpu.run_for(access.tenant(), work).await?

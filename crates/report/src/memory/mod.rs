@@ -1,0 +1,251 @@
+//! Reports that are about memory: an end for lack of it or of a blocked main thread, with what the app sampled before,
+//! and warnings of an app that goes on.
+//!
+//! Source: what SDKs of this kind send at the start after such an end (`crash_type`, `stack_oom`, `stack_deadlock`) and
+//! when a footprint passes a threshold (`singleMemory`, `threshold`, `LaunchTime`).
+
+use crate::Number;
+use crate::json::Value;
+use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
+use std::fmt;
+use time::OffsetDateTime;
+
+/// Names of the member of an allocation stack that has its frames.
+pub(crate) const ALLOCATION_FRAMES: [&str; 3] = ["frames", "stack", "backtrace"];
+/// Names of the member that has the bytes which the stack holds.
+const ALLOCATION_BYTES: [&str; 3] = ["size", "bytes", "total_size"];
+/// Names of the member that has the number of its allocations.
+const ALLOCATION_COUNT: [&str; 2] = ["count", "allocations"];
+/// What a megabyte of a memory warning is.
+const MEGABYTE: f64 = 1_048_576.0;
+/// Megabytes from which on a figure is none of a device.
+const MOST_MEGABYTES: f64 = 1_048_576.0;
+/// The name of the backtrace of KSCrash's own memory warnings.
+const KSCRASH_WARNING: &str = "__MEMORY_LEVEL__NON_FATAL__";
+
+/// A member that tells of memory, in the report object, in `crash` or in `user`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryMember {
+    CrashType,
+    AppState,
+    AllocationStacks,
+    BlockedStack,
+    Footprint,
+    Threshold,
+    PassedAt,
+}
+
+/// The names of the members, in the order of [`MemoryMember`].
+const MEMBERS: [(&str, MemoryMember); 7] = [
+    ("crash_type", MemoryMember::CrashType),
+    ("appState", MemoryMember::AppState),
+    ("stack_oom", MemoryMember::AllocationStacks),
+    ("stack_deadlock", MemoryMember::BlockedStack),
+    ("singleMemory", MemoryMember::Footprint),
+    ("threshold", MemoryMember::Threshold),
+    ("LaunchTime", MemoryMember::PassedAt),
+];
+
+/// How many members there are.
+pub(crate) const MEMORY_MEMBERS: usize = MEMBERS.len();
+
+impl MemoryMember {
+    pub(crate) fn of(key: &[u8]) -> Option<MemoryMember> {
+        MEMBERS.iter().find(|(name, _)| name.as_bytes() == key).map(|(_, member)| *member)
+    }
+}
+
+/// What a report about memory tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryEventKind {
+    /// The system ended the app for lack of memory.
+    OutOfMemory,
+    /// The app ended while its main thread was blocked.
+    BlockedMainThread,
+    /// The app uses much memory, and goes on.
+    Warning,
+}
+
+impl MemoryEventKind {
+    /// The word for it, in the place of `crash.error.type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MemoryEventKind::OutOfMemory => "out_of_memory",
+            MemoryEventKind::BlockedMainThread => "deadlock",
+            MemoryEventKind::Warning => "memory_warning",
+        }
+    }
+}
+
+/// What a report tells of memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MemoryEvent {
+    /// What happened.
+    pub kind: MemoryEventKind,
+    /// True where the app was on the screen, false where it was in the background.
+    pub foreground: Option<bool>,
+    /// The highest footprint of the run in bytes, of a warning.
+    pub footprint: Option<u64>,
+    /// The footprint in bytes from which on the app warns.
+    pub threshold: Option<u64>,
+    /// When the threshold was passed first.
+    pub passed_at: Option<OffsetDateTime>,
+}
+
+/// What one allocation stack holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationWeight {
+    /// Bytes that are live.
+    pub bytes: Option<u64>,
+    /// Allocations that are live.
+    pub count: Option<u64>,
+}
+
+impl MemoryEvent {
+    /// What the report says, in a sentence; `None` where it says no more than its kind.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        let megabytes = |bytes: u64| format!("{} MB", bytes >> 20);
+        match (self.footprint, self.threshold) {
+            (Some(footprint), Some(threshold)) => Some(format!(
+                "The footprint is {}, the threshold {}",
+                megabytes(footprint),
+                megabytes(threshold)
+            )),
+            (Some(footprint), None) => Some(format!("The footprint is {}", megabytes(footprint))),
+            (None, _) => None,
+        }
+    }
+}
+
+impl<'a> Report<'a> {
+    /// What the report tells of memory; `None` for a report about anything else.
+    #[must_use]
+    pub fn memory_event(&self) -> Option<MemoryEvent> {
+        let part = self.parts.get(self.main_part())?;
+        let value = |member| self.memory_value(part, member);
+        if let Some((kind, foreground)) = value(MemoryMember::CrashType).and_then(ended) {
+            let foreground = value(MemoryMember::AppState).and_then(is_foreground).or(foreground);
+            return Some(MemoryEvent { foreground, ..MemoryEvent::of(kind) });
+        }
+        let bytes = |member| value(member).and_then(decimal).and_then(bytes_of_megabytes);
+        let warning = MemoryEvent {
+            footprint: bytes(MemoryMember::Footprint),
+            threshold: bytes(MemoryMember::Threshold),
+            passed_at: value(MemoryMember::PassedAt).and_then(decimal).and_then(moment),
+            ..MemoryEvent::of(MemoryEventKind::Warning)
+        };
+        // Footprints are told beside crashes too.
+        let is_warning = warning.footprint.is_some() && !part.tells_of_crash();
+        (is_warning || self.is_kscrash_warning(part)).then_some(warning)
+    }
+
+    /// What the allocation stacks of `stack_oom` hold, in the order of the report.
+    #[must_use]
+    pub fn allocation_weights(&self) -> Vec<AllocationWeight> {
+        let part = self.parts.get(self.main_part());
+        let stacks = part.and_then(|part| self.memory_value(part, MemoryMember::AllocationStacks));
+        stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::read).collect()
+    }
+
+    fn memory_value(&self, part: &ReportPart<'a>, member: MemoryMember) -> Option<Value<'a>> {
+        Some(Value::at(self.input, part.sections.memory.0[member as usize]?))
+    }
+
+    /// KSCrash tells of pressure with an error of the type `user` that ends nothing.
+    fn is_kscrash_warning(&self, part: &ReportPart<'a>) -> bool {
+        let error = part.sections.error.map(|at| Value::at(self.input, at));
+        let user = error.and_then(|error| error.get("user_reported"));
+        let first = user.and_then(|user| user.get("backtrace")?.items().first().copied());
+        first.and_then(Value::text).is_some_and(|text| text.is(KSCRASH_WARNING))
+    }
+}
+
+impl MemoryEvent {
+    fn of(kind: MemoryEventKind) -> MemoryEvent {
+        MemoryEvent { kind, foreground: None, footprint: None, threshold: None, passed_at: None }
+    }
+}
+
+impl AllocationWeight {
+    fn read(stack: Value<'_>) -> AllocationWeight {
+        let first = |names: &[&str]| names.iter().find_map(|name| stack.get(name).and_then(integer));
+        AllocationWeight { bytes: first(&ALLOCATION_BYTES), count: first(&ALLOCATION_COUNT) }
+    }
+}
+
+impl fmt::Display for AllocationWeight {
+    /// `14680064 bytes in 112 allocations`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.bytes, self.count) {
+            (Some(bytes), Some(count)) => write!(f, "{bytes} bytes in {count} allocations"),
+            (Some(bytes), None) => write!(f, "{bytes} bytes"),
+            (None, Some(count)) => write!(f, "{count} allocations"),
+            (None, None) => f.write_str("allocations of unknown size"),
+        }
+    }
+}
+
+impl Backtrace<'_> {
+    /// True for what was sampled before the end, which is not its cause.
+    #[must_use]
+    pub fn is_sample(&self) -> bool {
+        matches!(self.origin, BacktraceOrigin::AllocationStack | BacktraceOrigin::BlockedThread)
+    }
+}
+
+/// What `crash_type` says, and whether the app was on the screen where nothing else tells.
+fn ended(crash_type: Value<'_>) -> Option<(MemoryEventKind, Option<bool>)> {
+    match crash_type.text()?.decode().as_ref() {
+        "foom_crash" => Some((MemoryEventKind::OutOfMemory, Some(true))),
+        "boom_crash" => Some((MemoryEventKind::OutOfMemory, Some(false))),
+        "deadlock_crash" => Some((MemoryEventKind::BlockedMainThread, None)),
+        _ => None,
+    }
+}
+
+/// `appState` in words, or the number of a `UIApplicationState`.
+fn is_foreground(state: Value<'_>) -> Option<bool> {
+    if let Some(number) = state.unsigned() {
+        return (number <= 2).then_some(number < 2);
+    }
+    match state.text()?.decode().to_lowercase().as_str() {
+        "foreground" | "active" | "inactive" => Some(true),
+        "background" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number, or a text with one.
+fn decimal(value: Value<'_>) -> Option<f64> {
+    let number = match value.number() {
+        Some(Number::Float(number)) => number,
+        Some(number) => {
+            let text = number.to_i64()?;
+            text.to_string().parse().ok()?
+        }
+        None => value.text().filter(|text| text.raw().len() <= 40)?.decode().trim().parse().ok()?,
+    };
+    number.is_finite().then_some(number)
+}
+
+/// An integer that is not negative, or a text with one.
+fn integer(value: Value<'_>) -> Option<u64> {
+    value
+        .unsigned()
+        .or_else(|| value.text().filter(|text| text.raw().len() <= 40)?.decode().trim().parse().ok())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded above")]
+fn bytes_of_megabytes(megabytes: f64) -> Option<u64> {
+    (0.0..=MOST_MEGABYTES).contains(&megabytes).then_some((megabytes * MEGABYTE) as u64)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "seconds that are no time are refused")]
+fn moment(seconds: f64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp(seconds as i64).ok().filter(|_| seconds > 0.0)
+}
+
+#[cfg(test)]
+mod tests;

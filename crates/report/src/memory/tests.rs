@@ -1,0 +1,114 @@
+use super::*;
+use crate::{ReadError, ReadLimits};
+
+fn event(json: &str) -> Option<MemoryEvent> {
+    Report::read(json.as_bytes(), &ReadLimits::default()).unwrap().memory_event()
+}
+
+#[test]
+fn an_end_is_read_from_each_place_where_apps_put_it() {
+    for json in [
+        r#"{"crash_type":"foom_crash"}"#,
+        r#"{"crash":{"crash_type":"foom_crash"}}"#,
+        r#"{"user":{"crash_type":"foom_crash"}}"#,
+        r#"{"crash_type":"other","user":{"crash_type":"foom_crash"}}"#,
+    ] {
+        let event = event(json).unwrap();
+        assert_eq!((event.kind, event.foreground), (MemoryEventKind::OutOfMemory, Some(true)), "{json}");
+    }
+    assert_eq!(event(r#"{"crash_type":"deadlock_crash"}"#).unwrap().kind, MemoryEventKind::BlockedMainThread);
+    for json in [r#"{"crash_type":"crash"}"#, r#"{"crash_type":7}"#, r#"{"user":[]}"#, "{}"] {
+        assert_eq!(event(json), None, "{json}");
+    }
+}
+
+#[test]
+fn the_app_state_says_where_the_app_was() {
+    for (state, expected) in [
+        (r#""foreground""#, Some(true)),
+        (r#""Background""#, Some(false)),
+        ("0", Some(true)),
+        ("2", Some(false)),
+        // What says nothing leaves it at the name of the crash type.
+        ("3", Some(true)),
+        (r#""asleep""#, Some(true)),
+        ("null", Some(true)),
+    ] {
+        let json = format!(r#"{{"crash_type":"foom_crash","appState":{state}}}"#);
+        assert_eq!(event(&json).unwrap().foreground, expected, "{state}");
+    }
+}
+
+#[test]
+fn a_warning_has_decimal_texts_and_is_none_beside_a_crash() {
+    let json = r#"{"singleMemory":"1432.5","threshold":"1000","LaunchTime":"1763600000.25"}"#;
+    let warning = event(json).unwrap();
+    assert_eq!(warning.kind, MemoryEventKind::Warning);
+    assert_eq!(warning.footprint, Some(1_502_085_120));
+    assert_eq!(warning.passed_at.unwrap().unix_timestamp(), 1_763_600_000);
+    assert_eq!(warning.reason().unwrap(), "The footprint is 1432 MB, the threshold 1000 MB");
+    assert_eq!(event(r#"{"user":{"singleMemory":900}}"#).unwrap().footprint, Some(900 << 20));
+    assert_eq!(event(r#"{"user":{"singleMemory":"900"},"crash":{"error":{"type":"mach"}}}"#), None);
+    for wrong in [r#""-1""#, r#""1e300""#, r#""NaN""#, r#""much""#, "{}", r#""""#] {
+        assert_eq!(event(&format!(r#"{{"singleMemory":{wrong}}}"#)), None, "{wrong}");
+    }
+    let far = event(r#"{"singleMemory":"1","LaunchTime":"1e300"}"#).unwrap();
+    assert_eq!(far.passed_at, None);
+}
+
+#[test]
+fn a_memory_warning_of_kscrash_is_one() {
+    let json = r#"{"crash":{"error":{"type":"user","user_reported":{"name":"Memory Pressure",
+        "backtrace":["__MEMORY_LEVEL__NON_FATAL__"]}}}}"#;
+    assert_eq!(event(json).unwrap().kind, MemoryEventKind::Warning);
+    assert_eq!(event(&json.replace("__NON_FATAL__", "")), None);
+}
+
+#[test]
+fn a_report_about_memory_is_accepted_without_a_crash() {
+    let accept = |json: &str| Report::accept(json.as_bytes(), &ReadLimits::default()).map(|_| ());
+    assert_eq!(accept(r#"{"crash_type":"foom_crash"}"#), Ok(()));
+    assert_eq!(accept(r#"{"singleMemory":"1"}"#), Ok(()));
+    for other in [r#"{"threshold":"1"}"#, r#"{"crash_type":"x"}"#, r#"{"stack_oom":[]}"#] {
+        assert!(matches!(accept(other), Err(ReadError::NoCrash { .. })), "{other}");
+    }
+}
+
+#[test]
+fn the_stacks_of_each_name_are_lists_of_frames_and_the_rest_is_untouched() {
+    let frame = r#"{"instruction_addr":4096,"x":1}"#;
+    let json = format!(
+        r#"{{"crash_type":"foom_crash","stack_oom":[{{"frames":[{frame}],"size":"10","count":1,"y":[]}},
+        {{"stack":[{frame},{{}}],"bytes":30}},{{"backtrace":{{"contents":[{frame}],"skipped":2}},"count":"4"}},
+        5,{{"frames":"no"}},{{}}],"stack_deadlock":{{"index":0,"backtrace":{{"contents":[{frame}]}}}}}}"#
+    );
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    let seen: Vec<_> = report
+        .backtraces
+        .iter()
+        .map(|b| (b.origin, b.thread.unwrap().position, b.slots().count(), b.skipped))
+        .collect();
+    let stack = BacktraceOrigin::AllocationStack;
+    let expected =
+        [(stack, 0, 1, 0), (stack, 1, 2, 0), (stack, 2, 1, 2), (BacktraceOrigin::BlockedThread, 0, 1, 0)];
+    assert_eq!(seen, expected);
+    let weights = report.allocation_weights();
+    assert_eq!(weights.len(), 6);
+    assert_eq!(weights[0], AllocationWeight { bytes: Some(10), count: Some(1) });
+    assert_eq!(weights[1], AllocationWeight { bytes: Some(30), count: None });
+    assert_eq!(weights[2], AllocationWeight { bytes: None, count: Some(4) });
+    assert!(report.crashed_backtrace().is_none(), "a sample is never the cause");
+    let log = crate::text::apple_log(&report);
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text}: {log}"));
+    assert!(at("(not the cause): 30 bytes") < at("(not the cause): 10 bytes in 1 allocations"));
+    assert!(log.contains("(not the cause): main thread, blocked"));
+}
+
+#[test]
+fn the_last_of_two_members_counts() {
+    let json = r#"{"stack_oom":[{"frames":[{"instruction_addr":1}]}],"stack_oom":[],"crash_type":"foom_crash",
+        "crash_type":"deadlock_crash"}"#;
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    assert!(report.backtraces.is_empty());
+    assert_eq!(report.memory_event().unwrap().kind, MemoryEventKind::BlockedMainThread);
+}
