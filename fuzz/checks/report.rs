@@ -1,5 +1,6 @@
 //! Any bytes as a report: read or refused with a reason, and what is read can be shown.
 
+use unslide_report::jetsam::{JetsamEvent, MOST_PROCESSES};
 use unslide_report::{Backtrace, Element, FrameSlot, ReadLimits, Report, foreign_format, split, text};
 
 pub fn check(data: &[u8]) {
@@ -9,6 +10,9 @@ pub fn check(data: &[u8]) {
         let _: Vec<Element<'_>> = elements;
     }
     let _ = foreign_format(data);
+    if let Ok(event) = JetsamEvent::read(data, &limits) {
+        assert!(event.processes.len() <= MOST_PROCESSES && event.killed().len() <= event.processes.len());
+    }
     match Report::read(data, &limits) {
         Ok(report) => {
             for slot in report.backtraces.iter().flat_map(Backtrace::slots) {
@@ -18,7 +22,7 @@ pub fn check(data: &[u8]) {
                 };
                 assert_eq!(data[at], b'}');
             }
-            let _ = (report.summary(), text::apple_log(&report));
+            let _ = (report.summary(), text::apple_log(&report), report.ended());
         }
         Err(error) => assert!(!error.reason().is_empty()),
     }

@@ -3,6 +3,7 @@
 
 mod clock;
 mod counts;
+pub mod ended;
 mod grouping;
 mod ids;
 mod macho;

@@ -10,6 +10,7 @@ pub mod device_name;
 mod error;
 mod foreign;
 mod javascript;
+pub mod jetsam;
 mod json;
 mod memory;
 mod ours;

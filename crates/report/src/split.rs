@@ -1,5 +1,6 @@
 //! Records: one report, or an array of them as the HTTP sink sends it.
 
+use crate::jetsam::event_of_record;
 use crate::json::{JsonScanner, Stop, type_name};
 use crate::{ReadError, ReadLimits, Text};
 
@@ -24,13 +25,16 @@ pub enum Element<'a> {
 pub const MOST_ELEMENTS: usize = 1_000;
 
 /// The elements of a record. A record that is no array is its own only element, with all its bytes
-/// as they are; it is scanned only when it is read. An array is scanned here, and each element gets
+/// as they are; it is scanned only when it is read. Of a Jetsam log of two JSON texts the second one is the element. An array is scanned here, and each element gets
 /// exactly the bytes of its value.
 ///
 /// # Errors
 /// [`ReadError`] where the record is too large, or holds more than [`MOST_ELEMENTS`], or where it is scanned and breaks the grammar; then
 /// nothing of it can be told apart.
 pub fn split<'a>(record: &'a [u8], limits: &ReadLimits) -> Result<Vec<Element<'a>>, ReadError> {
+    if let Some(event) = event_of_record(record) {
+        return Ok(vec![Element::Report(event)]);
+    }
     // The array is one level more than the reports in it.
     let limits = ReadLimits { max_depth: limits.max_depth.saturating_add(1), ..*limits };
     let mut s = JsonScanner::new(record, &limits)?;

@@ -5,8 +5,8 @@ use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
 use crate::output::{Console, say};
 use crate::{
-    audit, configuration, dead_letter, explain, flame, groups, health, key, malloc_log, migrate, quarantine,
-    reports, reprocess, serve, swift, symbolicate, symbols, tenant, upload,
+    audit, configuration, dead_letter, explain, flame, groups, health, jetsam, key, malloc_log, migrate,
+    quarantine, reports, reprocess, serve, swift, symbolicate, symbols, tenant, upload,
 };
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
@@ -37,6 +37,8 @@ enum Command {
     Flame(flame::Arguments),
     /// Say which functions hold memory, from a log of malloc's stack logging, without any server
     MallocLog(malloc_log::Arguments),
+    /// Say which processes the system killed for lack of memory, from a Jetsam event log, without any server
+    Jetsam(jetsam::Arguments),
     /// List groups of reports, one bug each
     Groups(groups::Arguments),
     /// List stored reports
@@ -134,6 +136,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Flame(arguments) => flame::run(&arguments),
         Command::MallocLog(arguments) => malloc_log::run(&arguments),
+        Command::Jetsam(arguments) => jetsam::run(&arguments),
         Command::Groups(arguments) => groups::run(arguments),
         Command::Reports(arguments) => reports::run(arguments),
         Command::Upload(arguments) => upload::run(&arguments),

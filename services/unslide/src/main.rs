@@ -15,6 +15,7 @@ mod failure;
 mod flame;
 mod groups;
 mod health;
+mod jetsam;
 mod key;
 mod listing;
 mod malloc_log;

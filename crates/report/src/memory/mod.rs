@@ -1,10 +1,13 @@
 //! Reports that are about memory: an end for lack of it or of a blocked main thread, with what the app sampled before,
-//! and warnings of an app that goes on.
+//! warnings of an app that goes on, and Jetsam events.
 //!
 //! Source: what SDKs of this kind send at the start after such an end (`crash_type`, `stack_oom`, `stack_deadlock`) and
 //! when a footprint passes a threshold (`singleMemory`, `threshold`, `LaunchTime`).
 
+mod ended;
+
 use crate::Number;
+use crate::jetsam::{JetsamEvent, JetsamProcess};
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
 use std::fmt;
@@ -33,10 +36,11 @@ pub(crate) enum MemoryMember {
     Footprint,
     Threshold,
     PassedAt,
+    Processes,
 }
 
 /// The names of the members, in the order of [`MemoryMember`].
-const MEMBERS: [(&str, MemoryMember); 7] = [
+const MEMBERS: [(&str, MemoryMember); 8] = [
     ("crash_type", MemoryMember::CrashType),
     ("appState", MemoryMember::AppState),
     ("stack_oom", MemoryMember::AllocationStacks),
@@ -44,6 +48,8 @@ const MEMBERS: [(&str, MemoryMember); 7] = [
     ("singleMemory", MemoryMember::Footprint),
     ("threshold", MemoryMember::Threshold),
     ("LaunchTime", MemoryMember::PassedAt),
+    // Of a Jetsam event, which is told by more than this.
+    ("processes", MemoryMember::Processes),
 ];
 
 /// How many members there are.
@@ -62,7 +68,9 @@ pub enum MemoryEventKind {
     OutOfMemory,
     /// The app ended while its main thread was blocked.
     BlockedMainThread,
-    /// The app uses much memory, and goes on.
+    /// The system ended the app for another reason, such as `disk-space-shortage`.
+    Termination,
+    /// The app uses much memory, or the device is short of it, and the app goes on.
     Warning,
 }
 
@@ -73,19 +81,22 @@ impl MemoryEventKind {
         match self {
             MemoryEventKind::OutOfMemory => "out_of_memory",
             MemoryEventKind::BlockedMainThread => "deadlock",
+            MemoryEventKind::Termination => "termination",
             MemoryEventKind::Warning => "memory_warning",
         }
     }
 }
 
 /// What a report tells of memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MemoryEvent {
     /// What happened.
     pub kind: MemoryEventKind,
     /// True where the app was on the screen, false where it was in the background.
     pub foreground: Option<bool>,
-    /// The highest footprint of the run in bytes, of a warning.
+    /// The word of the kernel for why it ended the app.
+    pub kernel_reason: Option<String>,
+    /// The highest footprint of the run in bytes; of a Jetsam event that at the end.
     pub footprint: Option<u64>,
     /// The footprint in bytes from which on the app warns.
     pub threshold: Option<u64>,
@@ -107,14 +118,14 @@ impl MemoryEvent {
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         let megabytes = |bytes: u64| format!("{} MB", bytes >> 20);
-        match (self.footprint, self.threshold) {
-            (Some(footprint), Some(threshold)) => Some(format!(
-                "The footprint is {}, the threshold {}",
-                megabytes(footprint),
-                megabytes(threshold)
-            )),
-            (Some(footprint), None) => Some(format!("The footprint is {}", megabytes(footprint))),
-            (None, _) => None,
+        let footprint = self.footprint.map(|footprint| format!("the footprint is {}", megabytes(footprint)));
+        let threshold = self.threshold.map(|threshold| format!("the threshold {}", megabytes(threshold)));
+        let told =
+            footprint.map(|footprint| [Some(footprint), threshold].into_iter().flatten().collect::<Vec<_>>());
+        match (&self.kernel_reason, told.map(|told| told.join(", "))) {
+            (Some(reason), Some(told)) => Some(format!("{reason}: {told}")),
+            (Some(reason), None) => Some(reason.clone()),
+            (None, told) => told,
         }
     }
 }
@@ -124,6 +135,9 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn memory_event(&self) -> Option<MemoryEvent> {
         let part = self.parts.get(self.main_part())?;
+        if let Some(event) = self.jetsam() {
+            return Some(self.of_jetsam(part, &event));
+        }
         let value = |member| self.memory_value(part, member);
         if let Some((kind, foreground)) = value(MemoryMember::CrashType).and_then(ended) {
             let foreground = value(MemoryMember::AppState).and_then(is_foreground).or(foreground);
@@ -139,6 +153,44 @@ impl<'a> Report<'a> {
         // Footprints are told beside crashes too.
         let is_warning = warning.footprint.is_some() && !part.tells_of_crash();
         (is_warning || self.is_kscrash_warning(part)).then_some(warning)
+    }
+
+    /// The Jetsam event that the report is; `None` for any other report.
+    #[must_use]
+    pub fn jetsam(&self) -> Option<JetsamEvent> {
+        let part = self.parts.first()?;
+        self.memory_value(part, MemoryMember::Processes)?;
+        // Nothing before the report has a brace.
+        JetsamEvent::of(Value::at(self.input, memchr::memchr(b'{', self.input)?))
+    }
+
+    /// The process of a Jetsam event that the report is about: the one that the sender calls its app's, else the first that
+    /// was killed.
+    pub(crate) fn jetsam_process<'e>(
+        part: &ReportPart<'_>,
+        event: &'e JetsamEvent,
+    ) -> Option<&'e JetsamProcess> {
+        match part.executable.or(part.process_name) {
+            Some(name) => event.process(&name.decode()),
+            None => event.killed().into_iter().next(),
+        }
+    }
+
+    fn of_jetsam(&self, part: &ReportPart<'a>, event: &JetsamEvent) -> MemoryEvent {
+        let Some(process) = Self::jetsam_process(part, event) else {
+            return MemoryEvent::of(MemoryEventKind::Warning);
+        };
+        let kind = match (&process.reason, process.is_out_of_memory()) {
+            (None, _) => MemoryEventKind::Warning,
+            (Some(_), true) => MemoryEventKind::OutOfMemory,
+            (Some(_), false) => MemoryEventKind::Termination,
+        };
+        MemoryEvent {
+            foreground: Some(process.is_foreground()),
+            kernel_reason: process.reason.clone(),
+            footprint: Some(process.footprint),
+            ..MemoryEvent::of(kind)
+        }
     }
 
     /// What the allocation stacks of `stack_oom` hold, in the order of the report.
@@ -164,7 +216,14 @@ impl<'a> Report<'a> {
 
 impl MemoryEvent {
     fn of(kind: MemoryEventKind) -> MemoryEvent {
-        MemoryEvent { kind, foreground: None, footprint: None, threshold: None, passed_at: None }
+        MemoryEvent {
+            kind,
+            foreground: None,
+            kernel_reason: None,
+            footprint: None,
+            threshold: None,
+            passed_at: None,
+        }
     }
 }
 
@@ -221,10 +280,7 @@ fn is_foreground(state: Value<'_>) -> Option<bool> {
 fn decimal(value: Value<'_>) -> Option<f64> {
     let number = match value.number() {
         Some(Number::Float(number)) => number,
-        Some(number) => {
-            let text = number.to_i64()?;
-            text.to_string().parse().ok()?
-        }
+        Some(number) => number.to_i64()?.to_string().parse().ok()?,
         None => value.text().filter(|text| text.raw().len() <= 40)?.decode().trim().parse().ok()?,
     };
     number.is_finite().then_some(number)

@@ -46,7 +46,7 @@ fn a_warning_has_decimal_texts_and_is_none_beside_a_crash() {
     assert_eq!(warning.kind, MemoryEventKind::Warning);
     assert_eq!(warning.footprint, Some(1_502_085_120));
     assert_eq!(warning.passed_at.unwrap().unix_timestamp(), 1_763_600_000);
-    assert_eq!(warning.reason().unwrap(), "The footprint is 1432 MB, the threshold 1000 MB");
+    assert_eq!(warning.reason().unwrap(), "the footprint is 1432 MB, the threshold 1000 MB");
     assert_eq!(event(r#"{"user":{"singleMemory":900}}"#).unwrap().footprint, Some(900 << 20));
     assert_eq!(event(r#"{"user":{"singleMemory":"900"},"crash":{"error":{"type":"mach"}}}"#), None);
     for wrong in [r#""-1""#, r#""1e300""#, r#""NaN""#, r#""much""#, "{}", r#""""#] {

@@ -6,6 +6,7 @@ mod timestamp;
 
 use crate::Text;
 use crate::crash_error::CrashError;
+use crate::jetsam::JetsamEvent;
 use crate::json::Value;
 use crate::memory::{MemoryEvent, MemoryEventKind};
 use crate::ours::OurCall;
@@ -114,9 +115,10 @@ impl Report<'_> {
         let header = |key| facts.header(key).and_then(Value::string);
         let error = CrashError::of(&facts);
         let memory = self.memory_event();
+        let event_kind = memory.as_ref().map(|event| event.kind);
         let thread = facts.crashed_thread();
         let of_thread = |key| thread.and_then(|thread| thread.get(key));
-        ReportSummary {
+        let summary = ReportSummary {
             report_id: Some(self.id),
             app,
             app_name,
@@ -133,7 +135,7 @@ impl Report<'_> {
             device_hash: hash,
             cpu_arch: arch,
             process_name: header("process_name").or(process),
-            error_type: memory.map(|event| event.kind.as_str().to_owned()).or(error.kind),
+            error_type: event_kind.map(|kind| kind.as_str().to_owned()).or(error.kind),
             exception: error.exception,
             signal: error.signal,
             code: error.code,
@@ -144,7 +146,7 @@ impl Report<'_> {
             fatal: facts
                 .error(&["is_fatal"])
                 .and_then(Value::boolean)
-                .or(memory.map(|event| event.kind != MemoryEventKind::Warning)),
+                .or(event_kind.map(|kind| kind != MemoryEventKind::Warning)),
             crashed_thread: of_thread("index").and_then(Value::unsigned),
             thread_name: of_thread("name")
                 .and_then(Value::string)
@@ -152,6 +154,30 @@ impl Report<'_> {
             top_frames: self
                 .javascript_top_frames()
                 .unwrap_or_else(|| self.crashed_backtrace().map(|b| self.top_frames(b)).unwrap_or_default()),
+        };
+        match self.jetsam() {
+            Some(event) => self.completed(summary, event),
+            None => summary,
+        }
+    }
+
+    /// What a Jetsam event says of the app and the device, where the sender has added nothing better. A kernel knows no
+    /// bundle identifiers: the process's name stands for the app.
+    fn completed(&self, summary: ReportSummary, event: JetsamEvent) -> ReportSummary {
+        let [os_name, os_version, os_build] = event.system_parts();
+        let part = self.parts.get(self.main_part());
+        let process = part.and_then(|part| Self::jetsam_process(part, &event));
+        let name = process.map(|process| process.name.clone()).filter(|name| !name.is_empty());
+        ReportSummary {
+            app: summary.app.or_else(|| name.clone()),
+            process_name: summary.process_name.or(name),
+            os_name: summary.os_name.or(os_name),
+            os_version: summary.os_version.or(os_version),
+            os_build: summary.os_build.or(os_build),
+            device_model: summary.device_model.or(event.product),
+            device_hash: summary.device_hash.or(event.device),
+            timestamp: summary.timestamp.or(event.time),
+            ..summary
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{Report, Text};
 use crash::Crash;
 use log::Log;
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// The report as text: header, exception, threads, registers of the thread that crashed, images,
 /// and behind `EOF` what Apple's form has no place for.
@@ -41,6 +42,9 @@ pub fn apple_log(report: &Report<'_>) -> String {
         if index == main {
             header::header(&facts, &mut out);
             header::exception(&facts, &crash, &mut out);
+            if let Some(ended) = report.ended() {
+                let _ = write!(out, "\nEnded: {}\n", escaped(&ended.to_string()));
+            }
             javascript::stack(report, &mut out);
             backtrace::threads(&facts, &crash, &mut out);
             rest::registers(&facts, &crash, &mut out);

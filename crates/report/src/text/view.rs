@@ -33,6 +33,8 @@ pub struct ReportView {
     pub code: Option<String>,
     /// What the exception says of itself.
     pub reason: Option<String>,
+    /// How the run ended, and why that is thought, of a report that is of no crash.
+    pub ended: Option<String>,
     /// The backtraces, the one that tells of the crash first.
     pub threads: Vec<ThreadView>,
     /// The registers of the thread that crashed.
@@ -149,6 +151,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
         signal: text(error.signal),
         code: text(error.code),
         reason: text(error.reason.or(error.termination).or_else(|| report.memory_event()?.reason())),
+        ended: text(report.ended().map(|ended| ended.to_string())),
         threads,
         registers,
         images,

@@ -38,6 +38,12 @@ pub struct HealthFigures {
     pub unexplained_sessions: i64,
     /// The same of sessions in the background, or of which it is not known where they ended.
     pub background_out_of_memory_sessions: i64,
+    /// `out_of_memory_sessions` of all sessions, 0 to 1; absent without sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_memory_rate: Option<f64>,
+    /// `background_out_of_memory_sessions` of all sessions, 0 to 1; absent without sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub background_out_of_memory_rate: Option<f64>,
     /// The share of sessions that did not end with a crash, 0 to 1; absent without sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash_free_sessions: Option<f64>,
@@ -151,6 +157,8 @@ impl HealthSums {
             out_of_memory_sessions: self.out_of_memory + self.unexplained,
             unexplained_sessions: self.unexplained,
             background_out_of_memory_sessions: self.background_memory,
+            out_of_memory_rate: share(self.out_of_memory + self.unexplained, self.sessions),
+            background_out_of_memory_rate: share(self.background_memory, self.sessions),
             crash_free_sessions: crash_free(self.crashed, self.sessions),
             installations,
             crashed_installations,
@@ -159,9 +167,13 @@ impl HealthSums {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for people")]
 fn crash_free(crashed: i64, all: i64) -> Option<f64> {
-    (all > 0).then(|| 1.0 - crashed as f64 / all as f64)
+    share(crashed, all).map(|share| 1.0 - share)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn share(some: i64, all: i64) -> Option<f64> {
+    (all > 0).then(|| some as f64 / all as f64)
 }
 
 /// The figures of a period: days from the first up to the second, which is not part of it.

@@ -1,16 +1,9 @@
-//! Why a session ended of which no report tells.
-//!
-//! The operating system ends an app that uses too much memory without a word to it. So an app notes what it can while
-//! it runs, and looks at its next start: where nothing else explains the end, it was out of memory. The rules are those
-//! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash 2.6,
-//! whose words for reasons are understood.
+//! Why a session ended of which no report tells: what apps send of it.
 
 use super::EndReason;
 use serde::Deserialize;
+use unslide_model::ended::{EndKind, EndRule, EndedRun, RunFacts};
 use utoipa::ToSchema;
-
-/// The share of its memory limit from which on an app that vanished is taken to be out of memory.
-const NEAR_LIMIT: f64 = 0.8;
 
 /// What an app found at the start after a session. What is absent is false or not known.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
@@ -29,6 +22,8 @@ pub struct TerminationEvidence {
     pub exit_called: bool,
     /// There is a crash report of the session.
     pub crash_reported: bool,
+    /// The user ended the app (`applicationWillTerminate`).
+    pub force_quit: bool,
     /// The version of the operating system differs.
     pub os_upgraded: bool,
     /// The device started later than the session.
@@ -50,61 +45,69 @@ pub struct TerminationEvidence {
     /// The last memory pressure: `normal`, `warning` or `critical`.
     #[schema(max_length = 100, example = "critical")]
     pub memory_pressure: Option<String>,
+    /// The reason of the app's process in a Jetsam log of the session.
+    #[schema(max_length = 100, example = "per-process-limit")]
+    pub jetsam: Option<String>,
 }
 
 impl TerminationEvidence {
-    /// Why the session ended: the first rule that applies, else lack of memory.
+    /// How and why the session ended, by [the rules for all runs](unslide_model::ended).
+    #[must_use]
+    pub fn judge(&self, foreground: Option<bool>) -> EndedRun {
+        let rules = [
+            (self.development, EndRule::Development),
+            (self.first_launch, EndRule::FirstLaunch),
+            (self.app_upgraded, EndRule::AppUpgraded),
+            (self.exit_called, EndRule::ExitCalled),
+            (self.crash_reported, EndRule::CrashReported),
+            (self.force_quit, EndRule::ForceQuit),
+            (self.os_upgraded, EndRule::OsUpgraded),
+            (self.rebooted, EndRule::Rebooted),
+            (self.hang, EndRule::Hang),
+            (self.low_battery, EndRule::LowBattery),
+            (self.thermal, EndRule::Thermal),
+            (self.cpu, EndRule::Cpu),
+            (self.terminated, EndRule::Terminated),
+        ];
+        let applies: Vec<EndRule> =
+            rules.into_iter().filter(|(applies, _)| *applies).map(|(_, rule)| rule).collect();
+        let facts = RunFacts {
+            reason: self.reason.as_deref(),
+            applies: &applies,
+            foreground,
+            footprint: self.footprint,
+            footprint_limit: self.footprint_limit,
+            memory_pressure: self.memory_pressure.as_deref(),
+            jetsam: self.jetsam.as_deref(),
+        };
+        facts.judge()
+    }
+
+    /// Why the session ended.
     #[must_use]
     pub fn reason(&self) -> EndReason {
-        let told = self.reason.as_deref().and_then(of_kscrash);
-        told.or_else(|| self.exclusion()).unwrap_or(match self.is_short_of_memory() {
-            true => EndReason::OutOfMemory,
-            false => EndReason::Unexplained,
-        })
-    }
-
-    /// What else explains the end.
-    fn exclusion(&self) -> Option<EndReason> {
-        let rules = [
-            (self.development || self.first_launch, EndReason::Unknown),
-            (self.app_upgraded, EndReason::AppUpgrade),
-            (self.exit_called, EndReason::Exited),
-            (self.crash_reported, EndReason::Crashed),
-            (self.os_upgraded, EndReason::OsUpgrade),
-            (self.rebooted, EndReason::Reboot),
-            (self.hang, EndReason::Hang),
-            (self.low_battery, EndReason::LowBattery),
-            (self.thermal, EndReason::Thermal),
-            (self.cpu, EndReason::Cpu),
-            (self.terminated, EndReason::Terminated),
-        ];
-        rules.into_iter().find(|(applies, _)| *applies).map(|(_, reason)| reason)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a share")]
-    fn is_short_of_memory(&self) -> bool {
-        let share = self.footprint.zip(self.footprint_limit).map(|(used, limit)| used as f64 / limit as f64);
-        self.memory_pressure.as_deref() == Some("critical") || share.is_some_and(|share| share >= NEAR_LIMIT)
+        self.judge(None).kind.into()
     }
 }
 
-/// A reason in the words of KSCrash; `None` for words that say nothing, and those that it may get later.
-fn of_kscrash(reason: &str) -> Option<EndReason> {
-    Some(match reason {
-        "clean" => EndReason::Exited,
-        "crash" => EndReason::Crashed,
-        "hang" => EndReason::Hang,
-        "memory_limit" | "memory_pressure" => EndReason::OutOfMemory,
-        "unexplained" => EndReason::Unexplained,
-        "app_upgrade" => EndReason::AppUpgrade,
-        "os_upgrade" => EndReason::OsUpgrade,
-        "reboot" => EndReason::Reboot,
-        "low_battery" => EndReason::LowBattery,
-        "thermal" => EndReason::Thermal,
-        "cpu" => EndReason::Cpu,
-        "first_launch" => EndReason::Unknown,
-        _ => return None,
-    })
+impl From<EndKind> for EndReason {
+    fn from(kind: EndKind) -> EndReason {
+        match kind {
+            EndKind::Exited => EndReason::Exited,
+            EndKind::Crashed => EndReason::Crashed,
+            EndKind::Hang => EndReason::Hang,
+            EndKind::OutOfMemory => EndReason::OutOfMemory,
+            EndKind::Unexplained => EndReason::Unexplained,
+            EndKind::AppUpgrade => EndReason::AppUpgrade,
+            EndKind::OsUpgrade => EndReason::OsUpgrade,
+            EndKind::Reboot => EndReason::Reboot,
+            EndKind::LowBattery => EndReason::LowBattery,
+            EndKind::Thermal => EndReason::Thermal,
+            EndKind::Cpu => EndReason::Cpu,
+            EndKind::Terminated => EndReason::Terminated,
+            EndKind::Unknown => EndReason::Unknown,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -124,6 +127,7 @@ mod tests {
             (r#"{"footprint":80,"footprint_limit":100}"#, EndReason::OutOfMemory),
             (r#"{"footprint":79,"footprint_limit":100}"#, EndReason::Unexplained),
             (r#"{"footprint":0,"footprint_limit":0}"#, EndReason::Unexplained),
+            (r#"{"jetsam":"per-process-limit"}"#, EndReason::OutOfMemory),
         ] {
             assert_eq!(reason(json), expected, "{json}");
         }
@@ -136,6 +140,7 @@ mod tests {
             ("app_upgraded", EndReason::AppUpgrade),
             ("exit_called", EndReason::Exited),
             ("crash_reported", EndReason::Crashed),
+            ("force_quit", EndReason::Exited),
             ("os_upgraded", EndReason::OsUpgrade),
             ("rebooted", EndReason::Reboot),
             ("hang", EndReason::Hang),

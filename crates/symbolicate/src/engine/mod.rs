@@ -147,7 +147,9 @@ impl Plan<'_, '_> {
         let status = tally.status();
         let no_rules = GroupingRules::default();
         let grouping = grouping::group(self, &judged, context.rules.unwrap_or(&no_rules));
+        let ended = self.report.ended();
         let facts = ReportFacts {
+            ended: ended.as_ref(),
             status,
             counts: &tally.counts,
             images: &images,
@@ -439,9 +441,12 @@ fn least_bytes(plan: &Plan<'_, '_>, warnings: usize) -> usize {
     const IMAGE: usize = 512;
     const WARNING: usize = 256;
     const MEMBER: usize = 1024;
+    // How the run ended: words, and two values of at most 100 characters.
+    const ENDED: usize = 1024;
     // A byte that is no UTF-8 becomes three.
     let names: usize = plan.images.iter().map(|image| 3 * image.file.len() + image.bundle_bytes()).sum();
     MEMBER
+        + ENDED
         + grouping::MOST_BYTES
         + (plan.frames.len() + blank_frames(plan.report).count()) * FRAME
         + plan.images.len() * IMAGE

@@ -10,6 +10,7 @@ use crate::status::{FrameStatus, ReportStatus};
 use crate::symcache::{CodeAnswer, NameSource};
 use time::OffsetDateTime;
 use unslide_model::DebugId;
+use unslide_model::ended::EndedRun;
 use unslide_report::FrameCounts;
 
 /// The version of what is added to a report. It changes when a reader would have to.
@@ -209,6 +210,8 @@ pub(crate) struct ReportFacts<'f> {
     pub(crate) grouping: Option<&'f Grouping>,
     /// The value of the member `javascript`.
     pub(crate) javascript: Option<&'f [u8]>,
+    /// How the run ended, of a report that is of no crash.
+    pub(crate) ended: Option<&'f EndedRun>,
     /// Less is said of frames than could be.
     pub(crate) truncated: bool,
 }
@@ -249,6 +252,27 @@ pub(crate) fn report(out: &mut Vec<u8>, facts: &ReportFacts<'_>, context: &Conte
     if let Some(javascript) = facts.javascript {
         object.key(key!("javascript")).extend_from_slice(javascript);
     }
+    if let Some(ended) = facts.ended {
+        write_ended(object.key(key!("ended")), ended);
+    }
+    object.close();
+}
+
+fn write_ended(out: &mut Vec<u8>, ended: &EndedRun) {
+    let mut object = ObjectWriter::open(out);
+    object.text(key!("kind"), ended.kind.as_str());
+    object.text(key!("rule"), ended.rule.as_str());
+    object.text(key!("confidence"), ended.confidence.as_str());
+    if let Some(foreground) = ended.foreground {
+        let value: &[u8] = if foreground { b"true" } else { b"false" };
+        object.key(key!("foreground")).extend_from_slice(value);
+    }
+    list(&mut object, key!("evidence"), &ended.evidence, |out, evidence| {
+        let mut fact = ObjectWriter::open(out);
+        fact.text(key!("kind"), evidence.kind.as_str());
+        fact.text(key!("value"), &evidence.value);
+        fact.close();
+    });
     object.close();
 }
 

@@ -20,6 +20,11 @@ pub(super) fn grouping(event: &MemoryEvent, rules: &GroupingRules) -> Grouping {
         MemoryEventKind::BlockedMainThread => {
             (GroupKind::Hang, Some("blocked_main_thread"), "Main thread blocked".to_owned())
         }
+        MemoryEventKind::Termination => {
+            let reason = event.kernel_reason.as_deref();
+            let title = format!("Ended by the system: {}", reason.unwrap_or("unexplained").replace('-', " "));
+            (GroupKind::Termination, reason, title)
+        }
         MemoryEventKind::Warning => (GroupKind::MemoryWarning, None, "Memory warning".to_owned()),
     };
     let parts: Vec<&str> = std::iter::once(kind.as_str()).chain(detail).collect();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::grouping::{GroupKind, Grouping, GroupingRules, GroupingVerdict, regroup};
 use crate::{Detail, explain};
+use serde_json::json;
 use unslide_testkit::reports::Json;
 
 const SYSTEM: u64 = 0x1_9000_0000;
@@ -144,6 +145,9 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     let report = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
     assert_eq!(report.stripped(), first.bytes());
     assert_eq!(regroup(&enriched.bytes, &GroupingRules::default()).unwrap().unwrap(), grouping);
+    let said =
+        json!({"kind": "out_of_memory", "rule": "crash_type", "confidence": "low", "foreground": true});
+    assert_eq!(json["symbolication"]["ended"], said);
     // Without symbols the report waits for them.
     assert_eq!(Have::default().enrich(&first).missing, [id(APP)]);
 }
@@ -153,6 +157,27 @@ fn a_memory_warning_is_a_group_of_its_own() {
     let warning = Made::standard().without("crash").set("singleMemory", "1432").set("threshold", "1000");
     let grouping = of(&Have::default(), &warning);
     assert_eq!((grouping.kind, grouping.title.as_str()), (GroupKind::MemoryWarning, "Memory warning"));
+    let enriched: Value = serde_json::from_slice(&Have::default().enrich(&warning).bytes).unwrap();
+    assert!(enriched["symbolication"]["ended"].is_null());
+}
+
+#[test]
+fn a_jetsam_event_is_of_the_groups_of_other_ends() {
+    let killed = |states: &str, reason: &str| {
+        let process = [("name", Json::from("Shop")), ("states", Json::array([Json::from(states)]))];
+        let process = process.into_iter().chain([("reason", Json::from(reason))]);
+        let event = Made::empty().set("memoryStatus.pageSize", 16_384);
+        Have::default().enrich(&event.set("processes", Json::array([Json::object(process)])))
+    };
+    let first = killed("frontmost", "per-process-limit");
+    let foom = of(&Have::default(), &ended("foom_crash", BASE));
+    assert_eq!(first.grouping.unwrap().fingerprint, foom.fingerprint);
+    let json: Value = serde_json::from_slice(&first.bytes).unwrap();
+    let said = json!({"kind": "out_of_memory", "rule": "jetsam", "confidence": "high", "foreground": true,
+        "evidence": [{"kind": "jetsam", "value": "per-process-limit"}]});
+    assert_eq!(json["symbolication"]["ended"], said);
+    let idle = killed("idle", "idle-exit").grouping.unwrap();
+    assert_eq!((idle.kind, idle.title.as_str()), (GroupKind::Termination, "Ended by the system: idle exit"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod api;
 mod commands;
 mod documents;
 mod flame;
+mod jetsam;
 mod layering;
 mod malloc_log;
 mod names;

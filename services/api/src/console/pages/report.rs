@@ -34,6 +34,8 @@ struct ReportPage {
     what: String,
     signal: String,
     reason: String,
+    /// How the run ended, and why that is thought.
+    ended: Option<String>,
     status: (&'static str, &'static str, String),
     facts: Vec<(&'static str, String)>,
     received: When,
@@ -129,6 +131,7 @@ fn page_of(
         what,
         signal: signal.into_iter().flatten().collect::<Vec<_>>().join(" "),
         reason: seen.reason.unwrap_or_default(),
+        ended: seen.ended,
         status: status_mark(&listed.status),
         facts: facts(found),
         received: When::of(listed.received_at, now),

@@ -44,7 +44,8 @@ struct VersionLine {
     crash_free: String,
     /// Sessions that the share is of; empty without any.
     sessions: String,
-    out_of_memory: Option<String>,
+    /// Sessions of a thousand that ended out of memory on the screen, and in the background; empty without any.
+    out_of_memory: Vec<(String, &'static str)>,
     reports: String,
     devices: String,
     symbolicated: String,
@@ -115,9 +116,7 @@ fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> 
             .and_then(|figures| crash_free(figures.crashed_sessions, figures.sessions))
             .unwrap_or_else(|| "–".to_owned()),
         sessions: health.map_or_else(String::new, |figures| counted(figures.sessions, "session", "sessions")),
-        out_of_memory: health
-            .filter(|figures| figures.out_of_memory_sessions > 0)
-            .map(|figures| per_thousand(figures.out_of_memory_sessions, figures.sessions)),
+        out_of_memory: health.map(out_of_memory).unwrap_or_default(),
         reports: grouped(version.reports),
         devices: counted(version.devices, "device", "devices"),
         symbolicated: symbolicated.unwrap_or_else(|| "–".to_owned()),
@@ -129,6 +128,15 @@ fn line(app: &str, version: &VersionSummary, health: Option<&HealthFigures>) -> 
         missing: missing.collect(),
         more_missing: version.missing.len().saturating_sub(MOST_MISSING),
     }
+}
+
+fn out_of_memory(figures: &HealthFigures) -> Vec<(String, &'static str)> {
+    let places = [
+        (figures.out_of_memory_sessions, "out of memory"),
+        (figures.background_out_of_memory_sessions, "out of memory in the background"),
+    ];
+    let some = places.into_iter().filter(|(sessions, _)| *sessions > 0);
+    some.map(|(sessions, place)| (per_thousand(sessions, figures.sessions), place)).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a share is between 0 and 1")]

@@ -1,0 +1,380 @@
+//! Why a run of an app ended of which no crash report tells: one table of rules, and how sure its answer is.
+//!
+//! The operating system ends an app that uses too much memory without a word to it. So an app notes what it can while
+//! it runs, and looks at its next start: where nothing else explains the end, it was out of memory. The rules are those
+//! that Facebook published ("Reducing FOOMs in the Facebook iOS app", 2015), with the further exclusions of KSCrash 2.6,
+//! whose words for reasons are understood.
+
+use std::fmt;
+
+/// The share of its memory limit in percent from which on an app that vanished is taken to be out of memory.
+const NEAR_LIMIT: u128 = 80;
+
+crate::words! {
+    /// How a run ended.
+    pub enum EndKind {
+        /// The app ended by itself, or the user ended it.
+        Exited = "exited",
+        /// The app crashed.
+        Crashed = "crashed",
+        /// The app did not answer.
+        Hang = "hang",
+        /// The system ended the app for lack of memory.
+        OutOfMemory = "out_of_memory",
+        /// Nothing explains the end but lack of memory.
+        Unexplained = "unexplained",
+        /// The app was updated.
+        AppUpgrade = "app_upgrade",
+        /// The operating system was updated.
+        OsUpgrade = "os_upgrade",
+        /// The device was restarted.
+        Reboot = "reboot",
+        /// The battery was empty.
+        LowBattery = "low_battery",
+        /// The device was too hot.
+        Thermal = "thermal",
+        /// The app used more of the processor than it may.
+        Cpu = "cpu",
+        /// The system ended the app for another reason.
+        Terminated = "terminated",
+        /// It is not judged, or not known.
+        Unknown = "unknown",
+    }
+}
+
+crate::words! {
+    /// The rule that has decided: the first one that applies, in this order.
+    pub enum EndRule {
+        /// KSCrash's own `termination_reason`.
+        TerminationReason = "termination_reason",
+        /// A debugger was attached, or the app ran in a simulator.
+        Development = "development",
+        /// There was no run before.
+        FirstLaunch = "first_launch",
+        /// The version or the build of the app differs.
+        AppUpgraded = "app_upgraded",
+        /// The app called `exit` or `abort`.
+        ExitCalled = "exit_called",
+        /// There is a crash report of the run.
+        CrashReported = "crash_reported",
+        /// The user ended the app.
+        ForceQuit = "force_quit",
+        /// The version of the operating system differs.
+        OsUpgraded = "os_upgraded",
+        /// The device started later than the run.
+        Rebooted = "rebooted",
+        /// The main thread did not answer at the end.
+        Hang = "hang",
+        /// The battery was nearly empty.
+        LowBattery = "low_battery",
+        /// The device's thermal state was critical.
+        Thermal = "thermal",
+        /// The system told of too much use of the processor.
+        Cpu = "cpu",
+        /// The system ended the app for a reason that it told.
+        Terminated = "terminated",
+        /// The kernel names the app among the processes that it killed.
+        Jetsam = "jetsam",
+        /// The app has judged by rules of its own that it was out of memory.
+        CrashType = "crash_type",
+        /// Nothing else explains the end.
+        Exclusion = "exclusion",
+    }
+}
+
+crate::words! {
+    /// How sure it is.
+    pub enum Confidence {
+        /// Nothing but the lack of another explanation speaks for it.
+        Low = "low",
+        /// One fact speaks for it.
+        Medium = "medium",
+        /// Several facts speak for it, or one that leaves no doubt.
+        High = "high",
+    }
+}
+
+crate::words! {
+    /// A fact that speaks for lack of memory.
+    pub enum EvidenceKind {
+        /// The footprint was near the limit.
+        Footprint = "footprint",
+        /// The last memory pressure was critical.
+        MemoryPressure = "memory_pressure",
+        /// A Jetsam log says that the kernel killed the app.
+        Jetsam = "jetsam",
+    }
+}
+
+/// What is known of the end of a run. What is absent is false or not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunFacts<'t> {
+    /// `termination_reason` of KSCrash.
+    pub reason: Option<&'t str>,
+    /// True where the rule of its name applies; never [`EndRule::TerminationReason`], [`EndRule::Jetsam`] and
+    /// [`EndRule::Exclusion`], which follow from the rest.
+    pub applies: &'t [EndRule],
+    /// True where the app was on the screen, false where it was in the background.
+    pub foreground: Option<bool>,
+    /// Memory of the app at the end, in bytes.
+    pub footprint: Option<u64>,
+    /// Memory that the app may have, in bytes.
+    pub footprint_limit: Option<u64>,
+    /// The last memory pressure.
+    pub memory_pressure: Option<&'t str>,
+    /// The reason in a Jetsam log of the run.
+    pub jetsam: Option<&'t str>,
+}
+
+/// A fact, and its value for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndEvidence {
+    /// What speaks for lack of memory.
+    pub kind: EvidenceKind,
+    /// Such as `92 % of the limit`.
+    pub value: String,
+}
+
+/// How a run ended, and why that is thought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedRun {
+    /// How it ended.
+    pub kind: EndKind,
+    /// The rule that has decided.
+    pub rule: EndRule,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Where the app was.
+    pub foreground: Option<bool>,
+    /// What speaks for lack of memory; empty for an end of another kind.
+    pub evidence: Vec<EndEvidence>,
+}
+
+/// The rules that exclude lack of memory or stand for it, in their order.
+const RULES: [(EndRule, EndKind); 14] = [
+    (EndRule::Development, EndKind::Unknown),
+    (EndRule::FirstLaunch, EndKind::Unknown),
+    (EndRule::AppUpgraded, EndKind::AppUpgrade),
+    (EndRule::ExitCalled, EndKind::Exited),
+    (EndRule::CrashReported, EndKind::Crashed),
+    (EndRule::ForceQuit, EndKind::Exited),
+    (EndRule::OsUpgraded, EndKind::OsUpgrade),
+    (EndRule::Rebooted, EndKind::Reboot),
+    (EndRule::Hang, EndKind::Hang),
+    (EndRule::LowBattery, EndKind::LowBattery),
+    (EndRule::Thermal, EndKind::Thermal),
+    (EndRule::Cpu, EndKind::Cpu),
+    (EndRule::Terminated, EndKind::Terminated),
+    (EndRule::CrashType, EndKind::OutOfMemory),
+];
+
+impl RunFacts<'_> {
+    /// How the run ended: the first rule that applies, else lack of memory.
+    #[must_use]
+    pub fn judge(&self) -> EndedRun {
+        let evidence = self.evidence();
+        let (kind, rule) = self.rule(&evidence);
+        let is_memory = matches!(kind, EndKind::OutOfMemory | EndKind::Unexplained);
+        let confidence = match (rule, evidence.len()) {
+            (EndRule::Jetsam, _) => Confidence::High,
+            _ if !is_memory => Confidence::High,
+            // KSCrash has looked at the same facts.
+            (EndRule::TerminationReason, 0) if kind == EndKind::OutOfMemory => Confidence::Medium,
+            (EndRule::TerminationReason, _) if kind == EndKind::OutOfMemory => Confidence::High,
+            (_, 0) => Confidence::Low,
+            (_, 1) => Confidence::Medium,
+            _ => Confidence::High,
+        };
+        let evidence = if is_memory { evidence } else { Vec::new() };
+        EndedRun { kind, rule, confidence, foreground: self.foreground, evidence }
+    }
+
+    fn rule(&self, evidence: &[EndEvidence]) -> (EndKind, EndRule) {
+        if let Some(kind) = self.reason.and_then(of_kscrash) {
+            return (kind, EndRule::TerminationReason);
+        }
+        let mut applying = RULES.iter().filter(|(rule, _)| self.applies.contains(rule));
+        let first = applying.next();
+        match first {
+            Some((rule, kind)) if *rule != EndRule::CrashType => (*kind, *rule),
+            _ if self.jetsam.is_some_and(is_memory_reason) => (EndKind::OutOfMemory, EndRule::Jetsam),
+            _ if self.jetsam.is_some() => (EndKind::Terminated, EndRule::Jetsam),
+            Some((rule, kind)) => (*kind, *rule),
+            None if evidence.is_empty() => (EndKind::Unexplained, EndRule::Exclusion),
+            None => (EndKind::OutOfMemory, EndRule::Exclusion),
+        }
+    }
+
+    fn evidence(&self) -> Vec<EndEvidence> {
+        let share = self
+            .footprint
+            .zip(self.footprint_limit)
+            .and_then(|(used, limit)| (u128::from(used) * 100).checked_div(u128::from(limit)));
+        let near = share.filter(|percent| *percent >= NEAR_LIMIT);
+        let pressure = self.memory_pressure.filter(|level| matches!(*level, "critical" | "terminal"));
+        let facts = [
+            (EvidenceKind::Footprint, near.map(|percent| format!("{percent} % of the limit"))),
+            (EvidenceKind::MemoryPressure, pressure.map(str::to_owned)),
+            (
+                EvidenceKind::Jetsam,
+                self.jetsam
+                    .filter(|reason| is_memory_reason(reason))
+                    .map(|reason| reason.chars().take(100).collect()),
+            ),
+        ];
+        facts.into_iter().filter_map(|(kind, value)| Some(EndEvidence { kind, value: value? })).collect()
+    }
+}
+
+/// True where a word of the kernel for why it killed a process stands for lack of memory.
+#[must_use]
+pub fn is_memory_reason(reason: &str) -> bool {
+    const OTHER: [&str; 5] =
+        ["vnode-limit", "disk-space-shortage", "idle-exit", "long-idle-exit", "cpu-limit"];
+    !OTHER.contains(&reason)
+}
+
+impl fmt::Display for EndedRun {
+    /// `out of memory in the foreground (rule: exclusion; confidence: medium; memory pressure: critical)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = |word: &str| word.replace('_', " ");
+        f.write_str(&words(self.kind.as_str()))?;
+        match self.foreground {
+            Some(true) => f.write_str(" in the foreground")?,
+            Some(false) => f.write_str(" in the background")?,
+            None => {}
+        }
+        write!(f, " (rule: {}; confidence: {}", words(self.rule.as_str()), self.confidence)?;
+        for evidence in &self.evidence {
+            write!(f, "; {}: {}", words(evidence.kind.as_str()), evidence.value)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// A reason in the words of KSCrash; `None` for words that say nothing, and those that it may get later.
+fn of_kscrash(reason: &str) -> Option<EndKind> {
+    Some(match reason {
+        "clean" => EndKind::Exited,
+        "crash" => EndKind::Crashed,
+        "hang" => EndKind::Hang,
+        "memory_limit" | "memory_pressure" => EndKind::OutOfMemory,
+        "unexplained" => EndKind::Unexplained,
+        "app_upgrade" => EndKind::AppUpgrade,
+        "os_upgrade" => EndKind::OsUpgrade,
+        "reboot" => EndKind::Reboot,
+        "low_battery" => EndKind::LowBattery,
+        "thermal" => EndKind::Thermal,
+        "cpu" => EndKind::Cpu,
+        "first_launch" => EndKind::Unknown,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signs of lack of memory, with these rules.
+    fn short_of_memory(applies: &[EndRule]) -> RunFacts<'_> {
+        RunFacts {
+            applies,
+            footprint: Some(92),
+            footprint_limit: Some(100),
+            memory_pressure: Some("critical"),
+            jetsam: Some("per-process-limit"),
+            ..RunFacts::default()
+        }
+    }
+
+    #[test]
+    fn each_rule_has_a_name_and_the_first_one_counts() {
+        let rules: Vec<EndRule> = RULES.iter().map(|(rule, _)| *rule).collect();
+        for (place, (rule, kind)) in RULES.iter().enumerate() {
+            // With every later one, and with all signs of lack of memory.
+            let ended = short_of_memory(&rules[place..]).judge();
+            if *rule == EndRule::CrashType {
+                assert_eq!((ended.kind, ended.rule), (EndKind::OutOfMemory, EndRule::Jetsam));
+                continue;
+            }
+            assert_eq!((ended.kind, ended.rule), (*kind, *rule));
+            assert_eq!((ended.confidence, ended.evidence.len()), (Confidence::High, 0), "{rule}");
+        }
+        // Every rule but those that follow from other facts is in the table, in the order of its words.
+        let words: Vec<_> = EndRule::ALL.into_iter().filter(|rule| rules.contains(rule)).collect();
+        assert_eq!((words, rules.len()), (rules.clone(), EndRule::ALL.len() - 3));
+    }
+
+    #[test]
+    fn the_words_of_kscrash_win_and_unknown_ones_do_not() {
+        for (word, kind, confidence) in [
+            ("memory_limit", EndKind::OutOfMemory, Confidence::Medium),
+            ("memory_pressure", EndKind::OutOfMemory, Confidence::Medium),
+            ("unexplained", EndKind::Unexplained, Confidence::Low),
+            ("clean", EndKind::Exited, Confidence::High),
+            ("crash", EndKind::Crashed, Confidence::High),
+            ("hang", EndKind::Hang, Confidence::High),
+            ("app_upgrade", EndKind::AppUpgrade, Confidence::High),
+            ("os_upgrade", EndKind::OsUpgrade, Confidence::High),
+            ("reboot", EndKind::Reboot, Confidence::High),
+            ("low_battery", EndKind::LowBattery, Confidence::High),
+            ("thermal", EndKind::Thermal, Confidence::High),
+            ("cpu", EndKind::Cpu, Confidence::High),
+            ("first_launch", EndKind::Unknown, Confidence::High),
+        ] {
+            let facts = RunFacts { reason: Some(word), applies: &[EndRule::Rebooted], ..RunFacts::default() };
+            let ended = facts.judge();
+            assert_eq!((ended.kind, ended.rule), (kind, EndRule::TerminationReason), "{word}");
+            assert_eq!(ended.confidence, confidence, "{word}");
+        }
+        for word in ["none", "a later word", ""] {
+            let facts = RunFacts { reason: Some(word), applies: &[EndRule::Rebooted], ..RunFacts::default() };
+            assert_eq!(facts.judge().rule, EndRule::Rebooted, "{word}");
+        }
+        let facts = RunFacts { reason: Some("memory_limit"), ..short_of_memory(&[]) };
+        assert_eq!(facts.judge().confidence, Confidence::High);
+    }
+
+    #[test]
+    fn what_nothing_else_explains_is_lack_of_memory_and_evidence_makes_it_surer() {
+        let of = |used, limit, pressure| RunFacts {
+            footprint: Some(used),
+            footprint_limit: Some(limit),
+            memory_pressure: pressure,
+            ..RunFacts::default()
+        };
+        for (facts, kind, confidence) in [
+            (RunFacts::default(), EndKind::Unexplained, Confidence::Low),
+            (of(79, 100, Some("warning")), EndKind::Unexplained, Confidence::Low),
+            (of(0, 0, None), EndKind::Unexplained, Confidence::Low),
+            (of(80, 100, None), EndKind::OutOfMemory, Confidence::Medium),
+            (of(u64::MAX, 1, None), EndKind::OutOfMemory, Confidence::Medium),
+            (of(1, 100, Some("terminal")), EndKind::OutOfMemory, Confidence::Medium),
+            (of(95, 100, Some("critical")), EndKind::OutOfMemory, Confidence::High),
+        ] {
+            let ended = facts.judge();
+            assert_eq!(
+                (ended.kind, ended.rule, ended.confidence),
+                (kind, EndRule::Exclusion, confidence),
+                "{facts:?}"
+            );
+        }
+        let ended = short_of_memory(&[]).judge();
+        assert_eq!((ended.rule, ended.confidence), (EndRule::Jetsam, Confidence::High));
+        assert_eq!(ended.evidence[0].value, "92 % of the limit");
+        let idle = RunFacts { jetsam: Some("idle-exit"), foreground: Some(false), ..RunFacts::default() };
+        let text = idle.judge().to_string();
+        assert_eq!(text, "terminated in the background (rule: jetsam; confidence: high)");
+    }
+
+    #[test]
+    fn an_app_that_has_judged_itself_is_believed_as_far_as_facts_go() {
+        let facts =
+            RunFacts { applies: &[EndRule::CrashType], foreground: Some(false), ..RunFacts::default() };
+        let ended = facts.judge();
+        assert_eq!((ended.kind, ended.confidence), (EndKind::OutOfMemory, Confidence::Low));
+        assert_eq!(ended.foreground, Some(false));
+        let facts = RunFacts { memory_pressure: Some("critical"), ..facts };
+        assert_eq!(facts.judge().confidence, Confidence::Medium);
+    }
+}

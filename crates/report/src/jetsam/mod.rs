@@ -1,0 +1,225 @@
+//! Jetsam event logs: what the kernel notes of all processes when it kills some for lack of memory. They have neither
+//! threads nor images.
+//!
+//! Source: logs of the bug type 298 as devices write them: a header on the first line, and the event behind it. The
+//! words for reasons are those of xnu's `kern_memorystatus.h`.
+
+mod record;
+
+use crate::json::{JsonScanner, Value};
+use crate::{ReadError, ReadLimits};
+pub(crate) use record::event_of_record;
+use time::OffsetDateTime;
+use time::macros::format_description;
+use unslide_model::DebugId;
+use unslide_model::ended::is_memory_reason;
+
+/// Processes that are read of one event; a device has some hundred.
+pub const MOST_PROCESSES: usize = 4_096;
+/// States of one process.
+const MOST_STATES: usize = 16;
+/// Characters of a text.
+const MOST_CHARS: usize = 200;
+/// Characters that the kernel keeps of a process's name.
+const KERNEL_NAME_CHARS: usize = 32;
+/// A Jetsam event. Every text is the device's claim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JetsamEvent {
+    /// `incident`: the id of the event.
+    pub incident: Option<String>,
+    /// `crashReporterKey`: one device.
+    pub device: Option<String>,
+    /// `product`, such as `iPhone16,1`.
+    pub product: Option<String>,
+    /// `build`, such as `iPhone OS 18.3.1 (22D72)`.
+    pub system: Option<String>,
+    /// When it happened, by the device's clock.
+    pub time: Option<OffsetDateTime>,
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// Pages by their state, such as `free` and `wired`, in the order of the log.
+    pub pages: Vec<(String, u64)>,
+    /// Bytes that the compressor holds.
+    pub compressor: Option<u64>,
+    /// The name of the process with the largest footprint; this alone does not mean that it was killed.
+    pub largest_process: Option<String>,
+    /// The processes, in the order of the log.
+    pub processes: Vec<JetsamProcess>,
+    /// Processes past [`MOST_PROCESSES`].
+    pub left_out: u64,
+}
+
+/// One process of an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JetsamProcess {
+    /// The name, of which the kernel keeps 32 characters.
+    pub name: String,
+    /// The debug id of the main binary.
+    pub debug_id: Option<DebugId>,
+    /// The process id.
+    pub pid: Option<u64>,
+    /// Such as `frontmost` and `suspended`.
+    pub states: Vec<String>,
+    /// The footprint in bytes.
+    pub footprint: u64,
+    /// The highest footprint in bytes; it may be lower than the footprint, which was taken later.
+    pub lifetime_max: Option<u64>,
+    /// The priority band.
+    pub priority: Option<u64>,
+    /// Why the kernel killed the process; `None` for one that goes on.
+    pub reason: Option<String>,
+}
+
+impl JetsamEvent {
+    /// Reads a log: the two JSON texts of Apple's form, or the event alone.
+    ///
+    /// # Errors
+    /// [`ReadError`] where it is too large or too deep, no JSON, or no Jetsam event.
+    pub fn read(bytes: &[u8], limits: &ReadLimits) -> Result<JetsamEvent, ReadError> {
+        let event = event_of_record(bytes).unwrap_or(bytes);
+        let mut s = JsonScanner::new(event, limits)?;
+        s.begin()?;
+        let start = s.pos();
+        s.skip()?;
+        s.end()?;
+        JetsamEvent::of(Value::at(event, start)).ok_or(ReadError::NoCrash {
+            missing: "a Jetsam event has `memoryStatus` and `processes`, and this is none",
+        })
+    }
+
+    /// Reads an event that has passed the scanner; `None` for another object.
+    pub(crate) fn of(value: Value<'_>) -> Option<JetsamEvent> {
+        let [bug_type, status, processes, incident, device, product, system, date, largest] =
+            value.members([
+                "bug_type",
+                "memoryStatus",
+                "processes",
+                "incident",
+                "crashReporterKey",
+                "product",
+                "build",
+                "date",
+                "largestProcess",
+            ]);
+        if bug_type.is_some_and(|bug_type| !is_jetsam(bug_type)) {
+            return None;
+        }
+        let status = status.filter(|status| status.is_object())?;
+        let processes = processes.filter(|processes| processes.is_container() && !processes.is_object())?;
+        let [page_size, pages, compressor] = status.members(["pageSize", "memoryPages", "compressorSize"]);
+        let page_size = page_size.and_then(Value::unsigned).filter(|size| *size > 0)?;
+        let mut event = JetsamEvent {
+            incident: incident.and_then(text),
+            device: device.and_then(text),
+            product: product.and_then(text),
+            system: system.and_then(text),
+            time: date.and_then(text).as_deref().and_then(log_time),
+            page_size,
+            compressor: compressor.and_then(Value::unsigned).map(|pages| pages.saturating_mul(page_size)),
+            largest_process: largest.and_then(text),
+            ..JetsamEvent::default()
+        };
+        if let Some(pages) = pages {
+            pages.each(|state, count| {
+                if let Some(count) = count.unsigned().filter(|_| event.pages.len() < MOST_STATES) {
+                    event.pages.push((shortened(&String::from_utf8_lossy(state)), count));
+                }
+            });
+        }
+        processes.each_item(|process| match event.processes.len() < MOST_PROCESSES {
+            true => event.processes.extend(JetsamProcess::of(process, page_size)),
+            false => event.left_out += 1,
+        });
+        Some(event)
+    }
+
+    /// The processes that were killed: those on the screen first, then those with the largest footprints.
+    #[must_use]
+    pub fn killed(&self) -> Vec<&JetsamProcess> {
+        let mut killed: Vec<_> = self.processes.iter().filter(|process| process.reason.is_some()).collect();
+        killed.sort_by_key(|process| (!process.is_foreground(), std::cmp::Reverse(process.footprint)));
+        killed
+    }
+
+    /// The process of this name, killed or not; of several one that was killed.
+    #[must_use]
+    pub fn process(&self, name: &str) -> Option<&JetsamProcess> {
+        let kept = |name: &str| name.chars().take(KERNEL_NAME_CHARS).collect::<String>();
+        let name = kept(name);
+        let found = || self.processes.iter().filter(|process| kept(&process.name) == name);
+        found().find(|process| process.reason.is_some()).or_else(|| found().next())
+    }
+
+    /// The system's name, version and build of `iPhone OS 18.3.1 (22D72)`.
+    #[must_use]
+    pub fn system_parts(&self) -> [Option<String>; 3] {
+        let text = self.system.as_deref().unwrap_or_default();
+        let (text, build) = text.split_once(" (").unwrap_or((text, ""));
+        let (name, version) = text.rsplit_once(' ').unwrap_or((text, ""));
+        [name, version, build.trim_end_matches(')')]
+            .map(|part| Some(part.to_owned()).filter(|p| !p.is_empty()))
+    }
+}
+
+impl JetsamProcess {
+    fn of(value: Value<'_>, page_size: u64) -> Option<JetsamProcess> {
+        if !value.is_object() {
+            return None;
+        }
+        let [name, uuid, pid, states, pages, lifetime_max, priority, reason] =
+            value.members(["name", "uuid", "pid", "states", "rpages", "lifetimeMax", "priority", "reason"]);
+        let mut own_states = Vec::new();
+        if let Some(states) = states {
+            states.each_item(|state| {
+                own_states.extend(text(state).filter(|_| own_states.len() < MOST_STATES));
+            });
+        }
+        let bytes = |pages: Value<'_>| Some(pages.unsigned()?.saturating_mul(page_size));
+        Some(JetsamProcess {
+            name: name.and_then(text).unwrap_or_default(),
+            debug_id: uuid.and_then(Value::uuid).and_then(crate::json::debug_id),
+            pid: pid.and_then(Value::unsigned),
+            states: own_states,
+            footprint: pages.and_then(bytes).unwrap_or(0),
+            lifetime_max: lifetime_max.and_then(bytes),
+            priority: priority.and_then(Value::unsigned),
+            reason: reason.and_then(text).filter(|reason| !reason.is_empty()),
+        })
+    }
+
+    /// True where the process was on the screen.
+    #[must_use]
+    pub fn is_foreground(&self) -> bool {
+        self.states.iter().any(|state| state == "frontmost" || state == "active")
+    }
+
+    /// True where the kernel killed the process for lack of memory.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        self.reason.as_deref().is_some_and(is_memory_reason)
+    }
+}
+
+/// True for the bug type of Jetsam events, a text or a number.
+fn is_jetsam(bug_type: Value<'_>) -> bool {
+    bug_type.text().is_some_and(|text| text.is("298")) || bug_type.unsigned() == Some(298)
+}
+
+fn text(value: Value<'_>) -> Option<String> {
+    Some(shortened(&value.text()?.decode()))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MOST_CHARS).collect()
+}
+
+/// `2026-03-02 11:00:00.00 +0900`.
+fn log_time(text: &str) -> Option<OffsetDateTime> {
+    let format = format_description!(
+        "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond] [offset_hour sign:mandatory][offset_minute]"
+    );
+    OffsetDateTime::parse(text, &format).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! The event in a log of two JSON texts.
+
+use super::is_jetsam;
+use crate::ReadLimits;
+use crate::json::{JsonScanner, Value};
+
+/// How much of the beginning a header may take. Real ones have a quarter of a KiB.
+const MOST_HEADER: usize = 16 << 10;
+
+/// The event behind the header of a Jetsam log; `None` for other bytes. The header says nothing that the event does not
+/// say too.
+pub(crate) fn event_of_record(record: &[u8]) -> Option<&[u8]> {
+    let start = record.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(record).trim_ascii_start();
+    let end = memchr::memchr(b'\n', start.get(..MOST_HEADER).unwrap_or(start))?;
+    let (header, event) = start.split_at_checked(end)?;
+    memchr::memmem::find(header, b"\"bug_type\"")?;
+    let mut s = JsonScanner::new(header, &ReadLimits::default()).ok()?;
+    s.begin().ok()?;
+    let at = s.pos();
+    s.skip().ok()?;
+    s.end().ok()?;
+    let bug_type = Value::at(header, at).get("bug_type")?;
+    let event = event.trim_ascii();
+    (is_jetsam(bug_type) && event.starts_with(b"{")).then_some(event)
+}

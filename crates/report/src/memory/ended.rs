@@ -1,0 +1,136 @@
+//! How and why the run of a report ended that tells of no crash.
+
+use super::MemoryEventKind;
+use crate::Text;
+use crate::json::Value;
+use crate::report::Report;
+use crate::summary::PartFacts;
+use std::borrow::Cow;
+use unslide_model::ended::{EndRule, EndedRun, RunFacts};
+
+/// What a report says of the memory of its run.
+#[derive(Default)]
+struct RunMemory<'a> {
+    footprint: Option<u64>,
+    limit: Option<u64>,
+    pressure: Option<Cow<'a, str>>,
+}
+
+impl Report<'_> {
+    /// How and why the run ended, by [the rules for all runs](unslide_model::ended); `None` for a report of a crash, and
+    /// of what ended nothing.
+    #[must_use]
+    pub fn ended(&self) -> Option<EndedRun> {
+        let facts = PartFacts::of(self, self.main_part());
+        let event = self.memory_event();
+        let error_type = facts.part()?.error_type.map(Text::decode);
+        let rule = match (event.as_ref().map(|event| event.kind), error_type.as_deref()) {
+            (Some(MemoryEventKind::Warning), _) => return None,
+            (Some(MemoryEventKind::OutOfMemory), _) | (None, Some("memory_termination")) => {
+                EndRule::CrashType
+            }
+            (Some(MemoryEventKind::BlockedMainThread), _) => EndRule::Hang,
+            (Some(MemoryEventKind::Termination), _)
+            | (None, Some("termination" | "resource_termination")) => EndRule::Exclusion,
+            (None, _) => return None,
+        };
+        let reason = facts.error(&["termination_reason"]).and_then(Value::string);
+        let memory = RunMemory::of(&facts);
+        let footprint = event.as_ref().and_then(|event| event.footprint);
+        let facts = RunFacts {
+            reason: reason.as_deref(),
+            applies: &[rule],
+            foreground: event.as_ref().and_then(|event| event.foreground).or_else(|| is_foreground(&facts)),
+            footprint: footprint.or(memory.footprint),
+            footprint_limit: memory.limit,
+            memory_pressure: memory.pressure.as_deref(),
+            jetsam: event.as_ref().and_then(|event| event.kernel_reason.as_deref()),
+        };
+        Some(facts.judge())
+    }
+}
+
+impl<'a> RunMemory<'a> {
+    /// What KSCrash writes in `system.app_memory` or, before 3.9, beside the error.
+    fn of(facts: &PartFacts<'_, 'a>) -> RunMemory<'a> {
+        let [app_memory] = facts.system(["app_memory"]);
+        let error = facts.error(&["memory_termination"]);
+        let mut memory = RunMemory::default();
+        for value in [error, app_memory].into_iter().flatten() {
+            let [footprint, limit, remaining, pressure, level] = value.members([
+                "memory_footprint",
+                "memory_limit",
+                "memory_remaining",
+                "memory_pressure",
+                "memory_level",
+            ]);
+            memory.footprint = memory.footprint.or(footprint.and_then(Value::unsigned));
+            let sum = memory.footprint.zip(remaining.and_then(Value::unsigned));
+            let sum = sum.and_then(|(footprint, remaining)| footprint.checked_add(remaining));
+            memory.limit = memory.limit.or(limit.and_then(Value::unsigned)).or(sum);
+            let texts = || [pressure, level].into_iter().flatten().filter_map(Value::text);
+            let worst = texts().find(|text| text.is("critical") || text.is("terminal"));
+            memory.pressure = memory.pressure.or(worst.or_else(|| texts().next()).map(Text::decode));
+        }
+        memory
+    }
+}
+
+/// Where the app was by what KSCrash writes of it.
+fn is_foreground(facts: &PartFacts<'_, '_>) -> Option<bool> {
+    let [stats] = facts.system(["application_stats"]);
+    stats?.get("application_in_foreground")?.boolean()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ReadLimits, Report};
+
+    fn ended(json: &str) -> Option<String> {
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        report.ended().map(|ended| ended.to_string())
+    }
+
+    #[test]
+    fn each_kind_of_report_has_its_rule_and_evidence() {
+        for (json, expected) in [
+            (
+                r#"{"crash_type":"foom_crash"}"#,
+                "out of memory in the foreground (rule: crash type; confidence: low)",
+            ),
+            (
+                r#"{"crash_type":"foom_crash","system":{"app_memory":{"memory_footprint":90,"memory_remaining":10,
+                "memory_pressure":"urgent","memory_level":"critical"}}}"#,
+                "out of memory in the foreground (rule: crash type; confidence: high; footprint: 90 % of the limit; \
+                 memory pressure: critical)",
+            ),
+            (r#"{"crash_type":"deadlock_crash"}"#, "hang (rule: hang; confidence: high)"),
+            (
+                r#"{"crash":{"error":{"type":"termination","termination_reason":"memory_limit"}},
+                "system":{"application_stats":{"application_in_foreground":false}}}"#,
+                "out of memory in the background (rule: termination reason; confidence: medium)",
+            ),
+            (
+                r#"{"crash":{"error":{"type":"termination","termination_reason":"low_battery"}}}"#,
+                "low battery (rule: termination reason; confidence: high)",
+            ),
+            (
+                r#"{"crash":{"error":{"type":"memory_termination","memory_termination":{"memory_pressure":"terminal"}}}}"#,
+                "out of memory (rule: crash type; confidence: medium; memory pressure: terminal)",
+            ),
+            (
+                r#"{"memoryStatus":{"pageSize":1},"processes":[{"name":"a","states":["frontmost"],"reason":"vm-pageshortage"}]}"#,
+                "out of memory in the foreground (rule: jetsam; confidence: high; jetsam: vm-pageshortage)",
+            ),
+            (
+                r#"{"memoryStatus":{"pageSize":1},"processes":[{"name":"a","reason":"idle-exit"}]}"#,
+                "terminated in the background (rule: jetsam; confidence: high)",
+            ),
+        ] {
+            assert_eq!(ended(json).as_deref(), Some(expected), "{json}");
+        }
+        for other in [r#"{"crash":{"error":{"type":"mach"}}}"#, r#"{"singleMemory":"1"}"#, "{}"] {
+            assert_eq!(ended(other), None, "{other}");
+        }
+    }
+}
