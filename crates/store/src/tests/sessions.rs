@@ -119,7 +119,9 @@ async fn a_session_out_of_memory_is_told_at_the_next_start_and_a_crash_corrects_
     assert_eq!(memory().await, [3, 2, 1]);
     store(&database, &[told("a", Some(EndReason::Crashed), true, None)]).await;
     assert_eq!(memory().await, [2, 1, 1]);
-    assert_eq!(figures(&database, &acme()).await.crashed_sessions, 1);
+    let now = figures(&database, &acme()).await;
+    assert_eq!((now.crashed_sessions, now.sessions), (1, 5));
+    assert_eq!((now.out_of_memory_rate, now.background_out_of_memory_rate), (Some(0.4), Some(0.2)));
 }
 
 /// Proves: isolation

@@ -33,7 +33,7 @@ pub fn shapes() -> Vec<(String, Report)> {
     ] {
         shapes.push((format!("cpu-{name}"), on(cpu)));
     }
-    let more: [(&str, Shape); 23] = [
+    let more: [(&str, Shape); 26] = [
         ("minimal", minimal),
         ("recrash-outer-minimal", recrash),
         ("recrash-inner-minimal", old_recrash),
@@ -56,6 +56,11 @@ pub fn shapes() -> Vec<(String, Report)> {
         ("empty-timestamp", || standard().set("report.timestamp", "")),
         ("infinite-floats", infinite),
         ("image-without-uuid", || standard().set("binary_images.0.uuid", Json::null())),
+        ("out-of-memory", out_of_memory),
+        ("memory-warning", || {
+            standard().without("crash").set("user.singleMemory", "1432.5").set("user.threshold", "1200")
+        }),
+        ("jetsam", jetsam),
         ("process-as-array", || standard().set("process", Json::array([]))),
     ];
     shapes.extend(more.into_iter().map(|(name, make)| (name.to_owned(), make())));
@@ -64,6 +69,29 @@ pub fn shapes() -> Vec<(String, Report)> {
         *report = report.clone().style(style);
     }
     shapes
+}
+
+/// What an app finds at the start after an end for lack of memory, with what it sampled before.
+fn out_of_memory() -> Report {
+    let stack = || standard().json().clone().at("crash.threads.0.backtrace").clone();
+    let held =
+        |key: &str| Json::object([(key, stack()), ("size", Json::from("1024")), ("count", Json::from(3))]);
+    standard()
+        .without("crash")
+        .set("crash_type", "foom_crash")
+        .set("appState", "background")
+        .set("stack_deadlock.backtrace", stack())
+        .set("stack_oom", Json::array([held("backtrace"), held("frames"), Json::from(1)]))
+}
+
+fn jetsam() -> Report {
+    let process = |name: &str| Json::object([("name", Json::from(name)), ("rpages", Json::from(9))]);
+    let mut killed = process("Shop");
+    killed.append("reason", Json::from("per-process-limit"));
+    Report::empty()
+        .set("bug_type", "298")
+        .set("memoryStatus.pageSize", 16_384)
+        .set("processes", Json::array([process("Maps"), killed]))
 }
 
 fn images() -> [Image; 2] {

@@ -119,6 +119,8 @@ pub(super) const TABLES: [ExportTable; 6] = [
             ("sessions", "/sessions"),
             ("crashed_sessions", "/crashed_sessions"),
             ("crash_free_sessions", "/crash_free_sessions"),
+            ("out_of_memory_rate", "/out_of_memory_rate"),
+            ("background_out_of_memory_rate", "/background_out_of_memory_rate"),
             ("installations", "/installations"),
             ("crashed_installations", "/crashed_installations"),
             ("crash_free_installations", "/crash_free_installations"),

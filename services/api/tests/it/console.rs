@@ -402,6 +402,45 @@ async fn a_thread_that_a_page_has_no_room_for_has_a_page_of_its_own() {
 }
 
 #[tokio::test]
+async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
+    let world = World::start().await;
+    let id = "0000000b-1111-1111-1111-111111111111";
+    let mut ended = crash(id, "ended");
+    let frames = ended["crash"]["threads"][0]["backtrace"]["contents"].clone();
+    ended.as_object_mut().unwrap().remove("crash");
+    ended["crash_type"] = "foom_crash".into();
+    ended["system"]["app_memory"] = json!({"memory_footprint": 92, "memory_limit": 100});
+    ended["stack_oom"] = json!([{"frames": frames, "size": 1024, "count": 1},
+        {"frames": frames, "size": "4096", "count": 2}]);
+    store(&world, "acme", &ended, 1, world.host.clock.now()).await;
+    let key = world.master("acme").await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let page = browser.get(&format!("/console/reports/{id}")).await.text;
+    for shown in ["Last sampled stack", "not why it ended", "Other sampled stacks"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let verdict = "Ended: out of memory in the foreground (rule: crash type; confidence: medium; footprint: 92 % of the limit)";
+    assert!(page.contains(verdict), "{page}");
+    assert!(
+        page.find("4096 bytes in 2").unwrap() < page.find("1024 bytes in 1").unwrap(),
+        "the largest first"
+    );
+    assert!(!page.contains("class=\"tag bad\">crashed") && !page.contains("Copy crashed thread"));
+    let text = browser.get(&format!("/console/reports/{id}/text")).await.text;
+    assert!(
+        text.contains("Last Sampled Stack (not the cause): 4096 bytes in 2 allocations")
+            && text.contains(verdict)
+    );
+    let groups = world.get("/v1/groups?kind=out_of_memory", &key).await.expect(200);
+    assert_eq!(groups["items"][0]["title"], "Out of memory in the foreground");
+    for group in groups["items"].as_array().unwrap() {
+        let page = browser.get(&format!("/console/groups/{}", group["id"].as_str().unwrap())).await.text;
+        assert!(!page.contains("class=\"stack\""), "{page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn a_form_uploads_symbols() {
     let world = World::start().await;
     let browser = Browser::signed_in(&world, &world.master("acme").await).await;

@@ -120,6 +120,10 @@ async fn an_apps_health_is_told_for_its_tenant_alone() {
     let period = &health["period"];
     assert_eq!((&period["sessions"], &period["crashed_sessions"]), (&4.into(), &1.into()));
     assert_eq!((&period["crash_free_sessions"], &period["installations"]), (&0.75.into(), &4.into()));
+    assert_eq!(
+        (&period["out_of_memory_rate"], &period["background_out_of_memory_rate"]),
+        (&0.0.into(), &0.0.into())
+    );
     assert_eq!(health["period_before"]["sessions"], 0);
     assert_eq!(health["more_than_noise"]["crash_free_sessions"], false);
     assert_eq!((health["days"].as_array().unwrap().len(), &health["days"][0]["sessions"]), (1, &4.into()));

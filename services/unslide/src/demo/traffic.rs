@@ -22,6 +22,10 @@ use unslide_model::{Clock, DebugId, SystemClock};
 const DAYS: i64 = 6;
 /// Sessions for each report.
 const SESSIONS: u32 = 60;
+/// Reports of crashes for each one about memory.
+const REPORTS_PER_MEMORY_EVENT: u32 = 12;
+/// What the ids of reports about memory begin from, so that they differ from those of crashes.
+const MEMORY_IDS: u64 = 1 << 20;
 const DAY_MILLIS: i64 = 86_400_000;
 /// Reports of the tenant that sends too much.
 const NOISE: u32 = 1_500;
@@ -180,6 +184,7 @@ pub async fn send(facts: &Installation, client: &Client) -> Result<(), BoxError>
     let mut reports = Vec::new();
     for build in &BUILDS {
         reports.extend(week(build, now, &mut random)?);
+        reports.extend(memory_events(build, now, &mut random)?);
     }
     let mut noise = Vec::new();
     for number in 0..NOISE {
@@ -215,7 +220,7 @@ async fn send_sessions(client: &Client, now: i64, random: &mut SmallRng) -> Resu
                     "version": build.version,
                     "started_at": started,
                     "duration": random.random_range(5..600_u32),
-                    "foreground": true,
+                    "foreground": number % 210 != 0,
                 });
                 // The broken release also leaks.
                 let vanishes = number % if build.version == "2.5.0" { 70 } else { 700 } == 0;
@@ -311,8 +316,63 @@ fn week(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, Box
     Ok(reports)
 }
 
+/// Ends out of memory, blocked main threads and memory warnings of a build, for every so many of its reports.
+fn memory_events(build: &Build, now: i64, random: &mut SmallRng) -> Result<Vec<Sent>, BoxError> {
+    let mut events = Vec::new();
+    for (begin, count) in days(build, now) {
+        for _ in 0..count.div_ceil(REPORTS_PER_MEMORY_EVENT) {
+            let at = random.random_range(begin..(begin + DAY_MILLIS).min(now));
+            let number = events.len() as u64;
+            let (id, mut report) = made(build, 0, MEMORY_IDS + number, at, random)?;
+            tell_of_memory(&mut report, number, at);
+            events.push(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? });
+        }
+    }
+    Ok(events)
+}
+
+/// Puts what apps tell of memory in the place of a crash.
+fn tell_of_memory(report: &mut Value, number: u64, at: i64) {
+    let stack = report["crash"]["threads"][0]["backtrace"].clone();
+    if let Some(members) = report.as_object_mut() {
+        members.remove("crash");
+    }
+    match number % 4 {
+        0 | 1 => {
+            report["crash_type"] = json!("foom_crash");
+            report["appState"] = json!(if number % 4 == 0 { "foreground" } else { "background" });
+            report["system"]["app_memory"] = json!({"memory_footprint": 1_930_000_000_u64, "memory_limit": 2_098_200_576_u64, "memory_pressure": "critical"});
+            report["stack_oom"] = json!([
+                {"frames": stack["contents"], "size": 734_003_200, "count": 1_400},
+                {"frames": stack["contents"].as_array().map(|frames| frames.iter().skip(2).collect::<Vec<_>>()),
+                 "size": 52_428_800, "count": 12}]);
+        }
+        2 => {
+            report["singleMemory"] = json!("1432.5");
+            report["threshold"] = json!("1200");
+            report["LaunchTime"] = json!((at / 1_000).to_string());
+        }
+        _ => {
+            report["crash_type"] = json!("deadlock_crash");
+            report["stack_deadlock"] = json!({"index": 0, "backtrace": stack});
+        }
+    }
+}
+
 /// The demo's crash as this build, on some device, at this time, with this bug.
 fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng) -> Result<Sent, BoxError> {
+    let (id, report) = made(build, number, id, at, random)?;
+    Ok(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? })
+}
+
+/// The same before it is written, and its id.
+fn made(
+    build: &Build,
+    number: usize,
+    id: u64,
+    at: i64,
+    random: &mut SmallRng,
+) -> Result<(String, Value), BoxError> {
     let mut report: Value = serde_json::from_slice(CRASH)?;
     let id = format!("{}-{:012X}", &build.uuid[..23], id << 20 | random.random_range(0..1_u64 << 20));
     let (first, error) = bug(number, 0x1_0000_0000 + random.random_range(0..0x1000_u64) * 16);
@@ -336,7 +396,7 @@ fn report(build: &Build, number: usize, id: u64, at: i64, random: &mut SmallRng)
     report["crash"]["error"] = error;
     report["binary_images"][0]["uuid"] = json!(build.uuid);
     move_image(&mut report, first, random.random_range(0..1_u64 << 12) << 14);
-    Ok(Sent { id, at_millis: at, body: serde_json::to_vec(&report)? })
+    Ok((id, report))
 }
 
 /// Drops the frames before `first`, and loads the app's image elsewhere.
@@ -368,8 +428,9 @@ mod tests {
             let week = week(build, now, &mut random).unwrap();
             assert_eq!(week.len() as u32, build.days.iter().sum::<u32>());
             assert!(week.iter().all(|sent| sent.at_millis < now && sent.at_millis > now - 6 * DAY_MILLIS));
-            count += week.len();
-            ids.extend(week.into_iter().map(|sent| sent.id));
+            let memory = memory_events(build, now, &mut random).unwrap();
+            count += week.len() + memory.len();
+            ids.extend(week.into_iter().chain(memory).map(|sent| sent.id));
             assert!(build.uuid.parse::<DebugId>().is_ok());
         }
         assert_eq!(ids.len(), count);
