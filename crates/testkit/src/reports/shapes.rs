@@ -89,7 +89,6 @@ fn jetsam() -> Report {
     let mut killed = process("Shop");
     killed.append("reason", Json::from("per-process-limit"));
     Report::empty()
-        .set("bug_type", "298")
         .set("memoryStatus.pageSize", 16_384)
         .set("processes", Json::array([process("Maps"), killed]))
 }
