@@ -50,6 +50,10 @@ impl Report<'_> {
     /// What the report says its crash is.
     #[must_use]
     pub fn crash_error(&self) -> CrashError {
-        CrashError::of(&PartFacts::of(self, self.main_part()))
+        let error = CrashError::of(&PartFacts::of(self, self.main_part()));
+        match self.diagnostic() {
+            Some(kind) => CrashError { kind: Some(kind.as_str().to_owned()), ..error },
+            None => error,
+        }
     }
 }

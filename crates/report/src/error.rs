@@ -77,6 +77,15 @@ pub enum ReadError {
         /// The value's JSON type, with its article.
         found: &'static str,
     },
+    /// A payload of MetricKit that is not one diagnostic of what was sampled.
+    #[error(
+        "a payload of MetricKit holds one diagnostic of a hang, CPU use, disk writes or a launch; this one has {count}, \
+         or a crash: send each by itself, and crashes through KSCrash"
+    )]
+    Diagnostics {
+        /// How many it has.
+        count: usize,
+    },
     /// An object without a crash.
     #[error(
         "a crash report has an object `crash` with `error` or `threads`, or an object `recrash_report`; {missing}"
@@ -98,7 +107,9 @@ impl ReadError {
             ReadError::NotJson { .. } => "not_json",
             ReadError::Truncated { .. } => "truncated",
             ReadError::TooMany { .. } | ReadError::TooManyItems { .. } => "too_many",
-            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } => "not_a_report",
+            ReadError::NotAReport { .. } | ReadError::NoCrash { .. } | ReadError::Diagnostics { .. } => {
+                "not_a_report"
+            }
         }
     }
 }

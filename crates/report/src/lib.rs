@@ -14,6 +14,7 @@ pub mod jetsam;
 mod json;
 mod memory;
 mod ours;
+mod profile;
 mod read;
 mod report;
 pub mod splice;
@@ -32,6 +33,7 @@ pub use javascript::{
 pub use json::{Number, Text};
 pub use memory::{AllocationWeight, MemoryEvent, MemoryEventKind};
 pub use ours::{ENGINE_PREFIX, FrameCounts, OurFrame, OurImage, Ours};
+pub use profile::{DiagnosticKind, ProfileNode, ReportProfile};
 pub use report::{
     Backtrace, BacktraceOrigin, ErrorKind, Frame, Image, Invalid, Report, ReportPart, ThreadFacts,
 };

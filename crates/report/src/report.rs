@@ -1,6 +1,7 @@
 //! A report as far as symbolication needs it: what the scanner leaves behind.
 
 use crate::memory::MEMORY_MEMBERS;
+use crate::profile::{CallStackTree, Diagnostic};
 use crate::{BlankFrame, Number, Ours, Text, Warning};
 use std::ops::Range;
 use unslide_model::{CpuType, DebugId, ReportId};
@@ -78,6 +79,10 @@ pub struct ReportPart<'a> {
     pub binary_cpu: Option<CpuType>,
     /// `system.cpu_arch`, such as `arm64e`: the hardware, never the frames.
     pub cpu_arch: Option<Text<'a>>,
+    /// The diagnostic of MetricKit that the part is, where it has no crash.
+    pub(crate) diagnostic: Option<Diagnostic>,
+    /// How many diagnostics it has, whatever they are about.
+    pub(crate) diagnostics: usize,
     /// Where the sections that only the summary and the text need begin.
     pub(crate) sections: Sections,
 }
@@ -155,10 +160,10 @@ impl ReportPart<'_> {
         self.error_kind() == ErrorKind::Profile || self.monitor_id.is_some_and(|m| m.is("profile"))
     }
 
-    /// True where the report was made from a MetricKit payload.
+    /// True where the report is a MetricKit payload or was made from one.
     #[must_use]
     pub fn is_metric_kit(&self) -> bool {
-        self.monitor_id.is_some_and(|m| m.is("MetricKit"))
+        self.diagnostic.is_some() || self.monitor_id.is_some_and(|m| m.is("MetricKit"))
     }
 
     /// True where `report.type` is `minimal`: the crash of the crash handler.
@@ -202,6 +207,8 @@ pub enum BacktraceOrigin {
     BlockedThread,
     /// One of `stack_oom`: where memory was allocated that is still held.
     AllocationStack,
+    /// The frames of MetricKit's `callStackTree`, in the order in which they end.
+    CallStackTree,
 }
 
 /// A list of frames.
@@ -222,6 +229,8 @@ pub struct Backtrace<'a> {
     pub blank_frames: Vec<BlankFrame>,
     /// How many members of `contents` are no objects.
     pub invalid: u64,
+    /// Which frames call which, of [`BacktraceOrigin::CallStackTree`].
+    pub(crate) tree: Option<Box<CallStackTree>>,
     /// Where `contents` begins.
     pub(crate) start: usize,
 }

@@ -8,6 +8,6 @@ mod value;
 
 pub(crate) use members::{MemberSlot, MemberSlots, cpu, debug_id};
 pub use number::Number;
-pub(crate) use scanner::{JsonScanner, PassedObject, Stop, type_name};
+pub(crate) use scanner::{JsonMember, JsonScanner, PassedObject, Stop, type_name};
 pub use text::Text;
 pub(crate) use value::Value;

@@ -17,7 +17,7 @@ struct Contents<'a> {
 impl<'a> Contents<'a> {
     fn of(self, part: usize, origin: BacktraceOrigin, thread: Option<ThreadFacts>) -> Backtrace<'a> {
         let Contents { start, frames, blank_frames, invalid, skipped } = self;
-        Backtrace { part, origin, thread, skipped, frames, blank_frames, invalid, start }
+        Backtrace { part, origin, thread, skipped, frames, blank_frames, invalid, tree: None, start }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From bytes to a [`Report`].
 
+mod diagnostics;
 mod frames;
 mod memory;
 mod part;
@@ -54,9 +55,13 @@ impl<'a> Report<'a> {
         let report = Report::read(input, limits)?;
         let outer = report.parts.first().map(|part| part.sections).unwrap_or_default();
         let crashed = report.parts.len() > 1 || outer.error.is_some() || outer.has_threads;
-        let tells = crashed || report.memory_event().is_some();
-        if tells {
+        let diagnostics = report.parts.first().map_or(0, |part| part.diagnostics);
+        let is_diagnostic = diagnostics == 1 && report.diagnostic().is_some();
+        if crashed || is_diagnostic || report.memory_event().is_some() {
             return Ok(report);
+        }
+        if diagnostics > 0 {
+            return Err(ReadError::Diagnostics { count: diagnostics });
         }
         let missing = if outer.crash.is_some() {
             "the `crash` of this one has neither"

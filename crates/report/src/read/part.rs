@@ -3,6 +3,7 @@
 //! Every section is read into a value of its own and then put in its place, so that a key that
 //! occurs twice leaves nothing of its first value behind.
 
+use super::diagnostics::Diagnostics;
 use super::frames;
 use super::memory::{self, MemorySection};
 use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
@@ -104,6 +105,7 @@ struct PartSections<'a> {
     images: (Vec<Image<'a>>, u64),
     memory: MemorySection<'a>,
     inner: Option<ReadPart<'a>>,
+    diagnostics: Diagnostics<'a>,
     last: Option<LastMember>,
 }
 
@@ -155,13 +157,16 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
                 part.last = begin.map(|value| LastMember { value, member: member.separator..s.pos() });
             }
             key => {
-                if !part.memory.member(s, key, depth)? {
+                if !part.memory.member(s, key, depth)?
+                    && (depth > 0 || !part.diagnostics.member(s, &member, depth)?)
+                {
                     s.skip()?;
                 }
             }
         }
         Ok(())
     })?;
+    part.diagnostics = part.diagnostics.finish(s);
     Ok(part.assemble(object))
 }
 
@@ -169,6 +174,9 @@ impl<'a> PartSections<'a> {
     fn assemble(self, object: PassedObject) -> ReadPart<'a> {
         let PartSections { at, report, system: base, system_atcrash: atcrash, crash, .. } = self;
         let subject = crash.marked.crashed.or(crash.marked.single).or(crash.marked.current);
+        // What has a crash is KSCrash's.
+        let diagnostics = if at.crash.is_some() { Diagnostics::default() } else { self.diagnostics };
+        let (diagnostic, tree) = diagnostics.sampled.unzip();
         let sections = Sections {
             error: crash.error_at,
             has_threads: crash.has_threads,
@@ -179,7 +187,9 @@ impl<'a> PartSections<'a> {
         let part = ReportPart {
             images: self.images.0,
             image_source: None,
-            error_type: crash.error.error_type,
+            error_type: diagnostic
+                .map(|diagnostic| Text(diagnostic.kind.as_str().as_bytes()))
+                .or(crash.error.error_type),
             monitor_id: report.monitor_id,
             report_type: report.report_type,
             report_id: report.id,
@@ -191,14 +201,16 @@ impl<'a> PartSections<'a> {
             cpu: atcrash.cpu().or(base.cpu()),
             binary_cpu: atcrash.binary_cpu().or(base.binary_cpu()),
             cpu_arch: atcrash.cpu_arch.or(base.cpu_arch),
+            diagnostic,
+            diagnostics: diagnostics.count,
             sections,
         };
         let mut backtraces = crash.threads;
         let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, self.deallocated];
-        backtraces.extend(single.into_iter().flatten());
+        backtraces.extend(single.into_iter().chain([tree]).flatten());
         backtraces.extend(self.memory.blocked);
         backtraces.extend(self.memory.allocations);
-        let frames = backtraces.iter().map(|b| b.invalid).sum();
+        let frames: u64 = backtraces.iter().map(|b| b.invalid).sum();
         ReadPart {
             part,
             backtraces,

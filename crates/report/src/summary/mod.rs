@@ -66,6 +66,8 @@ pub struct ReportSummary {
     pub code: Option<String>,
     /// What the exception says, or why the system ended the process.
     pub reason: Option<String>,
+    /// How long the app hung or was sampled, in milliseconds.
+    pub duration_ms: Option<u64>,
     /// `crash.error.is_fatal`, of versions that say so.
     pub fatal: Option<bool>,
     /// `index` of the thread that crashed.
@@ -95,6 +97,14 @@ impl Report<'_> {
     /// The summary of this report.
     #[must_use]
     pub fn summary(&self) -> ReportSummary {
+        let summary = self.crash_summary();
+        match self.diagnostic() {
+            Some(kind) => self.diagnostic_summary(kind, summary),
+            None => summary,
+        }
+    }
+
+    fn crash_summary(&self) -> ReportSummary {
         let facts = PartFacts::of(self, self.main_part());
         let [app, app_name, version, build, os_name, os_version, os_build, machine, hash, arch, process] =
             facts
@@ -143,6 +153,7 @@ impl Report<'_> {
                 .reason
                 .or(error.termination)
                 .or_else(|| memory.as_ref().and_then(MemoryEvent::reason)),
+            duration_ms: self.duration_millis(),
             fatal: facts
                 .error(&["is_fatal"])
                 .and_then(Value::boolean)

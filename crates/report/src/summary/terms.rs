@@ -25,8 +25,9 @@ impl<'a> Report<'a> {
             terms.add(frame.function.as_deref().unwrap_or_default());
             terms.add_file(frame.file.as_deref().unwrap_or_default());
         }
-        let frames =
-            self.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+        let profile = self.profile();
+        let sampled = profile.as_ref().map(|profile| profile.backtrace);
+        let frames = self.crashed_backtrace().or(sampled).map_or(&[][..], |backtrace| &backtrace.frames);
         for frame in frames.iter().take(MOST_FRAMES) {
             if terms.is_full() {
                 break;

@@ -215,7 +215,7 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         .backtraces
         .iter()
         .enumerate()
-        .filter(|(_, backtrace)| backtrace.part == facts.index)
+        .filter(|(_, backtrace)| backtrace.part == facts.index && backtrace.is_stack())
         .collect();
     own.sort_by_key(|(position, backtrace)| {
         let held = threads.weight(backtrace).and_then(|weight| weight.bytes).unwrap_or(0);
@@ -285,6 +285,7 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
             BacktraceOrigin::CrashedThread | BacktraceOrigin::LastException => true,
             BacktraceOrigin::DeallocatedException
             | BacktraceOrigin::Profile
+            | BacktraceOrigin::CallStackTree
             | BacktraceOrigin::BlockedThread
             | BacktraceOrigin::AllocationStack => false,
         };

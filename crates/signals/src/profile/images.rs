@@ -3,10 +3,7 @@
 use super::{MOST_IMAGES, Profile};
 use std::collections::HashMap;
 use unslide_model::DebugId;
-use unslide_symbolicate::is_system_path;
-
-/// Where images of the dyld shared cache lie on 64-bit ARM, for profiles that list no paths.
-const SHARED_CACHE: std::ops::Range<u64> = 0x1_8000_0000..0x8_0000_0000;
+use unslide_symbolicate::{is_system_path, lies_in_shared_cache};
 
 /// A binary that addresses lie in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,10 +27,7 @@ impl ProfileImage {
     #[must_use]
     pub fn is_system(&self) -> bool {
         match self.path.as_str() {
-            "" => {
-                let is_own = self.name == "dyld" || self.name.starts_with("libsystem_");
-                is_own || SHARED_CACHE.contains(&self.start)
-            }
+            "" => lies_in_shared_cache(&self.name, self.start),
             path => is_system_path(path),
         }
     }

@@ -289,8 +289,10 @@ fn is_of_the_crash(backtrace: &Backtrace<'_>) -> bool {
         BacktraceOrigin::CrashedThread
         | BacktraceOrigin::LastException
         | BacktraceOrigin::DeallocatedException
+        | BacktraceOrigin::Profile
+        | BacktraceOrigin::CallStackTree
         | BacktraceOrigin::BlockedThread => true,
-        BacktraceOrigin::Profile | BacktraceOrigin::AllocationStack => false,
+        BacktraceOrigin::AllocationStack => false,
     }
 }
 

@@ -435,5 +435,6 @@ fn origin(origin: BacktraceOrigin) -> &'static str {
         BacktraceOrigin::Profile => "profile",
         BacktraceOrigin::BlockedThread => "stack_deadlock",
         BacktraceOrigin::AllocationStack => "stack_oom",
+        BacktraceOrigin::CallStackTree => "call_stack_tree",
     }
 }

@@ -14,6 +14,7 @@ mod frames;
 mod javascript;
 mod memory;
 mod names;
+mod profile;
 pub mod rules;
 mod runtime;
 mod title;
@@ -112,6 +113,14 @@ words! {
         StackOverflow = "stack_overflow",
         /// A hang.
         Hang = "hang",
+        /// Much use of a processor.
+        Cpu = "cpu",
+        /// Many writes.
+        DiskWrite = "disk_write",
+        /// A slow start.
+        Launch = "launch",
+        /// What the app has sampled itself.
+        Profile = "profile",
         /// The system ended the process for its memory.
         OutOfMemory = "out_of_memory",
         /// The system ended the process for another reason.
@@ -126,10 +135,20 @@ words! {
 }
 
 impl GroupKind {
+    /// True where the app did not stop but took long, wrote or used much.
+    fn is_slowness(self) -> bool {
+        use GroupKind::{Cpu, DiskWrite, Hang, Launch, Profile};
+        matches!(self, Hang | Cpu | DiskWrite | Launch | Profile)
+    }
+
     fn of(error: &CrashError) -> GroupKind {
         match error.kind.as_deref().unwrap_or_default() {
+            "cpu" => GroupKind::Cpu,
+            "disk_write" => GroupKind::DiskWrite,
+            "launch" => GroupKind::Launch,
             "nsexception" | "cpp_exception" => GroupKind::Exception,
             "hang" | "deadlock" => GroupKind::Hang,
+            "profile" => GroupKind::Profile,
             "user" => GroupKind::User,
             "memory_termination" => GroupKind::OutOfMemory,
             "termination" | "resource_termination" => match error.termination.as_deref() {
@@ -167,7 +186,9 @@ pub struct Shortened;
 /// Where it was shortened.
 pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
     let plan = Plan::new(report);
-    let frames = report.crashed_backtrace().map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+    let profile = report.profile();
+    let backtrace = profile.as_ref().map(|profile| profile.backtrace).or(report.crashed_backtrace());
+    let frames = backtrace.map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
     let frames = if plan.javascript.is_some() { &[] } else { frames };
     let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
     if ours.any(OurJavaScriptFrame::is_shortened) {
@@ -198,6 +219,9 @@ fn grouped(
         return Some((memory::grouping(&event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
+    if let Some(profile) = plan.report.profile().filter(|_| GroupKind::of(&error).is_slowness()) {
+        return Some((profile::group(plan, &profile, by, rules), Vec::new()));
+    }
     let backtrace = plan.report.crashed_backtrace();
     if backtrace.is_none() && error == CrashError::default() {
         return None;

@@ -24,6 +24,10 @@ pub(super) fn title(
             format!("Ended by the system: {why}")
         }
         GroupKind::Hang => format!("Hang{place}"),
+        GroupKind::Cpu => format!("High CPU use{place}"),
+        GroupKind::DiskWrite => format!("Many disk writes{place}"),
+        GroupKind::Launch => format!("Slow launch{place}"),
+        GroupKind::Profile => format!("Profile {}{place}", exception.unwrap_or("without a name")),
         GroupKind::StackOverflow => format!("Stack overflow{place}"),
         GroupKind::Exception | GroupKind::User | GroupKind::JavaScript => match (exception, reason) {
             (Some(name), Some(reason)) => format!("{name}: {reason}"),

@@ -13,10 +13,10 @@ use attribute::{Attributed, Attribution, attribute};
 use index::AddressStretch;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
-pub use system::is_system_path;
-use system::{file_name, names_image};
+pub use system::{is_system_path, lies_in_shared_cache};
+use system::{file_name, is_system_without_path, names_image};
 use unslide_model::{CpuType, DebugId};
-use unslide_report::{Backtrace, Frame, Number, Report, ReportPart, Text};
+use unslide_report::{Backtrace, BacktraceOrigin, Frame, Number, Report, ReportPart, Text};
 
 /// Symbols that a report can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,9 +209,13 @@ impl<'a> Planner<'_, 'a> {
         let mut near = AddressStretch::EMPTY;
         let pc = backtrace.thread.and_then(|t| t.pc).and_then(|pc| space.clean(pc, &mut near));
         let mut before: Option<(&Frame<'a>, Option<ImagePlace>)> = None;
-        for frame in &backtrace.frames {
+        for (position, frame) in backtrace.frames.iter().enumerate() {
             let cleaned = frame.instruction_addr.and_then(|number: Number| space.clean(number, &mut near));
-            circumstances.index = frame.index;
+            circumstances.index = match backtrace.origin {
+                // Its frames are a tree's: what counts is whether one calls another.
+                BacktraceOrigin::CallStackTree => usize::from(!backtrace.is_innermost(position)),
+                _ => frame.index,
+            };
             if frame.index == 0 && circumstances.registers == Registers::Elsewhere {
                 let equal = pc.zip(cleaned).is_some_and(|(pc, own)| pc.address == own.address);
                 circumstances.registers = if equal { Registers::AtFrame0 } else { Registers::Elsewhere };
@@ -288,7 +292,7 @@ impl<'a> Planner<'_, 'a> {
                         path: name,
                         file: name.map_or(&[], file_name),
                         cpu,
-                        system: false,
+                        system: is_system_without_path(name, start, facts),
                         approximate: join == Join::AppUuid,
                         bundle: None,
                     });

@@ -4,7 +4,7 @@
 //! to trust.
 
 use std::borrow::Cow;
-use unslide_report::Text;
+use unslide_report::{ReportPart, Text};
 
 /// True for a path of the operating system: under /System, /usr/lib or /Library/Apple, in the root
 /// of a simulator's runtime, in a debugger's DeviceSupport folder, or in a Cryptex.
@@ -15,6 +15,22 @@ pub fn is_system_path(path: &str) -> bool {
         ["/RuntimeRoot/", ".simruntime/", "Simulator.sdk/", "DeviceSupport/", "/Cryptexes/"];
     path.starts_with('/')
         && (ROOTS.iter().any(|root| path.starts_with(root)) || FOLDERS.iter().any(|f| path.contains(f)))
+}
+
+/// Where images of the dyld shared cache lie on 64-bit ARM.
+const SHARED_CACHE: std::ops::Range<u64> = 0x1_8000_0000..0x8_0000_0000;
+
+/// True for an image of the operating system without a path: by its file name, or else by where it was loaded.
+#[must_use]
+pub fn lies_in_shared_cache(name: &str, start: u64) -> bool {
+    name == "dyld" || name.starts_with("libsystem_") || SHARED_CACHE.contains(&start)
+}
+
+/// The same of an image in no list. Profiles and diagnostics have none; of a crash report without its list nothing is
+/// guessed.
+pub(crate) fn is_system_without_path(name: Option<Text<'_>>, start: u64, part: &ReportPart<'_>) -> bool {
+    let sampled = part.is_profile() || part.is_metric_kit();
+    sampled && lies_in_shared_cache(&name.map(Text::decode).unwrap_or_default(), start)
 }
 
 /// The file name at the end of an image's path, ready to be put between quotes, with whatever

@@ -1,0 +1,153 @@
+//! Where the time of a report went: the stacks that were sampled.
+
+mod diagnostic;
+mod stacks;
+mod tree;
+
+use crate::json::Value;
+use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
+use crate::summary::PartFacts;
+use diagnostic::milliseconds;
+pub(crate) use diagnostic::Diagnostic;
+pub use diagnostic::DiagnosticKind;
+use stacks::Stacks;
+pub(crate) use tree::{CallStackTree, TreeNode};
+
+/// The most nodes of a profile.
+const MOST_NODES: usize = 1 << 18;
+/// The most frames of a stack.
+const MOST_DEPTH: usize = 1024;
+/// The most frames of all stacks together.
+const MOST_STEPS: usize = 1 << 22;
+
+/// The stacks of a report's profile, as a tree over the frames of one backtrace.
+#[derive(Clone, Debug)]
+pub struct ReportProfile<'r, 'a> {
+    /// Where its frames are.
+    pub backtrace: &'r Backtrace<'a>,
+    /// Its nodes, callers before what they call.
+    pub nodes: Vec<ProfileNode>,
+    /// What the app calls the profile.
+    pub name: Option<String>,
+    /// Frames and samples that were left out, as they are too many or refer to nothing.
+    pub skipped: u64,
+}
+
+/// A frame under certain callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileNode {
+    /// The position of the caller among the nodes.
+    pub parent: Option<u32>,
+    /// The position of the frame in [`Backtrace::frames`].
+    pub frame: u32,
+    /// The samples that end here.
+    pub samples: u64,
+}
+
+impl<'a> Report<'a> {
+    /// What was sampled while the app was slow; `None` for a report without it.
+    #[must_use]
+    pub fn profile(&self) -> Option<ReportProfile<'_, 'a>> {
+        let part = self.main_part();
+        let find = |origin| {
+            self.backtraces.iter().find(|b| b.part == part && b.origin == origin && !b.frames.is_empty())
+        };
+        let profile = match find(BacktraceOrigin::CallStackTree) {
+            Some(backtrace) => of_tree(backtrace)?,
+            None => of_samples(find(BacktraceOrigin::Profile)?, self.samples()?),
+        };
+        Some(profile).filter(|profile| !profile.nodes.is_empty())
+    }
+
+    /// The same; of a hang without a profile the one stack that was seen.
+    #[must_use]
+    pub fn profile_or_hang(&self) -> Option<ReportProfile<'_, 'a>> {
+        self.profile().or_else(|| {
+            let kind = self.parts.get(self.main_part())?.error_kind();
+            let hung = matches!(kind, ErrorKind::Hang | ErrorKind::Deadlock);
+            let backtrace = self.crashed_backtrace().filter(|_| hung)?;
+            let mut stacks = Stacks::default();
+            stacks.add(0..u32::try_from(backtrace.frames.len()).ok()?, 1);
+            Some(stacks.finish(backtrace, None))
+        })
+    }
+
+    /// `crash.error.profile`, and its samples.
+    fn samples(&self) -> Option<(Value<'a>, Value<'a>)> {
+        let profile = PartFacts::of(self, self.main_part()).error(&["profile"])?;
+        Some((profile, profile.get("samples")?))
+    }
+
+    /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
+    #[must_use]
+    pub fn duration_millis(&self) -> Option<u64> {
+        if self.diagnostic().is_some() {
+            return milliseconds(&self.diagnostic_measure()?);
+        }
+        let facts = PartFacts::of(self, self.main_part());
+        let kind = facts.part()?.error_kind();
+        let of = |path: [&str; 2]| facts.error(&path).and_then(Value::unsigned);
+        // A hang stands in every report of a run that had one.
+        let hang = || of(["hang", "hang_end_nanos"])?.checked_sub(of(["hang", "hang_start_nanos"])?);
+        let nanos = match kind {
+            ErrorKind::Hang => hang().or_else(|| of(["profile", "duration"])),
+            _ => of(["profile", "duration"]),
+        };
+        Some(nanos? / 1_000_000)
+    }
+}
+
+/// KSCrash's profile: each sample lists frames by their index, the innermost first.
+fn of_samples<'r, 'a>(
+    backtrace: &'r Backtrace<'a>,
+    (profile, samples): (Value<'_>, Value<'_>),
+) -> ReportProfile<'r, 'a> {
+    let mut stacks = Stacks::default();
+    let position = |index: u64| {
+        let index = usize::try_from(index).ok()?;
+        let at = backtrace.frames.binary_search_by_key(&index, |frame| frame.index).ok()?;
+        u32::try_from(at).ok()
+    };
+    samples.each_item(|sample| {
+        let Some(frames) = sample.get("frames") else { return stacks.skip(1) };
+        let (mut stack, mut unknown) = (Vec::new(), 0);
+        frames.each_item(|index| match index.unsigned().and_then(position) {
+            Some(at) if stack.len() < MOST_DEPTH => stack.push(at),
+            _ => unknown += 1,
+        });
+        stacks.skip(unknown);
+        stacks.add(stack, 1);
+    });
+    stacks.finish(backtrace, profile.get("name").and_then(Value::string))
+}
+
+fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>> {
+    let tree = backtrace.tree.as_deref()?;
+    let mut stacks = Stacks::default();
+    for (at, own) in tree.own_counts().into_iter().enumerate().filter(|(_, own)| *own > 0) {
+        // From where the samples end up to the root.
+        let above = |at: &u32| tree.nodes.get(*at as usize)?.above;
+        let mut stack: Vec<u32> = std::iter::successors(u32::try_from(at).ok(), above).collect();
+        if tree.innermost_first {
+            stack.reverse();
+        }
+        stacks.add(stack, own);
+    }
+    Some(stacks.finish(backtrace, None))
+}
+
+impl Backtrace<'_> {
+    /// False for the frames of a profile: they are no stack.
+    pub(crate) fn is_stack(&self) -> bool {
+        !matches!(self.origin, BacktraceOrigin::Profile | BacktraceOrigin::CallStackTree)
+    }
+
+    /// True for a frame of a call stack tree that calls no other, by its position in [`Backtrace::frames`].
+    #[must_use]
+    pub fn is_innermost(&self, position: usize) -> bool {
+        match &self.tree {
+            Some(tree) => tree.is_innermost(position),
+            None => self.frames.get(position).is_some_and(|frame| frame.index == 0),
+        }
+    }
+}

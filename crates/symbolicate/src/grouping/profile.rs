@@ -1,0 +1,132 @@
+//! The group of a report that was sampled while the app was slow: it goes by the heaviest path through the app's own
+//! functions.
+
+use super::candidates::{Candidates, Standing};
+use super::fingerprint::finish;
+use super::frames::{NamedBy, named, planned};
+use super::{GroupKind, Grouping, GroupingRules};
+use crate::plan::Plan;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ops::Range;
+use unslide_report::{CrashError, ReportProfile};
+
+/// Frames that are named: those with the most samples. A frame of the path has at least half of them all.
+const MOST_FRAMES: usize = 1_024;
+/// Functions of the path that count, from the innermost on: what called them differs between ways to the same work.
+const PATH_FUNCTIONS: usize = 2;
+
+/// The group of a profile.
+pub(super) fn group(
+    plan: &Plan<'_, '_>,
+    profile: &ReportProfile<'_, '_>,
+    by: NamedBy<'_, '_>,
+    rules: &GroupingRules,
+) -> Grouping {
+    let error = plan.report.crash_error();
+    let kind = GroupKind::of(&error);
+    let error = CrashError { exception: profile.name.clone().or(error.exception), ..error };
+    let all = planned(plan, profile.backtrace);
+    let heaviest: Vec<_> = heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
+    let candidates = Candidates::read(named(plan, by, &heaviest), kind, rules, true);
+    let chosen = [Standing::App, Standing::System, Standing::Entry]
+        .into_iter()
+        .map(|standing| heaviest_path(profile, &candidates, standing))
+        .find(|path| !path.is_empty());
+    finish(kind, &error, rules, &candidates, &chosen.unwrap_or_default())
+}
+
+/// The positions of the frames with the most samples below them.
+fn heaviest_frames(profile: &ReportProfile<'_, '_>) -> Vec<usize> {
+    let mut totals: Vec<u64> = profile.nodes.iter().map(|node| node.samples).collect();
+    let mut by_frame: HashMap<u32, u64> = HashMap::new();
+    for (at, node) in profile.nodes.iter().enumerate().rev() {
+        if let Some(parent) = node.parent {
+            totals[parent as usize] = totals[parent as usize].saturating_add(totals[at]);
+        }
+        let total = by_frame.entry(node.frame).or_default();
+        *total = total.saturating_add(totals[at]);
+    }
+    let mut frames: Vec<(u32, u64)> = by_frame.into_iter().collect();
+    frames.sort_unstable_by_key(|(frame, total)| (Reverse(*total), *frame));
+    frames.into_iter().take(MOST_FRAMES).map(|(frame, _)| frame as usize).collect()
+}
+
+/// A function under certain callers, of those with one standing.
+struct PathNode {
+    parent: usize,
+    /// The candidate that stands for it.
+    candidate: usize,
+    total: u64,
+}
+
+/// The candidates on the heaviest path as far as half of all samples go, from the innermost on.
+fn heaviest_path(
+    profile: &ReportProfile<'_, '_>,
+    candidates: &Candidates<'_>,
+    standing: Standing,
+) -> Vec<usize> {
+    let nodes = path_nodes(profile, candidates, standing);
+    let all = nodes[0].total;
+    let mut heaviest: Vec<Option<usize>> = vec![None; nodes.len()];
+    for (at, node) in nodes.iter().enumerate().skip(1) {
+        let known = &mut heaviest[node.parent];
+        if known.is_none_or(|known| nodes[known].total < node.total) {
+            *known = Some(at);
+        }
+    }
+    let mut path = Vec::new();
+    let mut next = heaviest[0];
+    while let Some(at) = next.filter(|at| path.is_empty() || nodes[*at].total >= all.div_ceil(2)) {
+        path.push(nodes[at].candidate);
+        next = heaviest[at];
+    }
+    path.reverse();
+    path.truncate(PATH_FUNCTIONS);
+    path
+}
+
+/// The tree of the functions with this standing, callers first. The first node is the root.
+fn path_nodes(
+    profile: &ReportProfile<'_, '_>,
+    candidates: &Candidates<'_>,
+    standing: Standing,
+) -> Vec<PathNode> {
+    let functions = functions_by_frame(candidates);
+    let mut nodes = vec![PathNode { parent: 0, candidate: 0, total: 0 }];
+    let mut known: HashMap<(usize, &str), usize> = HashMap::new();
+    let mut places: Vec<usize> = Vec::with_capacity(profile.nodes.len());
+    for node in &profile.nodes {
+        let mut at = node.parent.map_or(0, |parent| places[parent as usize]);
+        let frame = profile.backtrace.frames.get(node.frame as usize).map(|frame| frame.index);
+        let range = frame.and_then(|frame| functions.get(&frame)).cloned().unwrap_or_default();
+        // Inlined functions stand before their callers.
+        for candidate in range.rev().filter(|at| candidates.list[*at].standing == standing) {
+            let name = candidates.list[candidate].counted.function.as_str();
+            if at != 0 && candidates.list[nodes[at].candidate].counted.function == name {
+                continue;
+            }
+            at = *known.entry((at, name)).or_insert_with(|| {
+                nodes.push(PathNode { parent: at, candidate, total: 0 });
+                nodes.len() - 1
+            });
+        }
+        nodes[at].total = nodes[at].total.saturating_add(node.samples);
+        places.push(at);
+    }
+    for at in (1..nodes.len()).rev() {
+        let (parent, total) = (nodes[at].parent, nodes[at].total);
+        nodes[parent].total = nodes[parent].total.saturating_add(total);
+    }
+    nodes
+}
+
+/// The positions of the candidates of each frame, by its index.
+fn functions_by_frame(candidates: &Candidates<'_>) -> HashMap<usize, Range<usize>> {
+    let mut ranges: HashMap<usize, Range<usize>> = HashMap::new();
+    for (at, candidate) in candidates.list.iter().enumerate() {
+        let range = ranges.entry(candidate.counted.frame).or_insert(at..at);
+        range.end = at + 1;
+    }
+    ranges
+}
