@@ -1,6 +1,6 @@
 //! Any bytes as a profile: read or refused, and what is read can be shown, within bounds.
 
-use unslide_signals::calltree::{CallTree, TreeDifference, difference_graph, flame_graph};
+use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::profile::read_profile;
 
 pub fn check(data: &[u8]) {
@@ -17,12 +17,16 @@ pub fn check(data: &[u8]) {
             .fold(0, |sum, child| tree.node(*child).total.weight.saturating_add(sum));
         assert!(below <= tree.node(index).total.weight);
     }
-    let folded = tree.folded();
+    let (folded, _) = tree.folded();
     assert!(
         folded.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, own)| own.parse::<u64>().is_ok()))
     );
     assert!(tree.of_app().total() == tree.total());
-    let svg = flame_graph(&tree, "fuzz");
+    let svg = flame_graph(&tree, "fuzz", GraphPlace::File);
     assert!(svg.len() < 100 << 20 && svg.ends_with("</svg>\n"));
-    let _ = difference_graph(&TreeDifference::between(&tree, &CallTree::new("samples")), "fuzz");
+    let _ = difference_graph(
+        &TreeDifference::between(&tree, &CallTree::new("samples")),
+        "fuzz",
+        GraphPlace::Page,
+    );
 }

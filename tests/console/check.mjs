@@ -55,6 +55,11 @@ async function pages(page) {
     }
     if (!paths[name]) throw new Error(`the data has no ${name} with symbols`);
   }
+  await page.goto(`${base}/console/groups?kind=hang`);
+  const hang = page.locator("tr[data-row] a.open").first();
+  if (!(await hang.count())) throw new Error("the data has no hang");
+  paths.hang = await hang.getAttribute("href");
+  paths.flame = `${paths.hang}/flame`;
   paths.explain = paths.report.replace(/(\?|$)/, "/explain$1");
   return paths;
 }
@@ -96,6 +101,34 @@ async function copying(page, report) {
   await page.getByText("Copied").waitFor();
   const text = await page.evaluate(() => navigator.clipboard.readText());
   if (!/^Thread \d+ Crashed:|^Last Exception/.test(text)) fail(`c copied ${JSON.stringify(text.slice(0, 80))}`);
+}
+
+// From box to box by keys, into one and back, and to a function by its name.
+async function flame(page, path) {
+  await page.goto(base + path);
+  const boxes = page.locator(".unslide-flame");
+  const shown = () => page.locator(".unslide-flame:not([display])").count();
+  const [all, about] = [await shown(), page.locator("[data-flame-about]")];
+  await boxes.first().focus();
+  const root = await about.textContent();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  if ((await about.textContent()) === root) fail("the arrow keys lead nowhere in a flame graph");
+  if ((await page.locator(".unslide-flame[tabindex='0']").count()) !== 1) fail("a flame graph is more than one stop of the Tab key");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Show all" }).waitFor();
+  await page.keyboard.press("Escape");
+  if ((await shown()) !== all) fail("Escape does not show the whole flame graph");
+  await page.getByLabel("Find a function").fill("main");
+  await page.getByText(/^\d+ box(es)?, \d+\.\d % of the samples$/).waitFor();
+  if ((await page.locator(".unslide-flame.match").count()) === 0) fail("the search marks no function");
+  await audit(page, "flame graph with a search");
+  const versions = await page.getByLabel("compared with").locator("option").evaluateAll((all) => all.map((one) => one.value));
+  if (versions.length > 1) {
+    await page.goto(`${base}${path}?compare=${encodeURIComponent(versions[1])}`);
+    await page.getByRole("heading", { name: "What has changed" }).waitFor();
+    await audit(page, "difference of two versions");
+  }
 }
 
 // What a team does with a bug: say who cares for it, resolve it, open it again, and be told of the next one.
@@ -140,6 +173,8 @@ async function withoutScript(paths) {
   await signIn(page);
   await page.goto(base + paths.report);
   if ((await page.locator(".call-frame").count()) === 0) fail("without the script a report has no frames");
+  await page.goto(base + paths.flame);
+  if ((await page.locator(".unslide-flame").count()) < 2) fail("without the script a flame graph has no boxes");
   await page.goto(`${base}/console/groups`);
   await page.getByRole("button", { name: "Show" }).click();
   if ((await page.locator("tr[data-row]").count()) === 0) fail("without the script there are no groups");
@@ -168,6 +203,7 @@ async function check() {
   await signIn(page);
   await keyboard(page);
   await copying(page, paths.report);
+  await flame(page, paths.flame);
   await work(page, paths.group);
   await uploading(page);
   await page.getByRole("button", { name: "Sign out" }).click();

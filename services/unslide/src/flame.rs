@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use unslide_report::text::escaped;
-use unslide_signals::calltree::{CallTree, TreeDifference, difference_graph, flame_graph};
+use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::profile::{MOST_BYTES, read_profile};
 
 /// Arguments of `unslide flame`.
@@ -68,10 +68,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
         (Some(other), _) => {
             let after = read_tree(other, &library, &mut lacking)?;
             let names = format!("{title} \u{2192} {}", self::title(other));
-            difference_graph(&TreeDifference::between(&tree, &after), &names)
+            difference_graph(&TreeDifference::between(&tree, &after), &names, GraphPlace::File)
         }
-        (None, FlameFormat::Svg) => flame_graph(&tree, &title),
-        (None, FlameFormat::Folded) => tree.folded(),
+        (None, FlameFormat::Svg) => flame_graph(&tree, &title, GraphPlace::File),
+        (None, FlameFormat::Folded) => folded(&tree),
         (None, FlameFormat::Path) => paths(&tree),
     };
     write_output(arguments.output.as_deref(), &text)?;
@@ -92,9 +92,8 @@ pub fn write_output(path: Option<&Path>, text: &str) -> Result<(), BoxError> {
 }
 
 fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<CallTree, BoxError> {
-    let failed = |error: BoxError| CommandError::caused(format!("cannot read {}", path.display()), error);
-    let bytes = read_bytes(path).map_err(|error| failed(error.into()))?;
-    let profile = read_profile(&bytes).map_err(|error| failed(error.into()))?;
+    let bytes = read_bytes(path).map_err(|error| CommandError::cannot_read(path, error))?;
+    let profile = read_profile(&bytes).map_err(|error| CommandError::cannot_read(path, error))?;
     if profile.skipped > 0 {
         note!("{}: {} lines or frames were passed over", path.display(), profile.skipped);
     }
@@ -104,6 +103,14 @@ fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<Ca
     }
     lacking.add(symbolicated.lacking);
     Ok(symbolicated.tree)
+}
+
+fn folded(tree: &CallTree) -> String {
+    let (stacks, left_out) = tree.folded();
+    if left_out > 0 {
+        note!("{left_out} stacks are left out, as the output would be too large");
+    }
+    stacks
 }
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {

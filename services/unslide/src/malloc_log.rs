@@ -9,7 +9,7 @@ use crate::symbolicate::{Lacking, Library, map};
 use clap::ValueEnum;
 use shown::{GrowthRow, MemoryAnswer, StackRow, TagRow};
 use std::path::{Path, PathBuf};
-use unslide_signals::calltree::{TreeDifference, difference_graph, flame_graph};
+use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::malloc::{
     EventLayout, EventLog, LiveSet, Replay, SlotForm, StackTable, StackTotals, StackTree, growth, stack_tree,
 };
@@ -112,10 +112,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     for broken in broken {
         note!("{broken}");
     }
-    let read = |path: &Path| map(path).map_err(|error| cannot_read(path, error));
+    let read = |path: &Path| map(path).map_err(|error| CommandError::cannot_read(path, error));
     let (events, stacks) = (read(&arguments.index)?, read(&arguments.stacks)?);
     let images = match &arguments.images {
-        Some(path) => read_images(&read(path)?).map_err(|error| cannot_read(path, error))?,
+        Some(path) => read_images(&read(path)?).map_err(|error| CommandError::cannot_read(path, error))?,
         None => Vec::new(),
     };
     let form = if arguments.lite { SlotForm::Counted } else { SlotForm::Plain };
@@ -143,10 +143,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
         answer.print();
     }
     Ok(Exit::Ready)
-}
-
-fn cannot_read(path: &Path, error: impl Into<BoxError>) -> CommandError {
-    CommandError::caused(format!("cannot read {}", path.display()), error)
 }
 
 /// What was live at the moments that were asked for.
@@ -180,14 +176,14 @@ fn of_replay(
         older: None,
     };
     let Some((from, before)) = before else {
-        draw(arguments, || flame_graph(&tree.tree, &title))?;
+        draw(arguments, || flame_graph(&tree.tree, &title, GraphPlace::File))?;
         tell(&[&tree]);
         return Ok(answer);
     };
     let earlier = files.tree(&before);
     draw(arguments, || {
         let difference = TreeDifference::between(&earlier.tree, &tree.tree);
-        difference_graph(&difference, &format!("{title}, since {from}"))
+        difference_graph(&difference, &format!("{title}, since {from}"), GraphPlace::File)
     })?;
     let grown = growth(&before, &after);
     let rows = grown.iter().take(MOST_ROWS).map(|grown| GrowthRow::of(grown, &tree, &earlier));
@@ -205,7 +201,7 @@ fn of_totals(
 ) -> Result<MemoryAnswer, BoxError> {
     let totals = log.totals();
     let tree = files.tree(&totals.allocated);
-    draw(arguments, || flame_graph(&tree.tree, "allocated memory, freed or not"))?;
+    draw(arguments, || flame_graph(&tree.tree, "allocated memory, freed or not", GraphPlace::File))?;
     tell(&[&tree]);
     Ok(MemoryAnswer {
         events: log.len(),

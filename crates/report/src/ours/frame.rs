@@ -79,6 +79,18 @@ impl<'a> OurFrame<'a> {
         self.has_status("symbolicated") && (self.relative_address.is_none() || self.calls.is_none())
     }
 
+    /// The image that the frame's address lies in.
+    #[must_use]
+    pub fn debug_id(&self) -> Option<DebugId> {
+        self.debug_id
+    }
+
+    /// The cleaned address as bytes from the image's start.
+    #[must_use]
+    pub fn relative_address(&self) -> Option<u64> {
+        self.relative_address
+    }
+
     /// The name of the symbol that owns the machine code, as the linker knows it.
     #[must_use]
     pub fn symbol(&self) -> Option<Text<'a>> {

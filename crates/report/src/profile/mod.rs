@@ -7,9 +7,9 @@ mod tree;
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, ErrorKind, Report};
 use crate::summary::PartFacts;
-use diagnostic::milliseconds;
 pub(crate) use diagnostic::Diagnostic;
 pub use diagnostic::DiagnosticKind;
+use diagnostic::milliseconds;
 use stacks::Stacks;
 pub(crate) use tree::{CallStackTree, TreeNode};
 
@@ -17,6 +17,8 @@ pub(crate) use tree::{CallStackTree, TreeNode};
 const MOST_NODES: usize = 1 << 18;
 /// The most frames of a stack.
 const MOST_DEPTH: usize = 1024;
+/// The longest time that is believed.
+const MOST_MILLIS: u64 = 366 * 86_400_000;
 /// The most frames of all stacks together.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -81,6 +83,10 @@ impl<'a> Report<'a> {
     /// How long the app hung or was sampled, in milliseconds, as far as the report says it.
     #[must_use]
     pub fn duration_millis(&self) -> Option<u64> {
+        self.measured_millis().filter(|millis| *millis <= MOST_MILLIS)
+    }
+
+    fn measured_millis(&self) -> Option<u64> {
         if self.diagnostic().is_some() {
             return milliseconds(&self.diagnostic_measure()?);
         }

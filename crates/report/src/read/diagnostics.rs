@@ -1,9 +1,9 @@
 //! MetricKit's diagnostics: what was sampled, as a tree of frames in one another.
 
+use crate::Number;
 use crate::json::{JsonMember, JsonScanner, MemberSlots, Stop, debug_id};
 use crate::profile::{CallStackTree, Diagnostic, DiagnosticKind, TreeNode};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
-use crate::Number;
 
 const PLACE: &str = "callStackTree.callStacks[]";
 const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
@@ -43,7 +43,7 @@ impl<'a> Diagnostics<'a> {
                     s.item()?;
                     let mut section = DiagnosticSection::default();
                     s.members(|s, member| section.member(s, &member.key, part))?;
-                    self.add(s, section, kind);
+                    self.add(section, kind);
                     Ok(())
                 })?;
             }
@@ -56,15 +56,15 @@ impl<'a> Diagnostics<'a> {
     pub(crate) fn finish(mut self, s: &JsonScanner<'a>) -> Diagnostics<'a> {
         let own = std::mem::take(&mut self.own);
         if own.tree.is_some() || own.metadata.is_some() {
-            self.add(s, own, None);
+            let kind = own.metadata.and_then(|at| DiagnosticKind::of_metadata(s.input(), at));
+            self.add(own, kind);
         }
         self
     }
 
-    fn add(&mut self, s: &JsonScanner<'a>, section: DiagnosticSection<'a>, kind: Option<DiagnosticKind>) {
+    fn add(&mut self, section: DiagnosticSection<'a>, kind: Option<DiagnosticKind>) {
         self.count += 1;
-        let by_facts = || DiagnosticKind::of_metadata(s.input(), section.metadata?);
-        if let (Some(kind), None, Some(tree)) = (kind.or_else(by_facts), &self.sampled, section.tree) {
+        if let (Some(kind), None, Some(tree)) = (kind, &self.sampled, section.tree) {
             self.sampled = Some((Diagnostic { kind, metadata: section.metadata }, tree));
         }
     }
@@ -127,8 +127,7 @@ impl<'a> TreeReader<'a> {
         let mut own = MemberSlots::new(PLACE);
         s.members(|s, member| match &*member.key {
             b"callStackRootFrames" => {
-                let invalid =
-                    s.objects(own.at(0, "callStackRootFrames"), |s, _| self.frame(s, None))?;
+                let invalid = s.objects(own.at(0, "callStackRootFrames"), |s, _| self.frame(s, None))?;
                 self.invalid += invalid.unwrap_or(0);
                 Ok(())
             }

@@ -7,6 +7,7 @@ mod hostile;
 mod lists;
 mod log;
 mod parts;
+mod profiles;
 mod samples;
 mod splicing;
 mod summaries;

@@ -4,6 +4,9 @@
 use super::{CallTree, FrameOrigin, NodeIndex};
 use std::fmt::Write as _;
 
+/// The most bytes of folded stacks: each repeats the names of all its callers.
+const MOST_BYTES: usize = 256 << 20;
+
 /// What other tools put behind the names of the kernel's functions.
 const KERNEL_MARK: &str = "_[k]";
 
@@ -14,9 +17,14 @@ pub(crate) fn folded_kernel_name(name: &str) -> (&str, bool) {
 
 impl CallTree {
     /// The tree as folded stacks with their own weights, in the order of the nodes. What no frame stands
-    /// for is the root's.
+    /// for is the root's. What exceeds 256 MiB is left out: the number says how many stacks.
     #[must_use]
-    pub fn folded(&self) -> String {
+    pub fn folded(&self) -> (String, u64) {
+        self.folded_within(MOST_BYTES)
+    }
+
+    fn folded_within(&self, most_bytes: usize) -> (String, u64) {
+        let mut left_out = 0;
         let mut lines = String::new();
         let mut path: Vec<NodeIndex> = Vec::new();
         let mut open = vec![(CallTree::ROOT, 0)];
@@ -27,12 +35,17 @@ impl CallTree {
             if own > 0 {
                 let frames = if path.len() > 1 { &path[1..] } else { &path[..] };
                 let names: Vec<String> = frames.iter().map(|at| self.folded_name(*at)).collect();
-                // Writing to a string has no error.
-                let _ = writeln!(lines, "{} {own}", names.join(";"));
+                let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
+                if lines.len().saturating_add(bytes) > most_bytes {
+                    left_out += 1;
+                } else {
+                    // Writing to a string has no error.
+                    let _ = writeln!(lines, "{} {own}", names.join(";"));
+                }
             }
             open.extend(self.children(index).into_iter().rev().map(|child| (child, depth + 1)));
         }
-        lines
+        (lines, left_out)
     }
 
     /// The name of a frame without what separates frames and lines.
@@ -55,7 +68,8 @@ mod tests {
     #[test]
     fn each_stack_is_a_line_with_its_own_weight() {
         let tree = tree(&[("main;a", 2), ("main", 1), ("main;b;c", 3)]);
-        assert_eq!(tree.folded(), "main 1\nmain;b;c 3\nmain;a 2\n");
+        assert_eq!(tree.folded(), ("main 1\nmain;b;c 3\nmain;a 2\n".to_owned(), 0));
+        assert_eq!(tree.folded_within(18), ("main 1\nmain;b;c 3\n".to_owned(), 1));
     }
 
     #[test]
@@ -63,6 +77,6 @@ mod tests {
         let mut tree = CallTree::new("samples");
         let frame = CallFrame::function("a;b\nc", "kernel", FrameOrigin::Kernel);
         tree.add_stack([&frame], Amount::samples(1));
-        assert_eq!(tree.folded(), "a:b:c_[k] 1\n");
+        assert_eq!(tree.folded().0, "a:b:c_[k] 1\n");
     }
 }

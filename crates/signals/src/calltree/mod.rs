@@ -3,11 +3,13 @@
 mod difference;
 mod flame;
 mod folded;
+mod functions;
 mod paths;
 
 pub use difference::TreeDifference;
-pub use flame::{difference_graph, flame_graph};
+pub use flame::{GraphPlace, difference_graph, flame_graph};
 pub(crate) use folded::folded_kernel_name;
+pub use functions::FunctionTotals;
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -148,6 +150,7 @@ pub struct CallTree {
     frame_ids: HashMap<CallFrame, u32>,
     nodes: Vec<CallNode>,
     by_frame: HashMap<(NodeIndex, u32), NodeIndex>,
+    most_nodes: usize,
     /// Frames that found no place.
     cut: u64,
 }
@@ -159,12 +162,19 @@ impl CallTree {
     /// A tree of the root alone. `unit` is what weights are counted in, such as `samples`.
     #[must_use]
     pub fn new(unit: &'static str) -> CallTree {
+        CallTree::bounded(unit, MOST_NODES)
+    }
+
+    /// The same with room for so many nodes, [`MOST_NODES`] at most.
+    #[must_use]
+    pub fn bounded(unit: &'static str, most_nodes: usize) -> CallTree {
         let mut tree = CallTree {
             unit,
             frames: Vec::new(),
             frame_ids: HashMap::new(),
             nodes: Vec::new(),
             by_frame: HashMap::new(),
+            most_nodes: most_nodes.min(MOST_NODES),
             cut: 0,
         };
         let frame = tree.intern(&CallFrame::label("all"));
@@ -259,7 +269,7 @@ impl CallTree {
             return known;
         }
         let depth = self.node(parent).depth + 1;
-        if self.nodes.len() >= MOST_NODES || depth as usize > MOST_DEPTH {
+        if self.nodes.len() >= self.most_nodes || depth as usize > MOST_DEPTH {
             self.cut += 1;
             return parent;
         }

@@ -18,6 +18,8 @@ pub(super) fn read(text: &str) -> Profile {
             profile.skipped += 1;
             continue;
         };
+        // Of a deeper stack the outermost frames count.
+        profile.skipped += stack.split(';').skip(MOST_DEPTH).count() as u64;
         let mut parent = None;
         for name in stack.split(';').take(MOST_DEPTH) {
             let position = match known.get(&(parent, name)) {
@@ -42,6 +44,13 @@ pub(super) fn read(text: &str) -> Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_beyond_the_depth_are_counted() {
+        let deep = vec!["f"; MOST_DEPTH + 7].join(";");
+        let profile = read(&format!("{deep} 2\n"));
+        assert_eq!((profile.frames.len(), profile.skipped), (MOST_DEPTH, 7));
+    }
 
     #[test]
     fn stacks_become_a_tree_with_inclusive_counts() {

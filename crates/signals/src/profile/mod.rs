@@ -8,6 +8,7 @@ mod images;
 mod json;
 mod metric_kit;
 mod recognise;
+mod report;
 mod sample;
 mod spindump;
 mod stack_set;
@@ -16,6 +17,7 @@ mod symbolicate;
 pub use image_list::read_images;
 pub use images::ProfileImage;
 pub use recognise::read_profile;
+pub use report::{MOST_REPORT_NODES, ReportTree, report_tree};
 pub use symbolicate::SymbolicatedTree;
 pub(crate) use symbolicate::{FrameNames, NamedCall};
 

@@ -6,5 +6,6 @@ static ALLOCATOR: unslide_testkit::memory::Counting = unslide_testkit::memory::C
 
 mod corpus;
 mod memory;
+mod reports;
 mod samples;
 mod symbols;

@@ -1,7 +1,7 @@
 //! Files that others have published.
 
 use std::path::{Path, PathBuf};
-use unslide_signals::calltree::{CallTree, flame_graph};
+use unslide_signals::calltree::{CallTree, GraphPlace, flame_graph};
 use unslide_signals::profile::{Profile, ProfileError, ProfileFormat, read_profile};
 
 const ABSENT: &str = "no published files beside the repository: nothing is tested";
@@ -30,7 +30,7 @@ fn a_published_sample_is_read() {
     let expected = format!(
         "{main};compute(int);Demo + 20992 60\n{main};read 40\nThread_70002: worker;thread_start 100\n"
     );
-    assert_eq!(tree.folded(), expected);
+    assert_eq!(tree.folded().0, expected);
 }
 
 #[test]
@@ -44,7 +44,10 @@ fn published_diagnostics_are_read() {
     assert!(real.frames.len() > 100, "{}", real.frames.len());
     for name in ["per-thread", "per-thread-flamegraph", "not-per-thread", "tree-unknown-fields"] {
         let tree = without_symbols(&read(name).unwrap().unwrap());
-        assert!(tree.total().weight > 0 && flame_graph(&tree, name).contains("Sentry"), "{name}");
+        assert!(
+            tree.total().weight > 0 && flame_graph(&tree, name, GraphPlace::File).contains("Sentry"),
+            "{name}"
+        );
     }
     assert!(matches!(read("tree-garbage").unwrap(), Err(ProfileError::Json(_))));
     let payload = read("synthetic-MXDiagnosticPayload").unwrap().unwrap();

@@ -2,6 +2,7 @@
 
 pub mod apps;
 pub mod duplicates;
+pub mod durations;
 pub mod groups;
 pub mod health;
 pub mod missing;

@@ -21,7 +21,9 @@ pub(super) fn finish(
     // The name of an exception is the programmer's; what the processor and the kernel call a crash depends on
     // the architecture.
     match kind {
-        GroupKind::Exception | GroupKind::User | GroupKind::Profile => parts.push(error.exception.as_deref().unwrap_or_default()),
+        GroupKind::Exception | GroupKind::User | GroupKind::Profile => {
+            parts.push(error.exception.as_deref().unwrap_or_default())
+        }
         GroupKind::Termination => parts.push(error.termination.as_deref().unwrap_or_default()),
         _ => {}
     }

@@ -27,7 +27,8 @@ pub(super) fn group(
     let kind = GroupKind::of(&error);
     let error = CrashError { exception: profile.name.clone().or(error.exception), ..error };
     let all = planned(plan, profile.backtrace);
-    let heaviest: Vec<_> = heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
+    let heaviest: Vec<_> =
+        heaviest_frames(profile).into_iter().filter_map(|at| all.get(at).copied()).collect();
     let candidates = Candidates::read(named(plan, by, &heaviest), kind, rules, true);
     let chosen = [Standing::App, Standing::System, Standing::Entry]
         .into_iter()

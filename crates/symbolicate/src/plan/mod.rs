@@ -13,8 +13,8 @@ use attribute::{Attributed, Attribution, attribute};
 use index::AddressStretch;
 use space::{Cleaned, Space};
 use std::collections::HashMap;
-pub use system::{is_system_path, lies_in_shared_cache};
 use system::{file_name, is_system_without_path, names_image};
+pub use system::{is_system_path, lies_in_shared_cache};
 use unslide_model::{CpuType, DebugId};
 use unslide_report::{Backtrace, BacktraceOrigin, Frame, Number, Report, ReportPart, Text};
 

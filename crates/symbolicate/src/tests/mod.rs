@@ -7,6 +7,7 @@ mod golden;
 mod grouping;
 mod images;
 mod output;
+mod profiles;
 mod properties;
 mod samples;
 mod sizes;

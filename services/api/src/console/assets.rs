@@ -1,4 +1,4 @@
-//! The stylesheet and the script, in the binary. Their paths change with their bytes, so that a browser keeps
+//! The stylesheet and the scripts, in the binary. Their paths change with their bytes, so that a browser keeps
 //! them for as long as it likes.
 
 use crate::http::problem::{Kind, Problem};
@@ -9,12 +9,15 @@ use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 
 const STYLE: &str = include_str!("../../templates/console/console.css");
+const FLAME: &str = include_str!("../../templates/console/flame.js");
 const SCRIPT: &str = include_str!("../../templates/console/console.js");
 
 /// Where the stylesheet is.
 pub static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("console.css", STYLE));
 /// Where the script is.
 pub static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("console.js", SCRIPT));
+/// Where the script of flame graphs is.
+pub static FLAME_PATH: LazyLock<String> = LazyLock::new(|| path("flame.js", FLAME));
 
 fn path(name: &str, text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
@@ -28,6 +31,7 @@ pub async fn asset(Path((hash, name)): Path<(String, String)>) -> Result<impl In
     let (kind, text) = match asked {
         asked if asked == *STYLE_PATH => ("text/css; charset=utf-8", STYLE),
         asked if asked == *SCRIPT_PATH => ("text/javascript; charset=utf-8", SCRIPT),
+        asked if asked == *FLAME_PATH => ("text/javascript; charset=utf-8", FLAME),
         _ => return Err(Problem::bare(Kind::NotFound)),
     };
     Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "public, max-age=31536000, immutable")], text))

@@ -22,6 +22,7 @@ const PERIOD: i64 = 14;
 pub struct PageState {
     app: Option<String>,
     version: Option<String>,
+    compare: Option<String>,
     days: Option<String>,
     q: Option<String>,
     kind: Option<String>,
@@ -43,6 +44,7 @@ impl PageState {
         let value = match name {
             "app" => &self.app,
             "version" => &self.version,
+            "compare" => &self.compare,
             "days" => &self.days,
             "q" => &self.q,
             "kind" => &self.kind,

@@ -2,12 +2,13 @@
 //!
 //! One file of `pages` for each page. A page demands its scope in the type of its argument, as an operation does:
 //! [`SignedIn<ReportsRead>`](session::SignedIn). Pages are complete without the script, and hold no text that the
-//! template engine has not escaped.
+//! template engine has not escaped, or `signals` in a flame graph.
 
 mod assets;
 mod bar;
 mod breakdown;
 mod chart;
+mod flame_view;
 mod form;
 mod health;
 mod link;
@@ -25,8 +26,8 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
 use pages::{
-    alerts, audit_log, dead_letters, explain, exports, group, group_actions, groups, keys, overview, report,
-    reports, settings, sign_in, symbols, versions,
+    alerts, audit_log, dead_letters, explain, exports, flame, group, group_actions, groups, keys, overview,
+    report, reports, settings, sign_in, symbols, versions,
 };
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
@@ -40,6 +41,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/groups", get(groups::page))
         .route("/console/groups/{id}", get(group::page))
+        .route("/console/groups/{id}/flame", get(flame::of_group))
         .route("/console/groups/{id}/update", post(group_actions::update))
         .route("/console/groups/{id}/comment", post(group_actions::add_comment))
         .route("/console/groups/{id}/merge", post(group_actions::merge_into))
@@ -49,6 +51,7 @@ pub fn routes(api: &Api) -> Router<Api> {
         .route("/console/reports/{id}/json", get(report::json))
         .route("/console/reports/{id}/text", get(report::text))
         .route("/console/reports/{id}/explain", get(explain::page))
+        .route("/console/reports/{id}/flame", get(flame::of_report))
         .route("/console/reports/{id}/threads/{position}", get(report::thread))
         .route("/console/versions", get(versions::page))
         .route(exports::GROUPS, get(exports::groups))

@@ -2,7 +2,7 @@
 
 use super::chart::Sparkline;
 use super::link::link;
-use super::words::{When, counted, grouped, shown, shown_or};
+use super::words::{When, counted, duration, grouped, shown, shown_or};
 use std::collections::BTreeMap;
 use time::{Date, Duration, OffsetDateTime};
 use unslide_model::DebugId;
@@ -18,6 +18,9 @@ pub fn kind_word(kind: &str) -> &str {
         "stack_overflow" => "stack overflow",
         "out_of_memory" => "out of memory",
         "memory_warning" => "memory warning",
+        "cpu" => "CPU use",
+        "disk_write" => "disk writes",
+        "launch" => "slow launch",
         "user" => "reported by the app",
         "javascript" => "JavaScript",
         kind => kind,
@@ -181,6 +184,9 @@ pub fn report_path(id: &str, variant: u32, rest: &str) -> String {
 pub fn what(report: &ReportRow) -> String {
     let of = |key: &str| report.summary.get(key).and_then(|value| value.as_str());
     let name = of("exception").or_else(|| of("signal")).unwrap_or(kind_word(&report.kind));
+    if let Some(millis) = report.summary.get("duration_ms").and_then(serde_json::Value::as_u64) {
+        return shown(&format!("{} for {}", kind_word(name), duration(millis)));
+    }
     let code = of("code").filter(|code| *code != name).map(|code| format!(" ({code})")).unwrap_or_default();
     shown_or(&format!("{name}{code}"), "no exception")
 }

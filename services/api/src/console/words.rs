@@ -71,6 +71,15 @@ pub fn bytes(size: u64) -> String {
     }
 }
 
+/// A time in the unit that leaves a number of at least one.
+pub fn duration(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..120_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
 /// A share in percent, never rounded up to all of it.
 pub fn percent(part: i64, whole: i64) -> Option<String> {
     (whole > 0).then(|| format!("{} %", part.saturating_mul(100) / whole))
@@ -134,6 +143,10 @@ mod tests {
         assert_eq!(
             (bytes(1_023), bytes(1_536), bytes(5 << 20)),
             ("1023 B".into(), "1.5 KiB".into(), "5.0 MiB".into())
+        );
+        assert_eq!(
+            (duration(850), duration(2_349), duration(150_000)),
+            ("850 ms".into(), "2.3 s".into(), "2 min 30 s".into())
         );
         assert_eq!((percent(999, 1_000), percent(1, 0)), (Some("99 %".into()), None));
     }

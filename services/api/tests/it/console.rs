@@ -1,7 +1,7 @@
 //! The console: who gets in, who sees what, and what a page does with texts of others.
 
 use crate::cases::key_of;
-use crate::reports::{A, crash, store};
+use crate::reports::{A, crash, hang, store};
 use crate::world::{Answer, World, tenant};
 use reqwest::redirect::Policy;
 use reqwest::{Method, StatusCode};
@@ -317,6 +317,7 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     let world = World::start().await;
     let now = world.host.clock.now();
     store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    store(&world, "acme", &hang("33333333-3333-3333-3333-333333333333", "1.0", 900), 1, now).await;
     let mut other = crash(B, SECRET);
     other["system"]["CFBundleIdentifier"] = SECRET.into();
     store(&world, "umbrella", &other, 1, now).await;
@@ -327,7 +328,7 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
     let group = group["items"][0]["id"].as_str().unwrap().to_owned();
     let acme = Browser::signed_in(&world, &world.master("acme").await).await;
     let pages = crawl(&acme).await;
-    for wanted in ["/console/groups/", "/console/reports/", "/explain"] {
+    for wanted in ["/console/groups/", "/console/reports/", "/explain", "/flame"] {
         assert!(pages.iter().any(|(path, _)| path.contains(wanted)), "{wanted}");
     }
     for (path, page) in &pages {
@@ -339,6 +340,8 @@ async fn a_session_sees_its_tenants_things_and_every_link_answers() {
         format!("/console/reports/{B}/json"),
         format!("/console/reports/{B}/text"),
         format!("/console/reports/{B}/explain"),
+        format!("/console/reports/{B}/flame"),
+        format!("/console/groups/{group}/flame"),
     ] {
         assert_eq!(acme.get(&foreign).await.status, StatusCode::NOT_FOUND, "{foreign}");
     }
@@ -436,6 +439,67 @@ async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
     for group in groups["items"].as_array().unwrap() {
         let page = browser.get(&format!("/console/groups/{}", group["id"].as_str().unwrap())).await.text;
         assert!(!page.contains("class=\"stack\""), "{page}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_group() {
+    let world = World::start().await;
+    let (key, now) = (world.master("acme").await, world.host.clock.now());
+    let id = |number: u8| format!("0000000{number}-1111-1111-1111-111111111111");
+    for (number, version, millis) in [(1, "1.0", 900), (2, "1.0", 2_300), (3, "2.0", 150_000)] {
+        store(&world, "acme", &hang(&id(number), version, millis), 1, now).await;
+    }
+    store(&world, "acme", &crash(A, "1.0"), 1, now).await;
+    let browser = Browser::signed_in(&world, &key).await;
+    let report = browser.get(&format!("/console/reports/{}", id(2))).await.text;
+    assert!(report.contains("took 2.3 s") && report.contains(&format!("/console/reports/{}/flame", id(2))));
+    let page = browser.get(&format!("/console/reports/{}/flame", id(2))).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    for wanted in
+        ["10 samples", "Shop + 0x2000 (Shop, app) \u{2014} 8 samples, 80.0 %", "Top functions", "<svg"]
+    {
+        assert!(page.text.contains(wanted), "{wanted} in {}", page.text);
+    }
+    let found = world.get("/v1/groups?kind=hang", &key).await.expect(200);
+    let group = format!("/console/groups/{}", found["items"][0]["id"].as_str().unwrap());
+    let shown = browser.get(&group).await.text;
+    for wanted in ["How long it took", "900 ms", "2.3 s", "2 min 30 s", &format!("{group}/flame")] {
+        assert!(shown.contains(wanted), "{wanted} in {shown}");
+    }
+    let merged = browser.get(&format!("{group}/flame")).await.text;
+    assert!(merged.contains("30 samples from 3 reports") && merged.contains("compared with"), "{merged}");
+    let one = browser.get(&format!("{group}/flame?version=1.0")).await.text;
+    assert!(one.contains("20 samples from 2 reports of 1.0"), "{one}");
+    let compared = browser.get(&format!("{group}/flame?version=1.0&compare=2.0")).await.text;
+    for wanted in ["16 before, 8 after: 0.0 percentage points", "1.0 \u{2192} 2.0"] {
+        assert!(compared.contains(wanted), "{wanted} in {compared}");
+    }
+    // A crash was not sampled.
+    let crash = world.get("/v1/groups?kind=crash", &key).await.expect(200);
+    let crash = format!("/console/groups/{}", crash["items"][0]["id"].as_str().unwrap());
+    for none in [format!("/console/reports/{A}/flame"), format!("{crash}/flame")] {
+        assert_eq!(browser.get(&none).await.status, StatusCode::NOT_FOUND, "{none}");
+    }
+    assert!(!browser.get(&crash).await.text.contains("/flame"));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn hostile_names_are_text_in_a_flame_graph() {
+    let world = World::start().await;
+    let mut report = hang(B, "1.0", 900);
+    let frames = report["crash"]["error"]["profile"]["frames"].as_array_mut().unwrap();
+    for (frame, name) in frames.iter_mut().zip(hostile()) {
+        *frame = json!({"instruction_addr": 1, "symbol_name": name});
+    }
+    store(&world, "acme", &report, 1, world.host.clock.now()).await;
+    let browser = Browser::signed_in(&world, &world.master("acme").await).await;
+    let page = browser.get(&format!("/console/reports/{B}/flame")).await.text;
+    assert!(page.contains("<svg"), "{page}");
+    for name in hostile() {
+        assert!(!page.contains(&name), "{name} in {page}");
     }
     world.stop().await;
 }

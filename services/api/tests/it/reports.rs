@@ -27,6 +27,21 @@ pub fn crash(id: &str, version: &str) -> Value {
     crash
 }
 
+/// A hang that was sampled: two of ten samples in one function of the app, the others in another.
+pub fn hang(id: &str, version: &str, millis: u64) -> Value {
+    let mut hang = crash(id, version);
+    let frame = |address: u64| {
+        json!({"instruction_addr": 0x1_0000_0000 + address, "object_name": "Shop",
+        "object_addr": 0x1_0000_0000_u64})
+    };
+    let sample = |frames: [u8; 2]| json!({"frames": frames});
+    let samples: Vec<Value> = (0..10).map(|at| sample([if at < 2 { 0 } else { 1 }, 2])).collect();
+    hang["crash"]["error"] = json!({"type": "hang",
+        "hang": {"hang_start_nanos": 5, "hang_end_nanos": millis * 1_000_000 + 5},
+        "profile": {"name": "hang", "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
+    hang
+}
+
 /// Stores a report as an indexer does, and gives the enriched bytes.
 pub async fn store(
     world: &World,
@@ -52,6 +67,10 @@ async fn store_from(
     let context = Context { tenant: Some(&of), revision: Some(revision), ..Context::default() };
     let enriched = unslide_symbolicate::enrich(&report, &|_| None, &context);
     let summary = report.summary();
+    let mut shown = json!({"signal": "SIGSEGV"});
+    if let Some(millis) = summary.duration_ms {
+        shown["duration_ms"] = millis.into();
+    }
     let ours = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap().ours;
     let arrival = reports::Arrival {
         report_id: report.id,
@@ -68,7 +87,7 @@ async fn store_from(
             status: "none".to_owned(),
             device: Some(vec![1]),
             reason: Some("it crashed".to_owned()),
-            summary: json!({"signal": "SIGSEGV"}),
+            summary: shown,
             frames: reports::FrameTotals { total: 3, symbolicated: 0, device: 2, device_app: 2, missing: 1 },
             grouping: ours.and_then(|ours| ours.grouping),
             terms: report.search_terms(),

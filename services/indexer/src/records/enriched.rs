@@ -120,6 +120,9 @@ fn facts(summary: ReportSummary, ours: &Ours) -> ReportDetails {
     if let Some(fatal) = summary.fatal {
         shown.insert("fatal".to_owned(), json!(fatal));
     }
+    if let Some(millis) = summary.duration_ms {
+        shown.insert("duration_ms".to_owned(), json!(millis));
+    }
     shown.insert("top_frames".to_owned(), json!(top));
     ReportDetails {
         app: summary.app.unwrap_or_default(),
@@ -252,6 +255,7 @@ mod tests {
             cpu_arch: text(),
             crashed_thread: Some(1),
             fatal: Some(true),
+            duration_ms: Some(1),
             top_frames: vec![unslide_report::TopFrame {
                 image: text(),
                 function: text(),

@@ -1,5 +1,6 @@
 //! `unslide demo --traffic`: a week of two apps, so that the console has something to show: a release that breaks
-//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, and another tenant that sends too much.
+//! paying, its repair whose dSYM comes late, a beta whose dSYM never comes, hangs that were sampled, and another
+//! tenant that sends too much.
 //!
 //! The reports are the demo's own with other builds, slides, devices and errors; the builds are the demo's dSYM under
 //! other UUIDs. The same numbers come with every run.
@@ -129,6 +130,9 @@ const BUILDS: [Build; 7] = [
     ),
 ];
 
+/// The bug whose reports were sampled.
+const HANG: usize = 3;
+
 /// The first frame of the demo's crash that belongs to a bug, and the bug's error.
 fn bug(number: usize, address: u64) -> (usize, Value) {
     let mach = |exception: u8, name: &str, code: &str, signal: u8, word: &str| {
@@ -147,7 +151,7 @@ fn bug(number: usize, address: u64) -> (usize, Value) {
                        "signal": {"signal": 6, "name": "SIGABRT", "code": 0}}),
             )
         }
-        3 => (5, json!({"type": "deadlock", "reason": "The main thread did not answer for 5 s"})),
+        HANG => (5, json!({"type": "hang", "is_fatal": false})),
         _ => (
             5,
             json!({"type": "user", "user_reported": {"name": "PaymentRefused"}, "reason": "Card 4711 was refused"}),
@@ -395,18 +399,58 @@ fn made(
     report["system"]["device_app_hash"] = json!(format!("{:040x}", u64::from(person) + 1));
     report["crash"]["error"] = error;
     report["binary_images"][0]["uuid"] = json!(build.uuid);
-    move_image(&mut report, first, random.random_range(0..1_u64 << 12) << 14);
+    move_image(&mut report, random.random_range(0..1_u64 << 12) << 14);
+    if number == HANG {
+        add_profile(&mut report, build, random);
+    }
+    for frames in backtraces(&mut report) {
+        frames.drain(..first.min(frames.len()));
+    }
     Ok((id, report))
 }
 
-/// Drops the frames before `first`, and loads the app's image elsewhere.
-fn move_image(report: &mut Value, first: usize, by: u64) {
+/// The frames of each thread.
+fn backtraces(report: &mut Value) -> impl Iterator<Item = &mut Vec<Value>> {
+    let threads = report["crash"]["threads"].as_array_mut().into_iter().flatten();
+    threads.filter_map(|thread| thread["backtrace"]["contents"].as_array_mut())
+}
+
+/// How long the main thread hung, and where: samples of the demo's stack. The broken release spends more time in the
+/// cart.
+fn add_profile(report: &mut Value, build: &Build, random: &mut SmallRng) {
+    const INTERVAL: u64 = 10_000_000;
+    let mut frames: Vec<Value> = backtraces(report).flat_map(|frames| frames.iter().cloned()).collect();
+    // A profile's return addresses are decremented by the device.
+    for frame in frames.iter_mut().skip(1) {
+        frame["instruction_addr"] = json!(frame["instruction_addr"].as_u64().unwrap_or_default() - 1);
+    }
+    let in_cart = if build.version == "2.5.0" { 8 } else { 3 };
+    let number = random.random_range(30..260_u64);
+    let samples = (0..number).map(|at| {
+        let first = match random.random_range(0..10) {
+            part if part < in_cart => 0,
+            8 => 1,
+            9 => 5,
+            _ => 3,
+        };
+        let begin = at * INTERVAL;
+        let indices: Vec<usize> = (first..frames.len()).collect();
+        json!({"time_start_uptime": begin, "time_end_uptime": begin + 40_000, "duration": 40_000, "frames": indices})
+    });
+    let samples: Vec<Value> = samples.collect();
+    let nanos = number * INTERVAL;
+    report["crash"]["error"]["hang"] =
+        json!({"hang_start_nanos": 0, "hang_end_nanos": nanos, "hang_recovered": true});
+    report["crash"]["error"]["profile"] = json!({"name": "hang", "time_units": "nanoseconds", "duration": nanos,
+        "expected_sample_interval": INTERVAL, "frames": frames, "samples": samples});
+}
+
+/// Loads the app's image elsewhere.
+fn move_image(report: &mut Value, by: u64) {
     let add = |value: &mut Value| *value = json!(value.as_u64().unwrap_or_default() + by);
     let base = report["binary_images"][0]["image_addr"].clone();
     add(&mut report["binary_images"][0]["image_addr"]);
-    let threads = report["crash"]["threads"].as_array_mut().into_iter().flatten();
-    for frames in threads.filter_map(|thread| thread["backtrace"]["contents"].as_array_mut()) {
-        frames.drain(..first.min(frames.len()));
+    for frames in backtraces(report) {
         for frame in frames.iter_mut().filter(|frame| frame["object_addr"] == base) {
             add(&mut frame["object_addr"]);
             add(&mut frame["instruction_addr"]);

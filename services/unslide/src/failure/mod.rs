@@ -6,6 +6,7 @@ use crate::client::ClientError;
 use crate::output::note;
 pub use exit::Exit;
 use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 use unslide_runtime::config::Problems;
 use unslide_store::StoreError;
@@ -36,6 +37,11 @@ impl CommandError {
     /// What was asked for is not there.
     pub fn missing(text: impl Into<String>) -> CommandError {
         CommandError { exit: Exit::Missing, text: text.into(), source: None }
+    }
+
+    /// A file could not be read, or is not what it should be.
+    pub fn cannot_read(path: &Path, source: impl Into<BoxError>) -> CommandError {
+        CommandError::caused(format!("cannot read {}", path.display()), source)
     }
 
     /// A server failed; the code is that of the cause.

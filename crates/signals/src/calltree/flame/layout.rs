@@ -21,10 +21,11 @@ pub(super) enum BoxContent {
     },
 }
 
-/// The boxes, callers first. Functions narrower than `least` are merged; `None` where there are more than
-/// `most` boxes nevertheless.
-pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> Option<Vec<FlameBox>> {
+/// The boxes, callers first, `most` at most. Functions narrower than `least` are merged, and of more than there is room
+/// for the narrowest.
+pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> Vec<FlameBox> {
     let scale = width / weight_as_width(tree.total().weight.max(1));
+    let lightest = lightest(tree, most);
     let mut boxes = Vec::new();
     let mut open = vec![(CallTree::ROOT, 0.0, 0)];
     while let Some((index, x, row)) = open.pop() {
@@ -35,7 +36,7 @@ pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> O
         for child in tree.children(index) {
             let weight = tree.node(child).total.weight;
             let width = weight_as_width(weight) * scale;
-            if width >= least {
+            if width >= least && weight >= lightest {
                 open.push((child, at, row + 1));
                 at += width;
             } else {
@@ -52,11 +53,20 @@ pub(super) fn lay_out(tree: &CallTree, width: f64, least: f64, most: usize) -> O
                 shown: BoxContent::Rest { functions, weight: rest },
             });
         }
-        if boxes.len() + open.len() > most {
-            return None;
-        }
     }
-    Some(boxes)
+    boxes
+}
+
+/// The least weight of a function with a box of its own. None weighs more than its caller, so the boxes are those of
+/// the heaviest functions, and each may have one beside what it calls for the rest.
+fn lightest(tree: &CallTree, most: usize) -> u64 {
+    let mut weights: Vec<u64> = tree.indices().map(|index| tree.node(index).total.weight).collect();
+    let most = most / 2;
+    if weights.len() <= most {
+        return 0;
+    }
+    let (_, first_without, _) = weights.select_nth_unstable_by_key(most, |weight| std::cmp::Reverse(*weight));
+    first_without.saturating_add(1)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "widths are rounded to a tenth of a pixel")]

@@ -13,27 +13,37 @@ use svg::{DrawnBox, FlameCanvas};
 const WIDTH: f64 = 1200.0;
 /// What is less wide is merged.
 const LEAST_WIDTH: f64 = 1.0;
-/// The most boxes; where there are more, wider ones are merged too.
+/// The most boxes of a file, and of a page; where there are more, wider ones are merged too.
 const MOST_BOXES: usize = 8_000;
+const MOST_PAGE_BOXES: usize = 3_000;
 /// Boxes from this width on have a name.
 const NAMED_WIDTH: f64 = 20.0;
 /// Boxes from this width on are reached with the keyboard.
 const REACHED_WIDTH: f64 = 6.0;
 
+/// Where a graph is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphPlace {
+    /// In a file of its own, which brings its style along.
+    File,
+    /// In a page whose policy forbids styles. The page's script leads the keyboard from box to box.
+    Page,
+}
+
 /// The flame graph of a tree, under a title.
 #[must_use]
-pub fn flame_graph(tree: &CallTree, title: &str) -> String {
+pub fn flame_graph(tree: &CallTree, title: &str, place: GraphPlace) -> String {
     let legend =
         "bold: app \u{b7} plain: system \u{b7} * dashed: kernel \u{b7} italic: threads and unknown code";
-    paint(tree, title, legend, &|index| described(tree, index))
+    paint(tree, (title, legend), place, &|index| described(tree, index))
 }
 
 /// The flame graph of a difference, under a title: widths are those of both trees together.
 #[must_use]
-pub fn difference_graph(difference: &TreeDifference, title: &str) -> String {
+pub fn difference_graph(difference: &TreeDifference, title: &str, place: GraphPlace) -> String {
     let legend =
         "+ red: its share has grown \u{b7} \u{2212} blue: its share has shrunk \u{b7} plain: as it was";
-    paint(difference.tree(), title, legend, &|index| compared(difference, index))
+    paint(difference.tree(), (title, legend), place, &|index| compared(difference, index))
 }
 
 /// What is written on a box and about it.
@@ -43,10 +53,15 @@ struct Description {
     style: &'static str,
 }
 
-fn paint(tree: &CallTree, title: &str, legend: &str, describe: &dyn Fn(NodeIndex) -> Description) -> String {
-    let boxes = boxes(tree);
+fn paint(
+    tree: &CallTree,
+    texts: (&str, &str),
+    place: GraphPlace,
+    describe: &dyn Fn(NodeIndex) -> Description,
+) -> String {
+    let boxes = boxes(tree, place);
     let rows = boxes.iter().map(|one| one.row + 1).max().unwrap_or(1);
-    let mut canvas = FlameCanvas::new(WIDTH, rows, title, legend);
+    let mut canvas = FlameCanvas::new(WIDTH, rows, texts, place);
     for one in boxes {
         let Description { label, about, style } = match one.shown {
             BoxContent::Node(index) => describe(index),
@@ -69,17 +84,12 @@ fn paint(tree: &CallTree, title: &str, legend: &str, describe: &dyn Fn(NodeIndex
     canvas.finish()
 }
 
-/// The boxes of a tree; the least width is doubled until they are few enough.
-fn boxes(tree: &CallTree) -> Vec<FlameBox> {
-    let mut least = LEAST_WIDTH;
-    loop {
-        match lay_out(tree, WIDTH, least, MOST_BOXES) {
-            Some(boxes) => return boxes,
-            // A box as wide as the graph is one in each row.
-            None if least > WIDTH => return Vec::new(),
-            None => least *= 2.0,
-        }
-    }
+fn boxes(tree: &CallTree, place: GraphPlace) -> Vec<FlameBox> {
+    let most = match place {
+        GraphPlace::File => MOST_BOXES,
+        GraphPlace::Page => MOST_PAGE_BOXES,
+    };
+    lay_out(tree, WIDTH, LEAST_WIDTH, most)
 }
 
 fn described(tree: &CallTree, index: NodeIndex) -> Description {
@@ -155,7 +165,8 @@ mod tests {
 
     #[test]
     fn each_function_has_a_box_with_its_count_and_share() {
-        let svg = flame_graph(&tree(&[("main;draw;s_copy", 3), ("main;load", 1)]), "a hang");
+        let svg =
+            flame_graph(&tree(&[("main;draw;s_copy", 3), ("main;load", 1)]), "a hang", GraphPlace::File);
         for part in [
             "<title>main (Shop, app) \u{2014} 4 samples, 100.0 %</title>",
             "<title>draw (Shop, app) \u{2014} 3 samples, 75.0 %</title>",
@@ -173,7 +184,7 @@ mod tests {
         let name = "</title><script>alert(1)</script>&\"'\u{1b}\u{0}\u{202e}\u{ffff}";
         let frame = CallFrame::function(name, "<i>", FrameOrigin::App);
         tree.add_stack([&frame], Amount::samples(1));
-        let svg = flame_graph(&tree, name);
+        let svg = flame_graph(&tree, name, GraphPlace::File);
         assert!(!svg.contains("<script") && !svg.contains("<i>"), "{svg}");
         assert!(svg.chars().all(|c| !c.is_control() || c == '\n'), "{svg:?}");
         assert!(!svg.contains(['\u{202e}', '\u{ffff}']));
@@ -185,7 +196,7 @@ mod tests {
         let stacks: Vec<(String, u64)> = (0..3_000).map(|n| (format!("main;f{n}"), 1)).collect();
         let mut borrowed: Vec<(&str, u64)> = stacks.iter().map(|(s, n)| (&**s, *n)).collect();
         borrowed.push(("main;big", 1_000));
-        let svg = flame_graph(&tree(&borrowed), "many");
+        let svg = flame_graph(&tree(&borrowed), "many", GraphPlace::File);
         assert!(svg.contains("<title>3000 more \u{2014} 3000 samples, 75.0 %</title>"));
         assert!(svg.len() < 10_000, "{}", svg.len());
     }
@@ -198,15 +209,42 @@ mod tests {
                 (0..400).map(|d| CallFrame::function(&format!("f{n}_{d}"), "", FrameOrigin::App)).collect();
             wide.add_stack(&frames, Amount::samples(1));
         }
-        let drawn = boxes(&wide);
+        let drawn = boxes(&wide, GraphPlace::File);
         assert!(!drawn.is_empty() && drawn.len() <= MOST_BOXES, "{}", drawn.len());
-        assert!(flame_graph(&CallTree::new("samples"), "nothing").contains("0 samples"));
+        assert!(flame_graph(&CallTree::new("samples"), "nothing", GraphPlace::Page).contains("0 samples"));
+    }
+
+    #[test]
+    fn where_there_is_no_room_for_all_the_heaviest_have_boxes() {
+        let mut tree = CallTree::new("samples");
+        for n in 1..=100_u64 {
+            let name = |part: &str| CallFrame::function(&format!("{part}{n}"), "", FrameOrigin::App);
+            tree.add_stack([&name("outer"), &name("inner")], Amount::samples(n));
+        }
+        for most in [10, 50, 200, 1_000] {
+            let boxes = lay_out(&tree, WIDTH, 0.0, most);
+            assert!(boxes.len() <= most && boxes.len() > most.min(200) / 2 - 3, "{most}: {}", boxes.len());
+            let lightest = boxes.iter().filter_map(|one| match one.shown {
+                BoxContent::Node(index) => Some(tree.node(index).total.weight),
+                BoxContent::Rest { .. } => None,
+            });
+            let (lightest, drawn) = (lightest.min().unwrap(), boxes.len());
+            let heavier = tree.indices().filter(|at| tree.node(*at).total.weight > lightest).count();
+            assert!(heavier < drawn, "{most}: none that is heavier was left out");
+        }
+    }
+
+    #[test]
+    fn a_page_has_no_style_of_the_graph() {
+        let svg = flame_graph(&tree(&[("main;draw", 3)]), "a hang", GraphPlace::Page);
+        assert!(!svg.contains("<style") && !svg.contains(" style="), "{svg}");
+        assert_eq!(svg.matches("tabindex=\"0\"").count(), 1, "the script leads on from the first box");
     }
 
     #[test]
     fn a_difference_says_what_grew_in_words_too() {
         let (before, after) = (tree(&[("main;a", 6), ("main;b", 4)]), tree(&[("main;a", 9), ("main;b", 1)]));
-        let svg = difference_graph(&TreeDifference::between(&before, &after), "two");
+        let svg = difference_graph(&TreeDifference::between(&before, &after), "two", GraphPlace::File);
         assert!(svg.contains("a (Shop, app) \u{2014} 6 before, 9 after: +30.0 percentage points"), "{svg}");
         assert!(svg.contains("b (Shop, app) \u{2014} 4 before, 1 after: \u{2212}30.0 percentage points"));
         assert!(svg.contains(">+ a</text>") && svg.contains(">\u{2212} b</text>"));

@@ -1,6 +1,7 @@
 //! The text of the graph. Colours and weights are attributes of the elements, so that a page whose policy
 //! forbids styles shows them too.
 
+use super::GraphPlace;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -43,18 +44,29 @@ pub(super) struct DrawnBox {
 pub(super) struct FlameCanvas {
     out: String,
     details_at: usize,
+    place: GraphPlace,
+    boxes: usize,
 }
 
 impl FlameCanvas {
-    pub(super) fn new(width: f64, rows: usize, title: &str, legend: &str) -> FlameCanvas {
+    pub(super) fn new(
+        width: f64,
+        rows: usize,
+        (title, legend): (&str, &str),
+        place: GraphPlace,
+    ) -> FlameCanvas {
         let below = HEAD + rows * ROW;
-        let height = below + FOOT;
-        let mut canvas = FlameCanvas { out: String::new(), details_at: below + 18 };
+        let height = below + if place == GraphPlace::File { FOOT } else { 0 };
+        let mut canvas = FlameCanvas { out: String::new(), details_at: below + 18, place, boxes: 0 };
         let (title, legend) = (escaped(title), escaped(legend));
+        let style = match place {
+            GraphPlace::File => format!("<style>{STYLE}</style>\n"),
+            GraphPlace::Page => String::new(),
+        };
         canvas.write(format_args!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"group\" \
              aria-label=\"{title}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#1a1a1a\">\n\
-             <style>{STYLE}</style>\n\
+             {style}\
              <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
              <text x=\"4\" y=\"16\" font-size=\"14\" font-weight=\"bold\">{title}</text>\n\
              <text x=\"4\" y=\"34\" fill=\"#55554f\">{legend}</text>\n"
@@ -65,7 +77,13 @@ impl FlameCanvas {
     /// The nested `svg` cuts off what its box has no room for, and keeps the whole name for a search.
     pub(super) fn add(&mut self, one: &DrawnBox) {
         let (box_style, text_style) = one.style.split_once('|').unwrap_or((one.style, ""));
-        let reached = if one.reached { " tabindex=\"0\"" } else { "" };
+        let reached = match self.place {
+            GraphPlace::File if one.reached => " tabindex=\"0\"",
+            GraphPlace::File => "",
+            GraphPlace::Page if self.boxes == 0 => " tabindex=\"0\"",
+            GraphPlace::Page => " tabindex=\"-1\"",
+        };
+        self.boxes += 1;
         let (about, y, height) = (escaped(&one.about), HEAD + one.row * ROW, ROW - 1);
         self.write(format_args!(
             "<g class=\"unslide-flame\" role=\"img\"{reached}><title>{about}</title>\
@@ -77,7 +95,7 @@ impl FlameCanvas {
             self.write(format_args!("<text x=\"3\" y=\"13\" {text_style}>{}</text>", escaped(label)));
         }
         self.write(format_args!("</svg>"));
-        if one.reached {
+        if one.reached && self.place == GraphPlace::File {
             let y = self.details_at;
             self.write(format_args!(
                 "<text class=\"unslide-flame-about\" x=\"4\" y=\"{y}\" visibility=\"hidden\">{about}</text>"

@@ -10,7 +10,7 @@ use crate::console::rows::{ReportLine, report_path, tags};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};
 use crate::console::stack::ThreadStack;
-use crate::console::words::{When, counted, shown, shown_or};
+use crate::console::words::{When, counted, duration, grouped, shown, shown_or};
 use crate::http::problem::Problem;
 use crate::operations::groups::get::get_group;
 use crate::requests::access::{Access, ReportsRead};
@@ -21,6 +21,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use time::Duration;
+use unslide_store::queries::durations::{self, VersionDurations};
 use unslide_store::queries::groups::{GroupCounts, GroupDay};
 use unslide_store::queries::reports::{self, ReportFilter, ReportRow};
 use unslide_store::queries::trends::VersionDay;
@@ -29,6 +30,9 @@ use unslide_store::queries::trends::VersionDay;
 const MOST_REPORTS: u32 = 20;
 /// Days of the chart.
 const DAYS: i64 = 30;
+
+/// Kinds of groups whose reports say where the time went.
+const SLOW: [&str; 5] = ["hang", "cpu", "disk_write", "launch", "profile"];
 
 #[derive(Template)]
 #[template(path = "console/group.html")]
@@ -53,6 +57,17 @@ struct GroupPage {
     more: bool,
     state: GroupState,
     work: GroupWork,
+    /// Where its flame graph is.
+    flame: Option<String>,
+    durations: Vec<DurationLine>,
+}
+
+/// How long the reports of a version took.
+struct DurationLine {
+    version: String,
+    reports: String,
+    median: String,
+    longest: String,
 }
 
 /// The report whose stack stands for the group.
@@ -76,6 +91,8 @@ pub async fn page(
     let filter = ReportFilter { group: Some(group.id), ..ReportFilter::default() };
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
+    let is_slow = SLOW.contains(&group.kind.as_str());
+    let durations = if is_slow { durations::of_group(&mut tx, group.id).await? } else { Vec::new() };
     tx.rollback().await?;
     let newest = match rows.reports.first() {
         Some(row) => Some(newest(&api, access, row).await?),
@@ -105,7 +122,21 @@ pub async fn page(
         more: rows.next.is_some(),
         state: GroupState::of(access, group),
         work,
+        flame: is_slow.then(|| format!("/console/groups/{}/flame", group.id)),
+        durations: durations.iter().map(DurationLine::of).collect(),
     })
+}
+
+impl DurationLine {
+    fn of(one: &VersionDurations) -> DurationLine {
+        let took = |millis: i64| duration(u64::try_from(millis).unwrap_or_default());
+        DurationLine {
+            version: shown_or(&one.version, "no version"),
+            reports: grouped(one.reports),
+            median: took(one.median_ms),
+            longest: took(one.longest_ms),
+        }
+    }
 }
 
 async fn newest(api: &Api, access: &Access<ReportsRead>, row: &ReportRow) -> Result<ShownReport, Problem> {

@@ -5,6 +5,7 @@ pub mod audit_log;
 pub mod dead_letters;
 pub mod explain;
 pub mod exports;
+pub mod flame;
 pub mod group;
 pub mod group_actions;
 mod group_work;

@@ -6,7 +6,7 @@ use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, Viewer, html};
 use crate::console::source_link::SourceLinks;
 use crate::console::stack::ThreadStack;
-use crate::console::words::{When, address, bytes, counted, shown, shown_or};
+use crate::console::words::{When, address, bytes, counted, duration, shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
@@ -52,6 +52,10 @@ struct ReportPage {
     registers: Vec<(String, String)>,
     images: Vec<ImageLine>,
     truncated: bool,
+    /// Where its flame graph is.
+    flame: Option<String>,
+    /// How long the app hung or was sampled.
+    took: Option<String>,
 }
 
 impl ReportPage {
@@ -87,8 +91,10 @@ pub async fn page(
     tx.rollback().await?;
     let (viewer, now) = (signed.viewer, api.clock.now());
     let work = move || {
-        let seen = view(&read(&body.json)?);
-        let mut page = page_of(viewer, &found, seen, &links, now);
+        let report = read(&body.json)?;
+        let mut page = page_of(viewer, &found, view(&report), &links, now);
+        page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
+        page.took = report.duration_millis().map(duration);
         let path = |(id, variant): (unslide_model::ReportId, u32)| report_path(&id.to_string(), variant, "");
         (page.newer, page.older) = (newer.map(path), older.map(path));
         let text = page.render().map_err(Problem::internal)?.into_bytes();
@@ -147,6 +153,8 @@ fn page_of(
         registers: seen.registers.into_iter().map(|(name, value)| (name, address(value))).collect(),
         images: seen.images.iter().map(image).collect(),
         truncated: seen.truncated,
+        flame: None,
+        took: None,
         id,
     }
 }
@@ -231,7 +239,7 @@ fn image(image: &ImageView) -> ImageLine {
     }
 }
 
-fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
+pub(super) fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 

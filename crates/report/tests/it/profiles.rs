@@ -1,0 +1,199 @@
+//! Reports that were sampled: KSCrash's profiles and MetricKit's diagnostics.
+
+use crate::{enrich, read, strip};
+use std::path::Path;
+use unslide_report::{BacktraceOrigin, DiagnosticKind, ReadError, ReadLimits, Report};
+use unslide_testkit::reports::{self, Frame, Json, Thread};
+
+/// The stacks of a report with their samples, the outermost address first.
+fn stacks(report: &Report<'_>) -> Vec<(Vec<u64>, u64)> {
+    let profile = report.profile_or_hang().unwrap();
+    let address =
+        |frame: u32| profile.backtrace.frames[frame as usize].instruction_addr.unwrap().to_bits().unwrap();
+    let path = |mut at: usize| {
+        let mut path = vec![address(profile.nodes[at].frame)];
+        while let Some(parent) = profile.nodes[at].parent {
+            at = parent as usize;
+            path.insert(0, address(profile.nodes[at].frame));
+        }
+        path
+    };
+    let ends = profile.nodes.iter().enumerate().filter(|(_, node)| node.samples > 0);
+    ends.map(|(at, node)| (path(at), node.samples)).collect()
+}
+
+fn numbers(values: &[u64]) -> Json {
+    Json::array(values.iter().map(|value| Json::from(*value)))
+}
+
+fn sampled(samples: &[&[u64]]) -> reports::Report {
+    let samples = samples.iter().map(|frames| Json::object([("frames", numbers(frames))]));
+    reports::Report::standard()
+        .set("crash.error.type", "profile")
+        .profile_frames([Frame::at(0x1000), Frame::empty(), Frame::at(0x2000), Frame::at(0x3000)])
+        .set("crash.error.profile.name", "feed")
+        .set("crash.error.profile.duration", 2_300_000_000_u64)
+        .set("crash.error.profile.samples", Json::array(samples))
+}
+
+#[test]
+fn the_samples_of_a_profile_become_stacks_of_its_frames() {
+    // Frame 1 says nothing and frame 9 is none.
+    let bytes = sampled(&[&[0, 2, 3], &[0, 2, 3], &[2, 3], &[1, 9, 3], &[]]).bytes();
+    let report = read(&bytes);
+    assert_eq!(
+        stacks(&report),
+        [(vec![0x3000], 1), (vec![0x3000, 0x2000], 1), (vec![0x3000, 0x2000, 0x1000], 2)]
+    );
+    let profile = report.profile().unwrap();
+    assert_eq!((profile.name.as_deref(), profile.skipped), (Some("feed"), 3));
+    assert_eq!(report.duration_millis(), Some(2_300));
+    assert_eq!(report.summary().duration_ms, Some(2_300));
+}
+
+#[test]
+fn a_hang_without_a_profile_has_the_stack_that_was_seen() {
+    let hang = |kind: &str| {
+        reports::Report::standard()
+            .set("crash.error.type", kind)
+            .set("crash.error.hang.hang_start_nanos", 5_000_000_000_u64)
+            .set("crash.error.hang.hang_end_nanos", 6_500_000_000_u64)
+            .thread(Thread::new(0).frames([Frame::at(0x1000), Frame::at(0x2000)]).crashed())
+            .bytes()
+    };
+    let bytes = hang("hang");
+    let report = read(&bytes);
+    assert!(report.profile().is_none());
+    assert_eq!((stacks(&report), report.duration_millis()), (vec![(vec![0x2000, 0x1000], 1)], Some(1_500)));
+    // A hang stands in every report of a run that had one.
+    let bytes = hang("mach");
+    let crash = read(&bytes);
+    assert!(crash.profile_or_hang().is_none() && crash.duration_millis().is_none());
+}
+
+fn frame(address: u64, count: u64, name: &str, below: &str) -> String {
+    format!(
+        "{{\"binaryUUID\":\"A1B2C3D4-0000-3111-8222-0123456789AB\",\"offsetIntoBinaryTextSegment\":{},\
+         \"sampleCount\":{count},\"subFrames\":[{below}],\"binaryName\":\"{name}\",\"address\":{address}}}",
+        address & 0xfff
+    )
+}
+
+fn diagnostic(frames: &str, facts: &str) -> String {
+    format!(
+        "{{\"version\":\"1.0.0\",\"callStackTree\":{{\"callStackPerThread\":false,\"callStacks\":[{{\
+         \"callStackRootFrames\":[{frames}]}}]}},\"diagnosticMetaData\":{{\"appVersion\":\"4.2.0\",\
+         \"appBuildVersion\":\"4201\",\"bundleIdentifier\":\"com.example.shop\",\"deviceType\":\"iPhone16,1\",\
+         \"osVersion\":\"iPhone OS 18.3.1 (22D72)\",{facts}}}}}"
+    )
+}
+
+fn hang() -> String {
+    let leaves = [frame(0x3003, 1, "Shop", ""), frame(0x3004, 2, "Shop", "")].join(",");
+    let tree = frame(0x1001, 5, "libsystem_pthread.dylib", &frame(0x2002, 4, "Shop", &leaves));
+    diagnostic(&tree, "\"hangDuration\":\"20 sec\"")
+}
+
+#[test]
+fn a_diagnostic_of_metric_kit_is_a_report() {
+    let payload =
+        format!("{{\"timeStampEnd\":\"x\",\"hangDiagnostics\":[{}],\"crashDiagnostics\":[]}}", hang());
+    for text in [hang(), payload] {
+        let report = Report::accept(text.as_bytes(), &ReadLimits::default()).unwrap();
+        assert_eq!(report.diagnostic(), Some(DiagnosticKind::Hang));
+        let backtrace = report.profile().unwrap().backtrace;
+        assert_eq!((backtrace.origin, backtrace.frames.len()), (BacktraceOrigin::CallStackTree, 4));
+        let main = vec![0x1001, 0x2002];
+        let of = |leaf| [&main[..], &[leaf]].concat();
+        assert_eq!(
+            stacks(&report),
+            [(main[..1].to_vec(), 1), (main.clone(), 1), (of(0x3003), 1), (of(0x3004), 2)]
+        );
+        let innermost: Vec<bool> = (0..4).map(|at| backtrace.is_innermost(at)).collect();
+        assert_eq!(innermost, [true, true, false, false], "inner frames end first");
+        let summary = report.summary();
+        assert_eq!(
+            (summary.app.as_deref(), summary.version.as_deref()),
+            (Some("com.example.shop"), Some("4.2.0"))
+        );
+        assert_eq!(
+            (summary.os_name.as_deref(), summary.os_version.as_deref()),
+            (Some("iOS"), Some("18.3.1"))
+        );
+        assert_eq!((summary.error_type.as_deref(), summary.duration_ms), (Some("hang"), Some(20_000)));
+    }
+}
+
+/// Proves: unchanged-bytes
+#[test]
+fn a_diagnostic_comes_back_unchanged() {
+    let text = hang();
+    let enriched = enrich(text.as_bytes());
+    let report = read(&enriched);
+    assert!(report.ours.is_some());
+    assert!(report.profile().unwrap().backtrace.frames.iter().all(|frame| frame.own_member.is_some()));
+    assert_eq!(stacks(&report), stacks(&read(text.as_bytes())));
+    assert_eq!(strip(&enriched), text.as_bytes());
+}
+
+#[test]
+fn a_tree_with_the_program_counter_at_its_root_is_turned() {
+    let start = |count| frame(0x9009, count, "dyld", "");
+    let below = [frame(0x2002, 3, "Shop", &start(3)), frame(0x2003, 2, "Shop", &start(2))].join(",");
+    let text = diagnostic(&frame(0x1001, 5, "Shop", &below), "\"totalCPUTime\":\"20 sec\"");
+    let report = read(text.as_bytes());
+    assert_eq!(report.diagnostic(), Some(DiagnosticKind::Cpu));
+    let mut stacks = stacks(&report);
+    stacks.sort();
+    assert_eq!(stacks, [(vec![0x9009, 0x2002, 0x1001], 3), (vec![0x9009, 0x2003, 0x1001], 2)]);
+}
+
+#[test]
+fn a_payload_is_one_diagnostic_of_what_was_sampled() {
+    let refused = |text: &str| match Report::accept(text.as_bytes(), &ReadLimits::default()) {
+        Err(ReadError::Diagnostics { count }) => Some(count),
+        _ => None,
+    };
+    let one = hang();
+    assert_eq!(refused(&format!("{{\"hangDiagnostics\":[{one},{one}]}}")), Some(2));
+    assert_eq!(refused(&format!("{{\"crashDiagnostics\":[{one}]}}")), Some(1));
+    let crash = diagnostic(&frame(0x1001, 1, "Shop", ""), "\"signal\":11");
+    assert_eq!(refused(&crash), Some(1));
+    // A crash of KSCrash stays one, whatever else it has.
+    let both = format!("{{\"crash\":{{\"error\":{{\"type\":\"mach\"}}}},\"hangDiagnostics\":[{one}]}}");
+    let report = Report::accept(both.as_bytes(), &ReadLimits::default()).unwrap();
+    assert!(report.diagnostic().is_none() && report.backtraces.is_empty());
+}
+
+#[test]
+fn hostile_trees_are_bounded() {
+    let deep = "{\"address\":4097,\"subFrames\":[".repeat(400);
+    let text = format!(
+        "{{\"hangDiagnostics\":[{{\"callStackTree\":{{\"callStacks\":[{{\"callStackRootFrames\":[{deep}{}]}}]}}}}]}}",
+        "]}".repeat(400)
+    );
+    assert_eq!(crate::reason(text.as_bytes()), "too_deep");
+    // Each sample of a long stack costs its steps.
+    let all: Vec<u64> = (0..2_000).collect();
+    let samples: Vec<&[u64]> = vec![&all; 500];
+    let frames = (0..2_000).map(|at| Frame::at(0x1000 + at));
+    let samples = samples.iter().map(|frames| Json::object([("frames", numbers(frames))]));
+    let report = reports::Report::standard().profile_frames(frames);
+    let bytes = report.set("crash.error.profile.samples", Json::array(samples)).bytes();
+    let report = read(&bytes);
+    let profile = report.profile().unwrap();
+    assert!(profile.skipped > 0 && profile.nodes.len() <= 1_024, "{}", profile.nodes.len());
+}
+
+#[test]
+fn published_diagnostics_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/samples/apple/metrickit");
+    let Ok(tree) = std::fs::read_to_string(folder.join("not-per-thread.json")) else {
+        println!("no published diagnostics beside the repository: nothing is tested");
+        return;
+    };
+    let text = format!("{{\"callStackTree\":{tree},\"diagnosticMetaData\":{{\"hangDuration\":\"3 sec\"}}}}");
+    let report = Report::accept(text.as_bytes(), &ReadLimits::default()).unwrap();
+    assert!(stacks(&report).len() > 1);
+    assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
+}

@@ -1,0 +1,59 @@
+//! The call tree of an enriched report.
+
+use unslide_report::{ReadLimits, Report};
+use unslide_signals::calltree::{CallTree, FrameOrigin, GraphPlace, flame_graph};
+use unslide_signals::profile::report_tree;
+use unslide_symbolicate::{Context, enrich};
+use unslide_testkit::reports::{Frame, Json, Report as Made};
+
+const APP: &str = "0F1E2D3C-4B5A-6978-8796-A5B4C3D2E1F0";
+const LIBRARY: &str = "363F8E49-2D2A-3A26-BF90-60D6A8896CF0";
+
+fn profile(name: &str) -> Made {
+    let app = |address: u64| Frame::at(address).object(name, 0x1_0400_0000).uuid(APP);
+    let system = Frame::at(0x1_9000_0100)
+        .object("UIKitCore", 0x1_9000_0000)
+        .uuid(LIBRARY)
+        .symbol("draw", 0x1_9000_0080);
+    let sample = |frames: &[u64]| {
+        Json::object([("frames", Json::array(frames.iter().map(|index| Json::from(*index))))])
+    };
+    Made::standard()
+        .without("binary_images")
+        .profile_frames([app(0x1_0400_1000), app(0x1_0400_2000), system])
+        .set("crash.error.profile.samples", Json::array([sample(&[0, 2]), sample(&[1, 2]), sample(&[0, 2])]))
+}
+
+fn enriched(report: &Made) -> Vec<u8> {
+    let bytes = report.bytes();
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    enrich(&report, &|_| None, &Context::default()).bytes
+}
+
+#[test]
+fn a_profile_becomes_a_tree_with_the_names_that_its_report_has() {
+    let bytes = enriched(&profile("Shop"));
+    let found = report_tree(&Report::read(&bytes, &ReadLimits::default()).unwrap()).unwrap();
+    assert_eq!(
+        (found.tree.folded().0.as_str(), found.skipped),
+        ("draw;Shop + 0x1000 2\ndraw;Shop + 0x2000 1\n", 0)
+    );
+    let draw = found.tree.children(CallTree::ROOT)[0];
+    assert_eq!(found.tree.frame(draw).origin, FrameOrigin::System);
+    assert_eq!(found.tree.frame(found.tree.children(draw)[0]).origin, FrameOrigin::App);
+}
+
+#[test]
+fn hostile_names_of_a_report_are_text_in_the_graph() {
+    let bytes = enriched(&profile("<script>alert(1)<b>\u{202e}"));
+    let found = report_tree(&Report::read(&bytes, &ReadLimits::default()).unwrap()).unwrap();
+    let svg = flame_graph(&found.tree, "<b>", GraphPlace::Page);
+    assert!(!svg.contains("<script") && !svg.contains("<b>") && !svg.contains('\u{202e}'), "{svg}");
+    assert!(svg.contains("&lt;script&gt;alert(1)"), "{svg}");
+}
+
+#[test]
+fn a_crash_has_no_tree() {
+    let bytes = enriched(&Made::standard().crashed_at([0x1_0400_1000]));
+    assert!(report_tree(&Report::read(&bytes, &ReadLimits::default()).unwrap()).is_none());
+}

@@ -1,0 +1,113 @@
+//! Reports that were sampled: their frames, and the group of the heaviest path.
+
+use super::*;
+use crate::grouping::{GroupKind, Grouping, GroupingRules, regroup};
+use unslide_testkit::reports::Json;
+
+const SYSTEM: u64 = 0x1_9000_0000;
+
+/// Frames of a profile: two of a function of the app, one of the next symbol, one of the system.
+const FRAMES: [u64; 4] =
+    [BASE + at::FUNCTION + 4, BASE + at::AFTER + 4, BASE + at::SYMBOL + 4, SYSTEM + 0x100];
+const ADD: u64 = 0;
+const ADD_LATER: u64 = 1;
+const PLAIN: u64 = 2;
+const LIBC: u64 = 3;
+
+/// A profile whose frames are loaded `by` bytes higher; each sample has its frames from the innermost on.
+fn profile(by: u64, samples: &[(&[u64], usize)]) -> Made {
+    let frame = |address: u64| match address {
+        SYSTEM.. => Frame::at(address).object("libsystem_c.dylib", SYSTEM).uuid(LIBRARY),
+        _ => Frame::at(address + by).object("Shop", BASE + by).uuid(APP),
+    };
+    let sample = |frames: &[u64]| {
+        Json::object([("frames", Json::array(frames.iter().map(|index| Json::from(*index))))])
+    };
+    let samples = samples.iter().flat_map(|(frames, times)| std::iter::repeat_n(sample(frames), *times));
+    let report = Made::standard().without("binary_images").profile_frames(FRAMES.map(frame));
+    report.set("crash.error.profile.samples", Json::array(samples))
+}
+
+fn group(have: &Have, report: &Made) -> Grouping {
+    have.enrich(report).grouping.expect("it was sampled")
+}
+
+#[test]
+fn a_profile_goes_by_the_heaviest_path_of_the_app_whatever_the_addresses() {
+    let have = Have::app();
+    let hang =
+        |by, samples: &[(&[u64], usize)]| group(&have, &profile(by, samples).set("crash.error.type", "hang"));
+    let first = hang(0, &[(&[LIBC, ADD, PLAIN], 6), (&[ADD_LATER, PLAIN], 3), (&[PLAIN], 1)]);
+    assert_eq!(first.kind, GroupKind::Hang);
+    assert_eq!(first.title, "Hang in Shop::add");
+    assert_eq!(first.culprit.as_deref(), Some("Shop::add (cart.cpp)"));
+    assert!(!first.provisional);
+    let functions: Vec<&str> = first.frames.iter().map(|frame| frame.function.as_str()).collect();
+    assert_eq!(functions, ["Shop::add", "plain"]);
+    // Other addresses of the function, another slide, another share.
+    let same = hang(0x40_0000, &[(&[ADD_LATER, PLAIN], 7), (&[LIBC, PLAIN], 6)]);
+    assert_eq!(same.fingerprint, first.fingerprint);
+    // Less than half of the samples are in it.
+    let outside = hang(0, &[(&[ADD, PLAIN], 4), (&[LIBC, PLAIN], 6)]);
+    assert_eq!(outside.culprit.as_deref(), Some("plain"));
+    assert_ne!(outside.fingerprint, first.fingerprint);
+    assert_eq!(hang(0, &[(&[LIBC], 5)]).culprit, None, "nobody knows the name of the system's function");
+}
+
+#[test]
+fn a_profile_of_the_app_has_its_name_in_its_group() {
+    let have = Have::app();
+    let named = |name: &str| {
+        let report = profile(0, &[(&[ADD], 2)]).set("crash.error.profile.name", name);
+        group(&have, &report)
+    };
+    let feed = named("feed");
+    assert_eq!((feed.kind, feed.title.as_str()), (GroupKind::Profile, "Profile feed in Shop::add"));
+    assert_ne!(named("cart").fingerprint, feed.fingerprint);
+}
+
+#[test]
+fn while_symbols_are_missing_a_profile_is_provisional_and_waits_for_the_app_alone() {
+    let report = profile(0, &[(&[LIBC, ADD, PLAIN], 6)]).set("crash.error.type", "hang");
+    let enriched = Have::default().enrich(&report);
+    let grouping = enriched.grouping.as_ref().unwrap();
+    assert!(grouping.provisional && grouping.title.ends_with("symbols missing"), "{}", grouping.title);
+    let system: Vec<bool> = enriched.images.iter().map(|image| image.system).collect();
+    assert_eq!(system, [false, true]);
+    // With rules of the tenant it is grouped by what it says.
+    for have in [Have::default(), Have::app()] {
+        for text in ["", "ignore function Shop::*", "not-app function plain"] {
+            let rules = GroupingRules::parse(text).unwrap();
+            let context = Context { rules: Some(&rules), ..Context::default() };
+            let wanted = have.enrich_with(&report.bytes(), &context).grouping;
+            assert_eq!(regroup(&have.enrich(&report).bytes, &rules).unwrap(), wanted, "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn a_diagnostic_is_symbolicated_by_return_addresses_and_program_counters() {
+    let frame = |address: u64, count: u64, below: &str| {
+        let offset = address - BASE;
+        format!(
+            "{{\"binaryUUID\":\"{APP}\",\"binaryName\":\"Shop\",\"address\":{address},\"sampleCount\":{count},\
+             \"offsetIntoBinaryTextSegment\":{offset},\"subFrames\":[{below}]}}"
+        )
+    };
+    // The caller's address is the first one after its call.
+    let tree = frame(BASE + at::NEAREST, 3, &frame(BASE + at::FUNCTION, 3, ""));
+    let text = format!(
+        "{{\"callStackTree\":{{\"callStacks\":[{{\"callStackRootFrames\":[{tree}]}}]}},\
+         \"diagnosticMetaData\":{{\"writesCaused\":\"2000 byte\"}}}}"
+    );
+    let enriched = Have::app().enrich_with(text.as_bytes(), &Context::default());
+    let json: Value = serde_json::from_slice(&enriched.bytes).unwrap();
+    let caller = &json["callStackTree"]["callStacks"][0]["callStackRootFrames"][0];
+    assert_eq!(caller["symbolication"]["calls"][0]["function"], "plain");
+    assert_eq!(caller["subFrames"][0]["symbolication"]["calls"][0]["function"], "Shop::add(int)");
+    let grouping = enriched.grouping.unwrap();
+    assert_eq!(
+        (grouping.kind, grouping.title.as_str()),
+        (GroupKind::DiskWrite, "Many disk writes in Shop::add")
+    );
+}

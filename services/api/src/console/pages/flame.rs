@@ -1,0 +1,301 @@
+//! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: where the time went.
+
+use super::report::read;
+use crate::console::assets::FLAME_PATH;
+use crate::console::bar::PageState;
+use crate::console::flame_view::{
+    FlameSvg, FunctionLine, changed_functions, functions, heaviest_path, samples,
+};
+use crate::console::link::link;
+use crate::console::rows::{report_path, what};
+use crate::console::session::SignedIn;
+use crate::console::shell::Shell;
+use crate::console::words::{counted, shown, shown_or};
+use crate::http::problem::{Kind, Problem};
+use crate::limits::answers::{ReservedAnswer, reserve};
+use crate::operations::groups::get::get_group;
+use crate::operations::reports::get::whole;
+use crate::requests::access::{Access, ReportsRead};
+use crate::requests::input::{Path, Query};
+use crate::state::Api;
+use askama::Template;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header;
+use unslide_signals::calltree::CallTree;
+use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
+use unslide_store::queries::groups::GroupCounts;
+use unslide_store::queries::reports::{self, ReportFilter};
+
+/// The newest reports of a group, or of a version of it, that are put together.
+const MOST_REPORTS: u32 = 50;
+/// Bytes of reports that are read for one page.
+const MOST_BYTES: usize = 64 << 20;
+/// Bytes that a node of a tree takes.
+const NODE_BYTES: u64 = 160;
+/// Bytes of a page besides its graph, at most.
+const PAGE_BYTES: u64 = 512 << 10;
+/// Versions that can be compared.
+const MOST_VERSIONS: usize = 50;
+
+#[derive(Template)]
+#[template(path = "console/flame.html")]
+struct FlamePage {
+    shell: Shell,
+    script: &'static str,
+    back: String,
+    back_label: &'static str,
+    heading: String,
+    facts: String,
+    left_out: String,
+    graph: FlameSvg,
+    path: Vec<FunctionLine>,
+    functions: Vec<FunctionLine>,
+    /// What the columns of the functions are.
+    columns: Vec<&'static str>,
+    compared: bool,
+    form: Option<CompareForm>,
+}
+
+/// The versions of a group, to choose from.
+struct CompareForm {
+    action: String,
+    version: Vec<(String, String, bool)>,
+    compare: Vec<(String, String, bool)>,
+}
+
+/// `GET /console/reports/{id}/flame`.
+pub async fn of_report(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let variant = state.variant.unwrap_or(0);
+    let (found, body) = whole(&api, &signed.access, &id, variant).await?;
+    let viewer = signed.viewer;
+    let work = move || {
+        let found_tree = report_tree(&read(&body.json)?);
+        let ReportTree { tree, skipped } = found_tree.ok_or_else(no_profile)?;
+        let mut reservation = body.reservation;
+        reservation.grow(tree.node_count() as u64 * NODE_BYTES)?;
+        let what = what(&found.listed);
+        let page = FlamePage {
+            shell: Shell::of(viewer, "reports", format!("Flame graph: {what}")),
+            script: &FLAME_PATH,
+            back: report_path(&id, variant, ""),
+            back_label: "Report",
+            heading: format!("Where the time went: {what}"),
+            facts: of_samples(&tree),
+            left_out: left_out(skipped),
+            graph: FlameSvg::of(&tree, &what),
+            path: heaviest_path(&tree),
+            functions: functions(&tree),
+            columns: vec!["By itself", "With its calls"],
+            compared: false,
+            form: None,
+        };
+        reservation.grow(page.graph.len() as u64 * 2 + PAGE_BYTES)?;
+        let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
+        Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
+    };
+    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+}
+
+/// `GET /console/groups/{id}/flame`.
+pub async fn of_group(
+    State(api): State<Api>,
+    signed: SignedIn<ReportsRead>,
+    Path(id): Path<String>,
+    Query(state): Query<PageState>,
+) -> Result<Response, Problem> {
+    let access = &signed.access;
+    let Json(group) = get_group(State(api.clone()), access.clone(), Path(id)).await?;
+    let (version, compare) = (state.text("version"), state.text("compare"));
+    let first = Box::pin(merged(&api, access, &group, version.clone())).await?;
+    let second = match &compare {
+        Some(other) => Some(Box::pin(merged(&api, access, &group, Some(other.clone()))).await?),
+        None => None,
+    };
+    if first.reports == 0 && second.as_ref().is_none_or(|second| second.reports == 0) && version.is_none() {
+        return Err(no_profile());
+    }
+    let nodes = first.tree.node_count() + second.as_ref().map_or(0, |second| 2 * second.tree.node_count());
+    let mut reservation = reserve(&api.permits, access.tenant(), nodes as u64 * NODE_BYTES)?;
+    let viewer = signed.viewer;
+    let work = move || {
+        let form = compare_form(&group, version.as_deref(), compare.as_deref());
+        let title = shown_or(&group.group.title, "no title");
+        let shell = Shell::of(viewer, "groups", format!("Flame graph: {title}"));
+        let page = group_page(shell, &group, form, &first, second.as_ref());
+        reservation.grow(page.graph.len() as u64 * 2 + PAGE_BYTES)?;
+        let bytes = page.render().map_err(Problem::internal)?.into_bytes().into();
+        Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
+    };
+    let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+}
+
+/// The trees of a group's newest reports, put together.
+struct MergedTree {
+    tree: CallTree,
+    version: Option<String>,
+    /// Reports whose trees are in it, and those that were looked at.
+    reports: usize,
+    looked_at: usize,
+    /// True where there are more reports.
+    more: bool,
+    skipped: u64,
+}
+
+async fn merged(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    group: &GroupCounts,
+    version: Option<String>,
+) -> Result<MergedTree, Problem> {
+    let filter =
+        ReportFilter { group: Some(group.group.id), version: version.clone(), ..ReportFilter::default() };
+    let mut tx = api.tenant(access.tenant()).await?;
+    let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
+    tx.rollback().await?;
+    let mut merged = MergedTree {
+        tree: CallTree::bounded("samples", MOST_REPORT_NODES),
+        version,
+        reports: 0,
+        looked_at: 0,
+        more: rows.next.is_some(),
+        skipped: 0,
+    };
+    let mut bytes = 0;
+    for row in rows.reports {
+        if bytes > MOST_BYTES {
+            merged.more = true;
+            break;
+        }
+        let (_, body) = match whole(api, access, &row.report_id.to_string(), row.variant).await {
+            Ok(found) => found,
+            // It was deleted meanwhile.
+            Err(problem) if problem.kind() == Kind::NotFound => continue,
+            Err(problem) => return Err(problem),
+        };
+        bytes += body.json.len();
+        let work = move || {
+            let found = report_tree(&read(&body.json)?);
+            merged.looked_at += 1;
+            if let Some(found) = found {
+                merged.reports += 1;
+                merged.tree.merge(&found.tree);
+                merged.skipped = merged.skipped.saturating_add(found.skipped);
+            }
+            Ok::<_, Problem>(merged)
+        };
+        merged = api.cpu.run_for(access.tenant(), work).await??;
+    }
+    Ok(merged)
+}
+
+impl MergedTree {
+    fn left_out(&self) -> u64 {
+        self.skipped.saturating_add(self.tree.cut())
+    }
+
+    /// How much the picture is of.
+    fn facts(&self) -> String {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let version =
+            self.version.as_ref().map_or_else(String::new, |version| format!(" of {}", shown(version)));
+        let newest = if self.more { "the newest " } else { "" };
+        let looked_at = counted(count(self.looked_at), "report", "reports");
+        let reports = if self.reports == self.looked_at {
+            format!("{newest}{looked_at}")
+        } else {
+            format!("{} of {newest}{looked_at}", self.reports)
+        };
+        format!("{} from {reports}{version}", of_samples(&self.tree))
+    }
+}
+
+/// The page of a group, made of one tree or of the difference between two.
+fn group_page(
+    shell: Shell,
+    group: &GroupCounts,
+    form: Option<CompareForm>,
+    first: &MergedTree,
+    second: Option<&MergedTree>,
+) -> FlamePage {
+    let title = shown_or(&group.group.title, "no title");
+    let base = FlamePage {
+        shell,
+        script: &FLAME_PATH,
+        back: format!("/console/groups/{}", group.group.id),
+        back_label: "Group",
+        heading: format!("Where the time went: {title}"),
+        facts: first.facts(),
+        left_out: left_out(first.left_out()),
+        graph: FlameSvg::of(&first.tree, &title),
+        path: heaviest_path(&first.tree),
+        functions: functions(&first.tree),
+        columns: vec!["By itself", "With its calls"],
+        compared: false,
+        form,
+    };
+    let Some(second) = second else { return base };
+    let names = format!("{} \u{2192} {}", named(first), named(second));
+    FlamePage {
+        facts: format!("{} \u{2192} {}", base.facts, second.facts()),
+        left_out: left_out(first.left_out().saturating_add(second.left_out())),
+        graph: FlameSvg::of_difference(&first.tree, &second.tree, &names),
+        path: heaviest_path(&second.tree),
+        functions: changed_functions(&first.tree, &second.tree),
+        columns: vec!["Before", "After", "Change"],
+        compared: true,
+        ..base
+    }
+}
+
+fn named(tree: &MergedTree) -> String {
+    tree.version.as_deref().map_or_else(|| "all versions".to_owned(), shown)
+}
+
+fn of_samples(tree: &CallTree) -> String {
+    let one = if tree.total().weight == 1 { "sample" } else { "samples" };
+    format!("{} {one}", samples(tree))
+}
+
+fn left_out(number: u64) -> String {
+    match i64::try_from(number).unwrap_or(i64::MAX) {
+        0 => String::new(),
+        number => format!(
+            "{} left out: they are too many or too deep, or refer to nothing.",
+            counted(number, "frame or sample is", "frames and samples are")
+        ),
+    }
+}
+
+fn compare_form(group: &GroupCounts, version: Option<&str>, compare: Option<&str>) -> Option<CompareForm> {
+    let versions = || {
+        let named =
+            group.versions.iter().map(|one| one.version.as_str()).filter(|version| !version.is_empty());
+        named.take(MOST_VERSIONS)
+    };
+    if versions().nth(1).is_none() && version.is_none() {
+        return None;
+    }
+    let options = |none: &str, current: Option<&str>| {
+        let first = [(String::new(), none.to_owned(), current.is_none())].into_iter();
+        let others = versions().map(|one| (one.to_owned(), shown(one), current == Some(one)));
+        first.chain(others).collect()
+    };
+    Some(CompareForm {
+        action: link(&format!("/console/groups/{}/flame", group.group.id), &[]),
+        version: options("all versions", version),
+        compare: options("nothing", compare),
+    })
+}
+
+fn no_profile() -> Problem {
+    Problem::new(Kind::NotFound, "nothing was sampled: there is neither a profile nor the stack of a hang")
+}
