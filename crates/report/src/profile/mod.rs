@@ -29,6 +29,8 @@ pub struct ReportProfile<'r, 'a> {
     pub backtrace: &'r Backtrace<'a>,
     /// Its nodes, callers before what they call.
     pub nodes: Vec<ProfileNode>,
+    /// The positions of the nodes at which the samples end, in the order of time; empty where that is not known.
+    pub order: Vec<u32>,
     /// What the app calls the profile.
     pub name: Option<String>,
     /// Frames and samples that were left out, as they are too many or refer to nothing.
@@ -139,7 +141,8 @@ fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>
         }
         stacks.add(stack, own);
     }
-    Some(stacks.finish(backtrace, None))
+    let profile = stacks.finish(backtrace, None);
+    Some(ReportProfile { order: Vec::new(), ..profile })
 }
 
 impl Backtrace<'_> {

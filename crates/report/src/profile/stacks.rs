@@ -9,6 +9,7 @@ pub(super) struct Stacks {
     nodes: Vec<ProfileNode>,
     known: HashMap<(Option<u32>, u32), u32>,
     steps: usize,
+    order: Vec<u32>,
     skipped: u64,
 }
 
@@ -33,8 +34,11 @@ impl Stacks {
             };
             caller = Some(node);
         }
-        if let Some(node) = caller.and_then(|at| self.nodes.get_mut(at as usize)) {
+        if let Some(at) = caller
+            && let Some(node) = self.nodes.get_mut(at as usize)
+        {
             node.samples = node.samples.saturating_add(samples);
+            self.order.push(at);
         }
     }
 
@@ -60,6 +64,7 @@ impl Stacks {
         backtrace: &'r Backtrace<'a>,
         name: Option<String>,
     ) -> ReportProfile<'r, 'a> {
-        ReportProfile { backtrace, nodes: self.nodes, name, skipped: self.skipped }
+        let Stacks { nodes, order, skipped, .. } = self;
+        ReportProfile { backtrace, nodes, order, name, skipped }
     }
 }

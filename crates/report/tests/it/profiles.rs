@@ -7,9 +7,11 @@ use unslide_testkit::reports::{self, Frame, Json, Thread};
 
 /// The stacks of a report with their samples, the outermost address first.
 fn stacks(report: &Report<'_>) -> Vec<(Vec<u64>, u64)> {
-    let profile = report.profile_or_hang().unwrap();
-    let address =
-        |frame: u32| profile.backtrace.frames[frame as usize].instruction_addr.unwrap().to_bits().unwrap();
+    let profile = report.profile_or_hang().expect("it was sampled");
+    let address = |frame: u32| {
+        let address = profile.backtrace.frames[frame as usize].instruction_addr;
+        address.and_then(unslide_report::Number::to_bits).expect("every frame has an address")
+    };
     let path = |mut at: usize| {
         let mut path = vec![address(profile.nodes[at].frame)];
         while let Some(parent) = profile.nodes[at].parent {
@@ -47,6 +49,7 @@ fn the_samples_of_a_profile_become_stacks_of_its_frames() {
     );
     let profile = report.profile().unwrap();
     assert_eq!((profile.name.as_deref(), profile.skipped), (Some("feed"), 3));
+    assert_eq!(profile.order, [2, 2, 1, 0], "in the order of time");
     assert_eq!(report.duration_millis(), Some(2_300));
     assert_eq!(report.summary().duration_ms, Some(2_300));
 }

@@ -16,6 +16,53 @@ pub struct ReportTree {
     pub tree: CallTree,
     /// Samples and frames that were left out.
     pub skipped: u64,
+    /// Where each sample ends, in the order of time; empty where that is not known.
+    order: Vec<NodeIndex>,
+}
+
+/// A part of the time, and what ran most in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeSlice {
+    /// The first sample of it, from 0.
+    pub from: usize,
+    /// The first sample after it.
+    pub to: usize,
+    /// The app's innermost function in most of its samples, or the innermost one where none is the app's.
+    pub frame: CallFrame,
+    /// How many of its samples.
+    pub samples: usize,
+}
+
+impl ReportTree {
+    /// The samples in the order of time, in so many slices of equal length at most. Slices beside one another in which
+    /// the same function ran most are one. None where the order is not known.
+    #[must_use]
+    pub fn slices(&self, most: usize) -> Vec<TimeSlice> {
+        let length = self.order.len().div_ceil(most.max(1)).max(1);
+        let mut slices: Vec<TimeSlice> = Vec::new();
+        for (number, ends) in self.order.chunks(length).enumerate() {
+            let (from, to) = (number * length, number * length + ends.len());
+            let Some((frame, samples)) = self.most_frequent(ends) else { continue };
+            match slices.last_mut().filter(|last| last.frame == *frame) {
+                Some(last) => (last.to, last.samples) = (to, last.samples + samples),
+                None => slices.push(TimeSlice { from, to, frame: frame.clone(), samples }),
+            }
+        }
+        slices
+    }
+
+    fn most_frequent(&self, ends: &[NodeIndex]) -> Option<(&CallFrame, usize)> {
+        let mut counts: HashMap<&CallFrame, usize> = HashMap::new();
+        for end in ends {
+            let stack = self.tree.stack(*end);
+            let own = stack.iter().find(|at| self.tree.frame(**at).origin == FrameOrigin::App);
+            if let Some(at) = own.or(stack.first()) {
+                *counts.entry(self.tree.frame(*at)).or_default() += 1;
+            }
+        }
+        let by = |(frame, count): &(&CallFrame, usize)| (*count, std::cmp::Reverse(frame.name.clone()));
+        counts.into_iter().max_by_key(by)
+    }
 }
 
 /// The call tree of a report that was sampled, or of the stack of one that hung; `None` for other reports.
@@ -43,7 +90,8 @@ pub fn report_tree(report: &Report<'_>) -> Option<ReportTree> {
         }
         places.push(at);
     }
-    Some(ReportTree { skipped: profile.skipped.saturating_add(tree.cut()), tree })
+    let order = profile.order.iter().filter_map(|node| places.get(*node as usize)).copied().collect();
+    Some(ReportTree { skipped: profile.skipped.saturating_add(tree.cut()), tree, order })
 }
 
 /// The functions of a frame, the outermost first: what was inlined follows its caller.

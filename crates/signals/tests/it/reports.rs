@@ -38,6 +38,18 @@ fn a_profile_becomes_a_tree_with_the_names_that_its_report_has() {
         (found.tree.folded().0.as_str(), found.skipped),
         ("draw;Shop + 0x1000 2\ndraw;Shop + 0x2000 1\n", 0)
     );
+    let slices: Vec<(usize, usize, String, usize)> = found
+        .slices(3)
+        .into_iter()
+        .map(|one| (one.from, one.to, one.frame.name.to_string(), one.samples))
+        .collect();
+    let slice = |from, to, name: &str| (from, to, name.to_owned(), to - from);
+    assert_eq!(
+        slices,
+        [slice(0, 1, "Shop + 0x1000"), slice(1, 2, "Shop + 0x2000"), slice(2, 3, "Shop + 0x1000")]
+    );
+    let whole = found.slices(1);
+    assert_eq!((whole.len(), whole[0].samples, whole[0].to), (1, 2, 3));
     let draw = found.tree.children(CallTree::ROOT)[0];
     assert_eq!(found.tree.frame(draw).origin, FrameOrigin::System);
     assert_eq!(found.tree.frame(found.tree.children(draw)[0]).origin, FrameOrigin::App);

@@ -22,7 +22,7 @@ pub(super) fn finish(
     // the architecture.
     match kind {
         GroupKind::Exception | GroupKind::User | GroupKind::Profile => {
-            parts.push(error.exception.as_deref().unwrap_or_default())
+            parts.push(error.exception.as_deref().unwrap_or_default());
         }
         GroupKind::Termination => parts.push(error.termination.as_deref().unwrap_or_default()),
         _ => {}

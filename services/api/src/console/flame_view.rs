@@ -1,15 +1,18 @@
 //! What a page says of a call tree: the picture, and the same as text.
 
-use super::words::{grouped, shown, shown_or};
+use super::words::{duration, grouped, shown, shown_or};
 use askama::filters::HtmlSafe;
 use std::collections::HashMap;
 use std::fmt;
 use unslide_signals::calltree::{
     CallFrame, CallTree, FrameOrigin, GraphPlace, TreeDifference, difference_graph, flame_graph,
 };
+use unslide_signals::profile::{ReportTree, TimeSlice};
 
 /// Functions that a page lists.
 const MOST_FUNCTIONS: usize = 20;
+/// Parts of the time that a page lists.
+const MOST_SLICES: usize = 20;
 /// Functions of a path that a page lists.
 const MOST_PATH: usize = 100;
 
@@ -104,6 +107,33 @@ pub fn changed_functions(before: &CallTree, after: &CallTree) -> Vec<FunctionLin
         FunctionLine::of(&frame, vec![share(own.0, all_before), share(own.1, all_after), change])
     };
     changed.into_iter().take(MOST_FUNCTIONS).map(line).collect()
+}
+
+/// A part of the time, and the function that ran most in it.
+pub struct SliceLine {
+    pub time: String,
+    pub function: FunctionLine,
+}
+
+/// What ran when: nothing where that is not known. `millis` is how long all samples took.
+pub fn slices(found: &ReportTree, millis: Option<u64>) -> Vec<SliceLine> {
+    let slices = found.slices(MOST_SLICES);
+    let all = slices.last().map_or(0, |last| last.to);
+    if all < 2 {
+        return Vec::new();
+    }
+    let time = |sample: usize| match millis {
+        Some(millis) => duration(millis.saturating_mul(sample as u64) / all as u64),
+        None => format!("sample {sample}"),
+    };
+    let line = |slice: &TimeSlice| SliceLine {
+        time: format!("{} – {}", time(slice.from), time(slice.to)),
+        function: FunctionLine::of(
+            &slice.frame,
+            vec![share(slice.samples as u64, (slice.to - slice.from) as u64)],
+        ),
+    };
+    slices.iter().map(line).collect()
 }
 
 /// Samples as a number.

@@ -457,9 +457,14 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
     assert!(report.contains("took 2.3 s") && report.contains(&format!("/console/reports/{}/flame", id(2))));
     let page = browser.get(&format!("/console/reports/{}/flame", id(2))).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
-    for wanted in
-        ["10 samples", "Shop + 0x2000 (Shop, app) \u{2014} 8 samples, 80.0 %", "Top functions", "<svg"]
-    {
+    for wanted in [
+        "10 samples",
+        "Shop + 0x2000 (Shop, app) \u{2014} 8 samples, 80.0 %",
+        "Top functions",
+        "In the order of time",
+        "460 ms \u{2013} 2.3 s",
+        "<svg",
+    ] {
         assert!(page.text.contains(wanted), "{wanted} in {}", page.text);
     }
     let found = world.get("/v1/groups?kind=hang", &key).await.expect(200);

@@ -4,7 +4,7 @@ use super::report::read;
 use crate::console::assets::FLAME_PATH;
 use crate::console::bar::PageState;
 use crate::console::flame_view::{
-    FlameSvg, FunctionLine, changed_functions, functions, heaviest_path, samples,
+    FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
 };
 use crate::console::link::link;
 use crate::console::rows::{report_path, what};
@@ -52,6 +52,8 @@ struct FlamePage {
     graph: FlameSvg,
     path: Vec<FunctionLine>,
     functions: Vec<FunctionLine>,
+    /// What ran when, of one report.
+    slices: Vec<SliceLine>,
     /// What the columns of the functions are.
     columns: Vec<&'static str>,
     compared: bool,
@@ -76,8 +78,10 @@ pub async fn of_report(
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {
-        let found_tree = report_tree(&read(&body.json)?);
-        let ReportTree { tree, skipped } = found_tree.ok_or_else(no_profile)?;
+        let report = read(&body.json)?;
+        let sampled = report_tree(&report).ok_or_else(no_profile)?;
+        let slices = slices(&sampled, report.duration_millis());
+        let ReportTree { tree, skipped, .. } = sampled;
         let mut reservation = body.reservation;
         reservation.grow(tree.node_count() as u64 * NODE_BYTES)?;
         let what = what(&found.listed);
@@ -92,6 +96,7 @@ pub async fn of_report(
             graph: FlameSvg::of(&tree, &what),
             path: heaviest_path(&tree),
             functions: functions(&tree),
+            slices,
             columns: vec!["By itself", "With its calls"],
             compared: false,
             form: None,
@@ -238,6 +243,7 @@ fn group_page(
         graph: FlameSvg::of(&first.tree, &title),
         path: heaviest_path(&first.tree),
         functions: functions(&first.tree),
+        slices: Vec::new(),
         columns: vec!["By itself", "With its calls"],
         compared: false,
         form,
