@@ -7,6 +7,7 @@ mod lacking;
 mod library;
 mod packed;
 mod pipeline;
+mod rate;
 
 pub use lacking::Lacking;
 pub use library::{Library, map};
@@ -17,6 +18,7 @@ use crate::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
 use input::{Input, InputRecord, InputRecords};
+use rate::AnswerRate;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -108,8 +110,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let whole = matches!(input.records, InputRecords::Whole(_));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = |job: InputRecord| answer::answer(job, &library, &rules, arguments.format);
-    let mut notes = Notes::default();
+    let (mut notes, mut rate) = (Notes::default(), AnswerRate::begin());
     let done = pipeline::run(input, threads, work, &mut io::stdout().lock(), &mut |answer| {
+        rate.add(&answer);
         notes.take(answer, whole);
     });
     match done {
@@ -121,6 +124,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         }
         Err(pipeline::Stopped::Write(error)) => return Err(Failure::Write(error).into()),
     }
+    rate.tell();
     notes.lacking.tell();
     Ok(notes.exit(arguments.require_symbols))
 }

@@ -1,11 +1,14 @@
 //! Many addresses at once: from a warm symcache to rows, beside reports with the same stacks and beside LLVM.
 
+use crate::core::spent;
 use crate::input::Input;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use unslide_model::RelativeAddress;
 use unslide_proto::signal::{StackImage, StackNode, StackSet};
 use unslide_proto::{Message, stacks};
@@ -24,17 +27,17 @@ pub fn print(input: &Input, full: bool) {
     let symbols = ImageSymbols::found(input.symcache.clone());
     let (most, rounds) = if full { (10_000_000, 5) } else { (10_000, 1) };
     let addresses = addresses(&input.symcache, most);
-    let (time, calls) = best(rounds, || {
+    let mut chains = 0;
+    let times = (0..rounds).map(|_| {
         let sorted = addresses.clone();
-        let start = Instant::now();
-        let table = look_up(&[Some(input.debug_id)], sorted, &|_| Some(&symbols));
-        let time = start.elapsed();
-        (time, table.rows.iter().filter_map(|row| table.chain(row)).map(|c| c.calls.len()).sum::<usize>())
+        let images = [Some(input.debug_id)];
+        spent(|| chains = black_box(look_up(&images, sorted, &|_| Some(&symbols))).chains.len())
     });
+    let time = times.min().unwrap_or_default();
     println!(
-        "  {} distinct sorted addresses with {calls} calls: {:.1} million addresses a second",
+        "  {} distinct sorted addresses with {chains} different answers: {:.1} million addresses a second",
         addresses.len(),
-        rate(addresses.len(), time) / 1e6
+        addresses.len() as f64 / time.as_secs_f64() / 1e6
     );
     beside_reports(input, &symbols, if full { 200 } else { 2 });
     beside_llvm(input, &symbols, if full { 50_000 } else { 200 });
@@ -48,20 +51,9 @@ fn addresses(symcache: &SymCache, most: usize) -> Vec<CountedAddress> {
     spread.map(|at| CountedAddress { image: 0, address: RelativeAddress(at), count: 1 }).collect()
 }
 
-/// The best time of several rounds, and what the last one gave.
-fn best<T>(rounds: usize, mut work: impl FnMut() -> (Duration, T)) -> (Duration, T) {
-    let mut last = work();
-    for _ in 1..rounds {
-        let (time, found) = work();
-        last = (last.0.min(time), found);
-    }
-    last
-}
-
-fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
-    let start = Instant::now();
-    let found = black_box(work());
-    (start.elapsed(), found)
+/// The least CPU time of several rounds.
+fn best(rounds: usize, mut work: impl FnMut()) -> Duration {
+    (0..rounds).map(|_| spent(&mut work)).min().unwrap_or_default()
 }
 
 /// The stacks of one report as a set, read and made into a tree, against the report, read and symbolicated.
@@ -70,14 +62,13 @@ fn beside_reports(input: &Input, symbols: &ImageSymbols, rounds: usize) {
     let set = stack_set(input).encode_to_vec();
     let limits = ReadLimits::default();
     let find = |id: &_| (*id == input.debug_id).then_some(symbols);
-    let (as_report, _) = best(rounds, || {
-        timed(|| {
-            let report = Report::read(&report, &limits).expect("a report");
-            enrich(&report, &find, &Context::default()).bytes
-        })
+    let as_report = best(rounds, || {
+        let report = Report::read(&report, &limits).expect("a report");
+        drop(black_box(enrich(&report, &find, &Context::default())));
     });
-    let (as_set, _) = best(rounds, || {
-        timed(|| Profile::from(&stacks::read(&set).expect("a set of stacks")).symbolicate(&find).tree)
+    let as_set = best(rounds, || {
+        let set = stacks::read(&set).expect("a set of stacks");
+        drop(black_box(Profile::from(&set).symbolicate(&find)));
     });
     println!(
         "  the {} frames of a report: {as_report:.1?} as a report of {} bytes, {as_set:.1?} as a set of {} bytes: {:.1} times less",
@@ -97,11 +88,13 @@ fn stack_set(input: &Input) -> StackSet {
         let mut parent = 0;
         for (depth, address) in stack.iter().rev().enumerate() {
             let exact = depth + 1 == stack.len();
-            let count = u64::from(exact);
             parent = *known.entry((parent, *address)).or_insert_with(|| {
-                set.nodes.push(StackNode { parent, image: 1, address: *address, count, exact });
-                u32::try_from(set.nodes.len()).expect("few nodes")
+                set.nodes.push(StackNode { parent, image: 1, address: *address, count: 0, exact });
+                u32::try_from(set.nodes.len()).unwrap_or(u32::MAX)
             });
+        }
+        if let Some(leaf) = (parent as usize).checked_sub(1).and_then(|leaf| set.nodes.get_mut(leaf)) {
+            leaf.count += 1;
         }
     }
     set
@@ -119,14 +112,16 @@ fn beside_llvm(input: &Input, symbols: &ImageSymbols, count: usize) {
         .iter()
         .map(|at| format!("{:#x}\n", input.symcache.text_address().0 + at.address.0))
         .collect();
-    let (once, _) = timed(|| ask_llvm(input, &lines));
-    let (twice, _) = timed(|| ask_llvm(input, &lines.repeat(2)));
-    let find = |symbols| look_up(&[Some(input.debug_id)], addresses.clone(), &|_| Some(symbols)).rows.len();
-    let (cold, _) = timed(|| {
+    let once = ask_llvm(input, &lines);
+    let twice = ask_llvm(input, &lines.repeat(2));
+    let find = |symbols: &ImageSymbols| {
+        drop(black_box(look_up(&[Some(input.debug_id)], addresses.clone(), &|_| Some(symbols))));
+    };
+    let cold = spent(|| {
         let built = object::build(&input.dsym).expect("a sound object");
-        find(&ImageSymbols::found(SymCache::parse(built.symcache).expect("a symcache").into()))
+        find(&ImageSymbols::found(SymCache::parse(built.symcache).expect("a symcache").into()));
     });
-    let (warm, _) = best(5, || timed(|| find(symbols)));
+    let warm = best(5, || find(symbols));
     let times = |theirs: Duration, ours: Duration| theirs.as_secs_f64() / ours.as_secs_f64();
     let again = twice.saturating_sub(once);
     println!("  {} addresses beside {LLVM}:", addresses.len());
@@ -137,22 +132,28 @@ fn beside_llvm(input: &Input, symbols: &ImageSymbols, count: usize) {
     println!("    warm {again:.2?}, ours {warm:.2?}: {:.0} times", times(again, warm));
 }
 
-fn ask_llvm(input: &Input, lines: &str) -> usize {
+/// The CPU time of a process of LLVM's that answers these lines.
+fn ask_llvm(input: &Input, lines: &str) -> Duration {
+    let before = of_children();
     let mut child = Command::new(LLVM)
         .args(["--no-debuginfod", "--obj"])
         .arg(&input.path)
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .spawn()
         .expect("it has said its version");
     let mut stdin = child.stdin.take().expect("piped");
-    let lines = lines.to_owned();
-    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("no panic").expect("it reads all");
-    output.stdout.len()
+    stdin.write_all(lines.as_bytes()).expect("it reads all");
+    drop(stdin);
+    assert!(child.wait().expect("it ends").success());
+    of_children().saturating_sub(before)
 }
 
-fn rate(count: usize, time: Duration) -> f64 {
-    count as f64 / time.as_secs_f64()
+/// CPU time of the processes that have ended.
+fn of_children() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("a figure that Linux has");
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0)))
+        .sum()
 }

@@ -17,7 +17,8 @@ fn cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec()).unwrap_or(0), u32::try_from(time.tv_nsec()).unwrap_or(0))
 }
 
-fn spent(work: impl FnOnce()) -> Duration {
+/// CPU time of this thread for a piece of work.
+pub fn spent(work: impl FnOnce()) -> Duration {
     let start = cpu();
     work();
     cpu() - start
