@@ -344,7 +344,7 @@ fn tell_of_memory(report: &mut Value, number: u64, at: i64) {
     match number % 4 {
         0 | 1 => {
             report["crash_type"] = json!("foom_crash");
-            report["appState"] = json!(if number % 4 == 0 { "foreground" } else { "background" });
+            report["appState"] = json!(if number.is_multiple_of(4) { "foreground" } else { "background" });
             report["system"]["app_memory"] = json!({"memory_footprint": 1_930_000_000_u64, "memory_limit": 2_098_200_576_u64, "memory_pressure": "critical"});
             report["stack_oom"] = json!([
                 {"frames": stack["contents"], "size": 734_003_200, "count": 1_400},
