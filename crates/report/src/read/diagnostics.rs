@@ -1,10 +1,12 @@
 //! MetricKit's diagnostics: what was sampled, as a tree of frames in one another.
 
-use crate::Number;
 use crate::json::{JsonMember, JsonScanner, MemberSlots, Stop, debug_id};
 use crate::profile::{CallStackTree, Diagnostic, DiagnosticKind, TreeNode};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
+use crate::{Number, ReadError};
 
+/// The most frames of a tree. A frame may take three bytes of the record, and takes some hundred of memory.
+const MOST_TREE_FRAMES: usize = 1 << 16;
 const PLACE: &str = "callStackTree.callStacks[]";
 const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
 
@@ -139,6 +141,9 @@ impl<'a> TreeReader<'a> {
     /// Reads a frame with all that lies in it.
     fn frame(&mut self, s: &mut JsonScanner<'a>, above: Option<u32>) -> Result<(), Stop> {
         s.item()?;
+        if self.begun.len() >= MOST_TREE_FRAMES {
+            return Err(ReadError::TooManyItems { offset: s.pos(), limit: MOST_TREE_FRAMES }.into());
+        }
         let begun = u32::try_from(self.begun.len()).unwrap_or(u32::MAX);
         self.begun.push(0);
         let mut frame = Frame::default();

@@ -123,6 +123,7 @@ fn a_diagnostic_of_metric_kit_is_a_report() {
             (summary.os_name.as_deref(), summary.os_version.as_deref()),
             (Some("iOS"), Some("18.3.1"))
         );
+        assert!(!unslide_report::text::apple_log(&report).is_empty());
         assert_eq!((summary.error_type.as_deref(), summary.duration_ms), (Some("hang"), Some(20_000)));
     }
 }
@@ -176,6 +177,8 @@ fn hostile_trees_are_bounded() {
         "]}".repeat(400)
     );
     assert_eq!(crate::reason(text.as_bytes()), "too_deep");
+    let wide = vec!["{}"; 1 << 17].join(",");
+    assert_eq!(crate::reason(diagnostic(&wide, "\"hangDuration\":\"1 sec\"").as_bytes()), "too_many");
     // Each sample of a long stack costs its steps.
     let all: Vec<u64> = (0..2_000).collect();
     let samples: Vec<&[u64]> = vec![&all; 500];

@@ -205,11 +205,11 @@ pub fn explain<'s>(
     let advisor = Advisor::new(report);
     let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, rules);
     let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
+    let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
     let mut planned = plan.frames.iter();
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
-        let counts = plan.javascript.is_none()
-            && report.crashed_backtrace().is_some_and(|crashed| std::ptr::eq(crashed, backtrace));
+        let counts = grouped_by.is_some_and(|counted| std::ptr::eq(counted, backtrace));
         let mut frames = Vec::new();
         let mut sigtramp_at = None;
         for slot in backtrace.slots() {

@@ -27,7 +27,7 @@ pub(crate) use fingerprint::write;
 use frames::{NamedBy, cycle, named, planned};
 pub use rules::GroupingRules;
 use unslide_model::{ReportGrouping, words};
-use unslide_report::{CrashError, OurJavaScriptFrame, Report};
+use unslide_report::{Backtrace, CrashError, OurJavaScriptFrame, Report, ReportProfile};
 pub use verdict::{FunctionVerdict, GroupingVerdict};
 
 /// The version of the rules. Another one gives other fingerprints.
@@ -186,9 +186,7 @@ pub struct Shortened;
 /// Where it was shortened.
 pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grouping>, Shortened> {
     let plan = Plan::new(report);
-    let profile = report.profile();
-    let backtrace = profile.as_ref().map(|profile| profile.backtrace).or(report.crashed_backtrace());
-    let frames = backtrace.map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
+    let frames = counted_backtrace(report).map(|backtrace| backtrace.frames.as_slice()).unwrap_or_default();
     let frames = if plan.javascript.is_some() { &[] } else { frames };
     let mut ours = report.ours.iter().flat_map(|ours| &ours.javascript);
     if ours.any(OurJavaScriptFrame::is_shortened) {
@@ -199,6 +197,16 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
         return Err(Shortened);
     }
     Ok(grouped(&plan, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))
+}
+
+/// The profile that a report is grouped by.
+fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
+    if GroupKind::of(&report.crash_error()).is_slowness() { report.profile() } else { None }
+}
+
+/// The backtrace whose functions a native report is grouped by.
+pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
+    sampled(report).map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
 }
 
 fn grouped(
@@ -219,8 +227,8 @@ fn grouped(
         return Some((memory::grouping(&event, rules), Vec::new()));
     }
     let error = plan.report.crash_error();
-    if let Some(profile) = plan.report.profile().filter(|_| GroupKind::of(&error).is_slowness()) {
-        return Some((profile::group(plan, &profile, by, rules), Vec::new()));
+    if let Some(profile) = sampled(plan.report) {
+        return Some(profile::group(plan, &profile, by, rules));
     }
     let backtrace = plan.report.crashed_backtrace();
     if backtrace.is_none() && error == CrashError::default() {

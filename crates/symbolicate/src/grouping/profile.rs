@@ -4,7 +4,8 @@
 use super::candidates::{Candidates, Standing};
 use super::fingerprint::finish;
 use super::frames::{NamedBy, named, planned};
-use super::{GroupKind, Grouping, GroupingRules};
+use super::verdict::verdicts;
+use super::{FunctionVerdict, GroupKind, Grouping, GroupingRules, GroupingVerdict};
 use crate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,13 +17,13 @@ const MOST_FRAMES: usize = 1_024;
 /// Functions of the path that count, from the innermost on: what called them differs between ways to the same work.
 const PATH_FUNCTIONS: usize = 2;
 
-/// The group of a profile.
+/// The group of a profile, and what became of each function.
 pub(super) fn group(
     plan: &Plan<'_, '_>,
     profile: &ReportProfile<'_, '_>,
     by: NamedBy<'_, '_>,
     rules: &GroupingRules,
-) -> Grouping {
+) -> (Grouping, Vec<FunctionVerdict>) {
     let error = plan.report.crash_error();
     let kind = GroupKind::of(&error);
     let error = CrashError { exception: profile.name.clone().or(error.exception), ..error };
@@ -34,7 +35,17 @@ pub(super) fn group(
         .into_iter()
         .map(|standing| heaviest_path(profile, &candidates, standing))
         .find(|path| !path.is_empty());
-    finish(kind, &error, rules, &candidates, &chosen.unwrap_or_default())
+    let chosen = chosen.unwrap_or_default();
+    let grouping = finish(kind, &error, rules, &candidates, &chosen);
+    let mut verdicts = verdicts(kind, &candidates, &chosen, &heaviest);
+    for one in &mut verdicts {
+        if matches!(one.verdict, GroupingVerdict::InsideHang | GroupingVerdict::Beyond) {
+            // A function has as many frames as addresses.
+            let counts = grouping.frames.iter().any(|counted| counted.function == one.function);
+            one.verdict = if counts { GroupingVerdict::Counted } else { GroupingVerdict::OffPath };
+        }
+    }
+    (grouping, verdicts)
 }
 
 /// The positions of the frames with the most samples below them.

@@ -33,6 +33,8 @@ words! {
         Beyond = "beyond",
         /// It is inside of the outermost functions of a hang.
         InsideHang = "inside_hang",
+        /// It is not of the innermost functions of the heaviest path.
+        OffPath = "off_path",
         /// It repeats, or is not of the turn that counts, in a stack overflow.
         Repeated = "repeated",
         /// No function counts for what happened.
@@ -61,6 +63,7 @@ impl GroupingVerdict {
             GroupingVerdict::InsideHang => {
                 "two functions outside of it count, and what they call in a hang changes"
             }
+            GroupingVerdict::OffPath => "the innermost functions that half of the samples are in count",
             GroupingVerdict::Repeated => "one turn of the recursion counts, and each function once",
             GroupingVerdict::KindAlone => "what happened decides, whatever ran",
         }

@@ -55,6 +55,20 @@ fn a_profile_goes_by_the_heaviest_path_of_the_app_whatever_the_addresses() {
 }
 
 #[test]
+fn an_explanation_says_which_functions_of_a_profile_count() {
+    let report = profile(0, &[(&[LIBC, ADD, PLAIN], 4), (&[ADD_LATER], 1), (&[PLAIN], 6)])
+        .set("crash.error.type", "hang");
+    let bytes = report.bytes();
+    let report = Report::read(&bytes, &ReadLimits::default()).unwrap();
+    let have = Have::app();
+    let explanation = crate::explain(&report, &|id| have.0.get(id), &GroupingRules::default());
+    let backtrace = &explanation.backtraces[0];
+    assert!(backtrace.counts);
+    let verdict = |at: u64| backtrace.frames[at as usize].grouping[0].verdict.as_str();
+    assert_eq!([ADD, ADD_LATER, PLAIN, LIBC].map(verdict), ["off_path", "off_path", "counted", "unnamed"]);
+}
+
+#[test]
 fn a_profile_of_the_app_has_its_name_in_its_group() {
     let have = Have::app();
     let named = |name: &str| {

@@ -82,6 +82,7 @@ fn page_of(
     let heading = match (backtrace.thread, backtrace.crashed) {
         (Some(number), true) => format!("Thread {number}, crashed"),
         (Some(number), false) => format!("Thread {number}"),
+        (None, _) if matches!(backtrace.origin, "profile" | "call_stack_tree") => "Profile".to_owned(),
         (None, _) => "Exception".to_owned(),
     };
     Ok(ExplainPage {
