@@ -144,7 +144,7 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     assert_eq!((blocked["status"].as_str(), blocked["adjusted"].as_u64()), (Some("symbolicated"), None));
     let report = Report::read(&enriched.bytes, &ReadLimits::default()).unwrap();
     assert_eq!(report.stripped(), first.bytes());
-    assert_eq!(regroup(&enriched.bytes, &GroupingRules::default()).unwrap().unwrap(), grouping);
+    assert_eq!(regroup(&report, &GroupingRules::default()).unwrap().unwrap(), grouping);
     let said =
         json!({"kind": "out_of_memory", "rule": "crash_type", "confidence": "low", "foreground": true});
     assert_eq!(json["symbolication"]["ended"], said);
