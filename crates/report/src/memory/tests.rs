@@ -105,6 +105,16 @@ fn the_stacks_of_each_name_are_lists_of_frames_and_the_rest_is_untouched() {
 }
 
 #[test]
+fn frames_of_allocations_have_addresses_of_several_names() {
+    let json = r#"{"crash_type":"foom_crash","stack_oom":[{"frames":[{"address":4096},{"addr":8192}]}],
+        "crash":{"threads":[{"backtrace":{"contents":[{"address":4096}]}}]}}"#;
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    let frames =
+        |at: usize| report.backtraces[at].frames.iter().filter(|f| f.instruction_addr.is_some()).count();
+    assert_eq!((frames(0), frames(1)), (2, 0));
+}
+
+#[test]
 fn the_last_of_two_members_counts() {
     let json = r#"{"stack_oom":[{"frames":[{"instruction_addr":1}]}],"stack_oom":[],"crash_type":"foom_crash",
         "crash_type":"deadlock_crash"}"#;

@@ -4,6 +4,9 @@ use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop, debug_id};
 use crate::report::{Backtrace, BacktraceOrigin, Frame, ThreadFacts};
 use crate::{BlankFrame, Number};
 
+/// Further names of the address in a frame of an allocation stack.
+const ALLOCATION_ADDRESS: [&[u8]; 2] = [b"address", b"addr"];
+
 /// A list of frames before it is known whose it is.
 #[derive(Default)]
 struct Contents<'a> {
@@ -231,6 +234,9 @@ fn frame<'a>(s: &mut JsonScanner<'a>, index: usize, place: &'static str) -> Resu
                 s.skip()?;
                 // Whose it is, the report's own member decides when all is read.
                 frame.own_member = object.then(|| member.separator..s.pos());
+            }
+            key if place.starts_with("stack_oom") && ALLOCATION_ADDRESS.contains(&key) => {
+                s.numeric(own.at(0, "address"), &mut frame.instruction_addr)?;
             }
             _ => s.skip()?,
         }
