@@ -185,7 +185,7 @@ pub fn what(report: &ReportRow) -> String {
     let of = |key: &str| report.summary.get(key).and_then(|value| value.as_str());
     let name = of("exception").or_else(|| of("signal")).unwrap_or(kind_word(&report.kind));
     if let Some(millis) = report.summary.get("duration_ms").and_then(serde_json::Value::as_u64) {
-        return shown(&format!("{} for {}", kind_word(name), duration(millis)));
+        return shown(&format!("{} for {}", kind_word(&report.kind), duration(millis)));
     }
     let code = of("code").filter(|code| *code != name).map(|code| format!(" ({code})")).unwrap_or_default();
     shown_or(&format!("{name}{code}"), "no exception")
