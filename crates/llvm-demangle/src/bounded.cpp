@@ -37,6 +37,9 @@ constexpr size_t MOST_STEPS = 1 << 17;
 constexpr size_t MOST_STACK = 384 << 10;
 // Bytes of nodes.
 constexpr size_t MOST_MEMORY = 8 << 20;
+// Bytes of a name. LLVM's parser calls its own `parseTemplateParamDecl` (`TpTp…`) and `parseType` (`u1aIu1aI…`) in two
+// places, past the methods that count. This bounds them, at some 250 bytes of stack for two of the name.
+constexpr size_t MOST_NAME = 4096;
 
 // What one name may still cost.
 struct Budget {
@@ -236,6 +239,8 @@ const char *parse_discriminator(const char *first, const char *last) {
 
 // Writes the readable form of a mangled name and returns its length; 0 where there is none within these bounds.
 extern "C" size_t unslide_llvm_demangle(const char *name, size_t length, char *readable, size_t capacity) noexcept {
+  if (length > MOST_NAME)
+    return 0;
   Budget own;
   own.output = capacity;
   own.stack = static_cast<const char *>(__builtin_frame_address(0));

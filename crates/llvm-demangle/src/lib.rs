@@ -2,7 +2,7 @@
 //!
 //! The demangler is LLVM's own, in C++ and unchanged in the folder `llvm`. Names come from strangers: a short one can
 //! stand for gigabytes, or be nested deeper than a stack. So `bounded.cpp` counts each step of reading and writing
-//! a name, limits the memory and the stack that one name may take, and turns LLVM's assertions into refusals.
+//! a name, limits a name's length and the memory and the stack that it may take, and turns LLVM's assertions into refusals.
 
 #[expect(unsafe_code, reason = "a function in C++")]
 mod ffi {
@@ -21,7 +21,7 @@ mod ffi {
 /// The readable form of a C++ name in the Itanium ABI's mangling, which begins with `_Z`, or `___Z` for a block: what
 /// `llvm-cxxfilt` 19 prints.
 ///
-/// `None` where it is no such name, where it costs too much, and where it would be longer than `most_bytes`.
+/// `None` where it is no such name, where it has more than 4,096 bytes or costs too much, and where it would be longer than `most_bytes`.
 #[must_use]
 pub fn demangle(name: &str, most_bytes: usize) -> Option<String> {
     // LLVM reads all other texts as types: `i` as `int`.

@@ -85,12 +85,14 @@ fn names_deeper_than_a_stack_are_refused() {
             nested("DTcl", "Li1E", "EE", levels),
             format!("_Z{}1fvE", "Z".repeat(levels)),
             format!("_ZN1acv{}T_IiEEv", "P".repeat(levels)),
+            nested("u1aI", "i", "E", levels),
+            format!("_Z1fI{}TyiEvv", "Tp".repeat(levels)),
         ]
     };
     // A stack that is as small as that of any thread, and names far longer than those that are asked for.
     let small = std::thread::Builder::new().stack_size(1 << 20);
     let asked = small.spawn(move || {
-        for name in [10, 1_000, 100_000].into_iter().flat_map(deep) {
+        for name in [10, 1_000, 2_000, 100_000].into_iter().flat_map(deep) {
             assert!(demangle(&name, MOST_BYTES).is_none_or(|readable| readable.len() <= MOST_BYTES));
         }
     });

@@ -42,10 +42,13 @@ impl Ratios {
             println!("  {name}: {now:.2}, kept {kept:.2}, {change:+.0} %: {verdict}");
         }
         let worse =
-            |(name, now): (&String, &f64)| self.kept.get(name).is_some_and(|kept| is_worse(*now, *kept));
+            |(name, now): (&String, &f64)| self.kept.get(name).is_none_or(|kept| is_worse(*now, *kept));
         let count = self.measured.iter().filter(|ratio| worse(*ratio)).count();
         if count > 0 {
-            println!("  REGRESSION: {count} of {} ratios are more than 15 % worse", self.measured.len());
+            println!(
+                "  REGRESSION: {count} of {} ratios are more than 15 % worse, or not kept",
+                self.measured.len()
+            );
         }
         count == 0
     }

@@ -3,6 +3,7 @@
 use super::images::ImageRanges;
 use super::{Profile, ProfileFrame, ProfileImage};
 use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex, SourcePlace};
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use unslide_model::{DebugId, RelativeAddress};
@@ -71,13 +72,14 @@ struct AddressNames<'f, 's> {
 }
 
 impl<'f, 's> AddressNames<'f, 's> {
-    fn of<'a>(
+    fn of<F: Borrow<ProfileFrame>>(
         images: &'f [ProfileImage],
-        frames: impl IntoIterator<Item = &'a ProfileFrame>,
+        frames: impl IntoIterator<Item = F>,
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> AddressNames<'f, 's> {
         let mut addresses = Vec::new();
         for frame in frames {
+            let frame = frame.borrow();
             let Some((position, image)) = image_of(frame, images) else { continue };
             let offsets = frame.addresses.iter().filter_map(|address| looked_up(frame, image, *address));
             let counted = |address| CountedAddress { image: position, address, count: frame.count };
@@ -202,9 +204,8 @@ impl<'f, 's> FrameNames<'f, 's> {
         symbols: &'f dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
     ) -> FrameNames<'f, 's> {
         let ranges = ImageRanges::of(images, 0);
-        let frames: Vec<ProfileFrame> =
-            addresses.into_iter().map(|address| return_address(&ranges, address)).collect();
-        FrameNames { names: AddressNames::of(images, &frames, symbols), ranges }
+        let frames = addresses.into_iter().map(|address| return_address(&ranges, address));
+        FrameNames { names: AddressNames::of(images, frames, symbols), ranges }
     }
 
     /// The functions at a return address, the outermost first; at least one.

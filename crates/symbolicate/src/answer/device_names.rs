@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use unslide_model::Quality;
 
 /// Bytes of mangled and readable names that one report may cost, whatever their languages: demangling takes
-/// time in proportion to both. A name counts twice its length, and its readable form what goes beyond. It is
+/// time in proportion to both, and at worst, for some hundred bytes of C++, the steps that LLVM's demangler may take. A name counts twice its length, and its readable form what goes beyond. It is
 /// enough for thousands of different names, which no real report has; what comes after that stays as the
 /// device gave it.
 const MOST_BYTES: usize = 1 << 20;

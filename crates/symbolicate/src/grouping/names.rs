@@ -75,6 +75,11 @@ fn is_objective_c(name: &str) -> bool {
 
 /// The name with its first prefix or its suffix taken off; `None` where it has none.
 fn shorter(name: &str) -> Option<String> {
+    // A template's result: `decltype(fp + fp0) Cart::add<int>(int)`.
+    if let Some(rest) = name.strip_prefix("decltype").filter(|rest| rest.starts_with('(')) {
+        let (_, inner) = rest.get(balanced(rest, '(', ')')..)?.split_once(' ')?;
+        return Some(inner.to_owned());
+    }
     if let Some(inner) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
         return Some(inner.to_owned());
     }
@@ -353,6 +358,9 @@ mod tests {
                     "total(int)::{lambda(int)#1}::operator()(int) const",
                     "total(int)::'lambda0'(int)::operator()(int) const",
                     "total[abi:cxx11](int)",
+                    "decltype(fp + fp0) total<int, int>(int, int)",
+                    "decltype(auto) total<int>(int)",
+                    "decltype(a::f[abi:v1](fp))&& total<int>(int)",
                 ],
             ),
             (
