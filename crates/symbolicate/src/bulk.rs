@@ -168,7 +168,8 @@ struct Walker<'t, 's> {
     walk: RangeWalk<'s>,
     /// The number of each function of the symcache in the table, and one more; 0 where it has none yet.
     functions: Vec<u32>,
-    strings: HashMap<&'s [u8], u32>,
+    /// Numbers of strings by where these lie: a symcache holds each text once.
+    strings: HashMap<usize, u32>,
     /// The last range, and its answer.
     last: Option<(usize, AddressAnswer)>,
 }
@@ -241,7 +242,7 @@ impl<'t, 's> Walker<'t, 's> {
 
     fn string(&mut self, text: Text<'s>) -> u32 {
         let strings = &mut self.table.strings;
-        *self.strings.entry(text.raw()).or_insert_with(|| {
+        *self.strings.entry(text.raw().as_ptr().addr()).or_insert_with(|| {
             strings.push(text);
             number(strings.len() - 1)
         })

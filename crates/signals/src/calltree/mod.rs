@@ -109,6 +109,14 @@ impl CallFrame {
     }
 }
 
+impl CallFrame {
+    /// Where its texts lie: equal for clones of one frame, and for nothing else while one of them is alive.
+    fn addresses(&self) -> (usize, usize, FrameOrigin) {
+        let address = |text: &Arc<str>| Arc::as_ptr(text).cast::<u8>().addr();
+        (address(&self.name), address(&self.image), self.origin)
+    }
+}
+
 /// A line of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourcePlace {
@@ -148,6 +156,8 @@ pub struct CallTree {
     unit: &'static str,
     frames: Vec<CallFrame>,
     frame_ids: HashMap<CallFrame, u32>,
+    /// The same by where the texts of `frames` lie, which is cheaper to look up.
+    frame_addresses: HashMap<(usize, usize, FrameOrigin), u32>,
     nodes: Vec<CallNode>,
     by_frame: HashMap<(NodeIndex, u32), NodeIndex>,
     most_nodes: usize,
@@ -172,6 +182,7 @@ impl CallTree {
             unit,
             frames: Vec::new(),
             frame_ids: HashMap::new(),
+            frame_addresses: HashMap::new(),
             nodes: Vec::new(),
             by_frame: HashMap::new(),
             most_nodes: most_nodes.min(MOST_NODES),
@@ -260,7 +271,7 @@ impl CallTree {
     /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
     /// deep it is `parent` itself.
     pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
-        let id = self.frame_ids.get(frame).copied();
+        let id = self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
         if let Some(known) = id.and_then(|id| self.by_frame.get(&(parent, id))).copied() {
             let node = &mut self.nodes[known.at()];
             if node.place.as_ref() != place {
@@ -292,6 +303,7 @@ impl CallTree {
         let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
         self.frames.push(frame.clone());
         self.frame_ids.insert(frame.clone(), id);
+        self.frame_addresses.insert(frame.addresses(), id);
         id
     }
 

@@ -87,7 +87,7 @@ mod tests {
             ("_ZN12_GLOBAL__N_110DomPrinter2IDE", Some("(anonymous namespace)::DomPrinter::ID")),
             ("_ZN3orb6shapes3sum17h2d55b0580eae69efE", Some("orb::shapes::sum")),
             ("_ZN3orb6shapes3sum17h2d55b0580eae69efE.llvm.7", Some("orb::shapes::sum")),
-            ("_ZN3orb6shapes3sum17h2d55b0580eae69éE", None),
+            ("_ZN3orb6shapes3sum17h2d55b0580eae69éE", Some("orb::shapes::sum::h2d55b0580eae69é")),
             ("_RNvCs1234_7mycrate3foo", Some("mycrate::foo")),
             ("$s4Shop4CartV3addyySiF", Some("Shop.Cart.add(Swift.Int) -> ()")),
             ("-[Counter add:times:]", None),
