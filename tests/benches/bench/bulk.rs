@@ -20,6 +20,8 @@ use unslide_symbolicate::{Context, ImageSymbols, enrich, object};
 
 /// The tool of LLVM, as Debian names it.
 const LLVM: &str = "llvm-symbolizer-19";
+/// Stacks that are sampled.
+const SAMPLES: usize = 1_000;
 
 /// Prints the addresses a second, and the ratios.
 pub fn print(input: &Input, full: bool) {
@@ -56,40 +58,46 @@ fn best(rounds: usize, mut work: impl FnMut()) -> Duration {
     (0..rounds).map(|_| spent(&mut work)).min().unwrap_or_default()
 }
 
-/// The stacks of one report as a set, read and made into a tree, against the report, read and symbolicated.
+/// Samples of the stacks of a report: as reports that are read and symbolicated, and as one set that is read and made into
+/// a tree.
 fn beside_reports(input: &Input, symbols: &ImageSymbols, rounds: usize) {
     let report = input.report(0);
-    let set = stack_set(input).encode_to_vec();
+    let set = stack_set(input);
+    let bytes = set.encode_to_vec();
     let limits = ReadLimits::default();
     let find = |id: &_| (*id == input.debug_id).then_some(symbols);
-    let as_report = best(rounds, || {
+    let reports = SAMPLES / input.stacks.len();
+    let one = best(rounds, || {
         let report = Report::read(&report, &limits).expect("a report");
         drop(black_box(enrich(&report, &find, &Context::default())));
     });
+    let as_reports = one * u32::try_from(reports).unwrap_or(u32::MAX);
     let as_set = best(rounds, || {
-        let set = stacks::read(&set).expect("a set of stacks");
+        let set = stacks::read(&bytes).expect("a set of stacks");
         drop(black_box(Profile::from(&set).symbolicate(&find)));
     });
+    println!("  {SAMPLES} samples of the stacks of a report:");
+    println!("    {as_reports:.1?} as {reports} reports with {} bytes each", report.len());
     println!(
-        "  the {} frames of a report: {as_report:.1?} as a report of {} bytes, {as_set:.1?} as a set of {} bytes: {:.1} times less",
-        input.frames,
-        report.len(),
-        set.len(),
-        as_report.as_secs_f64() / as_set.as_secs_f64()
+        "    {as_set:.1?} as a set of {} nodes with {} bytes: {:.0} times less",
+        set.nodes.len(),
+        bytes.len(),
+        as_reports.as_secs_f64() / as_set.as_secs_f64()
     );
 }
 
-/// The stacks of a report as a prefix tree.
+/// Samples of the stacks of a report as a prefix tree; their innermost frames are there or not.
 fn stack_set(input: &Input) -> StackSet {
     let image = StackImage { debug_id: input.debug_id.0.to_vec().into(), name: "Shop".to_owned() };
     let mut set = StackSet { images: vec![image], nodes: Vec::new() };
     let mut known = HashMap::new();
-    for stack in &input.stacks {
+    for sample in 0..SAMPLES {
+        let stack = &input.stacks[sample % input.stacks.len()];
+        let innermost = sample / input.stacks.len() % (stack.len() / 2);
         let mut parent = 0;
-        for (depth, address) in stack.iter().rev().enumerate() {
-            let exact = depth + 1 == stack.len();
+        for address in stack[innermost..].iter().rev() {
             parent = *known.entry((parent, *address)).or_insert_with(|| {
-                set.nodes.push(StackNode { parent, image: 1, address: *address, count: 0, exact });
+                set.nodes.push(StackNode { parent, image: 1, address: *address, ..StackNode::default() });
                 u32::try_from(set.nodes.len()).unwrap_or(u32::MAX)
             });
         }
