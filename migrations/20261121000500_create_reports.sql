@@ -105,6 +105,8 @@ CREATE TABLE reports (
     wanted              uuid[] NOT NULL,
     -- The group of its own fingerprint, which may be merged into another one.
     group_id            uuid,
+    -- What it calls its group: a group has the title of one of its reports.
+    title               text,
     -- The run of the app that ended, where the device says which.
     run_id              uuid,
     -- Made by MetricKit and not by KSCrash.

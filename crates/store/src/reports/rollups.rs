@@ -1,6 +1,6 @@
 //! Counts by app, version and day, kept in step with the reports.
 
-use super::rows::{MadeOn, device, name};
+use super::rows::{GroupTexts, MadeOn, device, name};
 use super::{Change, FrameTotals};
 use crate::number::to_row;
 use crate::{Result, TenantTx, Uuid};
@@ -72,7 +72,8 @@ pub(super) struct Counted {
     pub(super) wanted: Vec<Uuid>,
     #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
-    pub(super) reason: Option<String>,
+    #[sqlx(flatten)]
+    pub(super) texts: GroupTexts,
 }
 
 /// Takes a report out of the counts: its version's, its device where no other report of the

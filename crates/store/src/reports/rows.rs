@@ -29,6 +29,8 @@ pub(super) struct Previous {
     #[sqlx(rename = "group_id")]
     pub(super) group: Option<Uuid>,
     #[sqlx(flatten)]
+    pub(super) texts: GroupTexts,
+    #[sqlx(flatten)]
     pub(super) made_on: MadeOn,
     pub(super) same_crash_as: Option<Uuid>,
 }
@@ -51,6 +53,13 @@ impl MadeOn {
             os_version: text(facts.os_version.as_ref()),
         }
     }
+}
+
+/// What a report has said in its group, as it is stored. It may have personal data.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub(super) struct GroupTexts {
+    pub(super) reason: Option<String>,
+    pub(super) title: Option<String>,
 }
 
 /// The group that a report is counted for.
@@ -118,8 +127,8 @@ pub(super) async fn read_previous<'a>(
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query(
         "SELECT r.report_id, r.variant, r.app, r.version, r.status, r.frames_total, r.frames_symbolicated,
-                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.device, r.model, r.os_name, r.os_version,
-                r.same_crash_as
+                r.frames_device, r.frames_device_app, r.frames_missing, r.group_id, r.reason, r.title,
+                r.device, r.model, r.os_name, r.os_version, r.same_crash_as
          FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
          CROSS JOIN LATERAL (
              SELECT * FROM reports o
@@ -179,6 +188,7 @@ struct NewReportRow {
     system_images: Vec<Uuid>,
     wanted: Vec<Uuid>,
     group_id: Option<Uuid>,
+    title: Option<String>,
     run_id: Option<Uuid>,
     metric_kit: bool,
     origin_topic: Option<String>,
@@ -233,6 +243,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
         group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
+        title: text(facts.grouping.as_ref().map(|grouping| &grouping.title)),
         run_id: facts.run_id,
         metric_kit: facts.metric_kit,
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),
@@ -254,18 +265,18 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
         "INSERT INTO reports AS t (tenant, received_at, report_id, variant, revision, app, version, build, type, status,
              device_time, device, os_name, os_version, os_build, model, process, reason, summary, frames_total,
              frames_symbolicated, frames_device, frames_device_app, frames_missing, symbols_missing, system_images, wanted,
-             group_id, run_id, metric_kit, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
+             group_id, title, run_id, metric_kit, origin_topic, origin_partition, origin_offset, traceparent, stored_at)
          SELECT $1, r.received_at, r.report_id, r.variant, r.revision, r.app, r.version, r.build, r.type, r.status,
              r.device_time, r.device, r.os_name, r.os_version, r.os_build, r.model, r.process, r.reason, r.summary,
              r.frames_total, r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing,
-             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.run_id, r.metric_kit,
+             r.symbols_missing, r.system_images, r.wanted, r.group_id, r.title, r.run_id, r.metric_kit,
              r.origin_topic, r.origin_partition, r.origin_offset, r.traceparent, $3
          FROM jsonb_to_recordset($2) AS r (received_at timestamptz, report_id uuid, variant integer, revision integer,
              app text, version text, build text, type text, status text, device_time timestamptz, device bytea,
              os_name text, os_version text, os_build text, model text, process text, reason text, summary jsonb,
              frames_total integer, frames_symbolicated integer, frames_device integer, frames_device_app integer,
              frames_missing integer, symbols_missing boolean, system_images uuid[], wanted uuid[],
-             group_id uuid, run_id uuid, metric_kit boolean, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
+             group_id uuid, title text, run_id uuid, metric_kit boolean, origin_topic text, origin_partition integer, origin_offset bigint, traceparent text)
          ON CONFLICT (tenant, received_at, report_id, variant) DO UPDATE
          SET revision = EXCLUDED.revision, app = EXCLUDED.app, version = EXCLUDED.version, build = EXCLUDED.build,
              type = EXCLUDED.type, status = EXCLUDED.status, device_time = EXCLUDED.device_time,
@@ -275,6 +286,7 @@ pub(super) async fn write(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<(
              frames_symbolicated = EXCLUDED.frames_symbolicated, frames_device = EXCLUDED.frames_device,
              frames_device_app = EXCLUDED.frames_device_app, frames_missing = EXCLUDED.frames_missing,
              symbols_missing = EXCLUDED.symbols_missing, system_images = EXCLUDED.system_images, group_id = EXCLUDED.group_id,
+             title = EXCLUDED.title,
              origin_topic = coalesce(t.origin_topic, EXCLUDED.origin_topic),
              origin_partition = coalesce(t.origin_partition, EXCLUDED.origin_partition),
              origin_offset = coalesce(t.origin_offset, EXCLUDED.origin_offset),

@@ -33,6 +33,7 @@ struct GroupChange<'c> {
 pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<Vec<GroupEvent>> {
     let mut counted = Vec::new();
     let mut new_reports = Vec::new();
+    let mut left = Vec::new();
     for change in changes.iter().filter(|change| change.counts()) {
         let (version, received_at) = (name(&change.arrival.facts.version), change.key.received_at);
         let made_on = MadeOn::of(&change.arrival.facts);
@@ -44,6 +45,7 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         }
         if let Some((previous, id)) = old {
             counted.push(leaving(id, &previous.app, &previous.version, &previous.made_on, received_at));
+            left.extend((new.as_ref().map(|row| row.id) != Some(id)).then_some((id, &previous.texts)));
         }
         // A report that comes with its next revision has moved in, as if that had come later.
         let came = GroupRow::of(&change.came.facts).map(|row| row.id);
@@ -59,7 +61,8 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
     let written = write(tx, &counted, EmptyGroups::Forget).await?;
     let counting = changes.iter().rev().filter(|change| change.counts());
     let found_by = counting.map(|change| &change.arrival.facts);
-    terms::add(tx, found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)))).await?;
+    let arrived = found_by.filter_map(|facts| Some((GroupRow::of(facts)?, &facts.terms)));
+    terms::change(tx, arrived, left.into_iter()).await?;
     let regressed = regressions::find(tx, new_reports, &written.targets).await?;
     Ok(written.created.into_iter().chain(regressed).collect())
 }
@@ -69,7 +72,7 @@ pub(super) async fn take_back(tx: &mut TenantTx, report: &Counted) -> Result<()>
     let Some(id) = report.group else { return Ok(()) };
     let change = leaving(id, &report.app, &report.version, &report.made_on, report.received_at);
     write(tx, &[change], EmptyGroups::Forget).await?;
-    terms::forget_reason(tx, id, report.reason.as_deref()).await
+    terms::change(tx, std::iter::empty(), std::iter::once((id, &report.texts))).await
 }
 
 fn leaving<'c>(

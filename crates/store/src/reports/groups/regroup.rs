@@ -7,7 +7,7 @@ use crate::groups::lock_out_merges;
 use crate::groups::rules::{self, RegroupCounts, RegroupStatus, SETTLING, TenantGroupingRules};
 use crate::number::{from_row32, to_row32};
 use crate::reports::keys::{KeyRow, lock_known};
-use crate::reports::rows::{GroupRow, MadeOn};
+use crate::reports::rows::{GroupRow, GroupTexts, MadeOn, title};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::BTreeMap;
 use time::{Duration, OffsetDateTime};
@@ -151,7 +151,9 @@ pub async fn store(tx: &mut TenantTx, page: &RegroupPage, regrouped: &[Regrouped
         counted.extend(one.arriving());
     }
     write_keeping(tx, &counted).await?;
-    terms::add(tx, moving.iter().rev().filter_map(|one| Some((one.row()?, one.terms)))).await?;
+    let left = moving.iter().filter_map(|one| Some((one.from?, &one.texts)));
+    let arrived = moving.iter().rev().filter_map(|one| Some((one.row()?, one.terms)));
+    terms::change(tx, arrived, left).await?;
     let (looked, read) = (page.reports.len() as u64, regrouped.len() as u64);
     let counts = RegroupCounts { looked, moved: moving.len() as u64, unread: looked.saturating_sub(read) };
     rules::progressed(tx, &page.rules, page.last.as_ref(), counts).await
@@ -165,6 +167,7 @@ struct Moving<'m> {
     app: String,
     version: String,
     made_on: MadeOn,
+    texts: GroupTexts,
     from: Option<Uuid>,
     grouping: Option<&'m ReportGrouping>,
     terms: &'m Vec<String>,
@@ -200,7 +203,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query!(
         r#"SELECT r.received_at AS "received_at!", r.report_id AS "report_id!", r.variant AS "variant!",
-                  r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id,
+                  r.revision AS "revision!", r.app AS "app!", r.version AS "version!", r.group_id, r.reason, r.title,
                   r.device, r.model, r.os_name, r.os_version
            FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[]) AS k (received_at, report_id, variant)
            JOIN reports r ON r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id
@@ -227,6 +230,7 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
                 os_name: row.os_name,
                 os_version: row.os_version,
             },
+            texts: GroupTexts { reason: row.reason, title: row.title },
             from: row.group_id,
             grouping: read.grouping.as_ref(),
             terms: &read.terms,
@@ -237,22 +241,25 @@ async fn moving<'m>(tx: &mut TenantTx, regrouped: &'m [Regrouped]) -> Result<Vec
     Ok(moving.collect())
 }
 
-/// Writes the groups into the reports' rows.
+/// Writes the groups and what they are called into the reports' rows.
 async fn point(tx: &mut TenantTx, moving: &[Moving<'_>]) -> Result<()> {
     let times: Vec<OffsetDateTime> = moving.iter().map(|one| one.received_at).collect();
     let ids: Vec<Uuid> = moving.iter().map(|one| one.report_id).collect();
     let variants: Vec<i32> = moving.iter().map(|one| one.variant).collect();
     let groups: Vec<Option<Uuid>> = moving.iter().map(|one| one.row().map(|row| row.id)).collect();
+    let titles: Vec<Option<String>> = moving.iter().map(|one| Some(title(&one.grouping?.title))).collect();
     let (connection, tenant, _) = tx.parts();
     sqlx::query!(
-        "UPDATE reports r SET group_id = k.group_id
-         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::uuid[]) AS k (received_at, report_id, variant, group_id)
+        "UPDATE reports r SET group_id = k.group_id, title = k.title
+         FROM unnest($2::timestamptz[], $3::uuid[], $4::integer[], $5::uuid[], $6::text[])
+              AS k (received_at, report_id, variant, group_id, title)
          WHERE r.tenant = $1 AND r.received_at = k.received_at AND r.report_id = k.report_id AND r.variant = k.variant",
         tenant,
         &times,
         &ids,
         &variants,
-        &groups as &[Option<Uuid>]
+        &groups as &[Option<Uuid>],
+        &titles as &[Option<String>]
     )
     .execute(connection)
     .await?;

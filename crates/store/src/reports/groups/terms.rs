@@ -1,9 +1,9 @@
-//! The rows of `group_terms`: the words of its reports that a group is found by. Terms of a report that has left stay as
-//! long as the group has others, like the title.
+//! The rows of `group_terms`: the words of its reports that a group is found by. Names of functions and files stay as long
+//! as the group has reports; what a report that has left said of itself does not.
 
-use crate::reports::rows::GroupRow;
+use crate::reports::rows::{GroupRow, GroupTexts};
 use crate::{Result, TenantTx, Uuid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Terms of a group, and of one report.
 const MOST_TERMS: usize = 200;
@@ -11,18 +11,50 @@ const MOST_TERMS: usize = 200;
 const MOST_BYTES: usize = 16 * 1024;
 /// Characters of a term.
 const TERM_CHARS: usize = 300;
+/// Reports of a group that are asked whether they say the same as one that left.
+const NEWEST: i64 = 1_000;
 
 /// A text as it is kept and looked for: in lower case, without what separates terms.
 pub(crate) fn term(text: &str) -> String {
-    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    // Without NULs, as the reports' rows.
+    let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
     line.flat_map(char::to_lowercase).take(TERM_CHARS).collect::<String>().trim().to_owned()
 }
 
-/// Adds the terms of reports to those of their groups, the newest report first. The groups have to be there.
-pub(super) async fn add<'t>(
+/// Adds the terms of reports that came to those of their groups, the newest report first, and takes away the reasons and
+/// titles of reports that left, unless another report of the group gives the same. The groups have to be there, and those
+/// that lost a report have to be locked.
+pub(super) async fn change<'t>(
     tx: &mut TenantTx,
-    reports: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
+    arrived: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
+    left: impl Iterator<Item = (Uuid, &'t GroupTexts)>,
 ) -> Result<()> {
+    let new = terms_of(arrived);
+    let left: BTreeSet<(Uuid, &str)> = left.flat_map(|(id, texts)| said(id, texts)).collect();
+    let groups: BTreeSet<Uuid> = new.keys().copied().chain(left.iter().map(|(id, _)| *id)).collect();
+    let known = read(tx, groups.iter().copied().collect()).await?;
+    // What is gone with its group needs nothing more.
+    let left = left.into_iter().filter(|(id, _)| known.contains_key(id)).collect();
+    let gone = gone(tx, left).await?;
+    rename(tx, &gone).await?;
+    let changed = groups.into_iter().filter_map(|id| {
+        let text = known.get(&id).map_or("", String::as_str);
+        let forgotten = gone.get(&id).map_or(&[][..], Vec::as_slice);
+        let forgotten: Vec<String> = forgotten.iter().map(|text| term(text)).collect();
+        let stay: Vec<&str> =
+            text.lines().filter(|line| !forgotten.iter().any(|gone| gone == line)).collect();
+        let new = new.get(&id).map_or(&[][..], Vec::as_slice);
+        let is_new = new.iter().any(|term| !stay.contains(&term.as_str()));
+        let together = if is_new { together(new, &stay) } else { stay.join("\n") };
+        (together != text).then_some((id, together))
+    });
+    write(tx, changed.collect()).await
+}
+
+/// The terms that reports bring their groups.
+fn terms_of<'t>(
+    reports: impl Iterator<Item = (GroupRow<'t>, &'t Vec<String>)>,
+) -> BTreeMap<Uuid, Vec<String>> {
     let mut new: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
     for (row, terms) in reports {
         let kept = new.entry(row.id).or_default();
@@ -34,14 +66,68 @@ pub(super) async fn add<'t>(
             }
         }
     }
-    let known = read(tx, new.keys().copied().collect()).await?;
-    let changed = new.into_iter().filter_map(|(id, new)| {
-        let text = known.get(&id).map_or("", String::as_str);
-        let known: Vec<&str> = text.lines().collect();
-        let is_new = new.iter().any(|term| !known.contains(&term.as_str()));
-        is_new.then(|| (id, together(&new, &known))).filter(|(_, together)| together != text)
-    });
-    write(tx, changed.collect()).await
+    new
+}
+
+fn said(group: Uuid, texts: &GroupTexts) -> impl Iterator<Item = (Uuid, &str)> {
+    [&texts.reason, &texts.title].into_iter().flatten().map(move |text| (group, text.as_str()))
+}
+
+/// Those of these texts, by group, that no other report of the group says, in any case. Of its newest reports: an older one brings its
+/// words back with its next revision.
+async fn gone(tx: &mut TenantTx, left: BTreeSet<(Uuid, &str)>) -> Result<BTreeMap<Uuid, Vec<String>>> {
+    let mut gone: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+    if left.is_empty() {
+        return Ok(gone);
+    }
+    let ids: Vec<Uuid> = left.iter().map(|(id, _)| *id).collect();
+    let texts: Vec<String> = left.iter().map(|(_, text)| (*text).to_owned()).collect();
+    let (connection, tenant, _) = tx.parts();
+    let rows = sqlx::query!(
+        r#"WITH said AS MATERIALIZED (
+               SELECT g.id, lower(s.text) AS text FROM (SELECT DISTINCT id FROM unnest($2::uuid[]) AS u (id)) g
+               CROSS JOIN LATERAL (SELECT r.reason, r.title FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
+                                   ORDER BY r.received_at DESC LIMIT $4) r
+               CROSS JOIN LATERAL (VALUES (r.reason), (r.title)) AS s (text))
+           SELECT n.id AS "id!", n.text AS "text!" FROM unnest($2, $3::text[]) AS n (id, text)
+           WHERE NOT EXISTS (SELECT FROM said s WHERE s.id = n.id AND s.text = lower(n.text))"#,
+        tenant,
+        &ids,
+        &texts,
+        NEWEST
+    )
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        gone.entry(row.id).or_default().push(row.text);
+    }
+    Ok(gone)
+}
+
+/// Gives groups whose title is among these texts the smallest title of the reports that are left.
+async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result<()> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let (ids, texts): (Vec<Uuid>, Vec<String>) =
+        gone.iter().flat_map(|(id, texts)| texts.iter().map(|text| (*id, text.clone()))).unzip();
+    let (connection, tenant, _) = tx.parts();
+    // Where retention has removed all others, what happened is known at least.
+    sqlx::query!(
+        r#"UPDATE groups g
+           SET title = coalesce((SELECT min(r.title COLLATE "C")
+                                 FROM (SELECT title FROM reports WHERE tenant = $1 AND group_id = g.id
+                                       ORDER BY received_at DESC LIMIT $4) r), g.kind)
+           FROM unnest($2::uuid[], $3::text[]) AS n (id, text)
+           WHERE g.tenant = $1 AND g.id = n.id AND g.title = n.text"#,
+        tenant,
+        &ids,
+        &texts,
+        NEWEST
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// The new terms and those of before, as far as they fit.
@@ -53,33 +139,6 @@ fn together(new: &[String], known: &[&str]) -> String {
         bytes <= MOST_BYTES
     });
     kept.collect::<Vec<_>>().join("\n")
-}
-
-/// Takes away what a deleted report gave as its reason, unless another report of the group gives the same: a reason may
-/// have personal data.
-pub(super) async fn forget_reason(tx: &mut TenantTx, group: Uuid, reason: Option<&str>) -> Result<()> {
-    let Some(reason) = reason else { return Ok(()) };
-    let gone = term(reason);
-    let known = read(tx, vec![group]).await?;
-    let Some(terms) = known.get(&group).filter(|terms| terms.lines().any(|term| term == gone)) else {
-        return Ok(());
-    };
-    let (connection, tenant, _) = tx.parts();
-    // Of the newest reports: an older one brings its reason back with its next revision.
-    let stays = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT FROM (SELECT reason FROM reports WHERE tenant = $1 AND group_id = $2
-                          ORDER BY received_at DESC LIMIT 1000) r WHERE r.reason = $3) AS "stays!""#,
-        tenant,
-        group,
-        reason
-    )
-    .fetch_one(connection)
-    .await?;
-    if stays {
-        return Ok(());
-    }
-    let left: Vec<&str> = terms.lines().filter(|term| *term != gone).collect();
-    write(tx, vec![(group, left.join("\n"))]).await
 }
 
 /// The terms of groups, under lock.

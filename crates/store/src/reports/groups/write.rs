@@ -63,7 +63,7 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
     let total = SpanColumns::of(groups.values().map(|delta| delta.total.as_ref()));
     let own = SpanColumns::of(groups.values().map(|delta| delta.own.as_ref()));
     let (connection, tenant, _) = tx.parts();
-    // A report that leaves has no title: that of the others stays. What a group without reports was first and last
+    // A report that leaves has no title: that of the others stays. A group that lost its title has its kind instead. What a group without reports was first and last
     // seen with does not count.
     let rows = sqlx::query!(
         r#"INSERT INTO groups AS g (tenant, id, app, fingerprint, kind, title, culprit, provisional,
@@ -83,7 +83,7 @@ pub(super) async fn groups(tx: &mut TenantTx, groups: &BTreeMap<Uuid, Delta<'_>>
            SET reports = g.reports + EXCLUDED.reports,
                own_reports = g.own_reports + EXCLUDED.own_reports,
                title = CASE WHEN EXCLUDED.kind = '' THEN g.title
-                            ELSE least(g.title COLLATE "C", EXCLUDED.title COLLATE "C") END,
+                            ELSE least(nullif(g.title, g.kind) COLLATE "C", EXCLUDED.title COLLATE "C") END,
                culprit = CASE WHEN EXCLUDED.kind = '' THEN g.culprit
                               ELSE least(g.culprit COLLATE "C", EXCLUDED.culprit COLLATE "C") END,
                (first_seen, first_version) = (SELECT f.seen, f.version

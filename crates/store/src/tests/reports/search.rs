@@ -126,3 +126,97 @@ async fn the_reason_of_a_deleted_report_finds_nothing_unless_another_gives_it() 
     delete(3).await;
     assert_eq!(database.number("SELECT count(*) FROM group_terms").await, 0);
 }
+
+/// A report of a group that says a reason and calls its group so.
+fn saying(n: u8, bug: u8, reason: &str, title: &str) -> Arrival {
+    let mut arrival = with_terms(of_bug(n, "1.0", 0), &[reason, "Cart.total"]);
+    arrival.facts.reason = Some(reason.to_owned());
+    arrival.facts.grouping.as_mut().unwrap().fingerprint = grouping(bug, false).fingerprint;
+    title.clone_into(&mut arrival.facts.grouping.as_mut().unwrap().title);
+    arrival
+}
+
+/// Groups, terms and reports that have a text, whatever they have it as.
+async fn rows_with(database: &Database, text: &str) -> i64 {
+    let count = |table: &str| {
+        format!("(SELECT count(*) FROM {table} t WHERE position('{text}' IN lower(to_jsonb(t)::text)) > 0)")
+    };
+    let counts = ["groups", "group_terms", "reports"].map(count).join(" + ");
+    database.number(&format!("SELECT {counts}")).await
+}
+
+#[tokio::test]
+async fn a_report_that_leaves_its_group_takes_its_own_words_along() {
+    let database = Database::new().await;
+    let first = saying(1, 7, "Card\0 of Ann", "A card of Ann");
+    database
+        .store(&[first.clone(), saying(2, 7, "no stock", "No stock"), saying(3, 7, "no stock", "Sold")])
+        .await;
+    assert_eq!(found(&database, "of ann").await, bugs(&["A card of Ann"], 3));
+    // Late symbols: another bug.
+    let moved = saying(1, 8, "Card\0 of Ann", "A card of Ann");
+    database.store(&[Arrival { revision: 2, ..moved }]).await;
+    assert_eq!(found(&database, "of ann").await, bugs(&["A card of Ann"], 1));
+    assert_eq!(found(&database, "no stock").await, bugs(&["No stock"], 2), "the smallest title that is left");
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(reports::delete(&mut tx, first.report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(rows_with(&database, "ann").await, 0);
+    // What another report says as well stays, as a title too.
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    assert!(reports::delete(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(found(&database, "no stock").await, bugs(&["No stock"], 1));
+}
+
+#[tokio::test]
+async fn the_title_of_the_only_stored_report_goes_with_it_where_retention_removed_the_others() {
+    let database = Database::new().await;
+    let old = of_bug(1, "1.0", 3);
+    database.store(&[old, saying(2, 7, "Card of Ann", "A card of Ann")]).await;
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let before = crate::tests::database::start().date() - time::Duration::DAY;
+    assert_eq!(crate::retention::expire(&mut tx, before, 10).await.unwrap(), 1);
+    assert!(reports::delete(&mut tx, arrival(2).report_id, 0, None).await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(rows_with(&database, "ann").await, 0);
+    assert_eq!(found(&database, "cart.total").await, bugs(&["crash"], 0), "its kind");
+    // The next report names it again.
+    database.store(&[saying(3, 7, "no stock", "No stock")]).await;
+    assert_eq!(found(&database, "cart.total").await, bugs(&["No stock"], 1));
+}
+
+#[tokio::test]
+async fn reports_of_several_groups_are_listed_in_the_order_of_their_arrival() {
+    let database = Database::new().await;
+    let reports: Vec<Arrival> = (1..=30)
+        .map(|n| {
+            let bug = 7 + n % 3;
+            let mut arrival =
+                with_terms(of_bug(n, if n > 20 { "2.0" } else { "1.0" }, (n % 4).into()), &["Order.pay"]);
+            arrival.facts.grouping = Some(grouping(bug, false));
+            arrival
+        })
+        .collect();
+    database.store(&reports).await;
+    let mut expected: Vec<_> = reports.iter().filter(|one| one.facts.version == "1.0").collect();
+    expected.sort_by_key(|one| (one.received_at, one.report_id));
+    let expected: Vec<_> = expected.into_iter().rev().map(|one| one.report_id).collect();
+    let filter = listed::ReportFilter {
+        text: Some("order.pay".into()),
+        version: Some("1.0".into()),
+        ..listed::ReportFilter::default()
+    };
+    let mut tx = database.store.tenant(&acme()).await.unwrap();
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = listed::list(&mut tx, &filter, after.as_ref(), 7).await.unwrap();
+        found.extend(page.reports.into_iter().map(|report| report.report_id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+    assert_eq!(listed::count(&mut tx, &filter).await.unwrap(), 20);
+}
