@@ -91,6 +91,7 @@ pub struct GroupFilter {
     /// What happened.
     pub kind: Option<String>,
     /// A report of it has this text in its title, its reason, or a function or file of its crash, in any case.
+    /// Of more than 10,000 such groups those that were seen last count.
     pub text: Option<String>,
     /// Symbols are missing, or not.
     pub provisional: Option<bool>,
@@ -154,6 +155,13 @@ pub async fn list(
     after: Option<(i64, Uuid)>,
     limit: u32,
 ) -> Result<Vec<ListedGroup>> {
+    let found = match &filter.text {
+        Some(text) => {
+            let found = found_by(tx, text).await?;
+            Some(listed_as(tx, &found).await?)
+        }
+        None => None,
+    };
     let (connection, tenant, _) = tx.parts();
     let mut query =
         QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM groups g WHERE g.tenant = "));
@@ -161,6 +169,9 @@ pub async fn list(
     // What is merged is listed as its target; without reports there is nothing to see.
     query.push(" AND g.merged_into IS NULL AND g.reports > 0");
     push_filter(&mut query, filter);
+    if let Some(found) = found {
+        query.push(" AND g.id = ANY (").push_bind(found).push(")");
+    }
     let column = order.column();
     if let Some((value, id)) = after {
         query.push(" AND (").push(column).push(", g.id) < (");
@@ -187,14 +198,6 @@ fn push_filter(query: &mut QueryBuilder<Postgres>, filter: &GroupFilter) {
              WHERE m.tenant = g.tenant AND (m.id = g.id OR m.merged_into = g.id) AND d.version = ",
         );
         query.push_bind(version.replace('\0', "")).push(")");
-    }
-    if let Some(text) = &filter.text {
-        query.push(
-            " AND g.id IN (SELECT coalesce(m.merged_into, m.id) FROM group_terms t \
-             JOIN groups m ON m.tenant = t.tenant AND m.id = t.group_id \
-             WHERE t.tenant = g.tenant AND position(",
-        );
-        query.push_bind(term(text)).push(" IN t.terms) > 0)");
     }
     if let Some(provisional) = filter.provisional {
         query.push(" AND g.provisional = ").push_bind(provisional);
@@ -383,15 +386,39 @@ pub(super) async fn with_merged(tx: &mut TenantTx, id: Uuid) -> Result<Vec<Uuid>
     Ok(ids)
 }
 
-/// The groups, merged or not, of which a report has a text, those that were seen last first, at most [`MOST_FOUND`].
-pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+/// The groups that are listed for these: their targets where they are merged.
+async fn listed_as(tx: &mut TenantTx, groups: &[Uuid]) -> Result<Vec<Uuid>> {
     let (connection, tenant, _) = tx.parts();
+    let listed = sqlx::query_scalar!(
+        r#"SELECT DISTINCT coalesce(merged_into, id) AS "id!" FROM groups WHERE tenant = $1 AND id = ANY ($2)"#,
+        tenant,
+        groups
+    );
+    Ok(listed.fetch_all(connection).await?)
+}
+
+/// The groups, merged or not, of which a report has a text; at most [`MOST_FOUND`], those that were seen last.
+pub(super) async fn found_by(tx: &mut TenantTx, text: &str) -> Result<Vec<Uuid>> {
+    let text = term(text);
+    let (connection, tenant, _) = tx.parts();
+    // Few as a rule: the planner expects many, and would read through the groups as well.
     let found = sqlx::query_scalar!(
+        "SELECT group_id FROM group_terms WHERE tenant = $1 AND position($2 IN terms) > 0 LIMIT $3",
+        tenant,
+        text,
+        MOST_FOUND + 1
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    if to_row(found.len() as u64) <= MOST_FOUND {
+        return Ok(found);
+    }
+    let newest = sqlx::query_scalar!(
         "SELECT t.group_id FROM group_terms t JOIN groups g ON g.tenant = t.tenant AND g.id = t.group_id
          WHERE t.tenant = $1 AND position($2 IN t.terms) > 0 ORDER BY g.last_seen DESC LIMIT $3",
         tenant,
-        term(text),
+        text,
         MOST_FOUND
     );
-    Ok(found.fetch_all(connection).await?)
+    Ok(newest.fetch_all(connection).await?)
 }

@@ -114,6 +114,9 @@ pub struct ReportPage {
     pub next: Option<ReportCursor>,
 }
 
+/// The groups whose reports are looked up group by group. Of more the newest reports are looked through, or all.
+const MOST_APART: usize = 500;
+
 pub(super) const COLUMNS: &str = "r.report_id, r.variant, r.revision, r.received_at, r.app, r.version, r.build, r.type, \
      r.status, r.device_time, r.os_name, r.os_version, r.model, r.process, r.reason, r.summary, r.frames_total, \
      r.frames_symbolicated, r.frames_device, r.frames_device_app, r.frames_missing, r.symbols_missing, r.same_crash_as, \
@@ -182,16 +185,17 @@ pub async fn list(
     after: Option<&ReportCursor>,
     limit: u32,
 ) -> Result<ReportPage> {
-    let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter).await?;
-    if let Some(cursor) = after {
-        // The time alone once more: by it the days that are over are left out.
-        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
-        query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
-        let (report_id, variant) = cursor.report();
-        query.push_bind(cursor.at).push(", ").push_bind(report_id).push(", ").push_bind(variant).push(")");
-    }
-    query.push(format!(" ORDER BY {key}.received_at DESC, {key}.report_id DESC, {key}.variant DESC LIMIT "));
-    query.push_bind(i64::from(limit) + 1);
+    let groups = groups_of(tx, filter).await?;
+    let page = (after, i64::from(limit) + 1);
+    let apart = groups.as_ref().filter(|groups| (2..=MOST_APART).contains(&groups.len()));
+    let mut query = match apart.filter(|_| filter.debug_id.is_none()) {
+        Some(groups) => of_each_group(tx, filter, groups, page),
+        None => {
+            let (mut query, key) = matching(tx, &format!("SELECT {COLUMNS}"), filter, groups).await?;
+            push_page(&mut query, key, page);
+            query
+        }
+    };
     let mut reports: Vec<ReportRow> = query.build_query_as().fetch_all(tx.parts().0).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = reports.len() > limit;
@@ -199,6 +203,42 @@ pub async fn list(
     let last = reports.last().filter(|_| more);
     let next = last.map(|last| ReportCursor::after(last.received_at, last.report_id, last.variant));
     Ok(ReportPage { reports, next })
+}
+
+/// The newest of each group, by the index, and the newest of these: however many reports a group has.
+fn of_each_group(
+    tx: &mut TenantTx,
+    filter: &ReportFilter,
+    groups: &[uuid::Uuid],
+    page: (Option<&ReportCursor>, i64),
+) -> QueryBuilder<Postgres> {
+    let (_, tenant, _) = tx.parts();
+    let mut query = QueryBuilder::<Postgres>::new(format!("SELECT {COLUMNS} FROM unnest("));
+    query.push_bind(groups.to_vec());
+    query.push(") AS n (id) CROSS JOIN LATERAL (SELECT * FROM reports r WHERE r.tenant = ");
+    query.push_bind(tenant.to_owned()).push(" AND r.group_id = n.id");
+    push_filter(&mut query, "r", filter);
+    push_page(&mut query, "r", page);
+    query.push(") r");
+    push_order(&mut query, "r", page.1);
+    query
+}
+
+/// What comes after a place in the list.
+fn push_page(query: &mut QueryBuilder<Postgres>, key: &str, (after, limit): (Option<&ReportCursor>, i64)) {
+    if let Some(cursor) = after {
+        // The time alone once more: by it the days that are over are left out.
+        query.push(" AND ").push(key).push(".received_at <= ").push_bind(cursor.at);
+        query.push(format!(" AND ({key}.received_at, {key}.report_id, {key}.variant) < ("));
+        let (report_id, variant) = cursor.report();
+        query.push_bind(cursor.at).push(", ").push_bind(report_id).push(", ").push_bind(variant).push(")");
+    }
+    push_order(query, key, limit);
+}
+
+fn push_order(query: &mut QueryBuilder<Postgres>, key: &str, limit: i64) {
+    query.push(format!(" ORDER BY {key}.received_at DESC, {key}.report_id DESC, {key}.variant DESC LIMIT "));
+    query.push_bind(limit);
 }
 
 /// The reports of a group that arrived right after and right before one of them.
@@ -242,7 +282,8 @@ async fn neighbour(
 /// # Errors
 /// Where the database fails.
 pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
-    let (mut query, _) = matching(tx, "SELECT count(*)", filter).await?;
+    let groups = groups_of(tx, filter).await?;
+    let (mut query, _) = matching(tx, "SELECT count(*)", filter, groups).await?;
     let count: i64 = query.build_query_scalar().fetch_one(tx.parts().0).await?;
     Ok(u64::try_from(count).unwrap_or_default())
 }
@@ -250,8 +291,42 @@ pub async fn count(tx: &mut TenantTx, filter: &ReportFilter) -> Result<u64> {
 /// How the database would count them.
 #[cfg(test)]
 pub(crate) async fn explain(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Vec<String>> {
-    let (mut query, _) = matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter).await?;
+    let groups = groups_of(tx, filter).await?;
+    let (mut query, _) = matching(tx, "EXPLAIN (COSTS off) SELECT count(*)", filter, groups).await?;
     Ok(query.build_query_scalar().fetch_all(tx.parts().0).await?)
+}
+
+/// The groups, merged or not, of which reports are asked for; `None` for all.
+async fn groups_of(tx: &mut TenantTx, filter: &ReportFilter) -> Result<Option<Vec<uuid::Uuid>>> {
+    let of_group = match filter.group {
+        Some(group) => Some(super::groups::with_merged(tx, group).await?),
+        None => None,
+    };
+    let Some(text) = &filter.text else { return Ok(of_group) };
+    let mut found = super::groups::found_by(tx, text).await?;
+    found.retain(|id| of_group.as_ref().is_none_or(|groups| groups.contains(id)));
+    Ok(Some(found))
+}
+
+/// What a report says of itself. `key` is the table with its time.
+fn push_filter(query: &mut QueryBuilder<Postgres>, key: &str, filter: &ReportFilter) {
+    for (column, value) in [
+        ("r.app", &filter.app),
+        ("r.version", &filter.version),
+        ("r.build", &filter.build),
+        ("r.type", &filter.kind),
+        ("r.status", &filter.status),
+    ] {
+        if let Some(value) = value {
+            query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
+        }
+    }
+    if let Some(from) = filter.from {
+        query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);
+    }
+    if let Some(to) = filter.to {
+        query.push(" AND ").push(key).push(".received_at < ").push_bind(to);
+    }
 }
 
 /// The question `select` about the reports that fit, and the table that gives their order.
@@ -259,17 +334,10 @@ async fn matching(
     tx: &mut TenantTx,
     select: &str,
     filter: &ReportFilter,
+    groups: Option<Vec<uuid::Uuid>>,
 ) -> Result<(QueryBuilder<Postgres>, &'static str)> {
     let image = match filter.debug_id {
         Some(debug_id) => Some((debug_id, ImageReports::find(tx, debug_id).await?)),
-        None => None,
-    };
-    let groups = match filter.group {
-        Some(group) => super::groups::with_merged(tx, group).await?,
-        None => Vec::new(),
-    };
-    let found = match &filter.text {
-        Some(text) => Some(super::groups::found_by(tx, text).await?),
         None => None,
     };
     let (_, tenant, _) = tx.parts();
@@ -302,35 +370,16 @@ async fn matching(
             "r"
         }
     };
-    for (column, value) in [
-        ("r.app", &filter.app),
-        ("r.version", &filter.version),
-        ("r.build", &filter.build),
-        ("r.type", &filter.kind),
-        ("r.status", &filter.status),
-    ] {
-        if let Some(value) = value {
-            query.push(" AND ").push(column).push(" = ").push_bind(value.replace('\0', ""));
-        }
-    }
-    match groups.as_slice() {
-        [] => {}
+    match groups.as_deref() {
+        None => {}
         // By the index, in its order.
-        [group] => {
+        Some([group]) => {
             query.push(" AND r.group_id = ").push_bind(*group);
         }
-        _ => {
-            query.push(" AND r.group_id = ANY (").push_bind(groups).push(")");
+        Some(groups) => {
+            query.push(" AND r.group_id = ANY (").push_bind(groups.to_vec()).push(")");
         }
     }
-    if let Some(groups) = found {
-        query.push(" AND r.group_id = ANY (").push_bind(groups).push(")");
-    }
-    if let Some(from) = filter.from {
-        query.push(" AND ").push(key).push(".received_at >= ").push_bind(from);
-    }
-    if let Some(to) = filter.to {
-        query.push(" AND ").push(key).push(".received_at < ").push_bind(to);
-    }
+    push_filter(&mut query, key, filter);
     Ok((query, key))
 }
