@@ -2,6 +2,8 @@
 //! tests share.
 #![expect(clippy::missing_panics_doc, reason = "a test that lacks a server fails")]
 
+pub mod receivers;
+
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Row};
 use std::path::Path;

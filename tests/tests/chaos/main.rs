@@ -131,7 +131,7 @@ async fn run(settings: &Settings, folder: &Path) -> Result<(), String> {
     let strikes = plan(&mut dice.fork(), &scale);
     let apps = Apps { first: App::fixture("app"), next: App::fixture("app-next") };
     println!("{} faults are planned; starting servers and services in {}", strikes.len(), folder.display());
-    let world = Arc::new(World::start(folder).await);
+    let world = Arc::new(World::start(folder, &mut dice.fork()).await);
     act(settings, &world, &mut dice, &apps, strikes).await
 }
 
@@ -179,7 +179,9 @@ async fn act(
     };
     let load = load::run(world, dice.fork(), apps, &clients, (settings.reports, settings.length));
     let uploads = uploads::late(world, (&clients, &operator), apps, settings.length);
-    let (truth, (), uploaded) = tokio::join!(load, faults::strike(world, strikes), uploads);
+    let strikes = faults::strike(world, strikes);
+    let away = alerts::take_away(world, settings.length);
+    let (truth, (), uploaded, ()) = tokio::join!(load, strikes, uploads, away);
     uploaded?;
     for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
         proxy.set(Weather::Fair);

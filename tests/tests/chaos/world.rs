@@ -1,5 +1,6 @@
 //! The installation under test with its own servers, each behind a proxy.
 
+use crate::alerts::Receivers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 use unslide_embedded::{Options, Servers, free_port};
 use unslide_tests::binary::{self, Process};
 use unslide_tests::clock::Ahead;
+use unslide_tests::dice::Dice;
 use unslide_tests::installation::{Installation, Place};
 use unslide_tests::proxy::Proxy;
 
@@ -33,6 +35,8 @@ pub struct World {
     pub kafka_proxy: Proxy,
     pub postgres_proxy: Proxy,
     pub objects_proxy: Proxy,
+    /// Where alerts go.
+    pub receivers: Receivers,
     /// Where Kafka's data, the database and the objects are.
     pub folder: std::path::PathBuf,
     /// True where workers have a disk of their own, which can be filled.
@@ -48,7 +52,8 @@ pub struct World {
 
 impl World {
     /// Starts the servers and an installation, of which no service runs yet.
-    pub async fn start(folder: &Path) -> World {
+    pub async fn start(folder: &Path, dice: &mut Dice) -> World {
+        let receivers = Receivers::start(dice).await;
         let (kafka_proxy, postgres_proxy, objects_proxy) =
             (Proxy::start().await, Proxy::start().await, Proxy::start().await);
         let data = folder.join("servers");
@@ -77,7 +82,8 @@ impl World {
         let installed =
             tempfile::Builder::new().prefix("installation-").tempdir_in(folder).expect("a folder");
         let largest = format!("{LARGEST}B");
-        let settings = [
+        let of_alerts = receivers.settings();
+        let mut settings = vec![
             ("UNSLIDE_KAFKA__MAX_RECORD_SIZE", largest.as_str()),
             ("UNSLIDE_KAFKA__PARTITIONS__OVERFLOW", "4"),
             ("UNSLIDE_KAFKA__PARTITIONS__INTERNAL", "2"),
@@ -85,6 +91,7 @@ impl World {
             ("UNSLIDE_TENANTS__UNITS_PER_SECOND", "0"),
             ("UNSLIDE_LOG__FILTER", "info"),
         ];
+        settings.extend(of_alerts.iter().map(|(name, value)| (*name, value.as_str())));
         let mut installation = Installation::prepare_on(&place, installed, &settings).await;
         // The outer folder goes with it, or stays where there is something to look at.
         installation.keep_folder();
@@ -95,6 +102,7 @@ impl World {
             kafka_proxy,
             postgres_proxy,
             objects_proxy,
+            receivers,
             folder: folder.to_path_buf(),
             disks: binary::can_mount(),
             begin: Instant::now(),

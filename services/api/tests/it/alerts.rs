@@ -2,16 +2,9 @@
 
 use crate::cases::key_of;
 use crate::world::{World, tenant};
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Redirect, Response};
-use parking_lot::Mutex;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpListener;
+use unslide_harness::receivers::{HttpAnswer, HttpReceiver, MailAnswer, MailReceiver};
 use unslide_model::{Scope, Secret};
 use unslide_store::Uuid;
 use unslide_store::alerts::events::{AlertCause, raise, raise_for};
@@ -37,73 +30,25 @@ pub async fn rule_with_message(world: &World, of: &str) -> (Uuid, Uuid) {
     (rule.id, message.id)
 }
 
-/// What a receiver was sent: path, headers, body.
-type Received = Arc<Mutex<Vec<(String, axum::http::HeaderMap, Value)>>>;
-
 /// A receiver that answers as its path says; `/twice` fails the first time.
-async fn receiver() -> (String, Received) {
-    async fn take(State(received): State<Received>, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-        let body = serde_json::from_slice(&body).unwrap();
-        let path = parts.uri.path().to_owned();
-        let mut received = received.lock();
-        let before = received.iter().filter(|(other, ..)| *other == path).count();
-        received.push((path.clone(), parts.headers, body));
-        match path.as_str() {
-            "/twice" if before == 0 => (StatusCode::BAD_GATEWAY, "down\u{1b}[2J").into_response(),
-            "/elsewhere" => Redirect::temporary("/caught").into_response(),
-            "/feishu" => r#"{"code":0}"#.into_response(),
-            "/wecom" => r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#.into_response(),
-            _ => "ok".into_response(),
+async fn receiver() -> HttpReceiver {
+    HttpReceiver::start(|request, before| {
+        let before = before.iter().filter(|other| other.path == request.path).count();
+        match request.path.as_str() {
+            "/twice" if before == 0 => HttpAnswer::Status(502, "down\u{1b}[2J"),
+            "/elsewhere" => HttpAnswer::Redirect("/caught"),
+            "/feishu" => HttpAnswer::Status(200, r#"{"code":0}"#),
+            "/wecom" => HttpAnswer::Status(200, r#"{"errcode":93000,"errmsg":"invalid webhook url"}"#),
+            _ => HttpAnswer::Status(200, "ok"),
         }
-    }
-    let received = Received::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let app = Router::new().fallback(take).with_state(received.clone());
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    (url, received)
+    })
+    .await
 }
 
-/// A mail server for one mail after the other: every line that a client says, but for the commands' order.
-async fn mail_server() -> (u16, Arc<Mutex<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let said = Arc::<Mutex<String>>::default();
-    let noted = said.clone();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let (read, mut write) = stream.split();
-            let mut lines = BufReader::new(read).lines();
-            write.write_all(b"220 test ESMTP\r\n").await.unwrap();
-            let mut in_data = false;
-            while let Ok(Some(line)) = lines.next_line().await {
-                noted.lock().push_str(&format!("{line}\n"));
-                let answer: &[u8] = match line.split_whitespace().next().unwrap_or_default() {
-                    "." if in_data => {
-                        in_data = false;
-                        b"250 taken\r\n"
-                    }
-                    _ if in_data => continue,
-                    "DATA" => {
-                        in_data = true;
-                        b"354 go on\r\n"
-                    }
-                    "QUIT" => break,
-                    _ => b"250 fine\r\n",
-                };
-                write.write_all(answer).await.unwrap();
-            }
-        }
-    });
-    (port, said)
-}
-
-async fn world(mail_port: u16) -> World {
+async fn world(mail: &MailReceiver) -> World {
     World::configured(|config| {
         config.api.alerts.networks = vec!["127.0.0.0/8".to_owned()];
-        config.api.alerts.smtp_url = Secret::new(format!("smtp://127.0.0.1:{mail_port}"));
+        config.api.alerts.smtp_url = Secret::new(mail.url());
         config.api.alerts.mail_from = "Unslide <unslide@example.com>".to_owned();
         config.api.public_url = "https://crashes.example.com/".to_owned();
         assert_eq!(config.validate(), []);
@@ -132,8 +77,8 @@ async fn message(world: &World, key: &str, rule: &str, status: &str) -> Value {
 
 #[tokio::test]
 async fn messages_reach_their_receivers() {
-    let ((url, received), (mail_port, mails)) = (receiver().await, mail_server().await);
-    let world = world(mail_port).await;
+    let (receiver, mails) = (receiver().await, MailReceiver::start(|| MailAnswer::Taken).await);
+    let (url, world) = (receiver.url(), world(&mails).await);
     let key = world.key("acme", &[Scope::TenantAdmin]).await;
     let with = |channel: &str, address: String, more: Value| {
         let mut rule =
@@ -141,7 +86,8 @@ async fn messages_reach_their_receivers() {
         rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         rule
     };
-    let signed = json!({"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"});
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let signed = json!({"secret": secret});
     let webhook = made(&world, &key, &with("webhook", format!("{url}/twice"), signed)).await;
     let template = json!({"template": r#"{"to":"15550100","text":"{{headline}} {{link}}"}"#});
     let gateway = made(&world, &key, &with("webhook", format!("{url}/sms"), template)).await;
@@ -172,25 +118,21 @@ async fn messages_reach_their_receivers() {
     let id = failed["id"].as_str().unwrap();
     world.post(&format!("/v1/alert-messages/{id}/send"), &key, "").await.expect(204);
     message(&world, &key, &webhook, "delivered").await;
-    let received = received.lock().clone();
-    assert!(received.iter().all(|(path, ..)| path != "/caught"));
-    let of = |path: &str| received.iter().filter(|(other, ..)| other == path).collect::<Vec<_>>();
-    let ids: Vec<_> = of("/twice").iter().map(|(_, headers, _)| headers["idempotency-key"].clone()).collect();
+    let received = receiver.received();
+    assert!(received.iter().all(|request| request.path != "/caught"));
+    let of = |path: &str| received.iter().filter(|request| request.path == path).collect::<Vec<_>>();
+    let body = |path: &str| serde_json::from_str::<Value>(&of(path)[0].body).unwrap();
+    let ids: Vec<_> = of("/twice").iter().map(|request| request.headers["idempotency-key"].clone()).collect();
     assert_eq!(ids, [id, id]);
-    let (_, headers, body) = of("/twice")[0];
-    assert!(headers["webhook-signature"].to_str().unwrap().starts_with("v1,"));
-    let event = &body["events"][0];
+    assert!(of("/twice").iter().all(|request| request.is_signed_with(secret)));
+    let event = &body("/twice")["events"][0];
     let link = format!("https://crashes.example.com/console/groups/{}", Uuid::from_u128(7));
     assert_eq!((&event["app"], &event["link"]), (&json!("shop"), &json!(link)));
     let text = format!("New: boom <!here> {link}");
-    assert_eq!(of("/sms")[0].2, json!({"to": "15550100", "text": text}));
-    assert!(
-        of("/slack")[0].2["text"]
-            .as_str()
-            .unwrap()
-            .starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0")
-    );
-    assert!(of("/feishu")[0].2["sign"].is_string());
+    assert_eq!(body("/sms"), json!({"to": "15550100", "text": text}));
+    let slack = body("/slack")["text"].as_str().unwrap().to_owned();
+    assert!(slack.starts_with("New: boom &lt;!here&gt;\nCart.total\nshop 2.0"), "{slack}");
+    assert!(body("/feishu")["sign"].is_string());
     let alerts = world.config.kafka.topics().alerts;
     let record = scan::whole_topic(&world.config.kafka, &alerts).await.unwrap().remove(0);
     let read: Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
@@ -200,16 +142,13 @@ async fn messages_reach_their_receivers() {
     );
     assert_eq!(record.headers.text("tenant"), Some("acme"));
     assert_eq!(record.headers.text("idempotency-key"), read["id"].as_str());
-    let mail = mails.lock().clone();
-    for line in [
-        "RCPT TO:<b@example.com>",
-        "From: Unslide <unslide@example.com>",
-        "Subject: [Unslide] New: boom <!here>",
-        "Cart.total",
-    ] {
-        assert!(mail.contains(line), "{line} in {mail}");
-    }
-    assert!(mail.contains("Message-ID: <") && mail.contains("@example.com>"), "{mail}");
+    let mail = mails.received().remove(0);
+    assert_eq!(mail.recipients, ["a@example.com", "b@example.com"]);
+    assert_eq!(mail.header("From"), Some("Unslide <unslide@example.com>"));
+    assert_eq!(mail.header("Subject"), Some("[Unslide] New: boom <!here>"));
+    let id = mail.header("Message-ID").unwrap();
+    assert!(id.starts_with('<') && id.ends_with("@example.com>"), "{id}");
+    assert!(mail.text.contains("Cart.total"), "{}", mail.text);
     world.stop().await;
 }
 
