@@ -3,11 +3,11 @@
 use crate::configuration::Configured;
 use crate::configuration::service::Service;
 use crate::failure::{CommandError, Exit, Outcome, exit_code};
+use crate::offline::{explain, flame, jetsam, malloc_log, swift, symbolicate};
+use crate::online::{dead_letter, groups, quarantine, reports, reprocess, symbols};
 use crate::output::{Console, say};
-use crate::{
-    audit, configuration, dead_letter, explain, flame, groups, health, jetsam, key, malloc_log, migrate,
-    quarantine, reports, reprocess, serve, swift, symbolicate, symbols, tenant, upload,
-};
+use crate::servers::{audit, health, key, migrate, tenant};
+use crate::{configuration, serve, upload};
 #[cfg(feature = "dev")]
 use crate::{demo, dev};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -5,8 +5,8 @@ mod backfill;
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::offline::symbolicate::{unpack_archive, unpacked};
 use crate::output::{Console, Table};
-use crate::symbolicate::{unpack_archive, unpacked};
 use crate::upload::{MachOFile, find, is_archive, mach_o};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -223,7 +223,7 @@ mod tests {
         let dsym = std::fs::read(unslide_testkit::fixtures::dsym("app")).unwrap();
         let found = packed("dsym.gz", &dsym).unwrap();
         assert!(!found.is_empty() && found.keys().eq(wanted.keys()), "{found:?}");
-        let crash = packed("crash.json.gz", include_bytes!("../demo/crash.json")).unwrap();
+        let crash = packed("crash.json.gz", include_bytes!("../../demo/crash.json")).unwrap();
         assert!(!crash.is_empty());
         assert!(packed("text.gz", b"no report").is_err());
     }

@@ -2,7 +2,7 @@
 
 use crate::client::{ApiServer, Client};
 use crate::failure::{CommandError, Exit, Outcome};
-use crate::listing::text;
+use crate::online::listing::text;
 use crate::output::{Console, say};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

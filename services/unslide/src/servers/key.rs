@@ -6,7 +6,7 @@ use crate::configuration::administration;
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::Moment;
 use crate::output::{Console, Table, say};
-use crate::tenant::there;
+use crate::servers::tenant::there;
 use clap::Subcommand;
 use serde_json::json;
 use time::{Duration, OffsetDateTime};

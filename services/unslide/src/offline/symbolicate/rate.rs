@@ -1,6 +1,6 @@
 //! How fast reports were answered, for a person at a terminal.
 
-use super::answer::AnsweredRecord;
+use crate::offline::symbolicate::answer::AnsweredRecord;
 use crate::output::note;
 use std::io::{self, IsTerminal};
 use std::time::Duration;

@@ -83,7 +83,7 @@ pub fn threads(tree: &StackTree) -> Vec<ThreadRow> {
     let mut threads: Vec<(u64, Amount)> =
         tree.threads.iter().map(|(thread, held)| (*thread, *held)).collect();
     threads.sort_unstable_by_key(|(thread, held)| (std::cmp::Reverse(held.weight), *thread));
-    let rows = threads.into_iter().take(super::MOST_ROWS);
+    let rows = threads.into_iter().take(crate::offline::malloc_log::MOST_ROWS);
     rows.map(|(thread, held)| ThreadRow {
         thread: format!("{thread:#x}"),
         bytes: held.weight,

@@ -1,7 +1,7 @@
 //! Symbols from files: found by debug id when the command begins, built when a report first asks.
 
-use super::bundles::Bundles;
-use super::packed::{UnpackedArchive, unpack_archive};
+use crate::offline::symbolicate::bundles::Bundles;
+use crate::offline::symbolicate::packed::{UnpackedArchive, unpack_archive};
 use crate::output::note;
 use crate::upload::{is_archive, starts_as_mach_o, starts_as_source_map};
 use memmap2::Mmap;

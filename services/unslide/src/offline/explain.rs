@@ -3,9 +3,9 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::groups::rules::read_rules;
+use crate::offline::symbolicate::{Library, unpacked};
+use crate::online::groups::rules::read_rules;
 use crate::output::{Console, note, say};
-use crate::symbolicate::{Library, unpacked};
 use clap::Args;
 use serde_json::Value;
 use std::fs::File;

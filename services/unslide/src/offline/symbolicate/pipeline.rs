@@ -4,8 +4,8 @@
 //! the slot's other end, into a bounded queue to the workers. The writer waits for the slots in
 //! order, so that no more than the window is in memory however long one record takes.
 
-use super::answer::AnsweredRecord;
-use super::input::InputRecord;
+use crate::offline::symbolicate::answer::AnsweredRecord;
+use crate::offline::symbolicate::input::InputRecord;
 use parking_lot::Mutex;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};

@@ -1,8 +1,8 @@
 //! `unslide flame`: the call tree of a sample or a hang as a flame graph, without any server.
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::offline::symbolicate::{Lacking, Library, unpacked};
 use crate::output::{Console, note};
-use crate::symbolicate::{Lacking, Library, unpacked};
 use clap::ValueEnum;
 use std::fmt::Write as _;
 use std::fs::{self, File};

@@ -4,7 +4,7 @@ use crate::boot;
 use crate::configuration::Configured;
 use crate::configuration::{Administration, administration};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::listing::text;
+use crate::online::listing::text;
 use crate::output::{Console, Table, confirm, note, say};
 use clap::{Args, Subcommand};
 use serde_json::json;

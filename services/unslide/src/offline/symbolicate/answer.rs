@@ -1,7 +1,7 @@
 //! One record answered.
 
-use super::input::{InputRecord, is_filler};
-use super::library::Library;
+use crate::offline::symbolicate::input::{InputRecord, is_filler};
+use crate::offline::symbolicate::library::Library;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use unslide_report::{Element, ReadError, ReadLimits, Report, foreign_format, split, text};

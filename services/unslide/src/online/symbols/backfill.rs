@@ -5,7 +5,7 @@ use crate::configuration::Configured;
 use crate::configuration::administration;
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
-use crate::tenant::there;
+use crate::servers::tenant::there;
 use clap::Args;
 use serde_json::json;
 use unslide_model::{Owner, TenantId};

@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::Outcome;
-use crate::listing::{ListForm, Listing, given, text};
+use crate::online::listing::{ListForm, Listing, given, text};
 use clap::Args;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 //! is a report a line. Else the input is one report, sound or not, as long as it is no longer than a
 //! report may be. Memory is bounded by that size, however long the input or a line is.
 
-use super::answer::is_array;
+use crate::offline::symbolicate::answer::is_array;
 use std::io::{self, BufRead, BufReader, Read};
 use unslide_report::{ReadError, ReadLimits, Report, split};
 

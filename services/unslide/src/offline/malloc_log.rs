@@ -3,9 +3,9 @@
 mod shown;
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::flame::write_output;
+use crate::offline::flame::write_output;
+use crate::offline::symbolicate::{Lacking, Library, map};
 use crate::output::{Console, note};
-use crate::symbolicate::{Lacking, Library, map};
 use clap::ValueEnum;
 use shown::{GrowthRow, MemoryAnswer, StackRow, TagRow};
 use std::path::{Path, PathBuf};

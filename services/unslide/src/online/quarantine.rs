@@ -3,7 +3,7 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{CommandError, Exit, Outcome};
-use crate::listing::{Listing, given, text};
+use crate::online::listing::{Listing, given, text};
 use crate::output::{Console, say};
 use clap::Subcommand;
 use serde_json::{Value, json};

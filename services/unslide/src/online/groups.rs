@@ -5,7 +5,7 @@ pub mod rules;
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{Exit, Outcome};
-use crate::listing::{ListForm, Listing, given, text};
+use crate::online::listing::{ListForm, Listing, given, text};
 use crate::output::{Console, say};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};

@@ -3,8 +3,8 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{Exit, Outcome};
-use crate::listing::{Listing, given, text};
 use crate::moment::{self, Moment};
+use crate::online::listing::{Listing, given, text};
 use crate::output::{Console, confirm, note, say};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! `unslide jetsam`: which processes the kernel killed for lack of memory, by a Jetsam event log, without any server.
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::offline::symbolicate::unpacked;
 use crate::output::{Console, Table, note, say};
-use crate::symbolicate::unpacked;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Read};

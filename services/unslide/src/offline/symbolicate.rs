@@ -14,7 +14,7 @@ pub use library::{Library, map};
 pub use packed::{unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};
-use crate::groups::rules::read_rules;
+use crate::online::groups::rules::read_rules;
 use crate::output::note;
 use answer::{AnsweredRecord, OutputFormat};
 use input::{Input, InputRecord, InputRecords};

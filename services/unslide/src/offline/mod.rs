@@ -1,0 +1,8 @@
+//! Commands that need no server.
+
+pub mod explain;
+pub mod flame;
+pub mod jetsam;
+pub mod malloc_log;
+pub mod swift;
+pub mod symbolicate;

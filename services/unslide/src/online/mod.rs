@@ -1,0 +1,9 @@
+//! Commands that ask the API.
+
+pub mod dead_letter;
+pub mod groups;
+pub mod listing;
+pub mod quarantine;
+pub mod reports;
+pub mod reprocess;
+pub mod symbols;
