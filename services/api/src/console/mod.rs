@@ -25,10 +25,10 @@ use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use http::StatusCode;
-use pages::{
-    alerts, audit_log, dead_letters, explain, exports, flame, group, group_actions, groups, keys, overview,
-    report, reports, settings, sign_in, symbols, versions,
-};
+use pages::group_pages::{group, group_actions, groups};
+use pages::report_pages::{explain, report, reports};
+use pages::tenant_pages::{alerts, audit_log, dead_letters, keys, settings};
+use pages::{exports, flame, overview, sign_in, symbols, versions};
 use std::time::Duration;
 use tower_http::timeout::TimeoutLayer;
 

@@ -1,7 +1,8 @@
 //! `/console/export/…`: the lists of pages as CSV files.
 
-use super::{groups, reports};
 use crate::console::bar::PageState;
+use crate::console::pages::group_pages::groups;
+use crate::console::pages::report_pages::reports;
 use crate::console::session::SignedIn;
 use crate::export::{ExportFormat, ExportRequest, PAGE, Pages, table};
 use crate::http::problem::{Kind, Problem};

@@ -1,12 +1,12 @@
 //! `/console/reports/{id}/flame` and `/console/groups/{id}/flame`: where the time went.
 
-use super::report::read;
 use crate::console::assets::FLAME_PATH;
 use crate::console::bar::PageState;
 use crate::console::flame_view::{
     FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
 };
 use crate::console::link::link;
+use crate::console::pages::report_pages::report::read;
 use crate::console::rows::{report_path, what};
 use crate::console::session::SignedIn;
 use crate::console::shell::Shell;

@@ -239,7 +239,7 @@ fn image(image: &ImageView) -> ImageLine {
     }
 }
 
-pub(super) fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
+pub(in crate::console::pages) fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
     Report::read_stored(json).map_err(Problem::internal)
 }
 

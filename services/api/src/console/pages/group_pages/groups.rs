@@ -79,7 +79,7 @@ pub async fn page(
 }
 
 /// What the page's address asks for.
-pub(super) fn query(state: &PageState) -> GroupQuery {
+pub(in crate::console::pages) fn query(state: &PageState) -> GroupQuery {
     GroupQuery {
         app: state.text("app"),
         version: state.text("version"),

@@ -63,7 +63,7 @@ pub async fn page(
 }
 
 /// What the page's address asks for.
-pub(super) fn query(state: &PageState) -> ReportQuery {
+pub(in crate::console::pages) fn query(state: &PageState) -> ReportQuery {
     ReportQuery {
         app: state.text("app"),
         version: state.text("version"),

@@ -1,11 +1,11 @@
 //! `/console/groups/{id}`: one bug, its stack first.
 
-use super::group_work::{GroupState, GroupWork};
-use super::report;
 use crate::console::bar::PageState;
 use crate::console::breakdown::Breakdown;
 use crate::console::chart::StackedBars;
 use crate::console::link::link;
+use crate::console::pages::group_pages::group_work::{GroupState, GroupWork};
+use crate::console::pages::report_pages::report;
 use crate::console::rows::{ReportLine, report_path, tags};
 use crate::console::session::SignedIn;
 use crate::console::shell::{Shell, html};

@@ -1,0 +1,5 @@
+//! The pages of reports.
+
+pub mod explain;
+pub mod report;
+pub mod reports;

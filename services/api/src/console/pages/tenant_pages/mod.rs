@@ -1,0 +1,7 @@
+//! The pages of what a tenant's people set and watch.
+
+pub mod alerts;
+pub mod audit_log;
+pub mod dead_letters;
+pub mod keys;
+pub mod settings;
