@@ -104,9 +104,14 @@ pub(crate) struct Sections {
     pub(crate) memory: MemorySections,
 }
 
-/// Where the values of members about memory begin, by [`MemoryMember`](crate::memory::MemoryMember).
+/// Where the values of members about memory begin.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MemorySections(pub(crate) [Option<usize>; MEMORY_MEMBERS]);
+pub(crate) struct MemorySections {
+    /// In the report object, in `crash` and in `user`, by [`MemoryMember`](crate::memory::MemoryMember).
+    pub(crate) members: [[Option<usize>; MEMORY_MEMBERS]; 3],
+    /// The one `stack_oom` whose stacks were kept.
+    pub(crate) allocations: Option<usize>,
+}
 
 /// What `crash.error.type` says, as far as a rule asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,6 +152,11 @@ impl ReportPart<'_> {
             "profile" => ErrorKind::Profile,
             _ => ErrorKind::Other,
         }
+    }
+
+    /// True where the error is one that nothing but a crash, a hang or a profiler writes.
+    pub(crate) fn is_of_another_event(&self) -> bool {
+        !matches!(self.error_kind(), ErrorKind::User | ErrorKind::Deadlock | ErrorKind::Other)
     }
 
     /// True where `crash` has an error or threads.

@@ -118,6 +118,17 @@ fn a_log_in_which_the_app_was_not_killed_is_a_warning() {
     assert_eq!(report.summary().app.as_deref(), Some("com.example.maps"));
 }
 
+#[test]
+fn a_bundle_identifier_names_no_process() {
+    let event = event(SHOP).replacen('{', r#"{"system":{"CFBundleIdentifier":"com.example.maps"},"#, 1);
+    let report = Report::read(event.as_bytes(), &ReadLimits::default()).unwrap();
+    assert_eq!(report.memory_event().unwrap().kind, MemoryEventKind::Warning);
+    let summary = report.summary();
+    assert_eq!((summary.app.as_deref(), summary.process_name), (Some("com.example.maps"), None));
+    let elsewhere = format!(r#"{{"memoryStatus":{{"pageSize":1}},"user":{{"processes":[{SHOP}]}}}}"#);
+    assert_eq!(Report::read(elsewhere.as_bytes(), &ReadLimits::default()).unwrap().memory_event(), None);
+}
+
 fn event_with_system(processes: &str, executable: &str) -> String {
     let system = format!(
         r#"{{"system":{{"CFBundleIdentifier":"com.example.maps","CFBundleExecutable":"{executable}"}},"#

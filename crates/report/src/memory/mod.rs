@@ -10,6 +10,7 @@ use crate::Number;
 use crate::jetsam::{JetsamEvent, JetsamProcess};
 use crate::json::Value;
 use crate::report::{Backtrace, BacktraceOrigin, Report, ReportPart};
+use crate::summary::PartFacts;
 use std::fmt;
 use time::OffsetDateTime;
 
@@ -134,20 +135,25 @@ impl<'a> Report<'a> {
     /// What the report tells of memory; `None` for a report about anything else.
     #[must_use]
     pub fn memory_event(&self) -> Option<MemoryEvent> {
-        let part = self.parts.get(self.main_part())?;
+        let index = self.main_part();
+        let part = self.parts.get(index)?;
         if let Some(event) = self.jetsam() {
-            return Some(self.of_jetsam(part, &event));
+            return Some(self.of_jetsam(index, &event));
         }
-        let value = |member| self.memory_value(part, member);
-        if let Some((kind, foreground)) = value(MemoryMember::CrashType).and_then(ended) {
-            let foreground = value(MemoryMember::AppState).and_then(is_foreground).or(foreground);
+        let values = |member| self.memory_values(part, member);
+        // Apps keep `user` over their runs: the mark of an earlier end may lie beside a crash.
+        let is_marked = !part.is_of_another_event();
+        if let Some((kind, foreground)) =
+            values(MemoryMember::CrashType).find_map(ended).filter(|_| is_marked)
+        {
+            let foreground = values(MemoryMember::AppState).find_map(is_foreground).or(foreground);
             return Some(MemoryEvent { foreground, ..MemoryEvent::of(kind) });
         }
-        let bytes = |member| value(member).and_then(decimal).and_then(bytes_of_megabytes);
+        let bytes = |member| values(member).filter_map(decimal).find_map(bytes_of_megabytes);
         let warning = MemoryEvent {
             footprint: bytes(MemoryMember::Footprint),
             threshold: bytes(MemoryMember::Threshold),
-            passed_at: value(MemoryMember::PassedAt).and_then(decimal).and_then(moment),
+            passed_at: values(MemoryMember::PassedAt).filter_map(decimal).find_map(moment),
             ..MemoryEvent::of(MemoryEventKind::Warning)
         };
         // Footprints are told beside crashes too.
@@ -158,26 +164,32 @@ impl<'a> Report<'a> {
     /// The Jetsam event that the report is; `None` for any other report.
     #[must_use]
     pub fn jetsam(&self) -> Option<JetsamEvent> {
-        let part = self.parts.first()?;
-        self.memory_value(part, MemoryMember::Processes)?;
+        let [outer, ..] = self.parts.first()?.sections.memory.members;
+        outer[MemoryMember::Processes as usize]?;
         // Nothing before the report has a brace.
         JetsamEvent::of(Value::at(self.input, memchr::memchr(b'{', self.input)?))
     }
 
-    /// The process of a Jetsam event that the report is about: the one that the sender calls its app's, else the first that
-    /// was killed.
+    /// The process of a Jetsam event that a part of the report is about: the one that the sender calls its app's, else the
+    /// first that was killed. `None` where the sender names its app by nothing but a bundle identifier, which no process
+    /// has.
     pub(crate) fn jetsam_process<'e>(
-        part: &ReportPart<'_>,
+        &self,
+        part: usize,
         event: &'e JetsamEvent,
     ) -> Option<&'e JetsamProcess> {
-        match part.executable.or(part.process_name) {
-            Some(name) => event.process(&name.decode()),
-            None => event.killed().into_iter().next(),
+        let facts = PartFacts::of(self, part);
+        let about = facts.part()?;
+        if let Some(name) = about.executable.or(about.process_name) {
+            return event.process(&name.decode());
         }
+        let [app] = facts.system(["CFBundleIdentifier"]);
+        let is_named = app.and_then(Value::string).is_some_and(|app| !app.is_empty());
+        event.killed().into_iter().next().filter(|_| !is_named)
     }
 
-    fn of_jetsam(&self, part: &ReportPart<'a>, event: &JetsamEvent) -> MemoryEvent {
-        let Some(process) = Self::jetsam_process(part, event) else {
+    fn of_jetsam(&self, part: usize, event: &JetsamEvent) -> MemoryEvent {
+        let Some(process) = self.jetsam_process(part, event) else {
             return MemoryEvent::of(MemoryEventKind::Warning);
         };
         let kind = match (&process.reason, process.is_out_of_memory()) {
@@ -197,12 +209,26 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn allocation_weights(&self) -> Vec<AllocationWeight> {
         let part = self.parts.get(self.main_part());
-        let stacks = part.and_then(|part| self.memory_value(part, MemoryMember::AllocationStacks));
+        let stacks = part.and_then(|part| Some(Value::at(self.input, part.sections.memory.allocations?)));
         stacks.map(Value::items).unwrap_or_default().into_iter().map(AllocationWeight::read).collect()
     }
 
-    fn memory_value(&self, part: &ReportPart<'a>, member: MemoryMember) -> Option<Value<'a>> {
-        Some(Value::at(self.input, part.sections.memory.0[member as usize]?))
+    /// The index of the part whose threads did not crash, because the report tells of memory: they are of an app that goes
+    /// on, or of the run after the one that ended.
+    #[must_use]
+    pub fn part_without_crash(&self) -> Option<usize> {
+        self.memory_event().map(|_| self.main_part())
+    }
+
+    /// The values of a member in the report object, in `crash` and in `user`.
+    fn memory_values(
+        &self,
+        part: &ReportPart<'a>,
+        member: MemoryMember,
+    ) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        let input = self.input;
+        let at = part.sections.memory.members.map(|section| section[member as usize]);
+        at.into_iter().flatten().map(move |at| Value::at(input, at))
     }
 
     /// KSCrash tells of pressure with an error of the type `user` that ends nothing.

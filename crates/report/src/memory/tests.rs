@@ -23,6 +23,94 @@ fn an_end_is_read_from_each_place_where_apps_put_it() {
 }
 
 #[test]
+fn the_mark_of_an_earlier_end_is_none_of_a_crash() {
+    let read = |kind: &str| {
+        event(&format!(r#"{{"user":{{"crash_type":"foom_crash"}},"crash":{{"error":{{"type":"{kind}"}}}}}}"#))
+    };
+    for kind in ["mach", "signal", "nsexception", "cpp_exception", "hang", "profile"] {
+        assert_eq!(read(kind), None, "{kind}");
+    }
+    for kind in ["user", "deadlock", "termination"] {
+        assert_eq!(read(kind).unwrap().kind, MemoryEventKind::OutOfMemory, "{kind}");
+    }
+}
+
+#[test]
+fn the_first_section_that_can_be_used_counts_and_the_last_of_each() {
+    for json in [
+        r#"{"crash_type":"foom_crash","user":{"crash_type":"none"}}"#,
+        r#"{"user":{"crash_type":"none"},"crash_type":"foom_crash"}"#,
+        r#"{"user":{"crash_type":"deadlock_crash"},"crash":{"crash_type":"foom_crash"}}"#,
+        r#"{"crash_type":"foom_crash","appState":"asleep","user":{"appState":1}}"#,
+    ] {
+        let event = event(json).unwrap();
+        assert_eq!((event.kind, event.foreground), (MemoryEventKind::OutOfMemory, Some(true)), "{json}");
+    }
+    for json in [
+        r#"{"user":{"crash_type":"foom_crash"},"user":{}}"#,
+        r#"{"user":{"crash_type":"foom_crash"},"user":null}"#,
+        r#"{"crash":{"crash_type":"foom_crash"},"crash":{}}"#,
+    ] {
+        assert_eq!(event(json), None, "{json}");
+    }
+    for other in ["null", "[]", r#"[{"frames":[]}]"#] {
+        let json = format!(
+            r#"{{"user":{{"stack_oom":{other}}},"crash":{{"stack_oom":[5,{{"frames":[{{"addr":1}}],"size":7}}]}},
+            "crash_type":"foom_crash","stack_oom":{other}}}"#
+        );
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        let position = report.backtraces[0].thread.unwrap().position;
+        assert_eq!(report.allocation_weights()[position].bytes, Some(7), "{other}");
+    }
+}
+
+#[test]
+fn the_threads_of_the_run_that_reports_have_not_crashed() {
+    let json = r#"{"crash_type":"foom_crash","stack_oom":[{"frames":[{"addr":8192,"symbol_name":"held"}]}],
+        "report":{"run_id":"r"},"system":{"application_stats":{"application_in_foreground":true}},
+        "crash":{"error":{"type":"user","user_reported":{"name":"Ended"}},"threads":[{"index":3,"name":"sender",
+        "crashed":true,"current_thread":true,"registers":{"basic":{"pc":4096}},
+        "backtrace":{"contents":[{"instruction_addr":4096,"symbol_name":"send"}]}}]}}"#;
+    let warning = r#"{"crash":{"error":{"type":"user","user_reported":{
+        "backtrace":["__MEMORY_LEVEL__NON_FATAL__"]}},"threads":[{"crashed":true,
+        "backtrace":{"contents":[{"instruction_addr":4096,"symbol_name":"send"}]}}]}}"#;
+    for json in [json, warning] {
+        let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+        assert!(report.crashed_backtrace().is_none());
+        let summary = report.summary();
+        assert_eq!((summary.crashed_thread, summary.thread_name), (None, None));
+        assert!(summary.top_frames.is_empty() && !report.search_terms().contains(&"send".to_owned()));
+        let view = crate::text::view::view(&report);
+        assert!(view.about_memory && view.registers.is_empty());
+        assert!(view.threads.iter().all(|thread| !thread.crashed));
+        let log = crate::text::apple_log(&report);
+        assert!(
+            log.contains("Thread ") && !log.contains("Crashed:") && !log.contains("crashed with"),
+            "{log}"
+        );
+    }
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    assert_eq!(report.summary().fatal, None, "only a warning says that the app goes on");
+    let samples: Vec<_> = crate::text::view::view(&report).threads.iter().map(|t| t.is_sample).collect();
+    assert_eq!(samples, [true, false]);
+}
+
+#[test]
+fn a_log_of_an_end_in_the_background_has_no_role() {
+    let log =
+        |json: &str| crate::text::apple_log(&Report::read(json.as_bytes(), &ReadLimits::default()).unwrap());
+    assert!(log(r#"{"crash_type":"foom_crash"}"#).contains("Role:"));
+    assert!(!log(r#"{"crash_type":"boom_crash"}"#).contains("Role:"));
+}
+
+#[test]
+fn lists_without_frames_are_not_kept_and_what_is_wrong_in_them_counts() {
+    let json = r#"{"crash_type":"foom_crash","stack_oom":[{"frames":[]},{"frames":[5,6]},{"frames":[{}]}]}"#;
+    let report = Report::read(json.as_bytes(), &ReadLimits::default()).unwrap();
+    assert_eq!((report.backtraces.len(), report.invalid.frames), (1, 2));
+}
+
+#[test]
 fn the_app_state_says_where_the_app_was() {
     for (state, expected) in [
         (r#""foreground""#, Some(true)),

@@ -214,6 +214,10 @@ fn frame_list<'a>(
     })?;
     // They are many where there are any.
     blank_frames.shrink_to_fit();
+    if frames.is_empty() {
+        // The room for those that turned out to be blank.
+        frames = Vec::new();
+    }
     Ok(invalid.map(|invalid| Contents { start, frames, blank_frames, invalid, skipped: 0 }))
 }
 

@@ -3,15 +3,50 @@
 
 use super::frames;
 use crate::json::{JsonScanner, MemberSlot, MemberSlots, Stop};
-use crate::memory::{ALLOCATION_FRAMES, MemoryMember};
+use crate::memory::{ALLOCATION_FRAMES, MEMORY_MEMBERS, MemoryMember};
 use crate::report::{Backtrace, BacktraceOrigin, MemorySections, ThreadFacts};
 
-/// What was met in a part. Of a member that occurs twice the last one counts.
+/// What was met in one of the three. Of a member that occurs twice the last one counts.
 #[derive(Default)]
 pub(crate) struct MemorySection<'a> {
+    at: [Option<usize>; MEMORY_MEMBERS],
+    allocations: AllocationStacks<'a>,
+    blocked: Option<Backtrace<'a>>,
+}
+
+/// The stacks of `stack_oom` that have frames.
+#[derive(Default)]
+struct AllocationStacks<'a> {
+    stacks: Vec<Backtrace<'a>>,
+    /// Members of lists of frames that are no objects, where the list has no others.
+    invalid: u64,
+}
+
+/// What the three sections of a part have together.
+#[derive(Default)]
+pub(crate) struct JoinedMemory<'a> {
     pub(crate) at: MemorySections,
     pub(crate) allocations: Vec<Backtrace<'a>>,
     pub(crate) blocked: Option<Backtrace<'a>>,
+    pub(crate) invalid: u64,
+}
+
+impl<'a> JoinedMemory<'a> {
+    /// Takes each kind of stack from the first section that has some. Of the other members the one that can be used is
+    /// found when they are read.
+    pub(crate) fn of(sections: [MemorySection<'a>; 3]) -> JoinedMemory<'a> {
+        let mut joined = JoinedMemory::default();
+        for (section, at) in sections.into_iter().zip(&mut joined.at.members) {
+            *at = section.at;
+            joined.blocked = joined.blocked.or(section.blocked);
+            if joined.allocations.is_empty() && !section.allocations.stacks.is_empty() {
+                joined.allocations = section.allocations.stacks;
+                joined.at.allocations = section.at[MemoryMember::AllocationStacks as usize];
+            }
+            joined.invalid += section.allocations.invalid;
+        }
+        joined
+    }
 }
 
 impl<'a> MemorySection<'a> {
@@ -19,7 +54,7 @@ impl<'a> MemorySection<'a> {
     /// to be passed.
     pub(crate) fn member(&mut self, s: &mut JsonScanner<'a>, key: &[u8], part: usize) -> Result<bool, Stop> {
         let Some(member) = MemoryMember::of(key) else { return Ok(false) };
-        self.at.0[member as usize] = Some(s.pos());
+        self.at[member as usize] = Some(s.pos());
         let mut slots = MemberSlots::new("");
         match member {
             MemoryMember::AllocationStacks => {
@@ -38,33 +73,37 @@ impl<'a> MemorySection<'a> {
 }
 
 /// Reads `user`, of which only members about memory matter.
-pub(crate) fn user<'a>(
-    s: &mut JsonScanner<'a>,
-    part: usize,
-    section: &mut MemorySection<'a>,
-) -> Result<(), Stop> {
+pub(crate) fn user<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<MemorySection<'a>, Stop> {
+    let mut section = MemorySection::default();
     if s.byte() != Some(b'{') {
-        return s.skip();
+        s.skip()?;
+        return Ok(section);
     }
     s.members(|s, member| match section.member(s, &member.key, part)? {
         true => Ok(()),
         false => s.skip(),
     })?;
-    Ok(())
+    Ok(section)
 }
 
 fn allocation_stacks<'a>(
     s: &mut JsonScanner<'a>,
     slot: MemberSlot,
     part: usize,
-) -> Result<Vec<Backtrace<'a>>, Stop> {
-    let mut stacks = Vec::new();
+) -> Result<AllocationStacks<'a>, Stop> {
+    let mut read = AllocationStacks::default();
     s.objects(slot, |s, position| {
         s.item()?;
-        stacks.extend(allocation_stack(s, part, position)?);
+        let Some(stack) = allocation_stack(s, part, position)? else { return Ok(()) };
+        // A short list would take many times its bytes.
+        if stack.slots().next().is_some() {
+            read.stacks.push(stack);
+        } else {
+            read.invalid += stack.invalid;
+        }
         Ok(())
     })?;
-    Ok(stacks)
+    Ok(read)
 }
 
 /// Reads the frames of one stack: an array of them, or an object with `contents` as threads have it.

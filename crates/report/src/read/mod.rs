@@ -9,7 +9,7 @@ use crate::blank::{BlankFrame, FrameSlot};
 use crate::json::{JsonScanner, Value, type_name};
 use crate::report::{Backtrace, Invalid, Report, ReportPart};
 use crate::{Ours, ReadError, ReadLimits, splice};
-use part::{ReadPart, read_part};
+use part::{ReadPart, join, read_part};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -108,11 +108,12 @@ fn assemble<'a>(input: &'a [u8], outer: ReadPart<'a>, s: JsonScanner<'a>) -> Rep
         invalid.frames += own_invalid.frames;
         invalid.images += own_invalid.images;
         parts.push(part);
-        backtraces.extend(own);
+        join(&mut backtraces, own);
         next = inner;
     }
     lend_images(&mut parts);
-    backtraces.sort_by_key(|b| b.start);
+    // No two begin at the same byte.
+    backtraces.sort_unstable_by_key(|b| b.start);
     for frame in backtraces.iter_mut().flat_map(|b| &mut b.frames) {
         if own_member.is_none() {
             frame.own_member = None;

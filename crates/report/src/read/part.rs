@@ -5,7 +5,7 @@
 
 use super::diagnostics::Diagnostics;
 use super::frames;
-use super::memory::{self, MemorySection};
+use super::memory::{self, JoinedMemory, MemorySection};
 use crate::json::{JsonScanner, MemberSlots, PassedObject, Stop, cpu, debug_id};
 use crate::report::{Backtrace, BacktraceOrigin, Image, Invalid, ReportPart, Sections};
 use crate::{Text, WarningKind};
@@ -77,6 +77,7 @@ struct Crash<'a> {
     last_exception: Option<Backtrace<'a>>,
     invalid_threads: u64,
     marked: Marked,
+    memory: MemorySection<'a>,
 }
 
 /// Where threads begin that a report may be about, and their positions.
@@ -104,6 +105,7 @@ struct PartSections<'a> {
     deallocated: Option<Backtrace<'a>>,
     images: (Vec<Image<'a>>, u64),
     memory: MemorySection<'a>,
+    user: MemorySection<'a>,
     inner: Option<ReadPart<'a>>,
     diagnostics: Diagnostics<'a>,
     last: Option<LastMember>,
@@ -138,9 +140,9 @@ pub(crate) fn read_part<'a>(s: &mut JsonScanner<'a>, depth: usize) -> Result<Rea
             }
             b"crash" => {
                 part.at.crash = begin;
-                part.crash = crash_section(s, &mut slots, depth, &mut part.memory)?;
+                part.crash = crash_section(s, &mut slots, depth)?;
             }
-            b"user" => memory::user(s, depth, &mut part.memory)?,
+            b"user" => part.user = memory::user(s, depth)?,
             b"recrash_report" => {
                 let slot = slots.at(6, "recrash_report");
                 if begin.is_some() && depth == RECRASH_LEVELS {
@@ -177,11 +179,12 @@ impl<'a> PartSections<'a> {
         // What has a crash is KSCrash's.
         let diagnostics = if at.crash.is_some() { Diagnostics::default() } else { self.diagnostics };
         let (diagnostic, tree) = diagnostics.sampled.unzip();
+        let memory = JoinedMemory::of([self.memory, crash.memory, self.user]);
         let sections = Sections {
             error: crash.error_at,
             has_threads: crash.has_threads,
             subject,
-            memory: self.memory.at,
+            memory: memory.at,
             ..at
         };
         let part = ReportPart {
@@ -208,9 +211,9 @@ impl<'a> PartSections<'a> {
         let mut backtraces = crash.threads;
         let single = [crash.crashed_thread, crash.last_exception, crash.error.profile, self.deallocated];
         backtraces.extend(single.into_iter().chain([tree]).flatten());
-        backtraces.extend(self.memory.blocked);
-        backtraces.extend(self.memory.allocations);
-        let frames: u64 = backtraces.iter().map(|b| b.invalid).sum();
+        backtraces.extend(memory.blocked);
+        join(&mut backtraces, memory.allocations);
+        let frames = backtraces.iter().map(|b| b.invalid).sum::<u64>() + memory.invalid;
         ReadPart {
             part,
             backtraces,
@@ -221,6 +224,14 @@ impl<'a> PartSections<'a> {
             last: self.last,
         }
     }
+}
+
+/// Appends a list in any order, without a copy of the longer one.
+pub(crate) fn join<'a>(to: &mut Vec<Backtrace<'a>>, mut others: Vec<Backtrace<'a>>) {
+    if others.len() > to.len() {
+        std::mem::swap(to, &mut others);
+    }
+    to.append(&mut others);
 }
 
 fn report_section<'a>(s: &mut JsonScanner<'a>, slots: &mut MemberSlots) -> Result<ReportSection<'a>, Stop> {
@@ -274,7 +285,6 @@ fn crash_section<'a>(
     s: &mut JsonScanner<'a>,
     slots: &mut MemberSlots,
     part: usize,
-    memory: &mut MemorySection<'a>,
 ) -> Result<Crash<'a>, Stop> {
     let mut crash = Crash::default();
     let mut own = MemberSlots::new("crash");
@@ -312,7 +322,7 @@ fn crash_section<'a>(
                 crash.last_exception = frames::last_exception(s, slot, part)?;
             }
             key => {
-                if !memory.member(s, key, part)? {
+                if !crash.memory.member(s, key, part)? {
                     s.skip()?;
                 }
             }

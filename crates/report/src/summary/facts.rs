@@ -76,7 +76,7 @@ impl<'r, 'a> PartFacts<'r, 'a> {
     }
 
     /// The thread that the part is about: the one that crashed, else `crashed_thread`, else the one
-    /// that ran the handler.
+    /// that ran the handler. A report [about memory](Report::memory_event) is about none.
     pub(crate) fn crashed_thread(&self) -> Option<Value<'a>> {
         Some(self.subject()?.0)
     }
@@ -84,6 +84,9 @@ impl<'r, 'a> PartFacts<'r, 'a> {
     /// [`PartFacts::crashed_thread`] with its position in `crash.threads`, 0 for `crashed_thread`.
     pub(crate) fn subject(&self) -> Option<(Value<'a>, usize)> {
         let (at, position) = self.part()?.sections.subject?;
+        if self.report.part_without_crash() == Some(self.index) {
+            return None;
+        }
         Some((self.value(Some(at))?, position))
     }
 }
@@ -106,7 +109,8 @@ impl<'a> Report<'a> {
 
     /// The backtrace of the crash of interest, in [`Report::main_part`]: the exception's for
     /// Objective-C and C++ exceptions where there is one, else that of the thread that crashed,
-    /// else `crashed_thread`'s, else that of the thread that ran the handler.
+    /// else `crashed_thread`'s, else that of the thread that ran the handler. `None` for a report
+    /// [about memory](Report::memory_event), whose threads are not of the run that ended.
     #[must_use]
     pub fn crashed_backtrace(&self) -> Option<&Backtrace<'a>> {
         let index = self.main_part();
@@ -116,11 +120,12 @@ impl<'a> Report<'a> {
         let find = |wanted: &dyn Fn(&Backtrace<'a>) -> bool| {
             self.backtraces.iter().find(|b| b.part == index && !b.frames.is_empty() && wanted(b))
         };
-        find(&|b| raised && b.origin == BacktraceOrigin::LastException)
+        let found = find(&|b| raised && b.origin == BacktraceOrigin::LastException)
             .or_else(|| find(&|b| b.origin == BacktraceOrigin::Thread && b.thread.is_some_and(|t| t.crashed)))
             .or_else(|| find(&|b| b.origin == BacktraceOrigin::CrashedThread))
             .or_else(|| {
                 find(&|b| b.origin == BacktraceOrigin::Thread && b.thread.is_some_and(|t| t.current_thread))
-            })
+            });
+        found.filter(|_| self.memory_event().is_none())
     }
 }

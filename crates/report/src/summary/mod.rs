@@ -68,7 +68,7 @@ pub struct ReportSummary {
     pub reason: Option<String>,
     /// How long the app hung or was sampled, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// `crash.error.is_fatal`, of versions that say so.
+    /// `crash.error.is_fatal`, of versions that say so; false for a memory warning.
     pub fatal: Option<bool>,
     /// `index` of the thread that crashed.
     pub crashed_thread: Option<u64>,
@@ -157,7 +157,7 @@ impl Report<'_> {
             fatal: facts
                 .error(&["is_fatal"])
                 .and_then(Value::boolean)
-                .or(event_kind.map(|kind| kind != MemoryEventKind::Warning)),
+                .or((event_kind == Some(MemoryEventKind::Warning)).then_some(false)),
             crashed_thread: of_thread("index").and_then(Value::unsigned),
             thread_name: of_thread("name")
                 .and_then(Value::string)
@@ -176,8 +176,7 @@ impl Report<'_> {
     /// bundle identifiers: the process's name stands for the app.
     fn completed(&self, summary: ReportSummary, event: JetsamEvent) -> ReportSummary {
         let [os_name, os_version, os_build] = event.system_parts();
-        let part = self.parts.get(self.main_part());
-        let process = part.and_then(|part| Self::jetsam_process(part, &event));
+        let process = self.jetsam_process(self.main_part(), &event);
         let name = process.map(|process| process.name.clone()).filter(|name| !name.is_empty());
         ReportSummary {
             app: summary.app.or_else(|| name.clone()),

@@ -45,11 +45,11 @@ pub(super) fn threads(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut Lo
         if out.is_full() {
             return;
         }
-        let crashed = thread.crashed == Some(true);
+        let crashed = crash.has_crashed && thread.crashed == Some(true);
         frames.thread(&thread, crashed, by_position.get(&position).copied(), out);
     }
     if let Some(thread) = &crash.crashed_thread {
-        let crashed = thread.crashed != Some(false);
+        let crashed = crash.has_crashed && thread.crashed != Some(false);
         frames.thread(thread, crashed, single(BacktraceOrigin::CrashedThread), out);
     }
     if let Some(backtrace) = single(BacktraceOrigin::LastException) {

@@ -10,6 +10,8 @@ pub(super) struct Crash<'a> {
     pub(super) threads: Vec<Value<'a>>,
     pub(super) crashed_thread: Option<Thread<'a>>,
     pub(super) diagnosis: Option<Value<'a>>,
+    /// False for the part of a report about memory: none of its threads crashed.
+    pub(super) has_crashed: bool,
     /// The thread that the part is about.
     pub(super) subject: Option<Thread<'a>>,
 }
@@ -29,12 +31,14 @@ pub(super) struct Thread<'a> {
 
 impl<'a> Crash<'a> {
     pub(super) fn of(facts: &PartFacts<'_, 'a>) -> Crash<'a> {
-        let Some(crash) = facts.crash() else { return Crash::default() };
+        let has_crashed = facts.report.part_without_crash() != Some(facts.index);
+        let Some(crash) = facts.crash() else { return Crash { has_crashed, ..Crash::default() } };
         let [threads, crashed_thread, diagnosis] = crash.members(["threads", "crashed_thread", "diagnosis"]);
         Crash {
             threads: threads.map(Value::items).unwrap_or_default(),
             crashed_thread: crashed_thread.and_then(|thread| Thread::read(thread, 0)),
             diagnosis,
+            has_crashed,
             subject: facts.subject().and_then(|(thread, position)| Thread::read(thread, position)),
         }
     }

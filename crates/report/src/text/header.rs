@@ -9,8 +9,9 @@ use crate::summary::device_time;
 use std::borrow::Cow;
 use std::fmt::Write;
 use time::macros::format_description;
+use unslide_model::ended::EndedRun;
 
-pub(super) fn header(facts: &PartFacts<'_, '_>, out: &mut Log) {
+pub(super) fn header(facts: &PartFacts<'_, '_>, ended: Option<&EndedRun>, out: &mut Log) {
     let [hash, machine, process, id, path, app, version, build, arch, parent, system, release, os_build] =
         facts.system([
             "device_app_hash",
@@ -49,7 +50,11 @@ pub(super) fn header(facts: &PartFacts<'_, '_>, out: &mut Log) {
         ("OS Version", format!("{} {} ({})", shown(system), shown(release), shown(os_build)).into()),
         ("Report Version", "104".into()),
     ];
+    let in_background = ended.is_some_and(|ended| ended.foreground == Some(false));
     for (name, value) in lines {
+        if name == "Role" && in_background {
+            continue;
+        }
         if name.is_empty() {
             out.push('\n');
         } else {
@@ -91,7 +96,9 @@ pub(super) fn exception(facts: &PartFacts<'_, '_>, crash: &Crash<'_>, out: &mut 
     if let Some(resource) = mach.resource() {
         let _ = writeln!(out, "Exception Subtype: {resource}");
     }
-    let _ = writeln!(out, "Triggered by Thread:  {}", crash.subject.as_ref().map_or(0, |t| t.number));
+    if crash.has_crashed {
+        let _ = writeln!(out, "Triggered by Thread:  {}", crash.subject.as_ref().map_or(0, |t| t.number));
+    }
     let section = |value: Option<Value<'_>>| value.filter(|value| value.is_object()).is_some();
     if section(nsexception) {
         let own = nsexception.and_then(|exception| exception.get("reason"));

@@ -40,9 +40,10 @@ pub fn apple_log(report: &Report<'_>) -> String {
         let facts = PartFacts::of(report, index);
         let crash = Crash::of(&facts);
         if index == main {
-            header::header(&facts, &mut out);
+            let ended = report.ended();
+            header::header(&facts, ended.as_ref(), &mut out);
             header::exception(&facts, &crash, &mut out);
-            if let Some(ended) = report.ended() {
+            if let Some(ended) = ended {
                 let _ = write!(out, "\nEnded: {}\n", escaped(&ended.to_string()));
             }
             javascript::stack(report, &mut out);

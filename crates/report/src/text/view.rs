@@ -35,7 +35,9 @@ pub struct ReportView {
     pub reason: Option<String>,
     /// How the run ended, and why that is thought, of a report that is of no crash.
     pub ended: Option<String>,
-    /// The backtraces, the one that tells of the crash first.
+    /// True for a report about memory, whose backtraces tell nothing of its cause.
+    pub about_memory: bool,
+    /// The backtraces, the one that tells of the crash first; of a report about memory the samples.
     pub threads: Vec<ThreadView>,
     /// The registers of the thread that crashed.
     pub registers: Vec<(String, u64)>,
@@ -152,6 +154,7 @@ pub fn view(report: &Report<'_>) -> ReportView {
         code: text(error.code),
         reason: text(error.reason.or(error.termination).or_else(|| report.memory_event()?.reason())),
         ended: text(report.ended().map(|ended| ended.to_string())),
+        about_memory: !crash.has_crashed,
         threads,
         registers,
         images,
@@ -219,7 +222,8 @@ fn native_threads<'a>(facts: &PartFacts<'_, 'a>, crash: &Crash<'a>, room: &mut V
         .collect();
     own.sort_by_key(|(position, backtrace)| {
         let held = threads.weight(backtrace).and_then(|weight| weight.bytes).unwrap_or(0);
-        let rank = (first != Some(std::ptr::from_ref(*backtrace)), backtrace.is_sample());
+        let is_later = backtrace.is_sample() == crash.has_crashed;
+        let rank = (first != Some(std::ptr::from_ref(*backtrace)), is_later);
         (rank, Reverse(held), *position)
     });
     let mut shown = Vec::new();
@@ -293,7 +297,7 @@ impl<'f, 'r, 'a> Threads<'f, 'r, 'a> {
             position,
             number: thread.as_ref().map(|thread| thread.number),
             name: name.map(Cow::into_owned).or(sample).map(|name| room.own(name)),
-            crashed,
+            crashed: crashed && self.crash.has_crashed,
             is_sample: backtrace.is_sample(),
             skipped: backtrace.skipped,
             ..ThreadView::default()

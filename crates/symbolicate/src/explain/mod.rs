@@ -206,6 +206,7 @@ pub fn explain<'s>(
     let (grouping, mut verdicts, counted) = grouping::explain(&plan, &judged, rules);
     let javascript = javascript::explain(&plan, &judged, &counted, &mut room);
     let grouped_by = crate::grouping::counted_backtrace(report).filter(|_| plan.javascript.is_none());
+    let without_crash = report.part_without_crash();
     let mut planned = plan.frames.iter();
     let mut backtraces = Vec::new();
     for backtrace in &report.backtraces {
@@ -243,7 +244,9 @@ pub fn explain<'s>(
             origin: origin(backtrace.origin),
             counts,
             thread: backtrace.thread.and_then(|thread| thread.index),
-            crashed: backtrace.thread.is_some_and(|thread| thread.crashed),
+            crashed: backtrace.thread.is_some_and(|thread| thread.crashed)
+                && !backtrace.is_sample()
+                && without_crash != Some(backtrace.part),
             frames,
         });
         // A list without frames takes room too.

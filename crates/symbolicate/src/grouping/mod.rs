@@ -204,8 +204,11 @@ fn sampled<'r, 'a>(report: &'r Report<'a>) -> Option<ReportProfile<'r, 'a>> {
     if GroupKind::of(&report.crash_error()).is_slowness() { report.profile() } else { None }
 }
 
-/// The backtrace whose functions a native report is grouped by.
+/// The backtrace whose functions a native report is grouped by; none of a report about memory.
 pub(crate) fn counted_backtrace<'r, 'a>(report: &'r Report<'a>) -> Option<&'r Backtrace<'a>> {
+    if report.memory_event().is_some() {
+        return None;
+    }
     sampled(report).map(|profile| profile.backtrace).or_else(|| report.crashed_backtrace())
 }
 

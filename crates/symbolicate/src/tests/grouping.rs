@@ -148,6 +148,13 @@ fn what_was_sampled_before_an_end_is_symbolicated_and_no_reason_for_a_group() {
     let said =
         json!({"kind": "out_of_memory", "rule": "crash_type", "confidence": "low", "foreground": true});
     assert_eq!(json["symbolication"]["ended"], said);
+    // The thread that sends it has not crashed, nor has the one that was sampled.
+    let sent = first.clone().set("crash.error.type", "user").set("stack_deadlock.crashed", true);
+    let sent = sent.thread(Thread::new(0).crashed().frames([Frame::at(BASE + at::FUNCTION)])).bytes();
+    let sent = Report::read(&sent, &ReadLimits::default()).unwrap();
+    let explained = explain(&sent, &|id| have.0.get(id), &GroupingRules::default());
+    assert_eq!(explained.backtraces.len(), 3);
+    assert!(explained.backtraces.iter().all(|backtrace| !backtrace.crashed && !backtrace.counts));
     // Without symbols the report waits for them.
     assert_eq!(Have::default().enrich(&first).missing, [id(APP)]);
 }

@@ -39,6 +39,26 @@ fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
 }
 
 #[test]
+fn short_lists_of_frames_take_no_more() {
+    for (list, stacks) in
+        [(r#"{"frames":[]}"#, 1 << 19), (r#"{"frames":[5]}"#, (1 << 18) + 1), (r#"{"frames":[{}]}"#, 1 << 18)]
+    {
+        let stacks = vec![list; stacks].join(",");
+        let input = format!(r#"{{"crash_type":"foom_crash","stack_oom":[{stacks}]}}"#).into_bytes();
+        let (enriched, most) = peak(|| {
+            let report = Report::read(&input, &ReadLimits::default()).unwrap();
+            enrich(&report, &|_| None, &Context::default())
+        });
+        let output = enriched.bytes.len();
+        assert!(
+            most <= 3 * input.len() + output + (64 << 10),
+            "{most} for {} and {output}: {list}",
+            input.len()
+        );
+    }
+}
+
+#[test]
 fn frames_that_say_nothing_take_no_more() {
     let report = |contents: &str| {
         format!(r#"{{"crash":{{"threads":[{{"backtrace":{{"contents":[{contents}]}}}}]}}}}"#).into_bytes()

@@ -16,7 +16,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use unslide_symbolicate::{
-    ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame, Explanation, FunctionSource,
+    ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
+    Explanation, FunctionSource,
 };
 
 #[derive(Template)]
@@ -79,20 +80,24 @@ fn page_of(
     let backtrace = explanation.backtraces.get(thread);
     let backtrace =
         backtrace.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such backtrace"))?;
-    let heading = match (backtrace.thread, backtrace.crashed) {
-        (Some(number), true) => format!("Thread {number}, crashed"),
-        (Some(number), false) => format!("Thread {number}"),
-        (None, _) if matches!(backtrace.origin, "profile" | "call_stack_tree") => "Profile".to_owned(),
-        (None, _) => "Exception".to_owned(),
-    };
     Ok(ExplainPage {
         shell: Shell::of(viewer, "reports", "Explanation"),
         report,
-        heading,
+        heading: heading(backtrace),
         group: explanation.grouping.as_ref().filter(|_| backtrace.counts).map(|group| shown(&group.title)),
         frames: backtrace.frames.iter().map(|frame| reasoned(frame, &explanation.images)).collect(),
         truncated: explanation.truncated,
     })
+}
+
+fn heading(backtrace: &ExplainedBacktrace) -> String {
+    match (backtrace.origin, backtrace.thread) {
+        ("stack_deadlock" | "stack_oom", _) => "Last sampled stack".to_owned(),
+        (_, Some(number)) if backtrace.crashed => format!("Thread {number}, crashed"),
+        (_, Some(number)) => format!("Thread {number}"),
+        ("profile" | "call_stack_tree", None) => "Profile".to_owned(),
+        (_, None) => "Exception".to_owned(),
+    }
 }
 
 /// The page of an error of JavaScript, whose frames are counted as the backtrace behind the last.
@@ -185,4 +190,22 @@ fn steps(frame: &ExplainedFrame, image: Option<&ExplainedImage>) -> Vec<(&'stati
     step("Symbols of object", symcache.and_then(|cache| cache.object).map(|hash| hash.to_string()));
     step("Name from", frame.source.map(str::to_owned));
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_neither_an_exception_nor_a_thread() {
+        let of = |origin, thread, crashed| {
+            let frames = Vec::new();
+            heading(&ExplainedBacktrace { part: 0, origin, counts: false, thread, crashed, frames })
+        };
+        assert_eq!(of("stack_oom", None, false), "Last sampled stack");
+        assert_eq!(of("stack_deadlock", Some(0), false), "Last sampled stack");
+        assert_eq!(of("call_stack_tree", None, false), "Profile");
+        assert_eq!(of("last_exception_backtrace", None, false), "Exception");
+        assert_eq!(of("thread", Some(4), true), "Thread 4, crashed");
+    }
 }

@@ -47,6 +47,7 @@ struct ReportPage {
     older: Option<String>,
     json: String,
     text: String,
+    about_memory: bool,
     first: Option<ThreadStack>,
     others: Vec<ThreadStack>,
     registers: Vec<(String, String)>,
@@ -60,8 +61,8 @@ struct ReportPage {
 
 impl ReportPage {
     /// True where the report has nothing but what was sampled before the end.
-    fn first_is_sample(&self) -> bool {
-        self.first.as_ref().is_some_and(|thread| thread.is_sample)
+    fn has_only_samples(&self) -> bool {
+        self.first.iter().chain(&self.others).all(|thread| thread.is_sample)
     }
 }
 
@@ -148,6 +149,7 @@ fn page_of(
         older: None,
         json: path("/json"),
         text: path("/text"),
+        about_memory: seen.about_memory,
         first,
         others: threads.collect(),
         registers: seen.registers.into_iter().map(|(name, value)| (name, address(value))).collect(),
@@ -243,7 +245,7 @@ pub(in crate::console::pages) fn read(json: &[u8]) -> Result<Report<'_>, Problem
     Report::read_stored(json).map_err(Problem::internal)
 }
 
-/// The backtrace of a report's crash, for the page of its group; `None` where only samples are there.
+/// The backtrace of a report's crash, for the page of its group; `None` for a report about memory.
 ///
 /// # Errors
 /// As [`whole`].
@@ -259,7 +261,7 @@ pub async fn crashed_stack(
     tx.rollback().await?;
     let work = move || {
         let seen = view(&read(&body.json)?);
-        let crashed = seen.threads.first().filter(|thread| !thread.is_sample);
+        let crashed = seen.threads.first().filter(|_| !seen.about_memory);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
     };
     api.cpu.run_for(access.tenant(), work).await?
