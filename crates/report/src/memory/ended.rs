@@ -56,6 +56,7 @@ impl<'a> RunMemory<'a> {
         let [app_memory] = facts.system(["app_memory"]);
         let error = facts.error(&["memory_termination"]);
         let mut memory = RunMemory::default();
+        let mut levels = [None; 2];
         for value in [error, app_memory].into_iter().flatten() {
             let [footprint, limit, remaining, pressure, level] = value.members([
                 "memory_footprint",
@@ -68,10 +69,16 @@ impl<'a> RunMemory<'a> {
             let sum = memory.footprint.zip(remaining.and_then(Value::unsigned));
             let sum = sum.and_then(|(footprint, remaining)| footprint.checked_add(remaining));
             memory.limit = memory.limit.or(limit.and_then(Value::unsigned)).or(sum);
-            let texts = || [pressure, level].into_iter().flatten().filter_map(Value::text);
-            let worst = texts().find(|text| text.is("critical") || text.is("terminal"));
-            memory.pressure = memory.pressure.or(worst.or_else(|| texts().next()).map(Text::decode));
+            for (to, value) in levels.iter_mut().zip([pressure, level]) {
+                *to = to.or(value.and_then(Value::text));
+            }
         }
+        let [pressure, level] = levels;
+        // The level is the footprint over the limit, in words.
+        let level = level.filter(|_| memory.footprint.is_none() || memory.limit.is_none());
+        let texts = || [pressure, level].into_iter().flatten();
+        let worst = texts().find(|text| text.is("critical") || text.is("terminal"));
+        memory.pressure = worst.or_else(|| texts().next()).map(Text::decode);
         memory
     }
 }
@@ -101,8 +108,18 @@ mod tests {
             (
                 r#"{"crash_type":"foom_crash","system":{"app_memory":{"memory_footprint":90,"memory_remaining":10,
                 "memory_pressure":"urgent","memory_level":"critical"}}}"#,
+                "out of memory in the foreground (rule: crash type; confidence: medium; footprint: 90 % of the limit)",
+            ),
+            (
+                r#"{"crash_type":"foom_crash","system":{"app_memory":{"memory_footprint":90,"memory_limit":100,
+                "memory_pressure":"critical","memory_level":"critical"}}}"#,
                 "out of memory in the foreground (rule: crash type; confidence: high; footprint: 90 % of the limit; \
                  memory pressure: critical)",
+            ),
+            (
+                r#"{"crash_type":"foom_crash","system":{"app_memory":{"memory_pressure":"urgent",
+                "memory_level":"critical"}}}"#,
+                "out of memory in the foreground (rule: crash type; confidence: medium; memory pressure: critical)",
             ),
             (r#"{"crash_type":"deadlock_crash"}"#, "hang (rule: hang; confidence: high)"),
             (
