@@ -197,12 +197,17 @@ impl RunFacts<'_> {
         let first = applying.next();
         match first {
             Some((rule, kind)) if *rule != EndRule::CrashType => (*kind, *rule),
-            _ if self.jetsam.is_some_and(is_memory_reason) => (EndKind::OutOfMemory, EndRule::Jetsam),
-            _ if self.jetsam.is_some() => (EndKind::Terminated, EndRule::Jetsam),
+            _ if self.jetsam().is_some_and(is_memory_reason) => (EndKind::OutOfMemory, EndRule::Jetsam),
+            _ if self.jetsam().is_some() => (EndKind::Terminated, EndRule::Jetsam),
             Some((rule, kind)) => (*kind, *rule),
             None if evidence.is_empty() => (EndKind::Unexplained, EndRule::Exclusion),
             None => (EndKind::OutOfMemory, EndRule::Exclusion),
         }
+    }
+
+    /// The reason in a Jetsam log, where it has one.
+    fn jetsam(&self) -> Option<&str> {
+        self.jetsam.filter(|reason| !reason.trim().is_empty())
     }
 
     fn evidence(&self) -> Vec<EndEvidence> {
@@ -217,7 +222,7 @@ impl RunFacts<'_> {
             (EvidenceKind::MemoryPressure, pressure.map(str::to_owned)),
             (
                 EvidenceKind::Jetsam,
-                self.jetsam
+                self.jetsam()
                     .filter(|reason| is_memory_reason(reason))
                     .map(|reason| reason.chars().take(100).collect()),
             ),
@@ -365,6 +370,10 @@ mod tests {
         let idle = RunFacts { jetsam: Some("idle-exit"), foreground: Some(false), ..RunFacts::default() };
         let text = idle.judge().to_string();
         assert_eq!(text, "terminated in the background (rule: jetsam; confidence: high)");
+        for empty in ["", " "] {
+            let ended = RunFacts { jetsam: Some(empty), ..RunFacts::default() }.judge();
+            assert_eq!((ended.kind, ended.rule), (EndKind::Unexplained, EndRule::Exclusion));
+        }
     }
 
     #[test]

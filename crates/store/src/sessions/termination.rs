@@ -128,6 +128,7 @@ mod tests {
             (r#"{"footprint":79,"footprint_limit":100}"#, EndReason::Unexplained),
             (r#"{"footprint":0,"footprint_limit":0}"#, EndReason::Unexplained),
             (r#"{"jetsam":"per-process-limit"}"#, EndReason::OutOfMemory),
+            (r#"{"jetsam":""}"#, EndReason::Unexplained),
         ] {
             assert_eq!(reason(json), expected, "{json}");
         }
