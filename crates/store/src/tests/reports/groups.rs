@@ -147,25 +147,28 @@ async fn count_once(database: &Database) -> u64 {
 async fn a_crash_that_metric_kit_tells_too_counts_once_whichever_came_first() {
     let database = Database::new().await;
     // Report 3 comes before the one of its run; 6 is of a run that only MetricKit tells; 12 of one with an error that
-    // the app survived.
+    // the app survived; 15 of one that tells how an earlier run ended.
     let mut survived = of_run(11);
     survived.facts.summary = serde_json::json!({"fatal": false});
+    let mut out_of_memory = of_run(14);
+    out_of_memory.facts.kind = "out_of_memory".into();
     database.store(&[of_run(3)]).await;
     assert_eq!(count_once(&database).await, 0);
     database.store(&[of_run(2), of_run(6), of_run(8), of_run(9), survived, of_run(12)]).await;
+    database.store(&[out_of_memory, of_run(15)]).await;
     assert_eq!(count_once(&database).await, 2);
     assert_eq!(count_once(&database).await, 0);
     let other = "SELECT same_crash_as FROM reports WHERE same_crash_as IS NOT NULL ORDER BY report_id";
     let other: Vec<Uuid> = database.rows(other).await.iter().map(|row| row.get(0)).collect();
     assert_eq!(other, [arrival(2).report_id.uuid(), arrival(8).report_id.uuid()]);
-    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 5);
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 7);
     check_counts(&database).await;
     // Late symbols and a deletion change nothing of that.
     database.store(&[revised(&of_run(3), 2, image(1, false, Some(1)))]).await;
     check_counts(&database).await;
     delete(&database, 9).await;
     check_counts(&database).await;
-    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 5);
+    assert_eq!(database.number("SELECT sum(reports)::bigint FROM app_days").await, 7);
 }
 
 /// What groups count is what is stored, after any history of arrivals, better answers, deletions, merges and splits.
