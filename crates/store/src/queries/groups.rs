@@ -31,7 +31,7 @@ pub struct ListedGroup {
     /// Equal for reports of the same bug, of whatever app.
     pub fingerprint: Uuid,
     /// `crash`, `exception`, `stack_overflow`, `hang`, `cpu`, `disk_write`, `launch`, `profile`, `out_of_memory`,
-    /// `termination`, `user` or `javascript`.
+    /// `memory_warning`, `termination`, `user` or `javascript`.
     #[schema(example = "crash")]
     pub kind: String,
     /// What it is about, in one line.
