@@ -40,9 +40,7 @@ fn a_report_in_flight_takes_at_most_three_times_its_bytes_and_its_answers() {
 
 #[test]
 fn short_lists_of_frames_take_no_more() {
-    for (list, stacks) in
-        [(r#"{"frames":[]}"#, 1 << 19), (r#"{"frames":[5]}"#, (1 << 18) + 1), (r#"{"frames":[{}]}"#, 1 << 18)]
-    {
+    for (list, stacks) in [(r#"{"frames":[]}"#, 1 << 19), (r#"{"frames":[5]}"#, (1 << 18) + 1)] {
         let stacks = vec![list; stacks].join(",");
         let input = format!(r#"{{"crash_type":"foom_crash","stack_oom":[{stacks}]}}"#).into_bytes();
         let (enriched, most) = peak(|| {

@@ -261,7 +261,7 @@ pub async fn crashed_stack(
     tx.rollback().await?;
     let work = move || {
         let seen = view(&read(&body.json)?);
-        let crashed = seen.threads.first().filter(|_| !seen.about_memory);
+        let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
     };
     api.cpu.run_for(access.tenant(), work).await?
