@@ -429,6 +429,8 @@ async fn what_was_sampled_before_an_end_is_never_shown_as_its_cause() {
         "the largest first"
     );
     assert!(!page.contains("class=\"tag bad\">crashed") && !page.contains("Copy crashed thread"));
+    let page = browser.get(&format!("/console/reports/{id}/explain?thread=0")).await.text;
+    assert!(page.contains("Last sampled stack"), "{page}");
     let text = browser.get(&format!("/console/reports/{id}/text")).await.text;
     assert!(
         text.contains("Last Sampled Stack (not the cause): 4096 bytes in 2 allocations")
