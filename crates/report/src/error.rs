@@ -32,7 +32,9 @@ pub enum ReadError {
         limit: usize,
     },
     /// Containers lie deeper in each other than [`ReadLimits::max_depth`].
-    #[error("at byte {offset}: containers nest deeper than {limit} levels")]
+    #[error(
+        "at byte {offset}: containers nest deeper than {limit} levels; a frame of a call stack tree takes two"
+    )]
     TooDeep {
         /// The offset of the container that is one too many.
         offset: usize,

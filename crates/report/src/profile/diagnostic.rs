@@ -135,14 +135,26 @@ pub(super) fn milliseconds(text: &str) -> Option<u64> {
         _ => return None,
     };
     let digits: String = number.chars().filter(|c| c.is_ascii_digit() || matches!(c, '.' | ',')).collect();
-    // The last mark is a decimal point where not three digits follow, which it parts by thousands.
-    let number = match digits.rsplit_once(['.', ',']) {
-        Some((whole, part)) if part.len() != 3 => format!("{}.{part}", whole.replace(['.', ','], "")),
+    let number = match digits.rfind(['.', ',']) {
+        Some(mark) if is_decimal(&digits, mark, factor) => {
+            format!("{}.{}", digits[..mark].replace(['.', ','], ""), &digits[mark + 1..])
+        }
         _ => digits.replace(['.', ','], ""),
     };
     let value = number.parse::<f64>().ok()? * factor;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
     (0.0..9e15).contains(&value).then_some(value.round() as u64)
+}
+
+/// True where the last mark of a number, at `mark`, is a decimal point. With three digits behind it, it is one after a
+/// mark of the other kind, after 0, and in seconds or minutes, which are too few for thousands.
+fn is_decimal(digits: &str, mark: usize, factor: f64) -> bool {
+    let (whole, part) = (&digits[..mark], &digits[mark + 1..]);
+    match whole.rfind(['.', ',']) {
+        _ if part.len() != 3 => true,
+        Some(before) => whole.as_bytes()[before] != digits.as_bytes()[mark],
+        None => factor >= 1e3 || whole.bytes().all(|digit| digit == b'0'),
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +168,11 @@ mod tests {
             ("2000 ms", Some(2_000)),
             ("2,5 s", Some(2_500)),
             ("1.250 ms", Some(1_250)),
+            ("1.337 sec", Some(1_337)),
+            ("0.500 s", Some(500)),
+            ("0,250 ms", Some(0)),
+            ("1,234.500 ms", Some(1_235)),
+            ("1,234,500 ms", Some(1_234_500)),
             ("1\u{202f}234 ms", Some(1_234)),
             ("1 min", Some(60_000)),
             ("2000 byte", None),

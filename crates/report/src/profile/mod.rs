@@ -11,7 +11,9 @@ pub(crate) use diagnostic::Diagnostic;
 pub use diagnostic::DiagnosticKind;
 use diagnostic::milliseconds;
 use stacks::Stacks;
-pub(crate) use tree::{CallStackTree, TreeNode};
+use std::collections::VecDeque;
+pub use tree::TreeEnds;
+pub(crate) use tree::{CallStackTree, TreeNode, samples};
 
 /// The most nodes of a profile.
 const MOST_NODES: usize = 1 << 18;
@@ -33,6 +35,8 @@ pub struct ReportProfile<'r, 'a> {
     pub order: Vec<u32>,
     /// What the app calls the profile.
     pub name: Option<String>,
+    /// How long was sampled, in milliseconds, where the profile says it.
+    pub millis: Option<u64>,
     /// Frames and samples that were left out, as they are too many or refer to nothing.
     pub skipped: u64,
 }
@@ -118,20 +122,27 @@ fn of_samples<'r, 'a>(
     };
     samples.each_item(|sample| {
         let Some(frames) = sample.get("frames") else { return stacks.skip(1) };
-        let (mut stack, mut unknown) = (Vec::new(), 0);
+        let (mut stack, mut left_out) = (VecDeque::new(), 0);
         frames.each_item(|index| match index.unsigned().and_then(position) {
-            Some(at) if stack.len() < MOST_DEPTH => stack.push(at),
-            _ => unknown += 1,
+            Some(at) => {
+                stack.push_back(at);
+                // The outermost frames count.
+                left_out += u64::from(stack.len() > MOST_DEPTH && stack.pop_front().is_some());
+            }
+            None => left_out += 1,
         });
-        stacks.skip(unknown);
+        stacks.skip(left_out);
         stacks.add(stack, 1);
     });
-    stacks.finish(backtrace, profile.get("name").and_then(Value::string))
+    let millis = profile.get("duration").and_then(Value::unsigned).map(|nanos| nanos / 1_000_000);
+    let found = stacks.finish(backtrace, profile.get("name").and_then(Value::string));
+    ReportProfile { millis: millis.filter(|millis| *millis <= MOST_MILLIS), ..found }
 }
 
 fn of_tree<'r, 'a>(backtrace: &'r Backtrace<'a>) -> Option<ReportProfile<'r, 'a>> {
     let tree = backtrace.tree.as_deref()?;
     let mut stacks = Stacks::default();
+    stacks.skip(backtrace.blank_frames.len() as u64);
     for (at, own) in tree.own_counts().into_iter().enumerate().filter(|(_, own)| *own > 0) {
         // From where the samples end up to the root.
         let above = |at: &u32| tree.nodes.get(*at as usize)?.above;

@@ -65,6 +65,6 @@ impl Stacks {
         name: Option<String>,
     ) -> ReportProfile<'r, 'a> {
         let Stacks { nodes, order, skipped, .. } = self;
-        ReportProfile { backtrace, nodes, order, name, skipped }
+        ReportProfile { backtrace, nodes, order, name, millis: None, skipped }
     }
 }

@@ -3,6 +3,46 @@
 use crate::report::Frame;
 use std::cmp::Ordering;
 
+/// The ends of the stacks of a call stack tree, and where threads begin, in `dyld` or `libsystem_pthread`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TreeEnds {
+    roots: StackEnds,
+    leaves: StackEnds,
+}
+
+/// The roots of a tree, or its leaves.
+#[derive(Clone, Copy, Debug, Default)]
+struct StackEnds {
+    all: u64,
+    beginnings: u64,
+}
+
+impl TreeEnds {
+    /// Counts a frame: whether it lies in another one, and whether others lie in it.
+    pub fn add(&mut self, image: &[u8], is_inside: bool, has_inner: bool) {
+        let ends = match (is_inside, has_inner) {
+            (false, true) => &mut self.roots,
+            (true, false) => &mut self.leaves,
+            // A frame that is both ends of its stack shows nothing.
+            _ => return,
+        };
+        ends.all += 1;
+        ends.beginnings += u64::from(begins_threads(image));
+    }
+
+    /// True where the roots are the program counters: a smaller share of them begins threads than of the leaves. Where
+    /// neither end shows it, trees of one thread each have the program counter at the root.
+    #[must_use]
+    pub fn is_innermost_first(&self, per_thread: bool) -> bool {
+        let (roots, leaves) = (self.roots, self.leaves);
+        match (roots.beginnings * leaves.all.max(1)).cmp(&(leaves.beginnings * roots.all.max(1))) {
+            Ordering::Greater => false,
+            Ordering::Less => true,
+            Ordering::Equal => per_thread,
+        }
+    }
+}
+
 /// What a call stack tree says besides its frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallStackTree {
@@ -23,31 +63,19 @@ pub(crate) struct TreeNode {
     pub(crate) above: Option<u32>,
     /// `sampleCount`.
     pub(crate) count: Option<u64>,
+    /// The samples of frames in it that say nothing.
+    pub(crate) blank: u64,
 }
 
 impl CallStackTree {
-    /// Finds the end at which threads begin, in `dyld` or `libsystem_pthread`. Where neither end shows it, trees of
-    /// one thread each have the program counter at the root.
+    /// Finds the end at which threads begin.
     pub(crate) fn find_direction(&mut self, frames: &[Frame<'_>]) {
-        self.inner = vec![false; self.nodes.len()];
-        for above in self.nodes.iter().filter_map(|node| node.above) {
-            if let Some(inner) = self.inner.get_mut(above as usize) {
-                *inner = true;
-            }
-        }
-        let (mut at_root, mut at_leaf) = (0_u32, 0_u32);
+        let mut ends = TreeEnds::default();
         for ((frame, node), inner) in frames.iter().zip(&self.nodes).zip(&self.inner) {
-            if frame.object_name.is_some_and(|name| begins_threads(name.raw())) {
-                // A frame that is both ends of its stack shows nothing.
-                at_root += u32::from(node.above.is_none() && *inner);
-                at_leaf += u32::from(node.above.is_some() && !inner);
-            }
+            let image = frame.object_name.map_or(&b""[..], |name| name.raw());
+            ends.add(image, node.above.is_some(), *inner);
         }
-        self.innermost_first = match at_root.cmp(&at_leaf) {
-            Ordering::Greater => false,
-            Ordering::Less => true,
-            Ordering::Equal => self.per_thread,
-        };
+        self.innermost_first = ends.is_innermost_first(self.per_thread);
     }
 
     /// True for a frame that calls no other: its address is a program counter.
@@ -67,7 +95,7 @@ impl CallStackTree {
         let mut own = Vec::with_capacity(self.nodes.len());
         // What lies in a frame stands before it.
         for (at, node) in self.nodes.iter().enumerate() {
-            let total = node.count.unwrap_or(inside[at].max(1)).max(inside[at]);
+            let total = samples(node.count, inside[at].saturating_add(node.blank));
             own.push(total - inside[at]);
             if let Some(inside) = node.above.and_then(|above| inside.get_mut(above as usize)) {
                 *inside = inside.saturating_add(total);
@@ -77,6 +105,34 @@ impl CallStackTree {
     }
 }
 
+/// The samples of a frame with those of what lies in it, where it says `count`.
+pub(crate) fn samples(count: Option<u64>, inside: u64) -> u64 {
+    count.unwrap_or(inside.max(1)).max(inside)
+}
+
 fn begins_threads(image: &[u8]) -> bool {
     matches!(image, b"dyld" | b"libdyld.dylib" | b"libsystem_pthread.dylib")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ends of a tree with one root and leaves of these images.
+    fn ends(root: &str, leaves: &[&str]) -> TreeEnds {
+        let mut ends = TreeEnds::default();
+        ends.add(root.as_bytes(), false, true);
+        leaves.iter().for_each(|leaf| ends.add(leaf.as_bytes(), true, false));
+        ends
+    }
+
+    #[test]
+    fn threads_begin_at_the_end_with_the_larger_share_of_their_beginnings() {
+        // The leaves wait for locks.
+        let waits = ["libsystem_pthread.dylib", "libsystem_pthread.dylib", "dyld", "Shop"];
+        assert!(!ends("dyld", &waits).is_innermost_first(true));
+        assert!(ends("Shop", &waits).is_innermost_first(false));
+        assert!(ends("Shop", &["Shop"]).is_innermost_first(true));
+        assert!(!ends("Shop", &["Shop"]).is_innermost_first(false));
+    }
 }

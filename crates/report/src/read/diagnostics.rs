@@ -1,11 +1,11 @@
 //! MetricKit's diagnostics: what was sampled, as a tree of frames in one another.
 
-use crate::json::{JsonMember, JsonScanner, MemberSlots, Stop, debug_id};
-use crate::profile::{CallStackTree, Diagnostic, DiagnosticKind, TreeNode};
+use crate::json::{JsonMember, JsonScanner, MemberSlot, MemberSlots, Stop, debug_id};
+use crate::profile::{CallStackTree, Diagnostic, DiagnosticKind, TreeNode, samples};
 use crate::report::{Backtrace, BacktraceOrigin, Frame};
-use crate::{Number, ReadError};
+use crate::{BlankFrame, Number, ReadError};
 
-/// The most frames of a tree. A frame may take three bytes of the record, and takes some hundred of memory.
+/// The most frames of a tree. A frame may take a dozen bytes of the record, and takes some hundred of memory.
 const MOST_TREE_FRAMES: usize = 1 << 16;
 const PLACE: &str = "callStackTree.callStacks[]";
 const FRAME: &str = "callStackTree.callStacks[].callStackRootFrames[]";
@@ -110,10 +110,27 @@ fn call_stack_tree<'a>(s: &mut JsonScanner<'a>, part: usize) -> Result<Backtrace
 #[derive(Default)]
 struct TreeReader<'a> {
     frames: Vec<Frame<'a>>,
+    blank_frames: Vec<BlankFrame>,
     tree: CallStackTree,
     /// Frames by the order in which they begin; they are listed by that in which they end.
     begun: Vec<u32>,
     invalid: u64,
+}
+
+/// How far a tree was read.
+struct ReadSoFar {
+    frames: usize,
+    blank_frames: usize,
+    begun: usize,
+    invalid: u64,
+}
+
+/// What lies in a frame or in a stack.
+#[derive(Default)]
+struct InnerFrames {
+    any: bool,
+    /// The samples of frames that say nothing.
+    blank: u64,
 }
 
 impl<'a> TreeReader<'a> {
@@ -126,11 +143,11 @@ impl<'a> TreeReader<'a> {
 
     fn stack(&mut self, s: &mut JsonScanner<'a>) -> Result<(), Stop> {
         s.item()?;
+        let before = self.so_far();
         let mut own = MemberSlots::new(PLACE);
         s.members(|s, member| match &*member.key {
             b"callStackRootFrames" => {
-                let invalid = s.objects(own.at(0, "callStackRootFrames"), |s, _| self.frame(s, None))?;
-                self.invalid += invalid.unwrap_or(0);
+                self.inner_frames(s, own.at(0, "callStackRootFrames"), None, &before)?;
                 Ok(())
             }
             _ => s.skip(),
@@ -138,14 +155,50 @@ impl<'a> TreeReader<'a> {
         Ok(())
     }
 
-    /// Reads a frame with all that lies in it.
-    fn frame(&mut self, s: &mut JsonScanner<'a>, above: Option<u32>) -> Result<(), Stop> {
+    fn so_far(&self) -> ReadSoFar {
+        ReadSoFar {
+            frames: self.frames.len(),
+            blank_frames: self.blank_frames.len(),
+            begun: self.begun.len(),
+            invalid: self.invalid,
+        }
+    }
+
+    /// Reads the frames of a list. A list under the same key, which was read after `before`, does not count.
+    fn inner_frames(
+        &mut self,
+        s: &mut JsonScanner<'a>,
+        slot: MemberSlot,
+        above: Option<u32>,
+        before: &ReadSoFar,
+    ) -> Result<InnerFrames, Stop> {
+        self.frames.truncate(before.frames);
+        self.tree.nodes.truncate(before.frames);
+        self.tree.inner.truncate(before.frames);
+        self.blank_frames.truncate(before.blank_frames);
+        self.begun.truncate(before.begun);
+        self.invalid = before.invalid;
+        let mut inner = InnerFrames::default();
+        let invalid = s.objects(slot, |s, _| {
+            inner.any = true;
+            inner.blank = inner.blank.saturating_add(self.frame(s, above)?);
+            Ok(())
+        })?;
+        self.invalid += invalid.unwrap_or(0);
+        Ok(inner)
+    }
+
+    /// Reads a frame with all that lies in it. Returns the samples of one that says nothing: they are those of the
+    /// frame above.
+    fn frame(&mut self, s: &mut JsonScanner<'a>, above: Option<u32>) -> Result<u64, Stop> {
         s.item()?;
         if self.begun.len() >= MOST_TREE_FRAMES {
             return Err(ReadError::TooManyItems { offset: s.pos(), limit: MOST_TREE_FRAMES }.into());
         }
         let begun = u32::try_from(self.begun.len()).unwrap_or(u32::MAX);
         self.begun.push(0);
+        let before = self.so_far();
+        let mut inner = InnerFrames::default();
         let mut frame = Frame::default();
         let (mut offset, mut count) = (None, None);
         let mut own = MemberSlots::new(FRAME);
@@ -160,8 +213,7 @@ impl<'a> TreeReader<'a> {
                 b"binaryName" => frame.object_name = s.text(own.at(3, "binaryName"))?,
                 b"binaryUUID" => frame.object_uuid = s.uuid(own.at(4, "binaryUUID"))?.and_then(debug_id),
                 b"subFrames" => {
-                    let invalid = s.objects(own.at(5, "subFrames"), |s, _| self.frame(s, Some(begun)))?;
-                    self.invalid += invalid.unwrap_or(0);
+                    inner = self.inner_frames(s, own.at(5, "subFrames"), Some(begun), &before)?;
                 }
                 b"symbolication" => {
                     let object = s.byte() == Some(b'{');
@@ -172,15 +224,23 @@ impl<'a> TreeReader<'a> {
             }
             Ok(())
         })?;
-        frame.index = self.frames.len();
+        frame.index = self.frames.len() + self.blank_frames.len();
         frame.insert_at = object.close;
         frame.has_members = object.count > 0;
         frame.object_addr = load_address(frame.instruction_addr, offset);
-        self.begun[begun as usize] = u32::try_from(frame.index).unwrap_or(u32::MAX);
+        if self.begun.len() == before.begun
+            && let Some(blank) = BlankFrame::of(&frame, s.input())
+        {
+            self.begun.pop();
+            self.blank_frames.push(blank);
+            return Ok(samples(count, inner.blank));
+        }
+        self.begun[begun as usize] = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
         self.frames.push(frame);
         // The frame above ends later, so its position is not known yet.
-        self.tree.nodes.push(TreeNode { above, count });
-        Ok(())
+        self.tree.nodes.push(TreeNode { above, count, blank: inner.blank });
+        self.tree.inner.push(inner.any);
+        Ok(0)
     }
 
     fn finish(mut self, part: usize, start: usize) -> Backtrace<'a> {
@@ -188,13 +248,15 @@ impl<'a> TreeReader<'a> {
             node.above = node.above.and_then(|begun| self.begun.get(begun as usize)).copied();
         }
         self.tree.find_direction(&self.frames);
+        // They are many where there are any.
+        self.blank_frames.shrink_to_fit();
         Backtrace {
             part,
             origin: BacktraceOrigin::CallStackTree,
             thread: None,
             skipped: 0,
             frames: self.frames,
-            blank_frames: Vec::new(),
+            blank_frames: self.blank_frames,
             invalid: self.invalid,
             tree: Some(Box::new(self.tree)),
             start,

@@ -50,7 +50,7 @@ fn the_samples_of_a_profile_become_stacks_of_its_frames() {
     let profile = report.profile().unwrap();
     assert_eq!((profile.name.as_deref(), profile.skipped), (Some("feed"), 3));
     assert_eq!(profile.order, [2, 2, 1, 0], "in the order of time");
-    assert_eq!(report.duration_millis(), Some(2_300));
+    assert_eq!((report.duration_millis(), profile.millis), (Some(2_300), Some(2_300)));
     assert_eq!(report.summary().duration_ms, Some(2_300));
 }
 
@@ -153,6 +153,47 @@ fn a_tree_with_the_program_counter_at_its_root_is_turned() {
 }
 
 #[test]
+fn frames_that_say_nothing_count_for_the_frame_above() {
+    let blank = r#"{},{"subFrames":[{}]},{"sampleCount":3}"#;
+    let tree = frame(0x1001, 9, "dyld", &[blank, &frame(0x2002, 2, "Shop", "{}")].join(","));
+    let alone = format!(r#"{{"address":{},"subFrames":[{blank}]}}"#, 0x3003);
+    let text = diagnostic(&format!("{tree},{alone}"), "\"hangDuration\":\"20 sec\"");
+    let report = read(text.as_bytes());
+    let mut found = stacks(&report);
+    found.sort();
+    assert_eq!(found, [(vec![0x1001], 7), (vec![0x1001, 0x2002], 2), (vec![0x3003], 5)]);
+    let backtrace = report.profile().unwrap().backtrace;
+    assert_eq!((backtrace.frames.len(), backtrace.blank_frames.len()), (3, 9));
+    assert!((0..3).all(|at| !backtrace.is_innermost(at)), "each calls something");
+    assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
+}
+
+#[test]
+fn of_two_lists_in_a_frame_the_last_one_counts() {
+    let leaf = |address| frame(address, 1, "Shop", "");
+    let twice = format!(
+        r#"{{"address":4097,"binaryName":"dyld","subFrames":[{},1],"subFrames":[{}]}}"#,
+        leaf(0x2002),
+        leaf(0x3003)
+    );
+    let text = diagnostic(&twice, "\"hangDuration\":\"20 sec\"");
+    let both = format!("\"callStackRootFrames\":[{}],\"callStackRootFrames\"", leaf(0x9009));
+    let text = text.replace("\"callStackRootFrames\"", &both);
+    let report = read(text.as_bytes());
+    assert_eq!(stacks(&report), [(vec![0x1001, 0x3003], 1)]);
+    assert_eq!(report.profile().unwrap().backtrace.invalid, 0);
+    assert_eq!(strip(&enrich(text.as_bytes())), text.as_bytes());
+}
+
+#[test]
+fn the_locks_at_which_threads_wait_are_not_where_they_begin() {
+    let waits = [0x3001, 0x3002, 0x3003].map(|address| frame(address, 1, "libsystem_pthread.dylib", ""));
+    let tree = frame(0x1001, 4, "dyld", &[&waits.join(","), ",", &frame(0x2002, 1, "Shop", "")].concat());
+    let text = diagnostic(&tree, "\"hangDuration\":\"20 sec\"");
+    assert!(stacks(&read(text.as_bytes())).iter().all(|(path, _)| path[0] == 0x1001));
+}
+
+#[test]
 fn a_payload_is_one_diagnostic_of_what_was_sampled() {
     let refused = |text: &str| match Report::accept(text.as_bytes(), &ReadLimits::default()) {
         Err(ReadError::Diagnostics { count }) => Some(count),
@@ -177,18 +218,19 @@ fn hostile_trees_are_bounded() {
         "]}".repeat(400)
     );
     assert_eq!(crate::reason(text.as_bytes()), "too_deep");
-    let wide = vec!["{}"; 1 << 17].join(",");
+    let wide = vec![r#"{"address":4097}"#; 1 << 17].join(",");
     assert_eq!(crate::reason(diagnostic(&wide, "\"hangDuration\":\"1 sec\"").as_bytes()), "too_many");
     // Each sample of a long stack costs its steps.
     let all: Vec<u64> = (0..2_000).collect();
-    let samples: Vec<&[u64]> = vec![&all; 100];
+    let samples: Vec<&[u64]> = vec![&all; 20];
     let frames = (0..2_000).map(|at| Frame::at(0x1000 + at));
     let samples = samples.iter().map(|frames| Json::object([("frames", numbers(frames))]));
     let report = reports::Report::standard().profile_frames(frames);
     let bytes = report.set("crash.error.profile.samples", Json::array(samples)).bytes();
     let report = read(&bytes);
     let profile = report.profile().unwrap();
-    assert!(profile.skipped > 0 && profile.nodes.len() <= 1_024, "{}", profile.nodes.len());
+    assert_eq!((profile.nodes.len(), profile.skipped), (1_024, 20 * (2_000 - 1_024)));
+    assert_eq!(stacks(&report)[0].0[0], 0x1000 + 1_999, "the outermost frames count");
 }
 
 #[test]

@@ -61,7 +61,13 @@ fn frames_that_say_nothing_take_no_more() {
     let report = |contents: &str| {
         format!(r#"{{"crash":{{"threads":[{{"backtrace":{{"contents":[{contents}]}}}}]}}}}"#).into_bytes()
     };
+    let tree = |frames: &str| {
+        let stacks = format!(r#"{{"callStackTree":{{"callStacks":[{{"callStackRootFrames":[{frames}]}}]}}"#);
+        format!(r#"{stacks},"diagnosticMetaData":{{"hangDuration":"1 sec"}}}}"#).into_bytes()
+    };
     for input in [
+        tree(&vec!["{}"; 500_000].join(",")),
+        tree(&format!(r#"{{"subFrames":[{}]}}"#, vec![r#"{"sampleCount":1}"#; 100_000].join(","))),
         report(&vec!["{}"; 500_000].join(",")),
         // Just more than half of that: lists that double have most room to spare.
         report(&vec!["{}"; (1 << 18) + 1].join(",")),

@@ -4,6 +4,7 @@ use crate::calltree::MOST_DEPTH;
 use crate::profile::{MOST_IMAGES, Profile, ProfileFrame, ProfileImage};
 use std::collections::HashMap;
 use unslide_model::DebugId;
+use unslide_report::TreeEnds;
 
 /// The most steps that turning a tree takes.
 const MOST_STEPS: usize = 1 << 24;
@@ -30,10 +31,9 @@ pub(super) enum Direction {
 }
 
 impl Direction {
-    /// By where threads begin, in `dyld` or `libsystem_pthread`. Where neither end shows it, trees of one
-    /// thread each are those of crashes, with the program counter at the root.
+    /// By where threads begin.
     pub(super) fn of<'f>(stacks: impl Iterator<Item = &'f [RawFrame]>, per_thread: bool) -> Direction {
-        let (mut at_root, mut at_leaf) = (0_u32, 0_u32);
+        let mut ends = TreeEnds::default();
         for frames in stacks {
             let mut calls = vec![false; frames.len()];
             for above in frames.iter().filter_map(|frame| frame.above) {
@@ -42,23 +42,14 @@ impl Direction {
                 }
             }
             for (frame, calls) in frames.iter().zip(calls) {
-                let begins = begins_threads(&frame.name);
-                // A frame that is both ends of its stack shows nothing.
-                at_root += u32::from(begins && frame.above.is_none() && calls);
-                at_leaf += u32::from(begins && frame.above.is_some() && !calls);
+                ends.add(frame.name.as_bytes(), frame.above.is_some(), calls);
             }
         }
-        match at_root.cmp(&at_leaf) {
-            std::cmp::Ordering::Greater => Direction::OutermostFirst,
-            std::cmp::Ordering::Less => Direction::InnermostFirst,
-            std::cmp::Ordering::Equal if per_thread => Direction::InnermostFirst,
-            std::cmp::Ordering::Equal => Direction::OutermostFirst,
+        match ends.is_innermost_first(per_thread) {
+            true => Direction::InnermostFirst,
+            false => Direction::OutermostFirst,
         }
     }
-}
-
-fn begins_threads(image: &str) -> bool {
-    matches!(image, "dyld" | "libdyld.dylib" | "libsystem_pthread.dylib")
 }
 
 /// Adds the stacks of a tree to a profile, below a label where there is one.
