@@ -193,7 +193,9 @@ pub fn regroup(report: &Report<'_>, rules: &GroupingRules) -> Result<Option<Grou
         return Err(Shortened);
     }
     let is_shortened = |frame| report.our_frame(frame).is_some_and(|ours| ours.is_shortened());
-    if frames.iter().take(MOST_FRAMES).any(is_shortened) {
+    // Any frame of a profile may be on its heaviest path.
+    let most = if sampled(report).is_some() { usize::MAX } else { MOST_FRAMES };
+    if frames.iter().take(most).any(is_shortened) {
         return Err(Shortened);
     }
     Ok(grouped(&plan, NamedBy::Report, rules, false).map(|(grouping, _)| grouping))

@@ -9,11 +9,12 @@ use super::{FunctionVerdict, GroupKind, Grouping, GroupingRules, GroupingVerdict
 use crate::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ops::Range;
 use unslide_report::{CrashError, ReportProfile};
 
 /// Frames that are named: those with the most samples. A frame of the path has at least half of them all.
 const MOST_FRAMES: usize = 1_024;
+/// Functions of all nodes that are visited: what was inlined into a frame is visited for each of its nodes.
+const MOST_VISITED: usize = 1 << 20;
 /// Functions of the path that count, from the innermost on: what called them differs between ways to the same work.
 const PATH_FUNCTIONS: usize = 2;
 
@@ -98,30 +99,36 @@ fn heaviest_path(
     path
 }
 
-/// The tree of the functions with this standing, callers first. The first node is the root.
+/// The tree of the functions with this standing, callers first. The first node is the root. Beyond the number of
+/// functions that are visited, samples count for their callers.
 fn path_nodes(
     profile: &ReportProfile<'_, '_>,
     candidates: &Candidates<'_>,
     standing: Standing,
 ) -> Vec<PathNode> {
-    let functions = functions_by_frame(candidates);
+    let functions = functions_by_frame(candidates, standing);
+    let names = first_of_name(candidates);
     let mut nodes = vec![PathNode { parent: 0, candidate: 0, total: 0 }];
-    let mut known: HashMap<(usize, &str), usize> = HashMap::new();
+    let mut known: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut visited = 0;
     let mut places: Vec<usize> = Vec::with_capacity(profile.nodes.len());
     for node in &profile.nodes {
         let mut at = node.parent.map_or(0, |parent| places[parent as usize]);
         let frame = profile.backtrace.frames.get(node.frame as usize).map(|frame| frame.index);
-        let range = frame.and_then(|frame| functions.get(&frame)).cloned().unwrap_or_default();
-        // Inlined functions stand before their callers.
-        for candidate in range.rev().filter(|at| candidates.list[*at].standing == standing) {
-            let name = candidates.list[candidate].counted.function.as_str();
-            if at != 0 && candidates.list[nodes[at].candidate].counted.function == name {
-                continue;
+        let own = frame.and_then(|frame| functions.get(&frame)).map(Vec::as_slice).unwrap_or_default();
+        visited += own.len();
+        if visited <= MOST_VISITED {
+            // Inlined functions stand before their callers.
+            for candidate in own.iter().rev().copied() {
+                let name = names[candidate];
+                if at != 0 && names[nodes[at].candidate] == name {
+                    continue;
+                }
+                at = *known.entry((at, name)).or_insert_with(|| {
+                    nodes.push(PathNode { parent: at, candidate, total: 0 });
+                    nodes.len() - 1
+                });
             }
-            at = *known.entry((at, name)).or_insert_with(|| {
-                nodes.push(PathNode { parent: at, candidate, total: 0 });
-                nodes.len() - 1
-            });
         }
         nodes[at].total = nodes[at].total.saturating_add(node.samples);
         places.push(at);
@@ -133,12 +140,52 @@ fn path_nodes(
     nodes
 }
 
-/// The positions of the candidates of each frame, by its index.
-fn functions_by_frame(candidates: &Candidates<'_>) -> HashMap<usize, Range<usize>> {
-    let mut ranges: HashMap<usize, Range<usize>> = HashMap::new();
-    for (at, candidate) in candidates.list.iter().enumerate() {
-        let range = ranges.entry(candidate.counted.frame).or_insert(at..at);
-        range.end = at + 1;
+/// The positions of the candidates of each frame with this standing, by the frame's index.
+fn functions_by_frame(candidates: &Candidates<'_>, standing: Standing) -> HashMap<usize, Vec<usize>> {
+    let mut functions: HashMap<usize, Vec<usize>> = HashMap::new();
+    let list = candidates.list.iter().enumerate();
+    for (at, candidate) in list.filter(|(_, candidate)| candidate.standing == standing) {
+        functions.entry(candidate.counted.frame).or_default().push(at);
     }
-    ranges
+    functions
+}
+
+/// For each candidate, the position of the first one with its name, which stands for the name.
+fn first_of_name(candidates: &Candidates<'_>) -> Vec<usize> {
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let list = candidates.list.iter().enumerate();
+    list.map(|(at, candidate)| *known.entry(&candidate.counted.function).or_insert(at)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CountedFrame;
+    use super::super::candidates::Candidate;
+    use super::*;
+    use unslide_report::{ProfileNode, ReadLimits, Report};
+
+    #[test]
+    fn inlined_functions_of_many_nodes_are_bounded() {
+        const INLINED: usize = 256;
+        let counted = |at| CountedFrame { frame: 0, function: format!("f{at}"), file: None, label: None };
+        let list = (0..INLINED)
+            .map(|at| Candidate { counted: counted(at), standing: Standing::App, rule: None })
+            .collect();
+        let candidates = Candidates { list, trap: None };
+        let profile = br#"{"crash":{"error":{"profile":{"frames":[{"instruction_addr":4097}]}}}}"#;
+        let report = Report::read(profile, &ReadLimits::default()).unwrap();
+        // Each node is a call from the one before.
+        let nodes =
+            (0..1_u32 << 13).map(|at| ProfileNode { parent: at.checked_sub(1), frame: 0, samples: 1 });
+        let profile = ReportProfile {
+            backtrace: &report.backtraces[0],
+            nodes: nodes.collect(),
+            order: Vec::new(),
+            name: None,
+            millis: None,
+            skipped: 0,
+        };
+        let nodes = path_nodes(&profile, &candidates, Standing::App);
+        assert_eq!((nodes.len(), nodes[0].total), (MOST_VISITED + 1, 1 << 13));
+    }
 }

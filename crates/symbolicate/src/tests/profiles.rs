@@ -102,6 +102,24 @@ fn while_symbols_are_missing_a_profile_is_provisional_and_waits_for_the_app_alon
 }
 
 #[test]
+fn a_shortened_frame_of_a_profile_keeps_it_where_it_is_and_one_far_out_in_a_crash_does_not() {
+    let have = Have::app();
+    let frames = || (0..300).map(|_| Frame::at(BASE + at::FUNCTION + 4).object("Shop", BASE).uuid(APP));
+    let sample = Json::object([("frames", Json::array([Json::from(299_u64)]))]);
+    let sampled = Made::standard().without("binary_images").profile_frames(frames());
+    let sampled = sampled.set("crash.error.profile.samples", Json::array([sample]));
+    let crash = Made::standard().without("binary_images").thread(Thread::new(0).frames(frames()).crashed());
+    for (report, kind, shortened) in [(sampled, "hang", true), (crash, "mach", false)] {
+        let enriched = have.enrich(&report.set("crash.error.type", kind)).bytes;
+        let mut text = String::from_utf8(enriched).unwrap();
+        let last = text.rfind("\"relative_address\"").unwrap();
+        text.replace_range(last..last + 9, "\"shorter_");
+        let report = Report::read_stored(text.as_bytes()).unwrap();
+        assert_eq!(regroup(&report, &GroupingRules::default()).is_err(), shortened, "{kind}");
+    }
+}
+
+#[test]
 fn a_diagnostic_is_symbolicated_by_return_addresses_and_program_counters() {
     let frame = |address: u64, count: u64, below: &str| {
         let offset = address - BASE;
