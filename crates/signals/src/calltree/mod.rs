@@ -11,7 +11,7 @@ pub use flame::{GraphPlace, difference_graph, flame_graph};
 pub(crate) use folded::folded_kernel_name;
 pub use functions::FunctionTotals;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub const MOST_NODES: usize = 1 << 20;
 pub const MOST_DEPTH: usize = 1024;
 /// The most bytes of a function's name.
 const MOST_NAME: usize = 1024;
+/// Bytes that a node takes, and what finds it.
+const NODE_BYTES: u64 = 256;
 
 /// What a node stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,6 +160,10 @@ pub struct CallTree {
     frame_ids: HashMap<CallFrame, u32>,
     /// The same by where the texts of `frames` lie, which is cheaper to look up.
     frame_addresses: HashMap<(usize, usize, FrameOrigin), u32>,
+    /// The names of images, which their frames share.
+    images: HashSet<Arc<str>>,
+    /// Bytes of all names.
+    name_bytes: u64,
     nodes: Vec<CallNode>,
     by_frame: HashMap<(NodeIndex, u32), NodeIndex>,
     most_nodes: usize,
@@ -183,6 +189,8 @@ impl CallTree {
             frames: Vec::new(),
             frame_ids: HashMap::new(),
             frame_addresses: HashMap::new(),
+            images: HashSet::new(),
+            name_bytes: 0,
             nodes: Vec::new(),
             by_frame: HashMap::new(),
             most_nodes: most_nodes.min(MOST_NODES),
@@ -217,6 +225,18 @@ impl CallTree {
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// About how many bytes of memory the tree takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        CallTree::most_bytes(self.nodes.len()).saturating_add(self.name_bytes)
+    }
+
+    /// About how many bytes of memory a tree of so many nodes takes without the names of its functions.
+    #[must_use]
+    pub fn most_bytes(nodes: usize) -> u64 {
+        (nodes as u64).saturating_mul(NODE_BYTES)
     }
 
     /// The positions of all nodes, callers before what they call.
@@ -271,20 +291,39 @@ impl CallTree {
     /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
     /// deep it is `parent` itself.
     pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
-        let id = self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
-        if let Some(known) = id.and_then(|id| self.by_frame.get(&(parent, id))).copied() {
+        let known = self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
+        match known {
+            Some(number) => self.child_of_number(parent, number, place),
+            None if self.has_no_room_below(parent) => {
+                self.cut += 1;
+                parent
+            }
+            None => {
+                let number = self.intern(frame);
+                self.child_of_number(parent, number, place)
+            }
+        }
+    }
+
+    /// The same by the number of the frame.
+    pub(crate) fn child_of_number(
+        &mut self,
+        parent: NodeIndex,
+        frame: u32,
+        place: Option<&SourcePlace>,
+    ) -> NodeIndex {
+        if let Some(known) = self.by_frame.get(&(parent, frame)).copied() {
             let node = &mut self.nodes[known.at()];
             if node.place.as_ref() != place {
                 node.place = None;
             }
             return known;
         }
-        let depth = self.node(parent).depth + 1;
-        if self.nodes.len() >= self.most_nodes || depth as usize > MOST_DEPTH {
+        if self.has_no_room_below(parent) {
             self.cut += 1;
             return parent;
         }
-        let frame = id.unwrap_or_else(|| self.intern(frame));
+        let depth = self.node(parent).depth + 1;
         let index = NodeIndex(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(CallNode {
             frame,
@@ -299,8 +338,30 @@ impl CallTree {
         index
     }
 
+    fn has_no_room_below(&self, parent: NodeIndex) -> bool {
+        self.nodes.len() >= self.most_nodes || self.node(parent).depth as usize >= MOST_DEPTH
+    }
+
+    /// The number of a frame, which it gets where it has none.
+    pub(crate) fn number(&mut self, frame: &CallFrame) -> u32 {
+        self.frame_ids.get(frame).copied().unwrap_or_else(|| self.intern(frame))
+    }
+
+    /// The number of a node's frame.
+    pub(crate) fn number_at(&self, index: NodeIndex) -> u32 {
+        self.node(index).frame
+    }
+
     fn intern(&mut self, frame: &CallFrame) -> u32 {
         let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        let mut frame = frame.clone();
+        self.name_bytes += frame.name.len() as u64;
+        if let Some(image) = self.images.get(&frame.image) {
+            frame.image = image.clone();
+        } else {
+            self.name_bytes += frame.image.len() as u64;
+            self.images.insert(frame.image.clone());
+        }
         self.frames.push(frame.clone());
         self.frame_ids.insert(frame.clone(), id);
         self.frame_addresses.insert(frame.addresses(), id);
@@ -421,6 +482,15 @@ pub(crate) mod tests {
         let mut tree = CallTree::new("samples");
         tree.add_stack(&deep, Amount::samples(1));
         assert_eq!((tree.node_count(), tree.cut()), (MOST_DEPTH + 1, 10));
+    }
+
+    #[test]
+    fn the_frames_of_an_image_share_its_name() {
+        let mut tree = CallTree::new("samples");
+        let before = tree.memory_bytes();
+        let [first, second] = ["a", "b"].map(|name| tree.child(CallTree::ROOT, &frame(name), None));
+        assert!(Arc::ptr_eq(&tree.frame(first).image, &tree.frame(second).image));
+        assert_eq!(tree.memory_bytes() - before, 2 * NODE_BYTES + 2 + "Shop".len() as u64);
     }
 
     #[test]

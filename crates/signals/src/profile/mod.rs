@@ -17,7 +17,7 @@ mod symbolicate;
 pub use image_list::read_images;
 pub use images::ProfileImage;
 pub use recognise::read_profile;
-pub use report::{MOST_REPORT_NODES, ReportTree, TimeSlice, report_tree};
+pub use report::{MOST_REPORT_NODES, ReportTree, TimeSlice, report_tree, report_tree_bytes};
 pub use symbolicate::SymbolicatedTree;
 pub(crate) use symbolicate::{FrameNames, NamedCall};
 

@@ -4,10 +4,17 @@ use crate::calltree::{Amount, CallFrame, CallTree, FrameOrigin, NodeIndex};
 use std::collections::HashMap;
 use unslide_model::DebugId;
 use unslide_report::device_name::is_a_name;
-use unslide_report::{Frame, OurImage, Report, Text};
+use unslide_report::{Frame, OurImage, Report, ReportProfile, Text};
 
 /// The most nodes of the tree of a report, and of several together. Each takes some hundred bytes.
 pub const MOST_REPORT_NODES: usize = 1 << 17;
+/// Nodes of a tree for each node of its profile, and in any case: what was inlined into a frame has nodes of its own.
+const INLINED_NODES: usize = 8;
+const LEAST_NODES: usize = 1 << 12;
+/// The most functions of all nodes that are looked at.
+const MOST_STEPS: usize = 1 << 22;
+/// Characters of an image's name that stand for a function.
+const IMAGE_CHARS: usize = 100;
 
 /// Where the time of a report went.
 #[derive(Clone, Debug)]
@@ -52,46 +59,85 @@ impl ReportTree {
     }
 
     fn most_frequent(&self, ends: &[NodeIndex]) -> Option<(&CallFrame, usize)> {
-        let mut counts: HashMap<&CallFrame, usize> = HashMap::new();
+        let mut counts: HashMap<u32, (&CallFrame, usize)> = HashMap::new();
         for end in ends {
             let stack = self.tree.stack(*end);
             let own = stack.iter().find(|at| self.tree.frame(**at).origin == FrameOrigin::App);
             if let Some(at) = own.or(stack.first()) {
-                *counts.entry(self.tree.frame(*at)).or_default() += 1;
+                counts.entry(self.tree.number_at(*at)).or_insert((self.tree.frame(*at), 0)).1 += 1;
             }
         }
-        let by = |(frame, count): &(&CallFrame, usize)| (*count, std::cmp::Reverse(frame.name.clone()));
-        counts.into_iter().max_by_key(by)
+        counts.into_values().max_by(|(a, a_count), (b, b_count)| {
+            let by_name = || (&b.name, &b.image, b.origin).cmp(&(&a.name, &a.image, a.origin));
+            a_count.cmp(b_count).then_with(by_name)
+        })
     }
 }
 
-/// The call tree of a report that was sampled, or of the stack of one that hung; `None` for other reports.
+/// The most nodes of the tree of a profile.
+fn most_nodes(profile: &ReportProfile<'_, '_>) -> usize {
+    profile.nodes.len().saturating_mul(INLINED_NODES).max(LEAST_NODES).min(MOST_REPORT_NODES)
+}
+
+/// The most bytes of memory that the tree of a report's profile takes, for those who reserve it before it is made.
 #[must_use]
-pub fn report_tree(report: &Report<'_>) -> Option<ReportTree> {
-    let profile = report.profile_or_hang()?;
+pub fn report_tree_bytes(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> u64 {
+    // Names are the report's, but those of images that stand for functions.
+    let unnamed = profile.backtrace.frames.len() * (4 * IMAGE_CHARS);
+    CallTree::most_bytes(most_nodes(profile)).saturating_add((report.input.len() + unnamed) as u64)
+}
+
+/// The call tree of what was sampled of a report: of its profile, or of the one stack of a hang.
+#[must_use]
+pub fn report_tree(report: &Report<'_>, profile: &ReportProfile<'_, '_>) -> ReportTree {
     let images = report.ours.iter().flat_map(|ours| &ours.images);
     let images: HashMap<DebugId, &OurImage> =
         images.filter_map(|image| Some((image.debug_id?, image))).collect();
-    let mut tree = CallTree::bounded("samples", MOST_REPORT_NODES);
-    let mut known: HashMap<u32, Vec<CallFrame>> = HashMap::new();
+    let mut tree = CallTree::bounded("samples", most_nodes(profile));
+    let mut known: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut places: Vec<NodeIndex> = Vec::with_capacity(profile.nodes.len());
-    for node in &profile.nodes {
+    let totals = totals(profile);
+    let (mut steps, mut left_out) = (0, 0_u64);
+    for (node, total) in profile.nodes.iter().zip(totals) {
         let caller = node.parent.and_then(|parent| places.get(parent as usize)).copied();
         let mut at = caller.unwrap_or(CallTree::ROOT);
-        let frame = profile.backtrace.frames.get(node.frame as usize);
-        let calls = known
-            .entry(node.frame)
-            .or_insert_with(|| frame.map(|frame| calls(report, frame, &images)).unwrap_or_default());
-        for call in calls.iter() {
-            at = tree.child(at, call, None);
+        if node.parent.is_none() {
+            tree.add_inclusive(at, Amount::samples(total));
         }
-        if node.samples > 0 {
-            tree.add(at, Amount::samples(node.samples));
+        let calls = known.entry(node.frame).or_insert_with(|| {
+            let frame = profile.backtrace.frames.get(node.frame as usize);
+            let calls = frame.map(|frame| calls(report, frame, &images)).unwrap_or_default();
+            calls.iter().map(|call| tree.number(call)).collect()
+        });
+        steps += calls.len();
+        let looked_at = if steps <= MOST_STEPS { calls.as_slice() } else { &[] };
+        left_out += u64::from(looked_at.len() < calls.len());
+        for call in looked_at {
+            let below = tree.child_of_number(at, *call, None);
+            // What is cut counts for its caller.
+            if below == at {
+                break;
+            }
+            at = below;
+            tree.add_inclusive(at, Amount::samples(total));
         }
         places.push(at);
     }
     let order = profile.order.iter().filter_map(|node| places.get(*node as usize)).copied().collect();
-    Some(ReportTree { skipped: profile.skipped.saturating_add(tree.cut()), tree, order })
+    let skipped = profile.skipped.saturating_add(tree.cut()).saturating_add(left_out);
+    ReportTree { skipped, tree, order }
+}
+
+/// The samples of each node with those of what it calls.
+fn totals(profile: &ReportProfile<'_, '_>) -> Vec<u64> {
+    let mut totals: Vec<u64> = profile.nodes.iter().map(|node| node.samples).collect();
+    for (at, node) in profile.nodes.iter().enumerate().rev() {
+        let total = totals[at];
+        if let Some(parent) = node.parent.and_then(|parent| totals.get_mut(parent as usize)) {
+            *parent = parent.saturating_add(total);
+        }
+    }
+    totals
 }
 
 /// The functions of a frame, the outermost first: what was inlined follows its caller.
@@ -117,7 +163,10 @@ fn calls(report: &Report<'_>, frame: &Frame<'_>, images: &HashMap<DebugId, &OurI
 
 fn unnamed(frame: &Frame<'_>, image: &str, relative: Option<u64>) -> String {
     match (relative, frame.instruction_addr.and_then(unslide_report::Number::to_bits)) {
-        (Some(offset), _) if !image.is_empty() => format!("{image} + {offset:#x}"),
+        (Some(offset), _) if !image.is_empty() => {
+            let short: String = image.chars().take(IMAGE_CHARS).collect();
+            format!("{short} + {offset:#x}")
+        }
         (_, Some(address)) => format!("{address:#x}"),
         (_, None) => "???".to_owned(),
     }

@@ -464,7 +464,7 @@ async fn where_the_time_went_is_a_picture_and_a_text_for_a_report_and_for_its_gr
         "Shop + 0x2000 (Shop, app) \u{2014} 8 samples, 80.0 %",
         "Top functions",
         "In the order of time",
-        "460 ms \u{2013} 2.3 s",
+        "920 ms \u{2013} 4.6 s",
         "<svg",
     ] {
         assert!(page.text.contains(wanted), "{wanted} in {}", page.text);

@@ -36,9 +36,10 @@ pub fn hang(id: &str, version: &str, millis: u64) -> Value {
     };
     let sample = |frames: [u8; 2]| json!({"frames": frames});
     let samples: Vec<Value> = (0..10).map(|at| sample([if at < 2 { 0 } else { 1 }, 2])).collect();
+    // What was sampled begins before the hang.
     hang["crash"]["error"] = json!({"type": "hang",
         "hang": {"hang_start_nanos": 5, "hang_end_nanos": millis * 1_000_000 + 5},
-        "profile": {"name": "hang", "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
+        "profile": {"name": "hang", "duration": 2 * millis * 1_000_000, "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
     hang
 }
 

@@ -13,8 +13,10 @@ use crate::console::shell::Shell;
 use crate::console::words::{counted, shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers::{ReservedAnswer, reserve};
+use crate::limits::permits::Reservation;
 use crate::operations::groups::get::get_group;
 use crate::operations::reports::get::whole;
+use crate::reports::stored_body::{self, AT_ONCE, StoredBody};
 use crate::requests::access::{Access, ReportsRead};
 use crate::requests::input::{Path, Query};
 use crate::state::Api;
@@ -23,17 +25,21 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header;
+use unslide_model::ReportId;
+use unslide_report::{Report, ReportProfile};
 use unslide_signals::calltree::CallTree;
-use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree};
+use unslide_signals::profile::{MOST_REPORT_NODES, ReportTree, report_tree, report_tree_bytes};
 use unslide_store::queries::groups::GroupCounts;
 use unslide_store::queries::reports::{self, ReportFilter};
+use unslide_store::requests::RequestSource;
 
 /// The newest reports of a group, or of a version of it, that are put together.
 const MOST_REPORTS: u32 = 50;
 /// Bytes of reports that are read for one page.
 const MOST_BYTES: usize = 64 << 20;
-/// Bytes that a node of a tree takes.
-const NODE_BYTES: u64 = 160;
+/// Bytes of the nodes of a profile: for each byte of its report, and at most.
+const PROFILE_BYTES: u64 = 32;
+const MOST_PROFILE_BYTES: u64 = 16 << 20;
 /// Bytes of a page besides its graph, at most.
 const PAGE_BYTES: u64 = 512 << 10;
 /// Versions that can be compared.
@@ -78,12 +84,14 @@ pub async fn of_report(
     let (found, body) = whole(&api, &signed.access, &id, variant).await?;
     let viewer = signed.viewer;
     let work = move || {
-        let report = read(&body.json)?;
-        let sampled = report_tree(&report).ok_or_else(no_profile)?;
-        let slices = slices(&sampled, report.duration_millis());
+        let StoredBody { json, mut reservation } = body;
+        let report = read(&json)?;
+        let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
+        let sampled = report_tree(&report, &profile);
+        let slices = slices(&sampled, profile.millis);
         let ReportTree { tree, skipped, .. } = sampled;
-        let mut reservation = body.reservation;
-        reservation.grow(tree.node_count() as u64 * NODE_BYTES)?;
+        // For the tree of the app's functions.
+        reservation.grow(CallTree::most_bytes(tree.node_count()))?;
         let what = what(&found.listed);
         let page = FlamePage {
             shell: Shell::of(viewer, "reports", format!("Flame graph: {what}")),
@@ -127,8 +135,9 @@ pub async fn of_group(
     if first.reports == 0 && second.as_ref().is_none_or(|second| second.reports == 0) && version.is_none() {
         return Err(no_profile());
     }
+    // For the tree of the app's functions, and that of the difference.
     let nodes = first.tree.node_count() + second.as_ref().map_or(0, |second| 2 * second.tree.node_count());
-    let mut reservation = reserve(&api.permits, access.tenant(), nodes as u64 * NODE_BYTES)?;
+    let mut reservation = reserve(&api.permits, access.tenant(), CallTree::most_bytes(nodes))?;
     let viewer = signed.viewer;
     let work = move || {
         let form = compare_form(&group, version.as_deref(), compare.as_deref());
@@ -153,6 +162,20 @@ struct MergedTree {
     /// True where there are more reports.
     more: bool,
     skipped: u64,
+    /// The bytes of the tree.
+    reservation: Reservation,
+}
+
+/// The profile of a report, for which and for whose tree bytes are reserved.
+fn profile<'r, 'a>(
+    report: &'r Report<'a>,
+    reservation: &mut Reservation,
+) -> Result<Option<ReportProfile<'r, 'a>>, Problem> {
+    let bytes = (report.input.len() as u64).saturating_mul(PROFILE_BYTES);
+    reservation.grow(bytes.min(MOST_PROFILE_BYTES))?;
+    let Some(profile) = report.profile_or_hang() else { return Ok(None) };
+    reservation.grow(report_tree_bytes(report, &profile))?;
+    Ok(Some(profile))
 }
 
 async fn merged(
@@ -161,8 +184,13 @@ async fn merged(
     group: &GroupCounts,
     version: Option<String>,
 ) -> Result<MergedTree, Problem> {
-    let filter =
-        ReportFilter { group: Some(group.group.id), version: version.clone(), ..ReportFilter::default() };
+    // A version alone is found by no index.
+    let filter = ReportFilter {
+        app: Some(group.group.app.clone()),
+        group: Some(group.group.id),
+        version: version.clone(),
+        ..ReportFilter::default()
+    };
     let mut tx = api.tenant(access.tenant()).await?;
     let rows = reports::list(&mut tx, &filter, None, MOST_REPORTS).await?;
     tx.rollback().await?;
@@ -173,36 +201,66 @@ async fn merged(
         looked_at: 0,
         more: rows.next.is_some(),
         skipped: 0,
+        reservation: reserve(&api.permits, access.tenant(), 0)?,
     };
+    let reports: Vec<(ReportId, u32)> = rows.reports.iter().map(|row| (row.report_id, row.variant)).collect();
     let mut bytes = 0;
-    for row in rows.reports {
-        if bytes > MOST_BYTES {
-            merged.more = true;
-            break;
-        }
-        let (_, body) = match whole(api, access, &row.report_id.to_string(), row.variant).await {
-            Ok(found) => found,
-            // It was deleted meanwhile.
-            Err(problem) if problem.kind() == Kind::NotFound => continue,
-            Err(problem) => return Err(problem),
-        };
-        bytes += body.json.len();
-        let work = move || {
-            let found = report_tree(&read(&body.json)?);
-            merged.looked_at += 1;
-            if let Some(found) = found {
-                merged.reports += 1;
-                merged.tree.merge(&found.tree);
-                merged.skipped = merged.skipped.saturating_add(found.skipped);
+    for page in reports.chunks(AT_ONCE) {
+        let mut sources = stored_body::sources(api, access.tenant(), page).await?;
+        for report in page {
+            if bytes > MOST_BYTES {
+                merged.more = true;
+                return Ok(merged);
             }
-            Ok::<_, Problem>(merged)
-        };
-        merged = api.cpu.run_for(access.tenant(), work).await??;
+            // Otherwise it was deleted meanwhile.
+            let Some(source) = sources.remove(report) else { continue };
+            let Some(body) = body(api, access, *report, source).await? else { continue };
+            bytes += body.json.len();
+            let work = move || {
+                merged.add(body)?;
+                Ok::<_, Problem>(merged)
+            };
+            merged = api.cpu.run_for(access.tenant(), work).await??;
+        }
     }
     Ok(merged)
 }
 
+/// The body of a report; `None` where it was deleted meanwhile.
+async fn body(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    report: (ReportId, u32),
+    source: RequestSource,
+) -> Result<Option<StoredBody>, Problem> {
+    if let Ok(body) = stored_body::of_source(api, access.tenant(), report, source).await? {
+        return Ok(Some(body));
+    }
+    // It has moved, or is lost.
+    match whole(api, access, &report.0.to_string(), report.1).await {
+        Ok((_, body)) => Ok(Some(body)),
+        Err(problem) if problem.kind() == Kind::NotFound => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
 impl MergedTree {
+    /// Adds the tree of a report, where it was sampled.
+    fn add(&mut self, body: StoredBody) -> Result<(), Problem> {
+        let StoredBody { json, mut reservation } = body;
+        let report = read(&json)?;
+        self.looked_at += 1;
+        let Some(profile) = profile(&report, &mut reservation)? else { return Ok(()) };
+        let found = report_tree(&report, &profile);
+        // No more than both take.
+        let most = self.tree.memory_bytes().saturating_add(found.tree.memory_bytes());
+        self.reservation.grow(most.saturating_sub(self.reservation.bytes()))?;
+        self.tree.merge(&found.tree);
+        self.reports += 1;
+        self.skipped = self.skipped.saturating_add(found.skipped);
+        Ok(())
+    }
+
     fn left_out(&self) -> u64 {
         self.skipped.saturating_add(self.tree.cut())
     }

@@ -1,26 +1,22 @@
 //! `POST /v1/grouping-rules/trial`.
 
 use super::{of_every_app, read};
-use crate::limits::answers;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
-use crate::reports::stored_body;
+use crate::reports::stored_body::{self, AT_ONCE, StoredBody};
 use crate::requests::input;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use unslide_model::{ReportId, TenantId};
 use unslide_report::Report;
 use unslide_store::reports::regroup::{self, GroupedReport};
-use unslide_store::requests::{self, RequestSource};
-use unslide_store::segments::ReportBody;
+use unslide_store::requests::RequestSource;
 use unslide_store::{Uuid, groups};
 use unslide_symbolicate::grouping::{self, Grouping, GroupingRules};
 
 /// Reports of a trial that does not say how many, and the most.
 const USUAL_REPORTS: u32 = 500;
 const MOST_REPORTS: u32 = 2_000;
-/// Reports whose bodies, or their places, are asked for at once.
-const AT_ONCE: usize = 8;
 /// Reports that are shown of those that would move.
 const MOST_EXAMPLES: usize = 20;
 
@@ -100,9 +96,7 @@ pub async fn try_grouping_rules(
     let mut effect = Effects::default();
     for page in newest.chunks(AT_ONCE) {
         let places: Vec<(ReportId, u32)> = page.iter().map(|one| (one.report_id, one.variant)).collect();
-        let mut tx = api.tenant(access.tenant()).await?;
-        let mut sources = requests::sources(&mut tx, &places).await?;
-        tx.rollback().await?;
+        let mut sources = stored_body::sources(&api, access.tenant(), &places).await?;
         for report in page {
             let Some(source) = sources.remove(&(report.report_id, report.variant)) else {
                 effect.unread += 1;
@@ -134,15 +128,8 @@ async fn group(
     source: RequestSource,
     rules: &Arc<GroupingRules>,
 ) -> Result<Option<Option<Grouping>>, Problem> {
-    let reservation = answers::reserve(&api.permits, tenant, source.size)?;
-    let json = match source.body {
-        ReportBody::Inline(_) => api.cpu.run_for(tenant, move || source.body.json().ok()).await?,
-        ReportBody::Segment(place) => {
-            let revision = (report.report_id, report.variant, source.revision);
-            stored_body::from_segment(api, tenant, revision, place).await?.ok()
-        }
-    };
-    let Some(json) = json else { return Ok(None) };
+    let body = stored_body::of_source(api, tenant, (report.report_id, report.variant), source).await?;
+    let Ok(StoredBody { json, reservation }) = body else { return Ok(None) };
     let rules = rules.clone();
     let regroup = move || grouping::regroup(&Report::read_stored(&json).ok()?, &rules).ok();
     let grouped = api.cpu.run_for(tenant, regroup).await?;
