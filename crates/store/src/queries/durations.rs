@@ -26,13 +26,17 @@ pub struct VersionDurations {
 /// Where the database fails.
 pub async fn of_group(tx: &mut TenantTx, group: Uuid) -> Result<Vec<VersionDurations>> {
     let groups = super::groups::with_merged(tx, group).await?;
+    // The newest of each group, by the index, and the newest of these.
     let (connection, tenant, _) = tx.parts();
     let rows = sqlx::query_as!(
         VersionDurations,
         r#"WITH newest AS (
-               SELECT r.version, r.received_at, r.summary -> 'duration_ms' AS duration FROM reports r
-               WHERE r.tenant = $1 AND r.group_id = ANY ($2)
-               ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3)
+               SELECT n.version, n.received_at, n.duration
+               FROM unnest($2::uuid[]) AS g (id) CROSS JOIN LATERAL (
+                   SELECT r.version, r.received_at, r.report_id, r.variant, r.summary -> 'duration_ms' AS duration
+                   FROM reports r WHERE r.tenant = $1 AND r.group_id = g.id
+                   ORDER BY r.received_at DESC, r.report_id DESC, r.variant DESC LIMIT $3) n
+               ORDER BY n.received_at DESC, n.report_id DESC, n.variant DESC LIMIT $3)
            SELECT version AS "version!", count(*) AS "reports!",
                   percentile_disc(0.5) WITHIN GROUP (ORDER BY duration::bigint) AS "median_ms!",
                   max(duration::bigint) AS "longest_ms!"

@@ -1,5 +1,6 @@
 pub mod deleting;
 pub mod duplicates;
+pub mod durations;
 pub mod group_states;
 pub mod groups;
 pub mod lists;
