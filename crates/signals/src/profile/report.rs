@@ -76,7 +76,7 @@ impl ReportTree {
 
 /// The most nodes of the tree of a profile.
 fn most_nodes(profile: &ReportProfile<'_, '_>) -> usize {
-    profile.nodes.len().saturating_mul(INLINED_NODES).max(LEAST_NODES).min(MOST_REPORT_NODES)
+    profile.nodes.len().saturating_mul(INLINED_NODES).clamp(LEAST_NODES, MOST_REPORT_NODES)
 }
 
 /// The most bytes of memory that the tree of a report's profile takes, for those who reserve it before it is made.

@@ -39,7 +39,8 @@ pub fn hang(id: &str, version: &str, millis: u64) -> Value {
     // What was sampled begins before the hang.
     hang["crash"]["error"] = json!({"type": "hang",
         "hang": {"hang_start_nanos": 5, "hang_end_nanos": millis * 1_000_000 + 5},
-        "profile": {"name": "hang", "duration": 2 * millis * 1_000_000, "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
+        "profile": {"name": "hang", "duration": 2 * millis * 1_000_000,
+            "frames": [frame(0x1000), frame(0x2000), frame(0x3000)], "samples": samples}});
     hang
 }
 
