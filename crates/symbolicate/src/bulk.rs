@@ -10,6 +10,9 @@ use std::ops::Range;
 use unslide_model::{DebugId, RelativeAddress};
 use unslide_report::Text;
 
+/// The most calls of a table, some 400 MB of them. What lies beyond has no names.
+const MOST_CALLS: usize = 1 << 24;
+
 /// An address to look up, and how often it occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountedAddress {
@@ -205,6 +208,9 @@ impl<'t, 's> Walker<'t, 's> {
     }
 
     fn chain(&mut self, found: &CodeAnswer<'s>) -> AddressAnswer {
+        if self.table.calls.len() >= MOST_CALLS {
+            return AddressAnswer::Gap;
+        }
         let start = number(self.table.calls.len());
         for record in found.records() {
             let Some(function) = self.function(record.function) else { break };

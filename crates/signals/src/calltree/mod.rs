@@ -291,7 +291,8 @@ impl CallTree {
     /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
     /// deep it is `parent` itself.
     pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
-        let known = self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
+        let known =
+            self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
         match known {
             Some(number) => self.child_of_number(parent, number, place),
             None if self.has_no_room_below(parent) => {
