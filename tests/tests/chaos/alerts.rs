@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use unslide_harness::receivers::{HttpAnswer, HttpReceiver, MailAnswer, MailReceiver, ReceivedRequest};
 use unslide_tests::client::Client;
@@ -24,27 +25,40 @@ const FAILS: [u64; 2] = [50, 25];
 pub struct Receivers {
     webhook: HttpReceiver,
     mail: MailReceiver,
+    /// They fail no more: pauses between attempts get long, and the run waits for each message.
+    healed: Arc<AtomicBool>,
 }
 
 impl Receivers {
     /// Starts receivers that fail at times, as the dice say.
     pub async fn start(dice: &mut Dice) -> Receivers {
         let (mut webhook, mut mail) = (dice.fork(), dice.fork());
+        let healed = Arc::new(AtomicBool::new(false));
+        let (of_webhook, of_mail) = (Arc::clone(&healed), Arc::clone(&healed));
         let webhook = HttpReceiver::start(move |request, before| {
             let id = request.headers.get(ID);
             let attempt = before.iter().filter(|other| other.headers.get(ID) == id).count();
             let failures = [HttpAnswer::Status(500, "broken"), HttpAnswer::Cut, HttpAnswer::Late(TOO_LATE)];
             let fails = FAILS.get(attempt).is_some_and(|chance| webhook.percent(*chance));
-            if fails { *webhook.pick(&failures) } else { HttpAnswer::Status(204, "") }
+            if fails && !of_webhook.load(Ordering::Relaxed) {
+                *webhook.pick(&failures)
+            } else {
+                HttpAnswer::Status(204, "")
+            }
         });
         let mut failed = false;
         let mail = MailReceiver::start(move || {
-            // Never twice in a row: the third attempt is late enough.
-            failed = !failed && mail.percent(FAILS[0]);
+            // Not twice in a row: the third attempt is late enough.
+            failed = !failed && mail.percent(FAILS[0]) && !of_mail.load(Ordering::Relaxed);
             let failures = [MailAnswer::Refused, MailAnswer::Cut, MailAnswer::TakenAndCut];
             if failed { *mail.pick(&failures) } else { MailAnswer::Taken }
         });
-        Receivers { webhook: webhook.await, mail: mail.await }
+        Receivers { webhook: webhook.await, mail: mail.await, healed }
+    }
+
+    /// From now on they take everything.
+    pub fn heal(&self) {
+        self.healed.store(true, Ordering::Relaxed);
     }
 
     /// The settings of a service that reaches them.

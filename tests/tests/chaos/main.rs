@@ -186,6 +186,7 @@ async fn act(
     for proxy in [&world.kafka_proxy, &world.postgres_proxy, &world.objects_proxy] {
         proxy.set(Weather::Fair);
     }
+    world.receivers.heal();
     wakes::kill_inside(world, &clients[load::LIMITED], apps).await?;
     world.note(&format!("the faults are over; Kafka has {} records: {:?}", truth.records, truth.kinds));
     let symbolizers: Vec<String> = names.iter().filter(|n| n.starts_with("symbolizer")).cloned().collect();

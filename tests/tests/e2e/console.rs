@@ -1,5 +1,6 @@
 //! The console in a browser, over the data that the services make of uploads and reports.
 
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -30,9 +31,10 @@ async fn with_reports() -> Installation {
         client.post("/v1/reports", app.report(number).bytes()).await;
     }
     client.post("/v1/reports", next.report(4).bytes()).await;
+    client.post("/v1/reports", hang(&app, 5)).await;
     installation.topics.produce(&input, None, &[("tenant", TENANT)], b"{\"report\":").await;
     let stored = |status, page: &serde_json::Value| {
-        status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 4)
+        status == 200 && page["items"].as_array().is_some_and(|items| items.len() == 5)
     };
     client.wait_for("/v1/reports", SOON, stored).await;
     let noted = |status, page: &serde_json::Value| {
@@ -40,6 +42,25 @@ async fn with_reports() -> Installation {
     };
     client.wait_for("/v1/dead-letters", SOON, noted).await;
     installation
+}
+
+/// A hang of 100 ms, with ten samples of what the main thread did.
+fn hang(app: &App, number: u32) -> Vec<u8> {
+    const NANOS: u64 = 100_000_000;
+    let mut report: Value = serde_json::from_slice(&app.report(number).bytes()).expect("a report");
+    let frames = report["crash"]["threads"][0]["backtrace"]["contents"].clone();
+    let all: Vec<usize> = (0..frames.as_array().expect("frames").len()).collect();
+    let samples: Vec<Value> = (0..10)
+        .map(|at| at * NANOS / 10)
+        .map(|at| json!({"time_start_uptime": at, "time_end_uptime": at + 40_000, "frames": all}))
+        .collect();
+    report["crash"]["error"] = json!({
+        "type": "hang", "is_fatal": false,
+        "hang": {"hang_start_nanos": 0, "hang_end_nanos": NANOS, "hang_recovered": true},
+        "profile": {"name": "hang", "time_units": "nanoseconds", "duration": NANOS,
+            "expected_sample_interval": NANOS / 10, "frames": frames, "samples": samples},
+    });
+    report.to_string().into_bytes()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,7 @@ fn within_layer(user: &str, used: &str) -> bool {
         ("crates/signals", "crates/report"),
         ("crates/signals", "crates/symbolicate"),
         ("crates/artifacts", "crates/runtime"),
+        ("tests", "tests/harness"),
     ];
     allowed.contains(&(user, used))
 }
