@@ -49,7 +49,7 @@ const MEMBERS: [(&str, MemoryMember); 8] = [
     ("singleMemory", MemoryMember::Footprint),
     ("threshold", MemoryMember::Threshold),
     ("LaunchTime", MemoryMember::PassedAt),
-    // Of a Jetsam event, which is told by more than this.
+    // Of a Jetsam event, which has more than this.
     ("processes", MemoryMember::Processes),
 ];
 
@@ -156,7 +156,7 @@ impl<'a> Report<'a> {
             passed_at: values(MemoryMember::PassedAt).filter_map(decimal).find_map(moment),
             ..MemoryEvent::of(MemoryEventKind::Warning)
         };
-        // Footprints are told beside crashes too.
+        // Reports of crashes have footprints, too.
         let is_warning = warning.footprint.is_some() && !part.tells_of_crash();
         (is_warning || self.is_kscrash_warning(part)).then_some(warning)
     }

@@ -111,14 +111,6 @@ impl CallFrame {
     }
 }
 
-impl CallFrame {
-    /// Where its texts lie: equal for clones of one frame, and for nothing else while one of them is alive.
-    fn addresses(&self) -> (usize, usize, FrameOrigin) {
-        let address = |text: &Arc<str>| Arc::as_ptr(text).cast::<u8>().addr();
-        (address(&self.name), address(&self.image), self.origin)
-    }
-}
-
 /// A line of a source file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourcePlace {
@@ -158,8 +150,6 @@ pub struct CallTree {
     unit: &'static str,
     frames: Vec<CallFrame>,
     frame_ids: HashMap<CallFrame, u32>,
-    /// The same by where the texts of `frames` lie, which is cheaper to look up.
-    frame_addresses: HashMap<(usize, usize, FrameOrigin), u32>,
     /// The names of images, which their frames share.
     images: HashSet<Arc<str>>,
     /// Bytes of all names.
@@ -181,14 +171,13 @@ impl CallTree {
         CallTree::bounded(unit, MOST_NODES)
     }
 
-    /// The same with room for so many nodes, [`MOST_NODES`] at most.
+    /// The same with at most `most_nodes` nodes, and never more than [`MOST_NODES`].
     #[must_use]
     pub fn bounded(unit: &'static str, most_nodes: usize) -> CallTree {
         let mut tree = CallTree {
             unit,
             frames: Vec::new(),
             frame_ids: HashMap::new(),
-            frame_addresses: HashMap::new(),
             images: HashSet::new(),
             name_bytes: 0,
             nodes: Vec::new(),
@@ -233,7 +222,7 @@ impl CallTree {
         CallTree::most_bytes(self.nodes.len()).saturating_add(self.name_bytes)
     }
 
-    /// About how many bytes of memory a tree of so many nodes takes without the names of its functions.
+    /// About how many bytes of memory a tree of `nodes` nodes takes without the names of its functions.
     #[must_use]
     pub fn most_bytes(nodes: usize) -> u64 {
         (nodes as u64).saturating_mul(NODE_BYTES)
@@ -291,9 +280,7 @@ impl CallTree {
     /// The node of a frame under `parent`, which is made where there is none. Where the tree is full or too
     /// deep it is `parent` itself.
     pub fn child(&mut self, parent: NodeIndex, frame: &CallFrame, place: Option<&SourcePlace>) -> NodeIndex {
-        let known =
-            self.frame_addresses.get(&frame.addresses()).or_else(|| self.frame_ids.get(frame)).copied();
-        match known {
+        match self.frame_ids.get(frame).copied() {
             Some(number) => self.child_of_number(parent, number, place),
             None if self.has_no_room_below(parent) => {
                 self.cut += 1;
@@ -364,8 +351,7 @@ impl CallTree {
             self.images.insert(frame.image.clone());
         }
         self.frames.push(frame.clone());
-        self.frame_ids.insert(frame.clone(), id);
-        self.frame_addresses.insert(frame.addresses(), id);
+        self.frame_ids.insert(frame, id);
         id
     }
 

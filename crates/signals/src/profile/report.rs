@@ -41,7 +41,7 @@ pub struct TimeSlice {
 }
 
 impl ReportTree {
-    /// The samples in the order of time, in so many slices of equal length at most. Slices beside one another in which
+    /// The samples in the order of time, in at most `most` slices of equal length. Slices beside one another in which
     /// the same function ran most are one. None where the order is not known.
     #[must_use]
     pub fn slices(&self, most: usize) -> Vec<TimeSlice> {

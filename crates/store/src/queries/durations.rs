@@ -14,7 +14,7 @@ pub struct VersionDurations {
     pub version: String,
     /// How many reports.
     pub reports: i64,
-    /// Half of them took so many milliseconds or less.
+    /// The median, in milliseconds.
     pub median_ms: i64,
     /// The longest one in milliseconds.
     pub longest_ms: i64,

@@ -5,6 +5,7 @@ use super::bar::FilterBar;
 use super::session::{foreign_form, is_own_form};
 use crate::http::observe::RequestId;
 use crate::http::problem::{Kind, Problem, Rendered};
+use crate::limits::answers::ReservedAnswer;
 use askama::Template;
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -122,6 +123,11 @@ impl Shell {
 /// Never: templates write into memory.
 pub fn html(page: &impl Template) -> Result<Response, Problem> {
     Ok(Html(page.render().map_err(Problem::internal)?).into_response())
+}
+
+/// A page that was made within a reservation.
+pub fn html_answer(page: ReservedAnswer) -> Response {
+    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
 /// A page with another status than 200.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use unslide_artifacts::keys;
 use unslide_artifacts::segment::{self, BodyId, MAX_BODY_BYTES, SegmentError};
 use unslide_model::{ReportId, TenantId};
+use unslide_report::Report;
 use unslide_store::queries::report::{self, FoundReport};
 use unslide_store::requests::{self, RequestSource};
 use unslide_store::segments::{BodyLocation, ReportBody};
@@ -53,6 +54,14 @@ pub struct StoredBody {
     pub json: Vec<u8>,
     /// The reservation of its bytes, which may grow for what is made of it.
     pub reservation: Reservation,
+}
+
+/// A stored report from its JSON.
+///
+/// # Errors
+/// A failure of the service: it was read before it was stored.
+pub fn report(json: &[u8]) -> Result<Report<'_>, Problem> {
+    Report::read_stored(json).map_err(Problem::internal)
 }
 
 /// The JSON of a report that was found in this transaction, which ends; the inner error where it is not

@@ -4,9 +4,8 @@ mod operator;
 mod state;
 
 use crate::boot;
-use crate::configuration::Configured;
 use crate::configuration::service::Service;
-use crate::configuration::{self, Configuration};
+use crate::configuration::{self, Configuration, Configured};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::{note, say};
 use crate::serve;

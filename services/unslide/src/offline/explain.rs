@@ -3,13 +3,12 @@
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{Library, unpacked};
+use crate::offline::symbolicate::{Library, read_unpacked};
 use crate::online::groups::rules::read_rules;
 use crate::output::{Console, note, say};
 use clap::Args;
 use serde_json::Value;
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use unslide_report::{ReadLimits, Report, foreign_format};
 
@@ -96,8 +95,7 @@ fn of_api(server: &ApiServer, id: &str) -> Result<Value, BoxError> {
 fn of_file(path: &Path, arguments: &Arguments) -> Result<Value, BoxError> {
     let rules = read_rules(arguments.grouping_rules.as_deref())?;
     let limits = ReadLimits::default();
-    let mut bytes = Vec::new();
-    unpacked(File::open(path)?)?.take(limits.max_bytes as u64 + 1).read_to_end(&mut bytes)?;
+    let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
     let report = Report::accept(&bytes, &limits).map_err(|error| {
         let why = foreign_format(&bytes).map_or_else(|| error.to_string(), |format| format.to_string());
         format!("{} is not one report: {why}", path.display())

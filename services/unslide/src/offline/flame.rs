@@ -1,12 +1,11 @@
 //! `unslide flame`: the call tree of a sample or a hang as a flame graph, without any server.
 
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{Lacking, Library, unpacked};
+use crate::offline::symbolicate::{Lacking, Library, read_input};
 use crate::output::{Console, note};
 use clap::ValueEnum;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
 use std::path::{Path, PathBuf};
 use unslide_report::text::escaped;
 use unslide_signals::calltree::{CallTree, GraphPlace, TreeDifference, difference_graph, flame_graph};
@@ -92,7 +91,7 @@ pub fn write_output(path: Option<&Path>, text: &str) -> Result<(), BoxError> {
 }
 
 fn read_tree(path: &Path, library: &Library, lacking: &mut Lacking) -> Result<CallTree, BoxError> {
-    let bytes = read_bytes(path).map_err(|error| CommandError::cannot_read(path, error))?;
+    let bytes = read_input(path, MOST_BYTES).map_err(|error| CommandError::cannot_read(path, error))?;
     let profile = read_profile(&bytes).map_err(|error| CommandError::cannot_read(path, error))?;
     if profile.skipped > 0 {
         note!("{}: {} lines or frames were passed over", path.display(), profile.skipped);
@@ -111,13 +110,6 @@ fn folded(tree: &CallTree) -> String {
         note!("{left_out} stacks are left out, as the output would be too large");
     }
     stacks
-}
-
-fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    let source = if path.as_os_str() == "-" { unpacked(io::stdin()) } else { unpacked(File::open(path)?) };
-    let mut bytes = Vec::new();
-    source?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn title(path: &Path) -> String {

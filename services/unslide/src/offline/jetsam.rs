@@ -1,12 +1,10 @@
 //! `unslide jetsam`: which processes the kernel killed for lack of memory, by a Jetsam event log, without any server.
 
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::unpacked;
+use crate::failure::{CommandError, Exit, Outcome};
+use crate::offline::symbolicate::read_input;
 use crate::output::{Console, Table, note, say};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use time::format_description::well_known::Rfc3339;
 use unslide_report::ReadLimits;
 use unslide_report::jetsam::{JetsamEvent, JetsamProcess};
@@ -33,23 +31,15 @@ pub struct Arguments {
 /// Reads the log, and shows it.
 pub fn run(arguments: &Arguments) -> Outcome {
     let path = &arguments.file;
-    let failed = |error: BoxError| CommandError::caused(format!("cannot read {}", path.display()), error);
     let limits = ReadLimits::default();
-    let bytes = read_bytes(path, limits.max_bytes).map_err(|error| failed(error.into()))?;
-    let event = JetsamEvent::read(&bytes, &limits).map_err(|error| failed(error.into()))?;
+    let bytes = read_input(path, limits.max_bytes).map_err(|error| CommandError::cannot_read(path, error))?;
+    let event = JetsamEvent::read(&bytes, &limits).map_err(|error| CommandError::cannot_read(path, error))?;
     if arguments.json {
         Console::get().json(&answer(&event))?;
     } else {
         print(&event);
     }
     Ok(Exit::Ready)
-}
-
-fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
-    let source = if path.as_os_str() == "-" { unpacked(io::stdin()) } else { unpacked(File::open(path)?) };
-    let mut bytes = Vec::new();
-    source?.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn time_of(event: &JetsamEvent) -> Option<String> {

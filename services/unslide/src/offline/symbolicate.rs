@@ -11,7 +11,7 @@ mod rate;
 
 pub use lacking::Lacking;
 pub use library::{Library, map};
-pub use packed::{unpack_archive, unpacked};
+pub use packed::{read_input, read_unpacked, unpack_archive, unpacked};
 
 use crate::failure::{Exit, Outcome};
 use crate::online::groups::rules::read_rules;

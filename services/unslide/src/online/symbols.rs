@@ -5,14 +5,13 @@ mod backfill;
 use crate::boot;
 use crate::client::{ApiServer, Client};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
-use crate::offline::symbolicate::{unpack_archive, unpacked};
+use crate::offline::symbolicate::{read_unpacked, unpack_archive};
 use crate::output::{Console, Table};
 use crate::upload::{MachOFile, find, is_archive, mach_o};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -187,8 +186,7 @@ fn add_slices(path: &Path, file: MachOFile, names: &mut BTreeMap<DebugId, String
 /// Adds the app images that the frames of a report refer to.
 fn add_report(path: &Path, names: &mut BTreeMap<DebugId, String>) -> Result<(), BoxError> {
     let limits = ReadLimits::default();
-    let mut bytes = Vec::new();
-    unpacked(File::open(path)?)?.take(limits.max_bytes as u64 + 1).read_to_end(&mut bytes)?;
+    let bytes = read_unpacked(File::open(path)?, limits.max_bytes)?;
     let no_report = |error| {
         format!("{} is neither a Mach-O file, an archive of them, nor a report: {error}", path.display())
     };

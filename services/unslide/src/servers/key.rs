@@ -1,8 +1,7 @@
 //! `unslide key`.
 
 use crate::boot;
-use crate::configuration::Configured;
-use crate::configuration::administration;
+use crate::configuration::{Configured, administration};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::moment::Moment;
 use crate::output::{Console, Table, say};

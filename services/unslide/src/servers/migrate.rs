@@ -1,8 +1,7 @@
 //! `unslide migrate`.
 
 use crate::boot;
-use crate::configuration::Configured;
-use crate::configuration::{Administration, administration};
+use crate::configuration::{Administration, Configured, administration};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
 use clap::Args;

@@ -1,8 +1,7 @@
 //! `unslide tenant`.
 
 use crate::boot;
-use crate::configuration::Configured;
-use crate::configuration::{Administration, administration};
+use crate::configuration::{Administration, Configured, administration};
 use crate::failure::{BoxError, CommandError, Exit, Outcome};
 use crate::online::listing::text;
 use crate::output::{Console, Table, confirm, note, say};

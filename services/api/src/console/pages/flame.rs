@@ -6,10 +6,9 @@ use crate::console::flame_view::{
     FlameSvg, FunctionLine, SliceLine, changed_functions, functions, heaviest_path, samples, slices,
 };
 use crate::console::link::link;
-use crate::console::pages::report_pages::report::read;
 use crate::console::rows::{report_path, what};
 use crate::console::session::SignedIn;
-use crate::console::shell::Shell;
+use crate::console::shell::{Shell, html_answer};
 use crate::console::words::{counted, shown, shown_or};
 use crate::http::problem::{Kind, Problem};
 use crate::limits::answers::{ReservedAnswer, reserve};
@@ -23,8 +22,7 @@ use crate::state::Api;
 use askama::Template;
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::response::Response;
 use unslide_model::ReportId;
 use unslide_report::{Report, ReportProfile};
 use unslide_signals::calltree::CallTree;
@@ -85,7 +83,7 @@ pub async fn of_report(
     let viewer = signed.viewer;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
-        let report = read(&json)?;
+        let report = stored_body::report(&json)?;
         let profile = profile(&report, &mut reservation)?.ok_or_else(no_profile)?;
         let sampled = report_tree(&report, &profile);
         let slices = slices(&sampled, profile.millis);
@@ -114,7 +112,7 @@ pub async fn of_report(
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+    Ok(html_answer(answer))
 }
 
 /// `GET /console/groups/{id}/flame`.
@@ -149,7 +147,7 @@ pub async fn of_group(
         Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+    Ok(html_answer(answer))
 }
 
 /// The trees of a group's newest reports, put together.
@@ -248,7 +246,7 @@ impl MergedTree {
     /// Adds the tree of a report, where it was sampled.
     fn add(&mut self, body: StoredBody) -> Result<(), Problem> {
         let StoredBody { json, mut reservation } = body;
-        let report = read(&json)?;
+        let report = stored_body::report(&json)?;
         self.looked_at += 1;
         let Some(profile) = profile(&report, &mut reservation)? else { return Ok(()) };
         let found = report_tree(&report, &profile);

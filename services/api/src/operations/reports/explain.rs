@@ -6,10 +6,9 @@ use crate::limits::answers::ReservedAnswer;
 use crate::limits::charge::Charge;
 use crate::operations::prelude::*;
 use crate::reports::image_symbols::fetch;
-use crate::reports::stored_body::StoredBody;
+use crate::reports::stored_body::{self, StoredBody};
 use axum::response::{IntoResponse, Response};
 use http::header;
-use unslide_report::Report;
 use unslide_symbolicate::Explanation;
 
 problems!(Failures: InvalidParameter, NotFound, RateLimited);
@@ -53,21 +52,18 @@ pub async fn explain(
     let (body, wanted) = api
         .cpu
         .run_for(access.tenant(), move || {
-            let wanted = unslide_symbolicate::needs(&read(&body.json)?);
+            let wanted = unslide_symbolicate::needs(&stored_body::report(&body.json)?);
             Ok::<_, Problem>((body, wanted))
         })
         .await??;
     let symbols = fetch(api, access.tenant(), wanted).await?;
     let work = move || {
         let StoredBody { json, mut reservation } = body;
-        let explanation = unslide_symbolicate::explain(&read(&json)?, &|id| symbols.get(id), &symbols.rules);
+        let explanation =
+            unslide_symbolicate::explain(&stored_body::report(&json)?, &|id| symbols.get(id), &symbols.rules);
         let explanation = finish(&explanation)?;
         reservation.grow(explanation.len() as u64)?;
         Ok::<_, Problem>(ReservedAnswer { bytes: explanation.into(), reservation })
     };
     api.cpu.run_for(access.tenant(), work).await?
-}
-
-fn read(body: &[u8]) -> Result<Report<'_>, Problem> {
-    Report::read_stored(body).map_err(Problem::internal)
 }

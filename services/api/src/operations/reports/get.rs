@@ -14,7 +14,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::Duration;
 use time::format_description::well_known::Rfc3339;
 use unslide_model::ReportId;
-use unslide_report::Report;
 use unslide_store::TenantTx;
 use unslide_store::queries::duplicates;
 use unslide_store::queries::report::{self, FoundReport};
@@ -207,7 +206,7 @@ fn written(body: StoredBody, form: Representation) -> Result<StoredBody, Problem
         Representation::Json => Ok(body),
         Representation::Text => {
             let StoredBody { json, mut reservation } = body;
-            let report = Report::read_stored(&json).map_err(Problem::internal)?;
+            let report = stored_body::report(&json)?;
             let text = unslide_report::text::apple_log(&report).into_bytes();
             reservation.grow(text.len() as u64)?;
             Ok(StoredBody { json: text, reservation })

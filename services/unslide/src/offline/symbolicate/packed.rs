@@ -36,6 +36,28 @@ pub fn unpacked(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn Re
     })
 }
 
+/// The input, unpacked; one byte more than `most` of it at most, so that its reader sees that it is too long.
+///
+/// # Errors
+/// Where the input cannot be read.
+pub fn read_unpacked(source: impl Read + Send + 'static, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    unpacked(source)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same of a file, or of standard input where the path is `-`.
+///
+/// # Errors
+/// Where the input cannot be read.
+pub fn read_input(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    if path.as_os_str() == "-" {
+        read_unpacked(io::stdin(), most)
+    } else {
+        read_unpacked(File::open(path)?, most)
+    }
+}
+
 /// What an archive holds.
 pub struct UnpackedArchive {
     /// The Mach-O files.

@@ -1,8 +1,7 @@
 //! `unslide symbols backfill`: what a change of the symcache's format leaves to be done.
 
 use crate::boot;
-use crate::configuration::Configured;
-use crate::configuration::administration;
+use crate::configuration::{Configured, administration};
 use crate::failure::{BoxError, Exit, Outcome};
 use crate::output::say;
 use crate::servers::tenant::there;

@@ -3,7 +3,7 @@
 use crate::console::bar::PageState;
 use crate::console::rows::report_path;
 use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, Viewer};
+use crate::console::shell::{Shell, Viewer, html_answer};
 use crate::console::stack::status;
 use crate::console::words::{shown, shown_or};
 use crate::http::problem::{Kind, Problem};
@@ -13,8 +13,7 @@ use crate::requests::input::{Path, Query};
 use crate::state::Api;
 use askama::Template;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header;
+use axum::response::Response;
 use unslide_symbolicate::{
     ExplainedBacktrace, ExplainedFrame, ExplainedFunction, ExplainedImage, ExplainedJavaScriptFrame,
     Explanation, FunctionSource,
@@ -65,7 +64,7 @@ pub async fn page(
         Ok(page.render().map_err(Problem::internal)?.into_bytes())
     };
     let answer = explain(&api, &signed.access, (&id, variant), finish).await?;
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+    Ok(html_answer(answer))
 }
 
 fn page_of(

@@ -3,7 +3,7 @@
 use crate::console::bar::PageState;
 use crate::console::rows::{report_path, status_mark, version, what};
 use crate::console::session::SignedIn;
-use crate::console::shell::{Shell, Viewer, html};
+use crate::console::shell::{Shell, Viewer, html, html_answer};
 use crate::console::source_link::SourceLinks;
 use crate::console::stack::ThreadStack;
 use crate::console::words::{When, address, bytes, counted, duration, shown, shown_or};
@@ -11,16 +11,16 @@ use crate::http::problem::{Kind, Problem};
 use crate::limits::answers::ReservedAnswer;
 use crate::limits::permits::RequestSlot;
 use crate::operations::reports::get::{GetQuery, get_report, whole};
+use crate::reports::stored_body;
 use crate::requests::access::{Access, ReportsRead};
 use crate::requests::input::{Path, Query};
 use crate::state::Api;
 use askama::Template;
 use axum::Extension;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderMap, HeaderValue, header};
 use time::OffsetDateTime;
-use unslide_report::Report;
 use unslide_report::text::view::{ImageView, ReportView, thread_view, view};
 use unslide_store::queries::report::FoundReport;
 use unslide_store::queries::reports;
@@ -92,7 +92,7 @@ pub async fn page(
     tx.rollback().await?;
     let (viewer, now) = (signed.viewer, api.clock.now());
     let work = move || {
-        let report = read(&body.json)?;
+        let report = stored_body::report(&body.json)?;
         let mut page = page_of(viewer, &found, view(&report), &links, now);
         page.flame = report.profile_or_hang().map(|_| report_path(&id, variant, "/flame"));
         page.took = report.duration_millis().map(duration);
@@ -104,7 +104,7 @@ pub async fn page(
         Ok::<_, Problem>(ReservedAnswer { bytes: text.into(), reservation })
     };
     let answer = api.cpu.run_for(signed.access.tenant(), work).await??;
-    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], answer).into_response())
+    Ok(html_answer(answer))
 }
 
 /// How the source positions of a report are linked.
@@ -183,7 +183,7 @@ pub async fn thread(
     tx.rollback().await?;
     let viewer = signed.viewer;
     let work = move || {
-        let seen = thread_view(&read(&body.json)?, position);
+        let seen = thread_view(&stored_body::report(&body.json)?, position);
         let seen = seen.ok_or_else(|| Problem::new(Kind::NotFound, "the report has no such thread"))?;
         let id = found.listed.report_id.to_string();
         let path = |rest: &str| report_path(&id, found.listed.variant, rest);
@@ -241,10 +241,6 @@ fn image(image: &ImageView) -> ImageLine {
     }
 }
 
-pub(in crate::console::pages) fn read(json: &[u8]) -> Result<Report<'_>, Problem> {
-    Report::read_stored(json).map_err(Problem::internal)
-}
-
 /// The backtrace of a report's crash, for the page of its group; `None` for a report about memory.
 ///
 /// # Errors
@@ -260,7 +256,7 @@ pub async fn crashed_stack(
     let links = source_links(&mut tx, &found).await?;
     tx.rollback().await?;
     let work = move || {
-        let seen = view(&read(&body.json)?);
+        let seen = view(&stored_body::report(&body.json)?);
         let crashed = seen.threads.first().filter(|thread| !seen.about_memory && !thread.is_sample);
         Ok::<_, Problem>(crashed.map(|thread| ThreadStack::of(thread, Some(&explain), &links)))
     };
