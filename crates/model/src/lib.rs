@@ -23,5 +23,6 @@ pub use macho::address::{FileAddress, LoadAddress, RelativeAddress, Slide};
 pub use macho::cpu::{CpuFamily, CpuType};
 pub use macho::quality::Quality;
 pub use text::host::is_local;
+pub use text::line::one_line;
 pub use text::shell::shell_word;
 pub use text::units;

@@ -58,6 +58,8 @@ pub struct Resources {
     pub metrics: Metrics,
     /// Which records are passed over.
     pub quarantine: Quarantine,
+    /// Which external bodies can't be read, whatever session of the reader asks.
+    pub failing: external_body::FailingBodies,
     /// How a record is read.
     pub read: ReadRecord,
 }
@@ -162,13 +164,13 @@ impl Pipeline {
     }
 
     async fn fetch(&self, records: Vec<Record>) -> Result<Vec<external_body::FetchedBody>, IndexerError> {
-        let Resources { objects, host, metrics, content, .. } = &self.resources;
+        let Resources { objects, host, failing, metrics, content, .. } = &self.resources;
         if *content == Content::Sessions {
             // Gateways write these: a header of theirs must not name an object that is read.
             return Ok(records.into_iter().map(external_body::FetchedBody::inline).collect());
         }
         // The object store's client makes large futures.
-        let records = Box::pin(external_body::read(objects, host, records, self.pause())).await?;
+        let records = Box::pin(external_body::read(objects, host, failing, records, self.pause())).await?;
         let bodies = records.iter().filter(|fetched| fetched.key.is_some()).count();
         metrics.apart.inc_by(u64::try_from(bodies).unwrap_or_default());
         Ok(records)

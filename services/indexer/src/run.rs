@@ -8,6 +8,7 @@ use crate::pipeline::quarantine::Quarantine;
 use crate::pipeline::replays;
 use crate::pipeline::{Pipeline, Resources};
 use crate::reader::OutputReader;
+use crate::records::external_body::FailingBodies;
 use crate::records::{self, Content};
 use crate::segments::BodyMover;
 use crate::topics::Topics;
@@ -55,6 +56,7 @@ pub async fn run(config: Config, host: Host) -> Result<(), Error> {
         host: host.clone(),
         metrics: metrics.clone(),
         quarantine: Quarantine::new(store.clone(), metrics.clone(), &topics.shared),
+        failing: FailingBodies::default(),
         read: records::parse,
         topics,
     };

@@ -2,6 +2,7 @@
 
 use super::owned;
 use crate::report::{Frame, Report};
+use unslide_model::one_line;
 
 /// Terms of a report.
 const MOST_TERMS: usize = 100;
@@ -64,7 +65,7 @@ impl Terms {
     }
 
     fn add(&mut self, text: &str) {
-        let text: String = text.trim().chars().take(TERM_CHARS).collect();
+        let text = one_line(text, TERM_CHARS);
         if !text.is_empty() && !self.is_full() && !self.0.contains(&text) {
             self.0.push(text);
         }

@@ -62,6 +62,15 @@ pub(super) struct GroupTexts {
     pub(super) title: Option<String>,
 }
 
+impl GroupTexts {
+    pub(super) fn of(facts: &ReportDetails) -> GroupTexts {
+        GroupTexts {
+            reason: text(facts.reason.as_ref()),
+            title: facts.grouping.as_ref().map(|grouping| title(&grouping.title)),
+        }
+    }
+}
+
 /// The group that a report is counted for.
 pub(super) struct GroupRow<'f> {
     pub(super) id: Uuid,
@@ -215,6 +224,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
     let mut system_images: Vec<Uuid> =
         arrival.images.iter().filter(|i| i.system).map(|i| i.debug_id.uuid()).collect();
     system_images.sort_unstable();
+    let texts = GroupTexts::of(facts);
     Ok(NewReportRow {
         received_at,
         report_id: key.report_id.uuid(),
@@ -232,7 +242,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         os_build: text(facts.os_build.as_ref()),
         model: text(facts.model.as_ref()),
         process: text(facts.process.as_ref()),
-        reason: text(facts.reason.as_ref()),
+        reason: texts.reason,
         summary: summary(&facts.summary),
         frames_total: to_row32(facts.frames.total),
         frames_symbolicated: to_row32(facts.frames.symbolicated),
@@ -243,7 +253,7 @@ fn row(change: &Change<'_>) -> Result<NewReportRow> {
         system_images,
         wanted: change.wanted().map(|image| image.debug_id.uuid()).collect(),
         group_id: GroupRow::of(facts).map(|group| group.id).filter(|_| change.counts()),
-        title: text(facts.grouping.as_ref().map(|grouping| &grouping.title)),
+        title: texts.title,
         run_id: facts.run_id,
         metric_kit: facts.metric_kit,
         origin_topic: arrival.origin.as_ref().map(|o| name(&o.topic)),

@@ -5,7 +5,10 @@ use crate::failure::IndexerError;
 use crate::failure::{Failure, TRIES};
 use crate::records::enriched::Unreadable;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use unslide_artifacts::keys::{self, ObjectKey};
 use unslide_artifacts::segment::MAX_BODY_BYTES;
@@ -17,6 +20,31 @@ use unslide_stream::{Record, split_by_size};
 
 /// Other bodies that are tried before one alone counts as at fault.
 const OTHERS: u16 = 8;
+/// How long a body has to fail before it counts as at fault. What damages answers on their way hits
+/// large bodies each time and small ones hardly ever, so that others say nothing while it lasts.
+const AT_FAULT_AFTER: Duration = Duration::from_secs(60);
+/// Bodies that fail at a time and whose beginning is known.
+const MOST_FAILING: usize = 1_000;
+
+/// The bodies that can't be read now, and since when. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct FailingBodies(Arc<Mutex<BTreeMap<ObjectKey, Duration>>>);
+
+impl FailingBodies {
+    /// A body failed: true where it has for long enough. `now` is of the monotonic clock.
+    fn failed(&self, key: &ObjectKey, now: Duration) -> bool {
+        let mut failing = self.0.lock();
+        if failing.len() >= MOST_FAILING {
+            failing.clear();
+        }
+        let since = *failing.entry(key.clone()).or_insert(now);
+        now.saturating_sub(since) >= AT_FAULT_AFTER
+    }
+
+    fn is_read(&self, key: &ObjectKey) {
+        self.0.lock().remove(key);
+    }
+}
 
 /// A record with its body, or with why it has none.
 #[derive(Clone, Debug)]
@@ -84,10 +112,12 @@ pub fn parts(records: Vec<Record>, bytes: usize) -> Vec<Vec<Record>> {
 /// Fetches external bodies. `pause` lies between two tries to find one.
 ///
 /// # Errors
-/// Where object storage does not answer or refuses: the records are to be read again then.
+/// Where object storage does not answer or refuses, or a body has not failed for long: the records are
+/// to be read again then.
 pub async fn read(
     objects: &ObjectStore,
     host: &Host,
+    failing: &FailingBodies,
     records: Vec<Record>,
     pause: Duration,
 ) -> Result<Vec<FetchedBody>, IndexerError> {
@@ -105,7 +135,7 @@ pub async fn read(
             }
         };
         let (mut failed, mut fault) = (None, None);
-        match body_or_fault(objects, host, &place, pause).await? {
+        match body_or_fault(objects, host, failing, &place, pause).await? {
             Ok(Ok(body)) => record.value = Some(body),
             Ok(Err(why)) => failed = Some(why),
             Err(failure) => fault = Some(failure),
@@ -115,25 +145,30 @@ pub async fn read(
     Ok(all)
 }
 
-/// The body; or why its object can't be read, where it alone is at fault: it fails several times, and
-/// another external body can be read.
+/// The body; or why its object can't be read, where it alone is at fault: it fails several times and
+/// for a while, and another external body can be read.
 async fn body_or_fault(
     objects: &ObjectStore,
     host: &Host,
+    failing: &FailingBodies,
     place: &Place,
     pause: Duration,
 ) -> Result<Result<Result<Bytes, Unreadable>, Failure>, IndexerError> {
     let mut tries = 1;
     loop {
         match body(objects, host, place, pause).await {
-            Ok(read) => return Ok(Ok(read)),
+            Ok(read) => {
+                failing.is_read(&place.key);
+                return Ok(Ok(read));
+            }
             Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) if tries < TRIES => {
                 tracing::warn!(object.key = %place.key, error = causes(&error), "a body can't be read");
                 tries += 1;
                 tokio::time::sleep(pause).await;
             }
             Err(IndexerError::Objects(error @ StorageError::ObjectAtFault { .. })) => {
-                return match another_is_read(objects, place).await? {
+                let lasts = failing.failed(&place.key, host.clock.monotonic());
+                return match lasts && another_is_read(objects, place).await? {
                     true => Ok(Err(Failure::of_body(&error))),
                     false => Err(error.into()),
                 };
@@ -190,6 +225,7 @@ async fn body(
 mod tests {
     use super::*;
     use unslide_artifacts::{Fault, Operation, Put, READINGS};
+    use unslide_model::FixedClock;
     use unslide_stream::{Headers, RecordRef};
 
     const KEY: &str = "t/acme/outputs/one";
@@ -209,8 +245,21 @@ mod tests {
     }
 
     async fn one(objects: &ObjectStore, record: Record) -> Result<FetchedBody, IndexerError> {
-        let host = Host::local().unwrap();
-        let read = read(objects, &host, vec![record], Duration::from_millis(1)).await?;
+        after(objects, record, &FailingBodies::default(), Duration::ZERO).await
+    }
+
+    /// The same after a time.
+    async fn after(
+        objects: &ObjectStore,
+        record: Record,
+        failing: &FailingBodies,
+        time: Duration,
+    ) -> Result<FetchedBody, IndexerError> {
+        let clock = FixedClock::at_micros(0);
+        clock.advance_micros(i64::try_from(time.as_micros()).unwrap());
+        let mut host = Host::local().unwrap();
+        host.clock = Arc::new(clock);
+        let read = read(objects, &host, failing, vec![record], Duration::from_millis(1)).await?;
         Ok(read.into_iter().next().unwrap())
     }
 
@@ -257,10 +306,18 @@ mod tests {
         assert!(matches!(error, IndexerError::Objects(StorageError::Refused { .. })), "{error:?}");
         memory.heal();
         memory.fail(Operation::Get, "/one", Fault::Corrupted, None);
-        let fault = one(&objects, record(KEY, &body)).await.unwrap();
-        assert_eq!(fault.fault.unwrap().reason, "body_at_fault");
+        let failing = FailingBodies::default();
+        let at = async |seconds| {
+            let time = Duration::from_secs(seconds);
+            Box::pin(after(&objects, record(KEY, &body), &failing, time)).await
+        };
+        for seconds in [0, 59] {
+            let error = at(seconds).await.unwrap_err();
+            assert!(matches!(error, IndexerError::Objects(StorageError::ObjectAtFault { .. })), "{error:?}");
+        }
+        assert_eq!(at(60).await.unwrap().fault.unwrap().reason, "body_at_fault");
         memory.fail(Operation::Get, "/two", Fault::Transient, None);
-        let error = one(&objects, record(KEY, &body)).await.unwrap_err();
+        let error = at(61).await.unwrap_err();
         assert!(matches!(error, IndexerError::Objects(StorageError::Transient { .. })), "{error:?}");
     }
 

@@ -9,7 +9,7 @@ mod write;
 
 use super::Change;
 use super::rollups::{Counted, day};
-use super::rows::{GroupRow, MadeOn, name, title};
+use super::rows::{GroupRow, GroupTexts, MadeOn, name, title};
 use crate::groups::GroupEvent;
 use crate::{Result, TenantTx, Uuid};
 use regressions::NewReport;
@@ -39,13 +39,15 @@ pub(super) async fn record(tx: &mut TenantTx, changes: &[Change<'_>]) -> Result<
         let made_on = MadeOn::of(&change.arrival.facts);
         let new = GroupRow::of(&change.arrival.facts);
         let old = change.previous.as_ref().and_then(|previous| Some((previous, previous.group?)));
-        let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on));
-        if was == new.as_ref().map(|row| (row.id, &version, &made_on)) {
+        let texts = GroupTexts::of(&change.arrival.facts);
+        let was = old.map(|(previous, id)| (id, &previous.version, &previous.made_on, &previous.texts));
+        if was == new.as_ref().map(|row| (row.id, &version, &made_on, &texts)) {
             continue;
         }
         if let Some((previous, id)) = old {
             counted.push(leaving(id, &previous.app, &previous.version, &previous.made_on, received_at));
-            left.extend((new.as_ref().map(|row| row.id) != Some(id)).then_some((id, &previous.texts)));
+            let stays = new.as_ref().is_some_and(|row| row.id == id) && previous.texts == texts;
+            left.extend((!stays).then_some((id, &previous.texts)));
         }
         // A report that comes with its next revision has moved in, as if that had come later.
         let came = GroupRow::of(&change.came.facts).map(|row| row.id);

@@ -4,6 +4,7 @@
 use crate::reports::rows::{GroupRow, GroupTexts};
 use crate::{Result, TenantTx, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
+use unslide_model::one_line;
 
 /// Terms of a group, and of one report.
 const MOST_TERMS: usize = 200;
@@ -16,9 +17,7 @@ const NEWEST: i64 = 1_000;
 
 /// A text as it is kept and looked for: in lower case, without what separates terms.
 pub(crate) fn term(text: &str) -> String {
-    // Without NULs, as the reports' rows.
-    let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
-    line.flat_map(char::to_lowercase).take(TERM_CHARS).collect::<String>().trim().to_owned()
+    one_line(&text.chars().flat_map(char::to_lowercase).collect::<String>(), TERM_CHARS)
 }
 
 /// Adds the terms of reports that came to those of their groups, the newest report first, and takes away the reasons and
@@ -119,7 +118,7 @@ async fn rename(tx: &mut TenantTx, gone: &BTreeMap<Uuid, Vec<String>>) -> Result
                                  FROM (SELECT title FROM reports WHERE tenant = $1 AND group_id = g.id
                                        ORDER BY received_at DESC LIMIT $4) r), g.kind)
            FROM unnest($2::uuid[], $3::text[]) AS n (id, text)
-           WHERE g.tenant = $1 AND g.id = n.id AND g.title = n.text"#,
+           WHERE g.tenant = $1 AND g.id = n.id AND lower(g.title) = lower(n.text)"#,
         tenant,
         &ids,
         &texts,

@@ -169,6 +169,55 @@ async fn a_report_that_leaves_its_group_takes_its_own_words_along() {
     assert_eq!(found(&database, "no stock").await, bugs(&["No stock"], 1));
 }
 
+/// A reason that is cut where it is kept, whatever does not show in it.
+fn long_reason(n: u8) -> String {
+    let hidden = ["", "  ", "\u{1}\t", "\0 \0"][usize::from(n % 4)];
+    format!("{hidden}Card of\0 Ann\u{7} {n} {}", "İx".repeat(usize::from(n) * 40))
+}
+
+#[tokio::test]
+async fn nothing_stays_of_what_a_report_says_no_longer() {
+    let database = Database::new().await;
+    let mut rest = Vec::new();
+    for n in 1..=12_u8 {
+        let reason = long_reason(n);
+        // As the report's reader gives it.
+        let mut first = saying(n, 7, &reason, &format!("{}{reason}", if n % 2 == 0 { "ANN " } else { "" }));
+        first.facts.terms = vec![unslide_model::one_line(&reason, 300), "Cart.total".into()];
+        database.store(std::slice::from_ref(&first)).await;
+        rest.push(first);
+    }
+    // The same group with other words; another group; deleted.
+    for (n, first) in rest.iter().enumerate() {
+        let n = u8::try_from(n).unwrap() + 1;
+        let (bug, title) = if n % 3 == 0 { (7, "no stock") } else { (8, "Sold") };
+        if n % 3 == 2 {
+            let mut tx = database.store.tenant(&acme()).await.unwrap();
+            assert!(reports::delete(&mut tx, first.report_id, 0, None).await.unwrap());
+            tx.commit().await.unwrap();
+        } else {
+            database.store(&[Arrival { revision: 2, ..saying(n, bug, "no stock", title) }]).await;
+        }
+    }
+    assert_eq!(rows_with(&database, "ann").await, 0);
+    assert_eq!(rows_with(&database, "no stock").await, 11, "the reports that said it again, and the groups");
+    assert_eq!(found(&database, "cart.total").await, bugs(&["Sold", "no stock"], 8));
+}
+
+#[tokio::test]
+async fn a_title_in_another_case_goes_with_its_last_report() {
+    let database = Database::new().await;
+    database.store(&[saying(1, 7, "of ann", "A CARD OF ANN")]).await;
+    // The group keeps the smaller title, which is the other one's only in another case.
+    database.store(&[saying(2, 7, "none", "a card of Ann"), saying(3, 7, "none", "b")]).await;
+    for n in [1, 2] {
+        let mut tx = database.store.tenant(&acme()).await.unwrap();
+        assert!(reports::delete(&mut tx, arrival(n).report_id, 0, None).await.unwrap());
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(rows_with(&database, "ann").await, 0);
+}
+
 #[tokio::test]
 async fn the_title_of_the_only_stored_report_goes_with_it_where_retention_removed_the_others() {
     let database = Database::new().await;

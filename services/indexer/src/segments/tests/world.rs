@@ -66,7 +66,8 @@ impl World {
         partitions::ensure(&store, today - Duration::days(10), today + Duration::days(3)).await.unwrap();
         let (objects, memory) = ObjectStore::memory();
         let settings = Settings { segment_bytes: 64 << 10, ..Settings::default() };
-        let host = Host::local().unwrap();
+        let mut host = Host::local().unwrap();
+        host.clock = Arc::clone(&clock) as Arc<dyn unslide_model::Clock>;
         World { name, url, clock, store, objects, memory, settings, host, bodies: BTreeMap::new() }
     }
 

@@ -1,0 +1,26 @@
+//! Texts as one line.
+
+/// A text as one line of at most `chars` characters: without NULs, its other control characters as
+/// spaces, without spaces around it. The same text gives the same line wherever it is cut.
+#[must_use]
+pub fn one_line(text: &str, chars: usize) -> String {
+    let line = text.chars().filter(|c| *c != '\0').map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = line.skip_while(|c| c.is_whitespace()).take(chars).collect();
+    line.truncate(line.trim_end().len());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_after_what_does_not_show_is_gone() {
+        assert_eq!(one_line("\0 \u{1}a\0b\nc\u{7f} ", 300), "ab c");
+        assert_eq!(one_line("\t  abc def", 4), "abc");
+        assert_eq!(one_line(" \0\n", 4), "");
+        assert_eq!(one_line("äöü", 2), "äö");
+        let long = format!("\u{1}\0 {}", "x".repeat(400));
+        assert_eq!(one_line(&one_line(&long, 350), 300), one_line(&long, 300));
+    }
+}
