@@ -1,6 +1,7 @@
 //! The words of Unslide: ids that carry their tenant, addresses that cannot be mixed up, and the
 //! few values that every layer speaks of. No I/O and no clock of its own.
 
+mod capture;
 mod clock;
 mod counts;
 pub mod ended;
@@ -9,6 +10,7 @@ mod ids;
 mod macho;
 mod text;
 
+pub use capture::{CaptureForm, CaptureKind, CapturePart, MallocLayout};
 pub use clock::{Clock, FixedClock, SystemClock};
 pub use counts::cost;
 pub use counts::distinct::DistinctSketch;

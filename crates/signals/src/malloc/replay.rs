@@ -2,7 +2,7 @@
 
 use super::event::{EventKind, EventLog, MallocEvent, NoEvent};
 use super::live::{LiveBlock, LiveSet};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A log that cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct SortedByAddress;
 
 /// What the records of a log were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
     /// Allocations.
     pub allocations: u64,

@@ -2,21 +2,22 @@
 
 mod shown;
 
-use crate::failure::{BoxError, CommandError, Exit, Outcome};
+use crate::failure::{CommandError, Exit, Outcome};
 use crate::offline::flame::write_output;
 use crate::offline::symbolicate::{Lacking, Library, map};
 use crate::output::{Console, note};
 use clap::ValueEnum;
-use shown::{GrowthRow, MemoryAnswer, StackRow, TagRow};
 use std::path::{Path, PathBuf};
 use unslide_signals::calltree::{GraphPlace, TreeDifference, difference_graph, flame_graph};
 use unslide_signals::malloc::{
-    EventLayout, EventLog, LiveSet, Replay, SlotForm, StackTable, StackTotals, StackTree, growth, stack_tree,
+    EventLayout, EventLog, LogAnswer, LogQuestion, SlotForm, SortedByAddress, StackTable,
 };
-use unslide_signals::profile::{ProfileImage, read_images};
+use unslide_signals::profile::read_images;
 
 /// The most rows of each list.
 const MOST_ROWS: usize = 1_000;
+/// Functions of a stack that are listed.
+const MOST_FUNCTIONS: usize = 512;
 
 /// Arguments of `unslide malloc-log`.
 #[derive(clap::Args)]
@@ -87,19 +88,6 @@ impl Arguments {
     }
 }
 
-/// The files of a log beside its events.
-struct LogFiles<'a> {
-    table: StackTable<'a>,
-    images: Vec<ProfileImage>,
-    library: Library,
-}
-
-impl LogFiles<'_> {
-    fn tree(&self, totals: &StackTotals) -> StackTree {
-        stack_tree(totals, &self.table, &self.images, &|id| self.library.symbols(id))
-    }
-}
-
 /// Replays the log, and shows what is live.
 pub fn run(arguments: &Arguments) -> Outcome {
     let layout = arguments.event_layout()?;
@@ -119,7 +107,6 @@ pub fn run(arguments: &Arguments) -> Outcome {
         None => Vec::new(),
     };
     let form = if arguments.lite { SlotForm::Counted } else { SlotForm::Plain };
-    let files = LogFiles { table: StackTable::new(&stacks, form), images, library };
     let log = EventLog::new(&events, layout);
     for (option, number) in [("--at", arguments.at), ("--from", arguments.from)] {
         if let Some(number) = number.filter(|number| *number > log.len()) {
@@ -127,119 +114,48 @@ pub fn run(arguments: &Arguments) -> Outcome {
             return Err(CommandError::usage(text).into());
         }
     }
-    let answer = match Replay::new(log) {
-        Ok(replay) => of_replay(arguments, &log, replay, &files)?,
-        Err(sorted) if arguments.at.is_some() || arguments.from.is_some() => return Err(sorted.into()),
-        Err(sorted) => {
-            note!("{sorted}");
-            of_totals(arguments, &log, &files)?
-        }
+    let question = LogQuestion {
+        log,
+        table: StackTable::new(&stacks, form),
+        images: &images,
+        at: arguments.at,
+        from: arguments.from,
+        most_rows: MOST_ROWS,
+        most_functions: MOST_FUNCTIONS,
     };
+    let answer = question.answer(&|id| library.symbols(id))?;
+    if answer.memory.position.is_none() {
+        note!("{SortedByAddress}");
+    }
+    if let Some(path) = &arguments.flame {
+        write_output(Some(path), &graph(&answer, arguments.from))?;
+    }
+    let mut lacking = Lacking::default();
+    for tree in [&answer.tree].into_iter().chain(&answer.earlier) {
+        lacking.add(tree.lacking.clone());
+    }
+    lacking.tell();
     if arguments.json {
-        Console::get().json(&answer)?;
+        Console::get().json(&answer.memory)?;
     } else if arguments.flame.is_some() {
-        answer.account();
+        shown::account(&answer.memory);
     } else {
-        answer.print();
+        shown::print(&answer.memory);
     }
     Ok(Exit::Ready)
 }
 
-/// What was live at the moments that were asked for.
-fn of_replay(
-    arguments: &Arguments,
-    log: &EventLog<'_>,
-    mut replay: Replay<'_>,
-    files: &LogFiles<'_>,
-) -> Result<MemoryAnswer, BoxError> {
-    let mut before = None;
-    if let Some(from) = arguments.from {
-        replay.advance_to(from);
-        before = Some((from, replay.live().by_stack()));
-    }
-    replay.advance_to(arguments.at.unwrap_or(usize::MAX));
-    let live = replay.live();
-    let after = live.by_stack();
-    let tree = files.tree(&after);
-    let title = format!("live memory after {} events", replay.position());
-    let mut answer = MemoryAnswer {
-        events: log.len(),
-        position: Some(replay.position()),
-        trailing_bytes: log.trailing_bytes(),
-        counts: replay.counts(),
-        memory: live.total().into(),
-        vm_tags: live.by_tag().into_iter().map(TagRow::from).collect(),
-        threads: shown::threads(&tree),
-        stacks: stack_rows(&after, &tree),
-        broken_stacks: tree.broken,
-        growth: None,
-        older: None,
+/// The flame graph of the memory, or of its growth.
+fn graph(answer: &LogAnswer, from: Option<usize>) -> String {
+    let title = match answer.memory.position {
+        Some(position) => format!("live memory after {position} events"),
+        None => "allocated memory, freed or not".to_owned(),
     };
-    let Some((from, before)) = before else {
-        draw(arguments, || flame_graph(&tree.tree, &title, GraphPlace::File))?;
-        tell(&[&tree]);
-        return Ok(answer);
-    };
-    let earlier = files.tree(&before);
-    draw(arguments, || {
-        let difference = TreeDifference::between(&earlier.tree, &tree.tree);
-        difference_graph(&difference, &format!("{title}, since {from}"), GraphPlace::File)
-    })?;
-    let grown = growth(&before, &after);
-    let rows = grown.iter().take(MOST_ROWS).map(|grown| GrowthRow::of(grown, &tree, &earlier));
-    answer.growth = Some(rows.collect());
-    answer.older = Some(older_rows(live, from, &tree));
-    tell(&[&tree, &earlier]);
-    Ok(answer)
-}
-
-/// Sums over a log that cannot be replayed.
-fn of_totals(
-    arguments: &Arguments,
-    log: &EventLog<'_>,
-    files: &LogFiles<'_>,
-) -> Result<MemoryAnswer, BoxError> {
-    let totals = log.totals();
-    let tree = files.tree(&totals.allocated);
-    draw(arguments, || flame_graph(&tree.tree, "allocated memory, freed or not", GraphPlace::File))?;
-    tell(&[&tree]);
-    Ok(MemoryAnswer {
-        events: log.len(),
-        position: None,
-        trailing_bytes: log.trailing_bytes(),
-        counts: totals.counts,
-        memory: shown::sum(&totals.allocated).into(),
-        vm_tags: Vec::new(),
-        threads: shown::threads(&tree),
-        stacks: stack_rows(&totals.allocated, &tree),
-        broken_stacks: tree.broken,
-        growth: None,
-        older: None,
-    })
-}
-
-fn draw(arguments: &Arguments, graph: impl FnOnce() -> String) -> Result<(), BoxError> {
-    match &arguments.flame {
-        Some(path) => write_output(Some(path), &graph()),
-        None => Ok(()),
+    match (&answer.earlier, from) {
+        (Some(earlier), Some(from)) => {
+            let difference = TreeDifference::between(&earlier.tree, &answer.tree.tree);
+            difference_graph(&difference, &format!("{title}, since {from}"), GraphPlace::File)
+        }
+        _ => flame_graph(&answer.tree.tree, &title, GraphPlace::File),
     }
-}
-
-fn tell(trees: &[&StackTree]) {
-    let mut lacking = Lacking::default();
-    for tree in trees {
-        lacking.add(tree.lacking.clone());
-    }
-    lacking.tell();
-}
-
-/// The stacks with the most memory.
-fn stack_rows(totals: &StackTotals, tree: &StackTree) -> Vec<StackRow> {
-    let mut largest: Vec<_> = totals.iter().map(|(stack, held)| (*stack, *held)).collect();
-    largest.sort_unstable_by_key(|(stack, held)| (std::cmp::Reverse(held.total().weight), *stack));
-    largest.into_iter().take(MOST_ROWS).map(|(stack, held)| StackRow::of(stack, held, tree)).collect()
-}
-
-fn older_rows(live: &LiveSet, from: usize, tree: &StackTree) -> Vec<StackRow> {
-    stack_rows(&live.older_than(from as u64), tree)
 }

@@ -1,0 +1,80 @@
+//! Captures: files that were recorded on a device and are analysed as a whole.
+
+use serde::{Deserialize, Serialize};
+
+crate::words! {
+    /// What a capture was recorded by.
+    pub enum CaptureKind {
+        /// A log of allocations.
+        MallocLog = "malloc_log",
+        /// Samples of any form that `unslide flame` reads.
+        Profile = "profile",
+    }
+}
+
+crate::words! {
+    /// How a log of allocations lays out its records.
+    pub enum MallocLayout {
+        /// 24 bytes, of 64-bit processes.
+        Disk = "disk",
+        /// 16 bytes, of 32-bit processes.
+        Disk32 = "disk32",
+        /// 32 bytes with the type first.
+        Enumerator = "enumerator",
+        /// 32 bytes with the type last.
+        Index = "index",
+    }
+}
+
+/// How a capture's files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CaptureForm {
+    /// A profile says itself how it is read.
+    Profile,
+    /// A log of allocations.
+    MallocLog {
+        /// How its records are laid out.
+        layout: MallocLayout,
+        /// The slots of the table of stacks count references.
+        lite: bool,
+        /// Also what has grown since this many events.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<u64>,
+    },
+}
+
+/// A file of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapturePart {
+    /// Its name.
+    pub name: &'static str,
+    /// True where a capture is nothing without it.
+    pub needed: bool,
+}
+
+const fn needed(name: &'static str) -> CapturePart {
+    CapturePart { name, needed: true }
+}
+
+impl CaptureForm {
+    /// What it was recorded by.
+    #[must_use]
+    pub fn kind(&self) -> CaptureKind {
+        match self {
+            CaptureForm::Profile => CaptureKind::Profile,
+            CaptureForm::MallocLog { .. } => CaptureKind::MallocLog,
+        }
+    }
+
+    /// The files that it may have. One that needs a single file takes it as a plain body, too.
+    #[must_use]
+    pub fn parts(&self) -> &'static [CapturePart] {
+        match self {
+            CaptureForm::Profile => const { &[needed("file")] },
+            CaptureForm::MallocLog { .. } => {
+                const { &[needed("events"), needed("stacks"), CapturePart { name: "images", needed: false }] }
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Captures: files that were recorded on a device and are analysed as a whole. Each kind has an arm in
+//! [`analyse`] that reads its files and gives a call tree.
+
+mod cut;
+
+pub use cut::{CutNode, CutTree};
+
+use crate::calltree::CallTree;
+use crate::malloc::{EventLayout, EventLog, LogAnswer, LogQuestion, MemorySummary, SlotForm, StackTable};
+use crate::profile::{ProfileError, ProfileImage, read_images, read_profile};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use unslide_model::{CaptureForm, DebugId, MallocLayout};
+use unslide_symbolicate::{ImageOutcome, ImageSymbols};
+
+/// The most images whose symbols a capture asks for.
+const MOST_WANTED: usize = 2_000;
+/// The most images that are named for want of symbols.
+const MOST_LACKING: usize = 200;
+/// The most rows of a list of stacks.
+const MOST_ROWS: usize = 100;
+/// The most functions of a row.
+const MOST_FUNCTIONS: usize = 64;
+
+/// What a capture says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaptureAnalysis {
+    /// The heaviest nodes of the call tree.
+    pub tree: CutTree,
+    /// What was passed over.
+    pub skipped: Vec<SkippedPart>,
+    /// The images whose frames have no names for want of symbols: the app's first, those with the most frames
+    /// before others.
+    pub lacking: Vec<LackingImage>,
+    /// The memory of a log of allocations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemorySummary>,
+}
+
+/// What was passed over of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedPart {
+    /// How many.
+    pub count: u64,
+    /// Of what, and why: words that follow the number.
+    pub what: String,
+}
+
+/// An image whose frames have no names for want of symbols.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LackingImage {
+    /// Its file name.
+    pub name: String,
+    /// Its debug id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debug_id: Option<DebugId>,
+    /// What became of its symbols, such as `missing`.
+    pub status: String,
+    /// Frames that refer to it.
+    pub frames: u64,
+    /// True for an image of the operating system.
+    pub system: bool,
+}
+
+/// An image whose symbols a capture can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct WantedImage {
+    /// Its debug id.
+    pub debug_id: DebugId,
+    /// True for an image of the operating system.
+    pub system: bool,
+}
+
+/// An analysis, and the symbols that it asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaptureReading {
+    /// The analysis.
+    pub analysis: CaptureAnalysis,
+    /// The images whose symbols it can use, whether they were there or not.
+    pub wanted: Vec<WantedImage>,
+}
+
+/// Why a capture cannot be analysed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {
+    /// It is not what its sender said.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The images of a log are in no known form.
+    #[error("images: {0}")]
+    Images(ProfileError),
+    /// The events of a log have no order.
+    #[error("{0}; leave out from")]
+    Sorted(#[from] crate::malloc::SortedByAddress),
+    /// A log is to be looked at beyond its end.
+    #[error("from: the log has {0} events")]
+    BeyondEnd(usize),
+}
+
+/// Analyses a capture. `file` gives the bytes of a part by its name: nothing of one that was not sent.
+///
+/// # Errors
+/// [`CaptureError`] where it is not what its sender said.
+pub fn analyse<'f, 's>(
+    form: &CaptureForm,
+    file: &dyn Fn(&str) -> &'f [u8],
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Result<CaptureReading, CaptureError> {
+    let asked = RefCell::new(BTreeSet::new());
+    let noted = |id: &DebugId| {
+        asked.borrow_mut().insert(*id);
+        symbols(id)
+    };
+    let (analysis, images) = match form {
+        CaptureForm::Profile => profile(file("file"), &noted)?,
+        CaptureForm::MallocLog { layout, lite, from } => malloc_log(*layout, *lite, *from, file, &noted)?,
+    };
+    let asked = asked.into_inner();
+    let of_asked = |image: &ProfileImage| {
+        let debug_id = image.debug_id.filter(|id| asked.contains(id))?;
+        Some(WantedImage { debug_id, system: image.is_system() || image.kernel })
+    };
+    let wanted: BTreeSet<WantedImage> = images.iter().filter_map(of_asked).take(MOST_WANTED).collect();
+    Ok(CaptureReading { analysis, wanted: wanted.into_iter().collect() })
+}
+
+fn profile<'s>(
+    bytes: &[u8],
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
+    let profile = read_profile(bytes)?;
+    let symbolicated = profile.symbolicate(symbols);
+    let skipped = [(profile.skipped, "lines or frames could not be read"), cut(&symbolicated.tree)];
+    let analysis = CaptureAnalysis {
+        tree: CutTree::of(&symbolicated.tree),
+        skipped: noted(skipped),
+        lacking: lacking(symbolicated.lacking),
+        memory: None,
+    };
+    Ok((analysis, profile.images))
+}
+
+fn malloc_log<'f, 's>(
+    layout: MallocLayout,
+    lite: bool,
+    from: Option<u64>,
+    file: &dyn Fn(&str) -> &'f [u8],
+    symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+) -> Result<(CaptureAnalysis, Vec<ProfileImage>), CaptureError> {
+    let images = match file("images") {
+        [] => Vec::new(),
+        bytes => read_images(bytes).map_err(CaptureError::Images)?,
+    };
+    let log = EventLog::new(file("events"), event_layout(layout));
+    let from = from.map(|from| usize::try_from(from).unwrap_or(usize::MAX));
+    if from.is_some_and(|from| from > log.len()) {
+        return Err(CaptureError::BeyondEnd(log.len()));
+    }
+    let slots = if lite { SlotForm::Counted } else { SlotForm::Plain };
+    let question = LogQuestion {
+        log,
+        table: StackTable::new(file("stacks"), slots),
+        images: &images,
+        at: None,
+        from,
+        most_rows: MOST_ROWS,
+        most_functions: MOST_FUNCTIONS,
+    };
+    let LogAnswer { memory, tree, .. } = question.answer(symbols)?;
+    let counts = memory.counts;
+    let skipped = [
+        (counts.damaged, "damaged records were passed over"),
+        (counts.empty, "empty records were passed over"),
+        (counts.other, "records are of something else than memory"),
+        (counts.unknown_deallocations, "deallocations are of memory that is not in the log"),
+        (counts.replaced, "allocations are at addresses that the log does not free before"),
+        (memory.broken_stacks, "stacks are not whole in the table"),
+        (memory.trailing_bytes as u64, "bytes at the end are no whole record"),
+        cut(&tree.tree),
+    ];
+    let analysis = CaptureAnalysis {
+        tree: CutTree::of(&tree.tree),
+        skipped: noted(skipped),
+        lacking: lacking(tree.lacking),
+        memory: Some(memory),
+    };
+    Ok((analysis, images))
+}
+
+fn event_layout(layout: MallocLayout) -> EventLayout {
+    match layout {
+        MallocLayout::Disk => EventLayout::Disk64,
+        MallocLayout::Disk32 => EventLayout::Disk32,
+        MallocLayout::Enumerator => EventLayout::Enumerator,
+        MallocLayout::Index => EventLayout::Index,
+    }
+}
+
+fn cut(tree: &CallTree) -> (u64, &'static str) {
+    (tree.cut(), "frames are too many or too deep")
+}
+
+fn noted<const N: usize>(counts: [(u64, &str); N]) -> Vec<SkippedPart> {
+    let some = counts.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| SkippedPart { count, what: what.to_owned() }).collect()
+}
+
+fn lacking(mut images: Vec<ImageOutcome>) -> Vec<LackingImage> {
+    images.sort_by_key(|image| (image.system, Reverse(image.frames)));
+    let named = images.into_iter().take(MOST_LACKING);
+    named
+        .map(|image| LackingImage {
+            name: image.name,
+            debug_id: image.debug_id,
+            status: image.status.as_str().to_owned(),
+            frames: image.frames,
+            system: image.system,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_says_which_symbols_it_can_use() {
+        let text = b"main;draw 3\nmain;load 1\n";
+        let reading = analyse(&CaptureForm::Profile, &|_| text, &|_| None).unwrap();
+        let tree = reading.analysis.tree.tree();
+        assert_eq!((tree.total().weight, reading.wanted.len()), (4, 0));
+        assert!(reading.analysis.memory.is_none() && reading.analysis.lacking.is_empty());
+        assert!(analyse(&CaptureForm::Profile, &|_| b"\x00\x01", &|_| None).is_err());
+    }
+
+    #[test]
+    fn a_log_is_replayed_to_its_end_and_compared_with_a_moment_of_it() {
+        let (events, stacks) = crate::malloc::tests::small_log();
+        let image = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0";
+        let images = format!(
+            r#"{{"binary_images":[{{"name":"/Apps/Shop.app/Shop","image_addr":4096,"image_size":4096,"uuid":"{image}"}}]}}"#
+        );
+        let file = |name: &str| match name {
+            "events" => &events[..],
+            "stacks" => &stacks[..],
+            _ => images.as_bytes(),
+        };
+        let form = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: Some(1) };
+        let reading = analyse(&form, &file, &|_| None).unwrap();
+        let memory = reading.analysis.memory.unwrap();
+        assert_eq!((memory.position, memory.memory.heap_bytes), (Some(3), 300));
+        assert_eq!(memory.growth.unwrap().len(), 1);
+        assert_eq!(reading.wanted, [WantedImage { debug_id: image.parse().unwrap(), system: false }]);
+        assert_eq!((reading.analysis.lacking.len(), reading.analysis.lacking[0].frames), (1, 2));
+        assert_eq!(reading.analysis.tree.tree().total().weight, 300);
+        let beyond = CaptureForm::MallocLog { layout: MallocLayout::Index, lite: false, from: Some(9) };
+        assert_eq!(analyse(&beyond, &file, &|_| None).unwrap_err(), CaptureError::BeyondEnd(3));
+    }
+}

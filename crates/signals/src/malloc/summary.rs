@@ -1,0 +1,316 @@
+//! What is said of a log: how much memory is held, by which stacks, and what has grown.
+
+use super::event::EventLog;
+use super::live::LiveSet;
+use super::replay::{EventCounts, Replay, SortedByAddress};
+use super::stack_table::StackTable;
+use super::totals::{HeldMemory, StackGrowth, StackTotals, growth};
+use super::tree::{StackTree, stack_tree};
+use super::vm_tag::vm_tag_name;
+use crate::calltree::{Amount, CallTree, FrameOrigin, NodeIndex};
+use crate::profile::ProfileImage;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use unslide_model::DebugId;
+use unslide_symbolicate::ImageSymbols;
+
+/// What is asked of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogQuestion<'a> {
+    /// The events.
+    pub log: EventLog<'a>,
+    /// Their stacks.
+    pub table: StackTable<'a>,
+    /// The binaries that addresses lie in.
+    pub images: &'a [ProfileImage],
+    /// What is live after this many events; `None` for all.
+    pub at: Option<usize>,
+    /// Also what has grown since this many events, and what was allocated before and is still live.
+    pub from: Option<usize>,
+    /// The most rows of each list.
+    pub most_rows: usize,
+    /// The most functions of a row.
+    pub most_functions: usize,
+}
+
+/// What a log says.
+#[derive(Clone, Debug)]
+pub struct LogAnswer {
+    /// The memory in numbers.
+    pub memory: MemorySummary,
+    /// The memory of all stacks as a call tree.
+    pub tree: StackTree,
+    /// The same at [`LogQuestion::from`].
+    pub earlier: Option<StackTree>,
+}
+
+/// The memory of a log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MemorySummary {
+    /// Records of the log.
+    pub events: usize,
+    /// Records that were replayed; left out where the log is sorted by address and only summed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// Bytes behind the last whole record.
+    pub trailing_bytes: usize,
+    /// What the records were.
+    pub counts: EventCounts,
+    /// All memory.
+    pub memory: MemoryRow,
+    /// Virtual memory by tag.
+    pub vm_tags: Vec<TagRow>,
+    /// The threads with the most memory.
+    pub threads: Vec<ThreadRow>,
+    /// The stacks with the most memory.
+    pub stacks: Vec<StackRow>,
+    /// Stacks that the table has not to the end.
+    pub broken_stacks: u64,
+    /// The stacks whose memory has changed, the largest growth first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Vec<GrowthRow>>,
+    /// What was allocated before [`LogQuestion::from`] and is live: it may be leaked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older: Option<Vec<StackRow>>,
+}
+
+/// Memory of the heap, and virtual memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRow {
+    /// Bytes of the heap.
+    pub heap_bytes: u64,
+    /// Blocks of the heap.
+    pub heap_blocks: u64,
+    /// Bytes of virtual memory.
+    pub vm_bytes: u64,
+    /// Ranges of virtual memory.
+    pub vm_ranges: u64,
+}
+
+impl From<HeldMemory> for MemoryRow {
+    fn from(held: HeldMemory) -> MemoryRow {
+        let HeldMemory { heap, vm } = held;
+        MemoryRow {
+            heap_bytes: heap.weight,
+            heap_blocks: heap.count,
+            vm_bytes: vm.weight,
+            vm_ranges: vm.count,
+        }
+    }
+}
+
+/// Virtual memory of one tag.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TagRow {
+    /// The tag's number.
+    pub tag: u8,
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Ranges.
+    pub ranges: u64,
+}
+
+impl From<(u8, Amount)> for TagRow {
+    fn from((tag, amount): (u8, Amount)) -> TagRow {
+        TagRow { tag, name: vm_tag_name(tag).into_owned(), bytes: amount.weight, ranges: amount.count }
+    }
+}
+
+/// The memory that one thread has allocated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// The thread's number, in hexadecimal.
+    pub thread: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// The memory of one stack.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StackRow {
+    /// The stack's number in the table.
+    pub stack: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+    /// The innermost function of the app, or of all.
+    pub allocator: String,
+    /// The innermost first.
+    pub functions: Vec<String>,
+}
+
+/// What a stack held at two moments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GrowthRow {
+    /// The stack's number in the table.
+    pub stack: u64,
+    /// What it held first.
+    pub before: MemoryRow,
+    /// What it holds now.
+    pub after: MemoryRow,
+    /// Bytes that came to it.
+    pub grown_bytes: i64,
+    /// The innermost function of the app, or of all.
+    pub allocator: String,
+    /// The innermost first.
+    pub functions: Vec<String>,
+}
+
+impl LogQuestion<'_> {
+    /// Replays the log. One that is sorted by address is summed, where nothing is asked of a moment.
+    ///
+    /// # Errors
+    /// [`SortedByAddress`].
+    pub fn answer<'s>(
+        &self,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> Result<LogAnswer, SortedByAddress> {
+        match Replay::new(self.log) {
+            Ok(replay) => Ok(self.of_replay(replay, symbols)),
+            Err(sorted) if self.at.is_some() || self.from.is_some() => Err(sorted),
+            Err(_) => Ok(self.of_totals(symbols)),
+        }
+    }
+
+    fn tree<'s>(
+        &self,
+        totals: &StackTotals,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> StackTree {
+        stack_tree(totals, &self.table, self.images, symbols)
+    }
+
+    fn of_replay<'s>(
+        &self,
+        mut replay: Replay<'_>,
+        symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>,
+    ) -> LogAnswer {
+        let mut before = None;
+        if let Some(from) = self.from {
+            replay.advance_to(from);
+            before = Some((from, replay.live().by_stack()));
+        }
+        replay.advance_to(self.at.unwrap_or(usize::MAX));
+        let live = replay.live();
+        let after = live.by_stack();
+        let tree = self.tree(&after, symbols);
+        let mut memory = self.summary(&after, &tree, replay.counts());
+        memory.position = Some(replay.position());
+        memory.memory = live.total().into();
+        memory.vm_tags = live.by_tag().into_iter().map(TagRow::from).collect();
+        let Some((from, before)) = before else { return LogAnswer { memory, tree, earlier: None } };
+        let earlier = self.tree(&before, symbols);
+        let grown = growth(&before, &after);
+        let rows = grown.iter().take(self.most_rows).map(|grown| self.growth_row(grown, &tree, &earlier));
+        memory.growth = Some(rows.collect());
+        memory.older = Some(self.older_rows(live, from, &tree));
+        LogAnswer { memory, tree, earlier: Some(earlier) }
+    }
+
+    fn of_totals<'s>(&self, symbols: &dyn Fn(&DebugId) -> Option<&'s ImageSymbols>) -> LogAnswer {
+        let totals = self.log.totals();
+        let tree = self.tree(&totals.allocated, symbols);
+        let memory = self.summary(&totals.allocated, &tree, totals.counts);
+        LogAnswer { memory, tree, earlier: None }
+    }
+
+    fn summary(&self, totals: &StackTotals, tree: &StackTree, counts: EventCounts) -> MemorySummary {
+        MemorySummary {
+            events: self.log.len(),
+            position: None,
+            trailing_bytes: self.log.trailing_bytes(),
+            counts,
+            memory: sum(totals).into(),
+            vm_tags: Vec::new(),
+            threads: self.threads(tree),
+            stacks: self.stack_rows(totals, tree),
+            broken_stacks: tree.broken,
+            growth: None,
+            older: None,
+        }
+    }
+
+    fn threads(&self, tree: &StackTree) -> Vec<ThreadRow> {
+        let mut threads: Vec<(u64, Amount)> =
+            tree.threads.iter().map(|(thread, held)| (*thread, *held)).collect();
+        threads.sort_unstable_by_key(|(thread, held)| (Reverse(held.weight), *thread));
+        let rows = threads.into_iter().take(self.most_rows);
+        rows.map(|(thread, held)| ThreadRow {
+            thread: format!("{thread:#x}"),
+            bytes: held.weight,
+            blocks: held.count,
+        })
+        .collect()
+    }
+
+    /// The stacks with the most memory.
+    fn stack_rows(&self, totals: &StackTotals, tree: &StackTree) -> Vec<StackRow> {
+        let mut largest: Vec<_> = totals.iter().map(|(stack, held)| (*stack, *held)).collect();
+        largest.sort_unstable_by_key(|(stack, held)| (Reverse(held.total().weight), *stack));
+        let rows = largest.into_iter().take(self.most_rows);
+        rows.map(|(stack, held)| {
+            let nodes = nodes(stack, &[tree]);
+            let Amount { weight: bytes, count: blocks } = held.total();
+            let (allocator, functions) = (allocator(&nodes), self.functions(&nodes));
+            StackRow { stack, bytes, blocks, allocator, functions }
+        })
+        .collect()
+    }
+
+    fn older_rows(&self, live: &LiveSet, from: usize, tree: &StackTree) -> Vec<StackRow> {
+        self.stack_rows(&live.older_than(from as u64), tree)
+    }
+
+    /// The row of a stack that one of the trees has.
+    fn growth_row(&self, grown: &StackGrowth, after: &StackTree, before: &StackTree) -> GrowthRow {
+        let nodes = nodes(grown.stack, &[after, before]);
+        let limit = if grown.bytes() < 0 { i64::MIN } else { i64::MAX };
+        GrowthRow {
+            stack: grown.stack,
+            before: grown.before.into(),
+            after: grown.after.into(),
+            grown_bytes: i64::try_from(grown.bytes()).unwrap_or(limit),
+            allocator: allocator(&nodes),
+            functions: self.functions(&nodes),
+        }
+    }
+
+    fn functions(&self, (tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> Vec<String> {
+        nodes.iter().take(self.most_functions).map(|at| function(tree, *at)).collect()
+    }
+}
+
+/// The memory of all stacks.
+fn sum(totals: &StackTotals) -> HeldMemory {
+    let mut sum = HeldMemory::default();
+    for held in totals.values() {
+        sum.heap += held.heap;
+        sum.vm += held.vm;
+    }
+    sum
+}
+
+/// The frames of a stack, and the tree that has them.
+fn nodes<'t>(stack: u64, trees: &[&'t StackTree]) -> (&'t CallTree, Vec<NodeIndex>) {
+    let found = trees.iter().find_map(|tree| Some((&tree.tree, *tree.nodes.get(&stack)?)));
+    let (tree, node) = found.unwrap_or((&trees[0].tree, CallTree::ROOT));
+    (tree, tree.stack(node))
+}
+
+fn function(tree: &CallTree, index: NodeIndex) -> String {
+    let frame = tree.frame(index);
+    let place = &tree.node(index).place;
+    let place = place.as_ref().map_or_else(String::new, |place| format!(" {}:{}", place.file, place.line));
+    let image = if frame.image.is_empty() { String::new() } else { format!(" ({})", frame.image) };
+    format!("{}{image}{place}", frame.name)
+}
+
+fn allocator((tree, nodes): &(&CallTree, Vec<NodeIndex>)) -> String {
+    let own = nodes.iter().find(|at| tree.frame(**at).origin == FrameOrigin::App);
+    own.or(nodes.first()).map_or_else(String::new, |at| function(tree, *at))
+}
