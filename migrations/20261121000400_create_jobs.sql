@@ -108,7 +108,7 @@ RETURNS TABLE (kind text, jobs bigint)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
     SELECT set_config('unslide.definer', 'on', true);
     SELECT j.kind, count(*) FROM jobs j
-    WHERE j.status IN ('queued', 'running') AND j.kind NOT IN ('build', 'backfill')
+    WHERE j.status IN ('queued', 'running') AND j.kind NOT IN ('build', 'backfill', 'analyse')
       AND (j.attempts >= deaths OR j.last_error IS NOT NULL AND j.created_at < failing_before)
       AND (j.kind = 'erase' OR NOT EXISTS (SELECT FROM tenants t WHERE t.slug = j.tenant AND t.state = 'deleted'))
     GROUP BY 1

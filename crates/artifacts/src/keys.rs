@@ -7,6 +7,8 @@
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>-<sha256>   a symcache, never overwritten
 //! t/<tenant>/symbols/<ab>/<cdef…>/symcache-v<N>            the symcache that answers (alias)
 //! t/<tenant>/segments/<yyyy-mm-dd>/<uuid>                  stored reports
+//! t/<tenant>/captures/<uuid>/<part>                        a file of a capture, untouched
+//! t/<tenant>/captures/<uuid>/analysis-<N>                  what its Nth analysis says
 //! t/<tenant>/outputs/<report id>/<sha256>                  an enriched report too large for its topic
 //! system/uploads/…, system/objects/… and system/symbols/…   the same for system symbols
 //! ```
@@ -148,6 +150,30 @@ pub fn segment_named(tenant: &TenantId, text: &str) -> Option<Uuid> {
 #[must_use]
 pub fn output_body(report: &Scoped<ReportId>, sha256: &ContentHash) -> ObjectKey {
     ObjectKey(format!("{}{}/{sha256}", outputs_prefix(&report.tenant).0, report.id))
+}
+
+/// Where the files of one capture lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureKeys(String);
+
+/// Where a tenant's capture lies.
+#[must_use]
+pub fn capture(tenant: &TenantId, id: Uuid) -> CaptureKeys {
+    CaptureKeys(format!("t/{tenant}/captures/{id}/"))
+}
+
+impl CaptureKeys {
+    /// A file of it, by the name of the part.
+    #[must_use]
+    pub fn part(&self, name: &'static str) -> ObjectKey {
+        ObjectKey(format!("{}{name}", self.0))
+    }
+
+    /// What an analysis of it says.
+    #[must_use]
+    pub fn analysis(&self, run: u32) -> ObjectKey {
+        ObjectKey(format!("{}analysis-{run}", self.0))
+    }
 }
 
 /// Where the symbols of one debug id lie.

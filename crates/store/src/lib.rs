@@ -6,6 +6,7 @@
 //! Modules are named after what they keep. Times come from the store's clock.
 
 pub mod alerts;
+pub mod captures;
 pub mod cursor;
 mod database;
 pub mod groups;

@@ -7,6 +7,7 @@
 
 mod build;
 mod builder;
+mod captures;
 mod config;
 mod deletion;
 mod failure;
@@ -19,5 +20,6 @@ mod run;
 mod worker;
 
 pub use build::serve::serve as serve_child;
+pub use captures::MOST_ANALYSIS_BYTES;
 pub use config::{Config, Settings};
 pub use run::{Error, run};

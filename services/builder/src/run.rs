@@ -75,8 +75,8 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
     crate::metrics::watch(&builder.host.metrics, &builder.objects, &builder.store, &builder.work)?;
     probes(&builder);
     tracing::info!("the builder is at work");
-    let [builds, wakes, purges, again, reprocess, regroup, erasing, relay] =
-        [(); 8].map(|()| builder.clone());
+    let [builds, wakes, purges, again, reprocess, regroup, analyses, erasing, relay] =
+        [(); 9].map(|()| builder.clone());
     tokio::join!(
         builder.host.shutdown.token().run_until_cancelled(builder.notifications.listen(&builder.store)),
         worker::work(builds, &[JobKind::Build], builder.settings.uploads),
@@ -86,6 +86,7 @@ pub async fn run(config: Config, host: Host, child: ChildProgram) -> Result<(), 
         worker::work(again, &[JobKind::Backfill], 1),
         worker::work(reprocess, &[JobKind::Reprocess], 1),
         worker::work(regroup, &[JobKind::Regroup], 1),
+        worker::work(analyses, &[JobKind::Analyse], 1),
         // One at a time and for itself: it takes as long as the tenant was large.
         worker::work(erasing, &[JobKind::Erase], 1),
         relay::relay(relay),

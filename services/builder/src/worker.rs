@@ -2,6 +2,7 @@
 
 use crate::build::{self, backfill};
 use crate::builder::Builder;
+use crate::captures;
 use crate::deletion::{erase, purge};
 use crate::failure::JobFailure;
 use crate::isolation::{self, Beside, Pass};
@@ -12,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use unslide_store::jobs::{self, Failed, JobKind, JobLease, Work};
-use unslide_store::{objects, uploads, usage};
+use unslide_store::{captures as store_captures, objects, uploads, usage};
 
 /// How often jobs are looked for without a notification: those whose pause is over give none.
 const LOOK: Duration = Duration::from_secs(2);
@@ -101,7 +102,7 @@ async fn perform(builder: &Builder, job: &JobLease) {
     builder.metrics.job_seconds.with_label_values(&[kind]).observe(begun.elapsed().as_secs_f64());
     let done = match (job.work.kind(), done) {
         // Whatever it has stored, and however it ended.
-        (JobKind::Build | JobKind::Backfill, done) | (_, done @ Err(JobFailure::TenantDeleted)) => {
+        (JobKind::Build | JobKind::Backfill | JobKind::Analyse, done) | (_, done @ Err(JobFailure::TenantDeleted)) => {
             unless_deleted(builder, job, done).await
         }
         (_, done) => done,
@@ -174,6 +175,7 @@ async fn attempt(builder: &Builder, job: &JobLease) -> Result<(), JobFailure> {
             Work::Backfill { version, after } => {
                 Box::pin(backfill::backfill(builder, job, *version, after.as_ref())).await
             }
+            Work::Analyse { capture } => Box::pin(captures::analyse(builder, job, *capture)).await,
             Work::Erase => erase::erase(builder, job).await,
         };
         match done {
@@ -272,6 +274,9 @@ async fn end(
             usage::hold(&mut tx).await?;
             uploads::failed(&mut tx, *upload, reason, detail, &[]).await?;
             objects::give_up(&mut tx, *upload).await?;
+        }
+        if let (Failed::Permanently, Work::Analyse { capture }) = (failed, &job.work) {
+            store_captures::fail(&mut tx, *capture, reason, detail).await?;
         }
         tx.commit().await?;
         Ok(failed)

@@ -59,6 +59,11 @@ pub enum Work {
         /// The last object of the page before; none begins.
         after: Option<ContentHash>,
     },
+    /// Analyse a capture (see [`crate::captures`]).
+    Analyse {
+        /// The capture.
+        capture: Uuid,
+    },
     /// Take away everything of a deleted tenant (see [`crate::erasure`]).
     Erase,
 }
@@ -80,6 +85,8 @@ words! {
         Regroup = "regroup",
         /// [`Work::Backfill`]
         Backfill = "backfill",
+        /// [`Work::Analyse`]
+        Analyse = "analyse",
         /// [`Work::Erase`]
         Erase = "erase",
     }
@@ -87,10 +94,10 @@ words! {
 
 impl JobKind {
     /// False for work that carries a promise: it is tried until it is done, however many workers die with
-    /// it. Builds may be given up, because a file may be at fault.
+    /// it. Builds and analyses may be given up, because a file may be at fault.
     #[must_use]
     pub fn may_be_given_up(self) -> bool {
-        matches!(self, JobKind::Build | JobKind::Backfill)
+        matches!(self, JobKind::Build | JobKind::Backfill | JobKind::Analyse)
     }
 }
 
@@ -106,6 +113,7 @@ impl Work {
             Work::Regroup { .. } => JobKind::Regroup,
             Work::Purge { .. } => JobKind::Purge,
             Work::Backfill { .. } => JobKind::Backfill,
+            Work::Analyse { .. } => JobKind::Analyse,
             Work::Erase => JobKind::Erase,
         }
     }

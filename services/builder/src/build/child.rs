@@ -1,4 +1,5 @@
-//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache.
+//! The child process that reads what tenants upload: one unpacks an upload, one builds each symcache, one analyses a
+//! capture.
 //!
 //! Its limits bound what a hostile file can cost. Builder and child speak through files in the job's folder.
 
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use unslide_artifacts::archive;
-use unslide_model::{ContentHash, Quality};
+use unslide_model::{CaptureForm, ContentHash, DebugId, Quality};
 use unslide_runtime::child::{ChildLimits, Ended, Limit};
 use unslide_store::objects::ObjectStatus;
 use unslide_symbolicate::object;
@@ -35,6 +36,8 @@ pub(crate) enum Task {
     Unpack { file: String, name: String, limits: archive::UnpackLimits },
     /// Builds the symcache of one slice: the answer is a [`BuiltSlice`].
     Build { file: PathBuf, range: Range<u64> },
+    /// Analyses a capture with the symcaches of these debug ids: the answer is a `CaptureReading`.
+    Analyse { form: CaptureForm, symcaches: Vec<DebugId> },
 }
 
 /// A symcache in the file [`SYMCACHE`].

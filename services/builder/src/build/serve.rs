@@ -1,16 +1,23 @@
-//! What a child process of the builder does: it unpacks an upload, or builds a symcache.
+//! What a child process of the builder does: it unpacks an upload, builds a symcache, or analyses a capture.
 
 use crate::build::child::{ANSWER, BuiltSlice, ChildAnswer, REQUEST, Request, SYMCACHE, Task};
 use crate::build::slices::{Unpacked, rejection, unpack_here};
+use crate::captures::symbols;
 use crate::failure::JobFailure;
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use unslide_artifacts::map_file;
-use unslide_model::ContentHash;
+use unslide_model::{CaptureForm, ContentHash, DebugId};
+use unslide_signals::capture::{CaptureReading, analyse};
+use unslide_store::objects::ObjectStatus;
+use unslide_symbolicate::ImageSymbols;
 use unslide_symbolicate::object::{self, ObjectError};
+use unslide_symbolicate::symcache::SymCache;
 
 /// Does, as a child of a builder, what the request in the current folder asks for.
 ///
@@ -25,6 +32,7 @@ pub fn serve() -> io::Result<()> {
             serde_json::to_vec(&answer)
         }
         Task::Build { file, range } => serde_json::to_vec(&build_here(&file, range)),
+        Task::Analyse { form, symcaches } => serde_json::to_vec(&analyse_here(&form, &symcaches)),
     };
     fs::write(ANSWER, answer?)
 }
@@ -42,4 +50,23 @@ fn build_here(file: &Path, range: Range<u64>) -> ChildAnswer<BuiltSlice> {
         Err(ObjectError::Unavailable(error)) => Err(JobFailure::Again(error.to_string())),
         Err(error) => Ok(Err(rejection(&error))),
     }
+}
+
+fn analyse_here(form: &CaptureForm, symcaches: &[DebugId]) -> ChildAnswer<CaptureReading> {
+    let mut files: HashMap<&str, Bytes> = HashMap::new();
+    for part in form.parts() {
+        let path = Path::new(part.name);
+        if path.exists() {
+            files.insert(part.name, map_file(path)?);
+        }
+    }
+    let mut known: HashMap<DebugId, ImageSymbols> = HashMap::new();
+    for debug_id in symcaches {
+        let parsed = SymCache::parse(map_file(&symbols::file(debug_id))?);
+        let found = parsed.map_or(ImageSymbols::Malformed, |symcache| ImageSymbols::found(symcache.into()));
+        known.insert(*debug_id, found);
+    }
+    let file = |name: &str| files.get(name).map_or(&[][..], |bytes| bytes);
+    let read = analyse(form, &file, &|id| known.get(id));
+    Ok(read.map_err(|error| (ObjectStatus::Malformed, error.to_string())))
 }

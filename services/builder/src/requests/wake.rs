@@ -6,7 +6,7 @@ use crate::requests::pace::JobTurn;
 use time::Duration;
 use unslide_model::{DebugId, Owner, TenantId};
 use unslide_store::jobs::{self, JobLease, Work};
-use unslide_store::uploads;
+use unslide_store::{captures, uploads};
 use unslide_store::wakes::system::{Arrived, Resume, SystemWakeCursor};
 use unslide_store::wakes::{self, WakeCursor};
 
@@ -33,6 +33,7 @@ pub(crate) async fn wake(
     mut from: Option<WakeCursor>,
 ) -> Result<(), JobFailure> {
     let turn = JobTurn::begin(builder.host.shutdown.token());
+    wake_captures(builder, job.tenant()?, &[Arrived { debug_id: *debug_id, generation }], false).await?;
     loop {
         builder.waking.wait(&turn).await;
         let mut tx = builder.store.tenant(job.tenant()?).await?;
@@ -52,6 +53,23 @@ pub(crate) async fn wake(
         tx.commit().await?;
         builder.waking.asked(page.requested);
         if is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// Asks for new analyses of the captures that lacked these symbols. Done again it asks for nothing more.
+async fn wake_captures(
+    builder: &Builder,
+    tenant: &TenantId,
+    arrived: &[Arrived],
+    system: bool,
+) -> Result<(), JobFailure> {
+    loop {
+        let mut tx = builder.store.tenant(tenant).await?;
+        let woken = captures::wake(&mut tx, arrived, system, PAGE).await?;
+        tx.commit().await?;
+        if woken < u64::from(PAGE) {
             return Ok(());
         }
     }
@@ -116,6 +134,13 @@ async fn wake_tenant(
     tenant: &TenantId,
     mut from: Option<SystemWakeCursor>,
 ) -> Result<bool, JobFailure> {
+    if from.is_none() {
+        match wake_captures(builder, tenant, arrived, true).await {
+            // It waits for nothing any more, and the others do.
+            Err(JobFailure::TenantDeleted) => return Ok(true),
+            woken => woken?,
+        }
+    }
     loop {
         builder.waking.wait(turn).await;
         let mut tx = builder.store.tenant(tenant).await?;

@@ -1,0 +1,96 @@
+//! Looking captures up, and their end.
+
+use super::{Capture, CaptureFile, CaptureState, query_captures};
+use crate::column::{JsonColumn, Nullable, U32, U64};
+use crate::{Result, TenantTx, Uuid};
+use time::{Date, OffsetDateTime};
+use unslide_model::CaptureForm;
+
+/// Which captures to list. What is `None` does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaptureFilter {
+    /// Of this app.
+    pub app: Option<String>,
+    /// Of this version.
+    pub version: Option<String>,
+    /// Of this kind.
+    pub kind: Option<String>,
+}
+
+/// Where a capture stands in a list: when it came, and its id.
+pub type CapturePosition = (OffsetDateTime, Uuid);
+
+/// A capture; `None` where there is none of that id, or it is of another app than `app`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn get(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = query_captures!(
+        "WHERE tenant = $1 AND id = $2 AND (app = $3 OR $3 IS NULL)",
+        tenant,
+        id,
+        app
+    );
+    Ok(found.fetch_optional(connection).await?)
+}
+
+/// Captures, the newest first.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn list(
+    tx: &mut TenantTx,
+    filter: &CaptureFilter,
+    after: Option<CapturePosition>,
+    limit: u32,
+) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let found = query_captures!(
+        "WHERE tenant = $1 AND (app = $2 OR $2 IS NULL) AND (version = $3 OR $3 IS NULL)
+               AND (kind = $4 OR $4 IS NULL) AND ($5::timestamptz IS NULL OR (received_at, id) < ($5, $6::uuid))
+         ORDER BY received_at DESC, id DESC LIMIT $7",
+        tenant,
+        filter.app.as_deref(),
+        filter.version.as_deref(),
+        filter.kind.as_deref(),
+        after.map(|after| after.0),
+        after.map(|after| after.1),
+        i64::from(limit)
+    );
+    Ok(found.fetch_all(connection).await?)
+}
+
+/// Deletes a capture; gives it, so that its objects can be condemned in the same transaction. `None` where there
+/// is none of that id, or it is of another app than `app`.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn delete(tx: &mut TenantTx, id: Uuid, app: Option<&str>) -> Result<Option<Capture>> {
+    let Some(capture) = get(tx, id, app).await? else { return Ok(None) };
+    let (connection, tenant, _) = tx.parts();
+    let gone = sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = $2", tenant, id);
+    let gone = gone.execute(connection).await?;
+    Ok((gone.rows_affected() > 0).then_some(capture))
+}
+
+/// Deletes up to `limit` captures that came before the day `before`; gives them, so that their objects can be
+/// condemned in the same transaction.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn expire(tx: &mut TenantTx, before: Date, limit: u32) -> Result<Vec<Capture>> {
+    let (connection, tenant, _) = tx.parts();
+    let over = query_captures!(
+        "WHERE tenant = $1 AND received_at < $2 ORDER BY received_at, id LIMIT $3 FOR UPDATE",
+        tenant,
+        before.midnight().assume_utc(),
+        i64::from(limit)
+    );
+    let over = over.fetch_all(&mut *connection).await?;
+    let ids: Vec<Uuid> = over.iter().map(|capture| capture.id).collect();
+    sqlx::query!("DELETE FROM captures WHERE tenant = $1 AND id = ANY ($2)", tenant, &ids)
+        .execute(connection)
+        .await?;
+    Ok(over)
+}

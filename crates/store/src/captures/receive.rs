@@ -1,0 +1,106 @@
+//! A capture's way in.
+
+use super::CaptureFile;
+use crate::jobs::{self, Work};
+use crate::number::to_row;
+use crate::{Result, StoreError, TenantTx, Uuid};
+use time::Duration;
+use unslide_model::{CaptureForm, ContentHash};
+
+/// How long the files of a capture may take to come: longer than any upload.
+const RECEIVING: Duration = Duration::DAY;
+
+/// A capture whose files are in object storage.
+#[derive(Clone, Debug)]
+pub struct NewCapture<'a> {
+    /// Its id.
+    pub id: Uuid,
+    /// The app that it was recorded of.
+    pub app: &'a str,
+    /// The app's version; empty where it is not known.
+    pub version: &'a str,
+    /// How its files are read.
+    pub form: CaptureForm,
+    /// Its files.
+    pub files: &'a [CaptureFile],
+    /// The hash of its files and of how they are read.
+    pub content_hash: ContentHash,
+    /// The keys of its files, as [`expect`] had them.
+    pub keys: &'a [String],
+}
+
+/// What became of a capture that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceivedCapture {
+    /// It waits for its analysis.
+    New,
+    /// The same was received before, as this one.
+    Known(Uuid),
+    /// It took too long: its files may be gone.
+    GivenUp,
+}
+
+/// Notes the keys under which files will be put: they are deleted if no capture has them in the end.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn expect(tx: &mut TenantTx, keys: &[String]) -> Result<()> {
+    let (connection, tenant, now) = tx.parts();
+    sqlx::query!(
+        "INSERT INTO condemned_objects (tenant, key, condemned_at) SELECT $1, k, $3 FROM unnest($2::text[]) AS k
+         ON CONFLICT DO NOTHING",
+        tenant,
+        keys,
+        now + RECEIVING
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Makes the capture, and the job that analyses it. The files of one that is known stay condemned.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn receive(tx: &mut TenantTx, new: &NewCapture<'_>) -> Result<ReceivedCapture> {
+    let corrupt = |error| StoreError::corrupt("captures", error);
+    let form = serde_json::to_value(new.form).map_err(corrupt)?;
+    let files = serde_json::to_value(new.files).map_err(corrupt)?;
+    let (connection, tenant, now) = tx.parts();
+    let made = sqlx::query!(
+        "INSERT INTO captures (id, tenant, app, version, kind, form, files, size, content_hash, state, received_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', $10)
+         ON CONFLICT (tenant, app, content_hash) DO NOTHING",
+        new.id,
+        tenant,
+        new.app,
+        new.version,
+        new.form.kind().as_str(),
+        form,
+        files,
+        to_row(new.files.iter().map(|file| file.size).sum()),
+        new.content_hash.0.as_slice(),
+        now
+    )
+    .execute(&mut *connection)
+    .await?;
+    if made.rows_affected() == 0 {
+        let known = sqlx::query_scalar!(
+            "SELECT id FROM captures WHERE tenant = $1 AND app = $2 AND content_hash = $3",
+            tenant,
+            new.app,
+            new.content_hash.0.as_slice()
+        );
+        // Otherwise it was deleted between the two statements.
+        let known = known.fetch_optional(connection).await?;
+        return Ok(known.map_or(ReceivedCapture::GivenUp, ReceivedCapture::Known));
+    }
+    let kept = sqlx::query!("DELETE FROM condemned_objects WHERE tenant = $1 AND key = ANY ($2)", tenant, new.keys)
+        .execute(connection)
+        .await?;
+    if usize::try_from(kept.rows_affected()) != Ok(new.keys.len()) {
+        return Ok(ReceivedCapture::GivenUp);
+    }
+    jobs::add(tx, &Work::Analyse { capture: new.id }).await?;
+    Ok(ReceivedCapture::New)
+}

@@ -1,0 +1,42 @@
+//! Captures whose symbols came late.
+
+use crate::jobs::{self, Work};
+use crate::number::to_row;
+use crate::wakes::Arrived;
+use crate::{Result, TenantTx, Uuid};
+use time::Duration;
+
+/// From the first symbols that come to the analysis: what comes in between is one job's.
+const PAUSE: Duration = Duration::seconds(2);
+
+/// Asks for a new analysis of up to `limit` captures that have not seen these symbols, of the tenant or of the
+/// system. Returns their number; commit, and call again until it is 0.
+///
+/// # Errors
+/// Where the database fails.
+pub async fn wake(tx: &mut TenantTx, arrived: &[Arrived], system: bool, limit: u32) -> Result<u64> {
+    let debug_ids: Vec<Uuid> = arrived.iter().map(|arrived| arrived.debug_id.uuid()).collect();
+    let generations: Vec<i64> = arrived.iter().map(|arrived| to_row(arrived.generation)).collect();
+    let (connection, tenant, _) = tx.parts();
+    let woken = sqlx::query_scalar!(
+        "WITH waiting AS (
+             SELECT c.id FROM captures c
+             WHERE c.tenant = $1 AND c.state <> 'queued' AND EXISTS (
+                 SELECT FROM capture_waits w
+                 JOIN unnest($2::uuid[], $3::bigint[]) AS n (debug_id, generation) ON n.debug_id = w.debug_id
+                 WHERE w.tenant = $1 AND w.capture_id = c.id AND w.system = $4 AND w.seen_generation < n.generation)
+             ORDER BY c.id LIMIT $5 FOR UPDATE)
+         UPDATE captures c SET state = 'queued' FROM waiting w WHERE c.tenant = $1 AND c.id = w.id RETURNING c.id",
+        tenant,
+        &debug_ids,
+        &generations,
+        system,
+        i64::from(limit)
+    )
+    .fetch_all(connection)
+    .await?;
+    for id in &woken {
+        jobs::add_later(tx, &Work::Analyse { capture: *id }, PAUSE).await?;
+    }
+    Ok(woken.len() as u64)
+}

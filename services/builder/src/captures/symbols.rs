@@ -1,0 +1,88 @@
+//! The symcaches that a capture can use, fetched into its job's folder.
+
+use crate::build::work_folder::Room;
+use crate::builder::Builder;
+use crate::failure::JobFailure;
+use std::path::{Path, PathBuf};
+use unslide_artifacts::{StorageError, keys};
+use unslide_model::{DebugId, Owned, Owner, TenantId};
+use unslide_signals::capture::WantedImage;
+use unslide_store::captures::SeenSymbols;
+use unslide_store::slots;
+use unslide_symbolicate::symcache::READS;
+
+/// The most bytes of the symcaches of one capture.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The file in the job's folder that a symcache lies in.
+pub(crate) fn file(debug_id: &DebugId) -> PathBuf {
+    PathBuf::from(format!("symcache-{debug_id}"))
+}
+
+/// What was fetched for a capture.
+pub(super) struct FetchedSymbols {
+    /// The debug ids whose symcaches lie in the folder.
+    pub(super) fetched: Vec<DebugId>,
+    /// Images whose symcaches found no room.
+    pub(super) too_large: u64,
+    /// What there was of every image.
+    pub(super) seen: Vec<SeenSymbols>,
+}
+
+/// Fetches the symcaches of images as far as there are any. As with reports, the system's answer for an image of
+/// the system, else the tenant's own.
+pub(super) async fn fetch(
+    builder: &Builder,
+    tenant: &TenantId,
+    room: &Room,
+    wanted: &[WantedImage],
+) -> Result<FetchedSymbols, JobFailure> {
+    let ids: Vec<DebugId> = wanted.iter().map(|image| image.debug_id).collect();
+    let mut tx = builder.store.tenant(tenant).await?;
+    let answering = slots::answering(&mut tx, &ids).await?;
+    tx.rollback().await?;
+    let mut found = FetchedSymbols { fetched: Vec::new(), too_large: 0, seen: Vec::new() };
+    let mut left = MOST_BYTES.min(room.limits().total_bytes);
+    for WantedImage { debug_id, system } in wanted {
+        let own = answering.own.get(debug_id).copied();
+        let of_system = answering.system.get(debug_id).copied().filter(|_| *system);
+        found.seen.push(SeenSymbols { debug_id: *debug_id, system: false, generation: own.unwrap_or(0) });
+        if *system {
+            let generation = of_system.unwrap_or(0);
+            found.seen.push(SeenSymbols { debug_id: *debug_id, system: true, generation });
+        }
+        let owner = match (of_system, own) {
+            (Some(_), _) => Owner::System,
+            (None, Some(_)) => Owner::Tenant(tenant.clone()),
+            (None, None) => continue,
+        };
+        match fetch_one(builder, &owner.own(*debug_id), room.path(), left).await {
+            Ok(Some(size)) => {
+                left = left.saturating_sub(size);
+                found.fetched.push(*debug_id);
+            }
+            // They were deleted meanwhile.
+            Ok(None) => {}
+            Err(StorageError::TooLarge { .. }) => found.too_large += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Fetches one symcache of at most `limit` bytes; gives its size.
+async fn fetch_one(
+    builder: &Builder,
+    id: &Owned<DebugId>,
+    folder: &Path,
+    limit: u64,
+) -> Result<Option<u64>, StorageError> {
+    let path = folder.join(file(&id.id));
+    for version in READS.iter().rev() {
+        let fetched = builder.objects.get_to_file(&keys::symbols(id).alias(*version), &path, limit).await;
+        if let Some(fetched) = fetched? {
+            return Ok(Some(fetched.head.size));
+        }
+    }
+    Ok(None)
+}
