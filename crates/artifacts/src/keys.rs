@@ -15,7 +15,7 @@
 
 use std::fmt;
 use time::Date;
-use unslide_model::{ContentHash, DebugId, Owned, Owner, ReportId, Scoped, TenantId};
+use unslide_model::{CaptureForm, ContentHash, DebugId, Owned, Owner, ReportId, Scoped, TenantId};
 use uuid::Uuid;
 
 /// The key of one object. Made by this module only.
@@ -173,6 +173,13 @@ impl CaptureKeys {
     #[must_use]
     pub fn analysis(&self, run: u32) -> ObjectKey {
         ObjectKey(format!("{}analysis-{run}", self.0))
+    }
+
+    /// The keys of all its files, and of these analyses, as texts.
+    #[must_use]
+    pub fn all(&self, form: &CaptureForm, runs: impl IntoIterator<Item = u32>) -> Vec<String> {
+        let parts = form.parts().iter().map(|part| self.part(part.name));
+        parts.chain(runs.into_iter().map(|run| self.analysis(run))).map(|key| key.0).collect()
     }
 }
 

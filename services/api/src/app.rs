@@ -8,7 +8,7 @@ use crate::http::{compress, documents};
 use crate::limits::answers;
 use crate::openapi;
 use crate::operations::{
-    alerts, apps, audit_log, dead_letters, events, grouping_rules, groups, keys, quarantine, reports,
+    alerts, apps, audit_log, captures, dead_letters, events, grouping_rules, groups, keys, quarantine, reports,
     reprocess, sessions, symbols, tenants,
 };
 use crate::requests::wait::LONGEST_WAIT;
@@ -61,10 +61,12 @@ pub fn document() -> OpenApi {
     let mut document = openapi::base();
     for routes in [
         symbols::upload_routes(),
+        captures::upload_routes(),
         symbols::waiting_routes(),
         symbols::routes(),
         reports::waiting_routes(),
         reports::routes(),
+        captures::routes(),
         sessions::routes(),
         reprocess::routes(),
         apps::routes(),
@@ -92,6 +94,7 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
     let answering = OpenApiRouter::new()
         .merge(symbols::routes())
         .merge(reports::routes())
+        .merge(captures::routes())
         .merge(sessions::routes())
         .merge(reprocess::routes())
         .merge(apps::routes())
@@ -113,5 +116,9 @@ fn operations(api: &Api) -> OpenApiRouter<Api> {
         .merge(grouping_rules::routes())
         .layer(within(limits.request_seconds + limits.announce_seconds));
     // An upload bounds its own time, and cleans up when it is over.
-    answering.merge(waiting).merge(announcing).merge(symbols::upload_routes())
+    answering
+        .merge(waiting)
+        .merge(announcing)
+        .merge(symbols::upload_routes())
+        .merge(captures::upload_routes())
 }

@@ -20,6 +20,5 @@ mod run;
 mod worker;
 
 pub use build::serve::serve as serve_child;
-pub use captures::MOST_ANALYSIS_BYTES;
 pub use config::{Config, Settings};
 pub use run::{Error, run};

@@ -15,6 +15,8 @@ use std::collections::BTreeSet;
 use unslide_model::{CaptureForm, DebugId, MallocLayout};
 use unslide_symbolicate::{ImageOutcome, ImageSymbols};
 
+/// The most bytes of the JSON of an analysis.
+pub const MOST_ANALYSIS_BYTES: usize = 4 << 20;
 /// The most images whose symbols a capture asks for.
 const MOST_WANTED: usize = 2_000;
 /// The most images that are named for want of symbols.

@@ -80,6 +80,15 @@ pub struct Capture {
     pub analysed_at: Option<OffsetDateTime>,
 }
 
+impl Capture {
+    /// The runs that may have stored an analysis: the one that answers, and the last one.
+    #[must_use]
+    pub fn runs(&self) -> impl Iterator<Item = u32> + use<> {
+        let last = Some(self.run).filter(|run| *run > 0 && self.answer != Some(*run));
+        self.answer.into_iter().chain(last)
+    }
+}
+
 json_column!(CaptureForm);
 json_column!(Vec<CaptureFile>);
 

@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod apps;
 pub mod audit_log;
+pub mod captures;
 pub mod dead_letters;
 pub mod events;
 pub mod grouping_rules;

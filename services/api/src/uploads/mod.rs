@@ -1,5 +1,6 @@
 //! Symbol files on their way to object storage.
 
+pub mod capture;
 pub mod format;
 pub mod multipart;
 pub mod parts;

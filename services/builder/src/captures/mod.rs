@@ -14,15 +14,13 @@ use symbols::FetchedSymbols;
 use unslide_artifacts::keys::{self, CaptureKeys};
 use unslide_artifacts::{Put, StorageError};
 use unslide_model::{DebugId, TenantId};
-use unslide_signals::capture::{CaptureAnalysis, CaptureReading, SkippedPart};
+use unslide_signals::capture::{CaptureAnalysis, CaptureReading, MOST_ANALYSIS_BYTES, SkippedPart};
 use unslide_store::captures::{self, AnalysisEnd, Capture, CaptureRun};
 use unslide_store::jobs::{self, JobLease};
 use unslide_store::{Uuid, segments};
 
 /// Room for the symcaches that a capture needs is that of an upload of at least so many bytes.
 const ROOM_BYTES: u64 = 16 << 20;
-/// The most bytes of an analysis.
-pub const MOST_ANALYSIS_BYTES: usize = 4 << 20;
 
 /// Analyses a capture with the symbols that there are. Every step may be done again.
 pub(crate) async fn analyse(builder: &Builder, job: &JobLease, id: Uuid) -> Result<(), JobFailure> {

@@ -2,10 +2,11 @@
 
 use super::{BodyMover, MoveError};
 use time::{Date, UtcOffset};
+use unslide_artifacts::keys;
 use unslide_model::TenantId;
 use unslide_runtime::causes;
 use unslide_store::tenants::{self, TenantStanding};
-use unslide_store::{StoreError, partitions, retention, sessions};
+use unslide_store::{StoreError, TenantTx, captures, partitions, retention, segments, sessions};
 
 /// Reports, and sessions, that one transaction deletes.
 const REPORTS: u32 = 1_000;
@@ -48,8 +49,9 @@ impl BodyMover {
             let mut tx = self.store.tenant(tenant).await?;
             let expired = retention::expire(&mut tx, before, REPORTS).await?;
             let sessions = sessions::expire(&mut tx, before, REPORTS).await?;
+            let captures = expire_captures(&mut tx, tenant, before).await?;
             tx.commit().await?;
-            if expired + sessions == 0 {
+            if expired + sessions + captures == 0 {
                 break;
             }
         }
@@ -87,6 +89,16 @@ impl BodyMover {
             }));
         }
     }
+}
+
+/// Deletes captures that are over, and condemns their objects.
+async fn expire_captures(tx: &mut TenantTx, tenant: &TenantId, before: Date) -> Result<u64, StoreError> {
+    let over = captures::expire(tx, before, OBJECTS).await?;
+    for capture in &over {
+        let keys = keys::capture(tenant, capture.id).all(&capture.form, capture.runs());
+        segments::condemn(tx, &keys).await?;
+    }
+    Ok(over.len() as u64)
 }
 
 /// Keeps the first failure, so that the others' turn comes.

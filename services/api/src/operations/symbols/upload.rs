@@ -124,12 +124,18 @@ pub fn check_names(name: Option<&str>, app: Option<&str>) -> Result<(), Problem>
     Ok(())
 }
 
-fn announced_length(headers: &HeaderMap) -> u64 {
+/// The length that a body is announced with; 0 where it is not.
+#[must_use]
+pub fn announced_length(headers: &HeaderMap) -> u64 {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     length.unwrap_or(0)
 }
 
-async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
+/// Whether a file of `bytes` may be sent: a first look, before any byte is read.
+///
+/// # Errors
+/// [`Kind::SymbolQuota`], or the database fails.
+pub async fn check_quota(api: &Api, owner: &Owner, bytes: u64, limit: Option<u64>) -> Result<(), Problem> {
     let Some(limit) = limit else { return Ok(()) };
     let mut tx = api.owner(owner).await?;
     let used = usage::stored(&mut tx).await?;

@@ -1,0 +1,98 @@
+//! `GET /v1/captures/{id}`.
+
+use super::{CaptureEntry, no_capture};
+use crate::limits::answers::{ReservedAnswer, reserve};
+use crate::limits::permits::Reservation;
+use crate::operations::prelude::*;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use serde_json::value::RawValue;
+use unslide_artifacts::keys;
+use unslide_model::TenantId;
+use unslide_signals::capture::MOST_ANALYSIS_BYTES;
+use unslide_store::Uuid;
+use unslide_store::captures::{self, Capture};
+
+/// A capture with its analysis.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CaptureDetail {
+    /// The capture.
+    #[serde(flatten)]
+    pub capture: CaptureEntry,
+    /// What it says, where there is an analysis: `tree`, the heaviest nodes of the call tree; `skipped`, what was
+    /// passed over; `lacking`, the images without symbols; and `memory`, of a log of allocations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub analysis: Option<Box<RawValue>>,
+}
+
+problems!(Failures: InvalidParameter, NotFound);
+
+/// Get a capture
+///
+/// With its analysis, once there is one.
+#[utoipa::path(get, path = "/v1/captures/{id}", tag = "captures", operation_id = "get_capture",
+    params(("id" = Uuid, Path, description = "The capture's id.")),
+    responses((status = 200, description = "The capture.", body = CaptureDetail), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn get_capture(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let FoundAnalysis { capture, json, mut reservation } = analysis(&api, &access, &id).await?;
+    let work = move || {
+        // The text, its copy in the answer, and what is around it.
+        reservation.grow(json.len() as u64 * 2 + 4_096)?;
+        let text = match json.as_ref() {
+            [] => None,
+            json => Some(std::str::from_utf8(json).map_err(Problem::internal)?.to_owned()),
+        };
+        let analysis = text.map(RawValue::from_string).transpose().map_err(Problem::internal)?;
+        let detail = CaptureDetail { capture: capture.into(), analysis };
+        let bytes = serde_json::to_vec(&detail).map_err(Problem::internal)?.into();
+        Ok::<_, Problem>(ReservedAnswer { bytes, reservation })
+    };
+    let answer = api.cpu.run_for(access.tenant(), work).await??;
+    Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+/// A capture with the JSON of its analysis, which is empty where there is none.
+pub struct FoundAnalysis {
+    /// The capture.
+    pub capture: Capture,
+    /// The JSON.
+    pub json: Bytes,
+    /// The reservation of its bytes, which may grow for what is made of it.
+    pub reservation: Reservation,
+}
+
+/// Finds a capture, and fetches its analysis.
+///
+/// # Errors
+/// [`Kind::NotFound`]; where no bytes are left for it, or a server does not answer.
+pub async fn analysis(
+    api: &Api,
+    access: &Access<ReportsRead>,
+    id: &str,
+) -> Result<FoundAnalysis, Problem> {
+    let id: Uuid = parameter("id", id)?;
+    let tenant: &TenantId = access.tenant();
+    let mut tx = api.tenant(tenant).await?;
+    let capture = captures::get(&mut tx, id, access.only_app()).await?;
+    // It waits for object storage, and so shall no connection.
+    tx.rollback().await?;
+    let capture = capture.ok_or_else(no_capture)?;
+    let Some(run) = capture.answer else {
+        let reservation = reserve(&api.permits, tenant, 0)?;
+        return Ok(FoundAnalysis { capture, json: Bytes::new(), reservation });
+    };
+    let key = keys::capture(tenant, id).analysis(run);
+    let size = api.objects.head(&key).await?.map_or(0, |head| head.size);
+    let reservation = reserve(&api.permits, tenant, size)?;
+    let limit = size.min(MOST_ANALYSIS_BYTES as u64);
+    let found = api.objects.get(&key, limit).await?;
+    let found = found.ok_or_else(|| Problem::internal(format!("the analysis {key} is gone")))?;
+    Ok(FoundAnalysis { capture, json: found.bytes, reservation })
+}

@@ -1,0 +1,71 @@
+//! `GET /v1/captures`.
+
+use super::CaptureEntry;
+use crate::operations::prelude::*;
+use crate::requests::input::check_texts;
+use crate::requests::page::{number_and_id, numbered};
+use time::OffsetDateTime;
+use unslide_model::CaptureKind;
+use unslide_store::captures::{self, Capture, CaptureFilter, CapturePosition};
+
+/// Which captures to list. What is absent does not matter.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct CaptureQuery {
+    /// Bundle identifier.
+    #[param(example = "com.example.shop")]
+    pub app: Option<String>,
+    /// Version.
+    pub version: Option<String>,
+    /// `profile` or `malloc_log`.
+    #[param(value_type = Option<String>)]
+    pub kind: Option<CaptureKind>,
+    /// Entries a page, 1 to 500; 50 where absent.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// `next_cursor` of the page before, as it was.
+    #[param(max_length = 4096)]
+    pub cursor: Option<String>,
+}
+
+problems!(Failures: InvalidParameter);
+
+/// List captures
+///
+/// Newest first.
+#[utoipa::path(get, path = "/v1/captures", tag = "captures", operation_id = "list_captures",
+    params(CaptureQuery),
+    responses((status = 200, description = "A page of captures.", body = Page<CaptureEntry>), Failures),
+    security(("key" = ["reports:read"])))]
+pub async fn list_captures(
+    State(api): State<Api>,
+    access: Access<ReportsRead>,
+    Query(query): Query<CaptureQuery>,
+) -> Result<Json<Page<CaptureEntry>>, Problem> {
+    let page = PageQuery { limit: query.limit, cursor: query.cursor };
+    let filter = CaptureFilter {
+        app: access.app(query.app)?,
+        version: query.version,
+        kind: query.kind.map(|kind| kind.as_str().to_owned()),
+    };
+    let texts = [("app", filter.app.as_deref()), ("version", filter.version.as_deref())];
+    check_texts(Kind::InvalidParameter, 255, texts)?;
+    let list = List::of(access.tenant(), "list_captures", &filter);
+    let (after, limit) = (page.after(list, read)?, page.limit()?);
+    let mut tx = api.tenant(access.tenant()).await?;
+    let found = captures::list(&mut tx, &filter, after, limit + 1).await?;
+    tx.rollback().await?;
+    Ok(Json(Page::of(found, limit, list, position)))
+}
+
+/// The database keeps microseconds.
+fn position(capture: &Capture) -> String {
+    let micros = capture.received_at.unix_timestamp_nanos() / 1_000;
+    numbered(i64::try_from(micros).unwrap_or(i64::MAX), capture.id)
+}
+
+fn read(position: &str) -> Option<CapturePosition> {
+    let (micros, id) = number_and_id(position)?;
+    Some((OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000).ok()?, id))
+}

@@ -1,0 +1,123 @@
+//! `POST /v1/captures`.
+
+use crate::limits::transactions::detached;
+use crate::operations::prelude::*;
+use crate::operations::symbols::upload::{announced_length, check_quota};
+use crate::requests::body::Chunks;
+use crate::requests::input::is_text;
+use crate::uploads::capture::{CaptureUpload, receive};
+use crate::uploads::multipart;
+use crate::uploads::receive::UploadQuota;
+use axum::body::Body;
+use http::HeaderMap;
+use std::time::Duration;
+use unslide_model::{CaptureForm, CaptureKind, MallocLayout};
+use unslide_store::Uuid;
+
+/// What a capture is, and how it is read.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SendCaptureQuery {
+    /// The app (bundle identifier) that it was recorded of. A key that speaks for one app needs none.
+    #[param(max_length = 255, example = "com.example.shop")]
+    pub app: Option<String>,
+    /// The app's version.
+    #[param(max_length = 255)]
+    pub version: Option<String>,
+    /// `profile` or `malloc_log`.
+    #[param(value_type = String, example = "profile")]
+    pub kind: CaptureKind,
+    /// How the records of a `malloc_log` are laid out: `disk`, `disk32`, `enumerator` or `index`. Needed for it.
+    #[param(value_type = Option<String>)]
+    pub layout: Option<MallocLayout>,
+    /// The slots of a `malloc_log`'s table of stacks count references, as those of the lite mode do.
+    pub lite: Option<bool>,
+    /// Of a `malloc_log` also what has grown since this many events.
+    pub from: Option<u64>,
+}
+
+/// A capture that was received.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AcceptedCapture {
+    /// Its id.
+    pub id: Uuid,
+    /// True where the same files, to be read in the same way, were received of this app before: nothing changes.
+    pub existing: bool,
+}
+
+problems!(Failures: InvalidParameter, InvalidUpload, IncompleteBody, BodyTimeout, TooLarge, SymbolQuota);
+
+/// Send a capture
+///
+/// Takes a profile (the text of `sample` or spindump, MetricKit's JSON, folded stacks, a `StackSet`) as the body, or
+/// a log of allocations as multipart/form-data with the files `events`, `stacks` and, where they are known, `images`.
+/// The builder analyses it with the symbols that there are, and again when others come: see
+/// `GET /v1/captures/{id}`.
+///
+/// The limits are those of symbols: a file over the tenant's `upload_bytes` is refused with 413, one that its
+/// `symbol_bytes` have no room for with 507. The same files again change nothing.
+#[utoipa::path(post, path = "/v1/captures", tag = "captures", operation_id = "send_capture",
+    params(SendCaptureQuery),
+    request_body(description = "The file, or a form with its files.", content(
+        (Vec<u8> = "application/octet-stream"), (Vec<u8> = "multipart/form-data"))),
+    responses((status = 202, description = "The files are stored and wait for their analysis.",
+            headers(("location" = String, description = "The path of the capture.")),
+            body = AcceptedCapture), Failures),
+    security(("key" = ["reports:write"])))]
+pub async fn send_capture(
+    State(api): State<Api>,
+    access: Access<ReportsWrite>,
+    Query(query): Query<SendCaptureQuery>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<AcceptedResponse<AcceptedCapture>, Problem> {
+    let form = form(&query)?;
+    let app = text("app", access.app(query.app)?.unwrap_or_default(), 1)?;
+    let version = text("version", query.version.unwrap_or_default(), 0)?;
+    let may = UploadQuota::of(&api, &access);
+    let permit = api.permits.uploads.try_acquire(access.tenant(), 1)?;
+    // Before any byte is read; it is looked at again when the files are there.
+    let chunks = Chunks::new(&headers, body, may.bytes, api.limits.pace())?;
+    check_quota(&api, &access.owner(), announced_length(&headers), may.symbol_bytes).await?;
+    let boundary = multipart::boundary(&headers, Kind::InvalidUpload)?;
+    let upload = CaptureUpload { tenant: access.tenant().clone(), app, version, form, may };
+    // In a task of its own, as every upload: see `POST /v1/symbols`.
+    let time = Duration::from_secs(api.limits.upload_seconds);
+    let work = detached(Box::pin(async move {
+        let _permit = permit;
+        tokio::time::timeout(time, receive(&api, upload, boundary, chunks)).await.unwrap_or_else(|_| {
+            Err(Problem::new(Kind::BodyTimeout, format!("an upload may take {} s", time.as_secs())))
+        })
+    }));
+    let (id, existing) = work.await?;
+    Ok(AcceptedResponse {
+        body: AcceptedCapture { id, existing },
+        location: Some(format!("/v1/captures/{id}")),
+    })
+}
+
+/// How the files are read: what the layout of records is, no one guesses.
+fn form(query: &SendCaptureQuery) -> Result<CaptureForm, Problem> {
+    let wrong = |detail| Err(Problem::new(Kind::InvalidParameter, detail));
+    match (query.kind, query.layout) {
+        (CaptureKind::MallocLog, Some(layout)) => {
+            Ok(CaptureForm::MallocLog { layout, lite: query.lite.unwrap_or(false), from: query.from })
+        }
+        (CaptureKind::MallocLog, None) => {
+            wrong("layout: a malloc_log needs one: disk, disk32, enumerator or index")
+        }
+        (CaptureKind::Profile, None) if query.lite.is_none() && query.from.is_none() => {
+            Ok(CaptureForm::Profile)
+        }
+        (CaptureKind::Profile, _) => wrong("layout, lite and from are for a malloc_log"),
+    }
+}
+
+fn text(name: &str, text: String, least: usize) -> Result<String, Problem> {
+    if is_text(&text, 255) || text.is_empty() && least == 0 {
+        return Ok(text);
+    }
+    let detail = format!("{name}: {least} to 255 bytes, no control characters");
+    Err(Problem::new(Kind::InvalidParameter, detail))
+}

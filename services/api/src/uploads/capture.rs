@@ -1,0 +1,189 @@
+//! The files of one capture on their way to object storage.
+//!
+//! Their keys are condemned before the first byte is put; the transaction that makes the capture takes them off that
+//! list. Whatever breaks in between leaves nothing for long.
+
+use crate::http::problem::{Kind, Problem};
+use crate::requests::body::Chunks;
+use crate::state::Api;
+use crate::uploads::multipart;
+use crate::uploads::receive::{UploadQuota, fits};
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+use sha2::{Digest, Sha256};
+use tokio_util::io::StreamReader;
+use unslide_artifacts::keys::{self, CaptureKeys};
+use unslide_artifacts::Put;
+use unslide_model::{CaptureForm, CapturePart, ContentHash, TenantId};
+use unslide_store::captures::{self, CaptureFile, NewCapture, ReceivedCapture};
+use unslide_store::{Uuid, segments, usage};
+
+/// What is known of a capture before its bytes come.
+#[derive(Clone, Debug)]
+pub struct CaptureUpload {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The app that it was recorded of.
+    pub app: String,
+    /// The app's version; empty where it is not known.
+    pub version: String,
+    /// How it is read.
+    pub form: CaptureForm,
+    /// What its sender may do.
+    pub may: UploadQuota,
+}
+
+/// A file that is stored.
+struct StoredPart {
+    part: CapturePart,
+    size: u64,
+    sha256: ContentHash,
+}
+
+/// Receives the files of a capture: gives its id, and true where it was received before.
+///
+/// # Errors
+/// What was wrong with the bytes, or with a server that is needed.
+pub async fn receive(
+    api: &Api,
+    upload: CaptureUpload,
+    boundary: Option<String>,
+    chunks: Chunks,
+) -> Result<(Uuid, bool), Problem> {
+    let mut tx = api.tenant(&upload.tenant).await?;
+    let id = segments::new_id(&mut tx).await?;
+    let keys = keys::capture(&upload.tenant, id);
+    captures::expect(&mut tx, &keys.all(&upload.form, [])).await?;
+    tx.commit().await?;
+    let received = match parts(api, &upload, &keys, boundary, chunks).await {
+        Ok(parts) => note(api, &upload, id, &keys, &parts).await,
+        Err(problem) => Err(problem),
+    };
+    if !matches!(received, Ok((_, false))) {
+        remove(api, &upload.form, &keys).await;
+    }
+    received
+}
+
+/// Stores the files of the body, in the order of the form's parts.
+async fn parts(
+    api: &Api,
+    upload: &CaptureUpload,
+    keys: &CaptureKeys,
+    boundary: Option<String>,
+    chunks: Chunks,
+) -> Result<Vec<StoredPart>, Problem> {
+    let expected = upload.form.parts();
+    let mut stored: Vec<StoredPart> = Vec::new();
+    match (boundary, expected) {
+        (None, [only]) => stored.push(store(api, upload, keys, *only, chunks.into_stream()).await?),
+        (None, _) => {
+            let detail = format!("a {} comes as a form with {}", upload.form.kind(), named(expected));
+            return Err(Problem::new(Kind::InvalidUpload, detail));
+        }
+        (Some(boundary), _) => {
+            let mut fields = multipart::Parts::new(chunks.into_stream(), boundary, Kind::InvalidUpload);
+            while let Some(field) = fields.next().await? {
+                let part = expected.iter().find(|part| field.name() == Some(part.name));
+                let part = part.filter(|part| stored.iter().all(|other| other.part.name != part.name));
+                let Some(part) = part else {
+                    let detail = format!("the form has something else, or twice, beside {}", named(expected));
+                    return Err(Problem::new(Kind::InvalidUpload, detail));
+                };
+                let pieces = multipart::pieces(field, Kind::InvalidUpload);
+                stored.push(store(api, upload, keys, *part, pieces).await?);
+            }
+        }
+    }
+    let absent = |part: &&CapturePart| part.needed && stored.iter().all(|other| other.part.name != part.name);
+    if let Some(part) = expected.iter().find(absent) {
+        return Err(Problem::new(Kind::InvalidUpload, format!("the form has no file {}", part.name)));
+    }
+    stored.sort_by_key(|stored| expected.iter().position(|part| part.name == stored.part.name));
+    Ok(stored)
+}
+
+fn named(parts: &[CapturePart]) -> String {
+    let words = parts.iter().map(|part| match part.needed {
+        true => part.name.to_owned(),
+        false => format!("{} (may be left out)", part.name),
+    });
+    format!("the files {}", words.collect::<Vec<_>>().join(", "))
+}
+
+async fn store(
+    api: &Api,
+    upload: &CaptureUpload,
+    keys: &CaptureKeys,
+    part: CapturePart,
+    pieces: impl Stream<Item = Result<Bytes, Problem>> + Send,
+) -> Result<StoredPart, Problem> {
+    let reader = StreamReader::new(Box::pin(pieces.map_err(std::io::Error::other)));
+    let key = keys.part(part.name);
+    let stored = api.objects.put_stream(&key, reader, upload.may.bytes, &Put::default()).await?;
+    if stored.size == 0 {
+        return Err(Problem::new(Kind::InvalidUpload, format!("{} is empty", part.name)));
+    }
+    Ok(StoredPart { part, size: stored.size, sha256: stored.sha256 })
+}
+
+/// Makes the capture of files that are stored.
+async fn note(
+    api: &Api,
+    upload: &CaptureUpload,
+    id: Uuid,
+    keys: &CaptureKeys,
+    parts: &[StoredPart],
+) -> Result<(Uuid, bool), Problem> {
+    let file = |stored: &StoredPart| CaptureFile { name: stored.part.name.to_owned(), size: stored.size };
+    let files: Vec<CaptureFile> = parts.iter().map(file).collect();
+    let kept: Vec<String> = parts.iter().map(|stored| keys.part(stored.part.name).to_string()).collect();
+    let new = NewCapture {
+        id,
+        app: &upload.app,
+        version: &upload.version,
+        form: upload.form,
+        files: &files,
+        content_hash: content_hash(&upload.form, parts)?,
+        keys: &kept,
+    };
+    let mut tx = api.tenant(&upload.tenant).await?;
+    // Under a lock until the commit: two uploads at once do not go over the limit together.
+    let used = usage::hold_symbols(&mut tx).await?;
+    match captures::receive(&mut tx, &new).await? {
+        ReceivedCapture::New => {}
+        ReceivedCapture::Known(known) => {
+            tx.rollback().await?;
+            return Ok((known, true));
+        }
+        ReceivedCapture::GivenUp => {
+            return Err(Problem::unavailable(format!("the capture {id} was given up in the meantime"), 1));
+        }
+    }
+    let size = files.iter().map(|file| file.size).sum();
+    if let Some(limit) = upload.may.symbol_bytes {
+        fits(api, used, size, limit)?;
+    }
+    tx.commit().await?;
+    api.metrics.upload_bytes.inc_by(size);
+    Ok((id, false))
+}
+
+fn content_hash(form: &CaptureForm, parts: &[StoredPart]) -> Result<ContentHash, Problem> {
+    let mut hash = Sha256::new();
+    hash.update(serde_json::to_vec(form).map_err(Problem::internal)?);
+    for stored in parts {
+        hash.update(format!("\n{} {}", stored.part.name, stored.sha256));
+    }
+    Ok(ContentHash(hash.finalize().into()))
+}
+
+/// Removes files that no capture has; what fails here goes later, because it is condemned.
+async fn remove(api: &Api, form: &CaptureForm, keys: &CaptureKeys) {
+    for part in form.parts() {
+        let key = keys.part(part.name);
+        if let Err(error) = api.objects.delete(&key).await {
+            tracing::warn!(object.key = %key, error = %error, "an unused object could not be removed");
+        }
+    }
+}
